@@ -1,0 +1,37 @@
+"""The core's settings, as a value that cannot be wrong."""
+
+import attrs
+from attrs.validators import ge, gt
+
+MIB = 1024 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class RaftConfig:
+    """Timeouts in seconds, sizes in bytes.
+
+    `ValueError` if the settings do not fit each other.
+    """
+
+    heartbeat_s: float = attrs.field(default=0.1, validator=gt(0))
+    """How often an idle leader speaks. Smaller finds lost messages sooner and costs idle CPU."""
+    election_timeout_s_min: float = attrs.field(default=0.5, validator=gt(0))
+    """How long a silent leader is trusted. Smaller recovers sooner, but a slow disk or a busy machine then looks dead."""
+    election_timeout_s_max: float = attrs.field(default=1.0, validator=gt(0))
+    """Each wait is drawn between min and max, so that two candidates seldom collide (paper section 9.3)."""
+    append_bytes_max: int = attrs.field(default=MIB, validator=gt(0))
+    """The most that one AppendEntries carries, unless a single entry is larger."""
+    inflight_messages_max: int = attrs.field(default=8, validator=ge(1))
+    """Unacknowledged AppendEntries to one peer. Few are better on a fast network: they leave time for batches to grow."""
+    inflight_bytes_max: int = attrs.field(default=8 * MIB, validator=gt(0))
+    """Unacknowledged bytes to one peer."""
+    uncommitted_bytes_max: int = attrs.field(default=64 * MIB, validator=gt(0))
+    """Bytes a leader holds without commit before it refuses more: the bound in a minority partition."""
+    cache_bytes_max: int = attrs.field(default=64 * MIB, validator=gt(0))
+    """Newest durable entries kept in memory for followers that keep up; older ones are loaded from the log."""
+
+    def __attrs_post_init__(self) -> None:
+        if not 2 * self.heartbeat_s <= self.election_timeout_s_min < self.election_timeout_s_max:
+            raise ValueError("need 2 * heartbeat_s <= election_timeout_s_min < election_timeout_s_max")
+        if self.append_bytes_max > self.inflight_bytes_max:
+            raise ValueError("need append_bytes_max <= inflight_bytes_max")

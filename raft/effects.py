@@ -1,0 +1,124 @@
+"""What to do: the orders that come out of `RaftCore.step`, to be carried out in the order given."""
+
+import enum
+
+import attrs
+
+from raft.messages import Message
+from raft.model import NO_WRITE, Entry, HardState, LogIndex, NodeId, Offset, Term, Token, WriteId
+
+
+@attrs.frozen
+class Persist:
+    """Write this to the log and, once durable, answer with `Persisted(write_id)`.
+
+    Entries replace whatever the log held from `entries[0].index` on. `hard_state` comes first in disk order, so that no
+    entry of a term can be durable before the term itself (rule P2). Writes are durable in the order of their ids.
+    """
+
+    write_id: WriteId
+    hard_state: HardState | None
+    entries: tuple[Entry, ...]
+
+
+@attrs.frozen
+class Send:
+    """Send a message; not before the write `after` is durable (rules P1, P3, P13)."""
+
+    to: NodeId
+    message: Message
+    after: WriteId = NO_WRITE
+
+
+@attrs.frozen
+class Load:
+    """Read entries from `first_index` on, at most about `bytes_max` and at least one; answer with `Loaded(peer, ...)`."""
+
+    peer: NodeId
+    first_index: LogIndex
+    bytes_max: int
+
+
+@attrs.frozen
+class Commit:
+    """Everything up to `commit_index` is committed: apply it in order, serve it to readers."""
+
+    commit_index: LogIndex
+
+
+@attrs.frozen
+class Committed:
+    """The entry is committed, at this place, for ever."""
+
+    index: LogIndex
+    term: Term
+    base_offset: Offset
+
+
+class Refusal(enum.Enum):
+    """Why a request was refused. A refusal is definite: nothing was appended."""
+
+    NOT_LEADER = "not_leader"
+    BUSY = "busy"
+    """Too many bytes wait for commit already."""
+
+
+@attrs.frozen
+class Rejected:
+    """Definitely not done; ask `leader_hint` instead, if it is known."""
+
+    reason: Refusal
+    leader_hint: NodeId | None
+
+
+@attrs.frozen
+class Unknown:
+    """Leadership moved while the entry was in flight: it may still be committed, now or later (rule P14)."""
+
+    index: LogIndex
+    leader_hint: NodeId | None
+
+
+@attrs.frozen
+class Answer:
+    """The outcome of a `Propose`. Each token is answered exactly once."""
+
+    token: Token
+    outcome: Committed | Rejected | Unknown
+
+
+@attrs.frozen
+class ReadReady:
+    """A read may be served once `read_index` is applied."""
+
+    token: Token
+    read_index: LogIndex
+
+
+@attrs.frozen
+class ReadRejected:
+    """This node cannot promise a linearizable read (any more). A read has no effect, so this is definite."""
+
+    token: Token
+    leader_hint: NodeId | None
+
+
+class RoleName(enum.Enum):
+    """The four roles."""
+
+    FOLLOWER = "follower"
+    PRE_CANDIDATE = "pre_candidate"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+@attrs.frozen
+class RoleChanged:
+    """News for people and logs: this node's role, term or known leader changed."""
+
+    role: RoleName
+    term: Term
+    leader: NodeId | None
+
+
+Effect = Persist | Send | Answer | Commit | Load | ReadReady | ReadRejected | RoleChanged

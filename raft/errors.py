@@ -1,0 +1,78 @@
+"""What a caller of the library can be told, by whose fault it is and whether it happened.
+
+`definite` maps straight to an outcome: a definite error means the operation has certainly not taken effect; otherwise it
+may have, or still may. Built with attrs so that every error pickles.
+"""
+
+from typing import ClassVar
+
+import attrs
+
+
+class RaftError(Exception):
+    """Root of everything this package raises on purpose; a broken invariant is an `AssertionError` instead."""
+
+    definite: ClassVar[bool] = True
+
+
+@attrs.define
+class NotLeader(RaftError):
+    """Ask another node; `leader` is its id when known, `address` where clients reach it."""
+
+    leader: int | None = None
+    address: str | None = None
+
+    def __str__(self) -> str:
+        where = f"node {self.leader}" if self.leader is not None else "no leader is known yet; try again shortly"
+        return f"this node does not lead; ask {where}" if self.leader is not None else f"this node does not lead; {where}"
+
+
+@attrs.define
+class Busy(RaftError):
+    """Too much waits for commit; nothing was appended. Slow down and try again."""
+
+    detail: str = "too many bytes wait for commit"
+
+    def __str__(self) -> str:
+        return f"refused, nothing was appended: {self.detail}; try again later"
+
+
+@attrs.define
+class StorageFull(RaftError):
+    """The disk is full; nothing was appended."""
+
+    detail: str = "no space left on the log's disk"
+
+    def __str__(self) -> str:
+        return f"refused, nothing was appended: {self.detail}; free some space"
+
+
+@attrs.define
+class InvalidRequest(RaftError):
+    """The request itself is wrong and will be refused every time."""
+
+    detail: str
+
+    def __str__(self) -> str:
+        return f"invalid request: {self.detail}"
+
+
+@attrs.define
+class OutcomeUnknown(RaftError):
+    """Leadership moved or the connection broke while the operation was in flight: it may have happened."""
+
+    definite: ClassVar[bool] = False
+    detail: str = "the outcome is not known"
+
+    def __str__(self) -> str:
+        return f"{self.detail}; it may still be committed: read before you repeat it"
+
+
+@attrs.define
+class ProtocolError(RaftError):
+    """A peer or client sent nonsense; its connection is closed and nothing else happens."""
+
+    detail: str
+
+    def __str__(self) -> str:
+        return f"protocol error: {self.detail}"

@@ -1,0 +1,64 @@
+"""What happened: the facts that go into `RaftCore.step`."""
+
+import attrs
+
+from raft.messages import Message
+from raft.model import Batch, Entry, NodeId, Token, WriteId
+
+
+@attrs.frozen
+class Receive:
+    """A peer's message arrived."""
+
+    sender: NodeId
+    message: Message
+
+
+@attrs.frozen
+class Tick:
+    """Time passed; due whenever `RaftCore.deadline` is reached, harmless at any other time."""
+
+
+@attrs.frozen
+class Propose:
+    """Append one entry with this batch, if this node leads."""
+
+    token: Token
+    batch: Batch
+
+
+@attrs.frozen
+class Read:
+    """Tell me an index that a linearizable read must wait for (ReadIndex, dissertation section 6.4)."""
+
+    token: Token
+
+
+@attrs.frozen
+class Persisted:
+    """Every write up to and including `write_id` is durable."""
+
+    write_id: WriteId
+
+
+@attrs.frozen
+class Loaded:
+    """The entries that `Load` asked for, from the log; empty when they could not be had."""
+
+    peer: NodeId
+    entries: tuple[Entry, ...]
+
+
+@attrs.frozen
+class Disconnected:
+    """The connection from or to this peer broke. Messages in flight are lost; a dead leader is one cause."""
+
+    peer: NodeId
+
+
+@attrs.frozen
+class StepDown:
+    """Stop leading, for a reason outside the core (the disk is full); no effect on a node that does not lead."""
+
+
+Event = Receive | Persisted | Propose | Tick | Read | Loaded | Disconnected | StepDown

@@ -1,0 +1,95 @@
+"""What peers say to each other: one frozen class a message. Paper names where the paper has one.
+
+Every message carries the sender's term. A reply echoes the `round` of the request it answers, so that a leader can
+tell which of its heartbeats has been seen (dissertation section 6.4).
+"""
+
+import attrs
+
+from raft.model import Entry, LogIndex, Term
+
+
+@attrs.frozen
+class RequestPreVote:
+    """Would you vote for me in `term`, if I asked? Changes nothing at the receiver (dissertation section 9.6)."""
+
+    term: Term
+    last_index: LogIndex
+    last_term: Term
+
+
+@attrs.frozen
+class PreVoteReply:
+    """`term` is the asked term when granted, the receiver's own when refused: a refusal teaches a newer term."""
+
+    term: Term
+    granted: bool
+
+
+@attrs.frozen
+class RequestVote:
+    """Paper section 5.2: a candidate asks for one vote in `term`."""
+
+    term: Term
+    last_index: LogIndex
+    last_term: Term
+
+
+@attrs.frozen
+class VoteReply:
+    """The answer to `RequestVote`; a granted one leaves only after the vote is durable."""
+
+    term: Term
+    granted: bool
+
+
+@attrs.frozen
+class AppendEntries:
+    """Paper section 5.3: entries that follow `prev_index`; without entries it is a heartbeat.
+
+    `commit_index` is the leader's; the receiver clamps it to what this message proved to match.
+    """
+
+    term: Term
+    prev_index: LogIndex
+    prev_term: Term
+    commit_index: LogIndex
+    round: int
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def last_index(self) -> LogIndex:
+        """The last index this message speaks of."""
+        return LogIndex(self.prev_index + len(self.entries))
+
+
+@attrs.frozen
+class AppendAccepted:
+    """The receiver's log equals the leader's up to `match_index`, durably; it proves no more than its own request.
+
+    `verified_index` is how far the receiver's log is known to equal the leader's, durable or not: when it stays behind
+    what was sent before, a message was lost.
+    """
+
+    term: Term
+    match_index: LogIndex
+    verified_index: LogIndex
+    round: int
+
+
+@attrs.frozen
+class AppendRejected:
+    """The request was refused: stale term, or no entry (`prev_index`, `prev_term`) here.
+
+    The hint is the receiver's last position that could still match (largest index not above `prev_index` with a term not
+    above `prev_term`), so that a divergent tail costs one round trip a term, not one an entry.
+    """
+
+    term: Term
+    prev_index: LogIndex
+    hint_index: LogIndex
+    hint_term: Term
+    round: int
+
+
+Message = RequestPreVote | PreVoteReply | RequestVote | VoteReply | AppendEntries | AppendAccepted | AppendRejected

@@ -1,0 +1,94 @@
+"""The nouns of the core: ids, entries and what must survive a restart.
+
+An entry is one position of the Raft log and one frame on disk. It carries a *batch*: any number of client records
+(or commands) packed by the shell into one opaque `data`, so that nothing here costs anything per record.
+
+Indexes are 1-based and inclusive, 0 means "none"; offsets are 0-based and count records.
+"""
+
+import enum
+from typing import NewType
+
+import attrs
+
+NodeId = NewType("NodeId", int)
+Term = NewType("Term", int)
+LogIndex = NewType("LogIndex", int)
+Offset = NewType("Offset", int)
+Token = NewType("Token", int)
+"""Names one proposal or one read of this node; the shell draws it and finds its waiter by it."""
+WriteId = NewType("WriteId", int)
+"""Names one `Persist`, counting up from 1; 0 means "depends on no write"."""
+
+NO_INDEX = LogIndex(0)
+NO_TERM = Term(0)
+NO_WRITE = WriteId(0)
+
+
+class EntryKind(enum.IntEnum):
+    """What the batch of an entry holds."""
+
+    NOOP = 0
+    """Nothing: the entry by which a leader commits what it inherited (paper section 8)."""
+    RECORDS = 1
+    """Client records; `span` says how many offsets they take."""
+    COMMANDS = 2
+    """Commands for the state machine; they take no offsets."""
+
+
+@attrs.frozen
+class Batch:
+    """The opaque content of an entry. `crc` is the CRC-32C of `data`, computed once where the bytes arrived."""
+
+    kind: EntryKind
+    span: int
+    timestamp_ms: int
+    data: bytes
+    crc: int
+
+
+NOOP = Batch(EntryKind.NOOP, span=0, timestamp_ms=0, data=b"", crc=0)
+
+
+@attrs.frozen
+class Entry:
+    """One position of the log. Its records have the offsets `base_offset` up to `end_offset`, exclusive."""
+
+    index: LogIndex
+    term: Term
+    base_offset: Offset
+    batch: Batch
+
+    @property
+    def end_offset(self) -> Offset:
+        """The offset of the first record after this entry."""
+        return Offset(self.base_offset + self.batch.span)
+
+
+ENTRY_OVERHEAD_BYTES = 64
+"""What an entry costs beside its data, on disk and on the wire; an empty batch is not free."""
+
+
+def entry_bytes(batch: Batch) -> int:
+    """The size that windows and bounds count for one entry."""
+    return len(batch.data) + ENTRY_OVERHEAD_BYTES
+
+
+@attrs.frozen
+class HardState:
+    """What a node may never forget: the newest term it has seen and its vote in that term (paper section 5.2)."""
+
+    term: Term = NO_TERM
+    vote: NodeId | None = None
+
+
+@attrs.frozen
+class Position:
+    """Where an entry is: its index and the term that wrote it. Ordered as section 5.4.1 compares logs."""
+
+    index: LogIndex
+    term: Term
+
+    def up_to_date_with(self, other: "Position") -> bool:
+        """Whether a log that ends here may lead one that ends at `other` (paper section 5.4.1)."""
+        return (self.term, self.index) >= (other.term, other.index)
