@@ -1,0 +1,146 @@
+"""What the core knows of its log: the term of every index, the newest entries, and how far the disk has it.
+
+Terms are kept as runs (first index, term), a handful for millions of entries. Entries are cached from the newest
+backwards; older ones are the shell's to load. There is no compaction yet, so the log begins at index 1.
+
+Invariants: runs ascend in index and in term; `durable_index <= last_index`; the cache is a suffix of the log.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import attrs
+
+from raft.model import NO_INDEX, NO_TERM, Entry, LogIndex, Offset, Position, Term, entry_bytes
+
+
+@attrs.define
+class LogView:
+    """The log in the eyes of the core; `restore` makes one from what a restart found."""
+
+    cache_bytes_max: int
+    last_index: LogIndex = NO_INDEX
+    end_offset: Offset = Offset(0)
+    durable_index: LogIndex = NO_INDEX
+    _run_starts: list[LogIndex] = attrs.field(factory=list)
+    _run_terms: list[Term] = attrs.field(factory=list)
+    _cache: list[Entry] = attrs.field(factory=list)
+    _cache_bytes: int = 0
+
+    @classmethod
+    def restore(
+        cls,
+        *,
+        runs: Sequence[tuple[LogIndex, Term]],
+        last_index: LogIndex,
+        end_offset: Offset,
+        cache_bytes_max: int,
+        entries: Sequence[Entry] = (),
+    ) -> "LogView":
+        """A view of a log read back from disk, all of it durable; `entries` is any suffix of it, to start the cache."""
+        view = cls(cache_bytes_max, last_index, end_offset, last_index)
+        view._run_starts = [first for first, _ in runs]
+        view._run_terms = [term for _, term in runs]
+        assert view._run_terms == sorted(set(view._run_terms)), "terms must ascend along the log"
+        assert not entries or entries[-1].index == last_index, "the cache must be a suffix of the log"
+        view._cache = list(entries)
+        view._cache_bytes = sum(entry_bytes(entry.batch) for entry in entries)
+        view.evict()
+        return view
+
+    @property
+    def last_term(self) -> Term:
+        """The term of the last entry; 0 for an empty log."""
+        return self._run_terms[-1] if self._run_terms else NO_TERM
+
+    @property
+    def position(self) -> Position:
+        """Where the log ends."""
+        return Position(self.last_index, self.last_term)
+
+    def term_at(self, index: LogIndex) -> Term:
+        """The term of the entry at `index`; 0 at index 0."""
+        assert NO_INDEX <= index <= self.last_index, f"no entry {index} in a log that ends at {self.last_index}"
+        if index == NO_INDEX:
+            return NO_TERM
+        return self._run_terms[bisect_right(self._run_starts, index) - 1]
+
+    def matches(self, index: LogIndex, term: Term) -> bool:
+        """Whether this log holds the entry (`index`, `term`); by the log matching property, all before it as well."""
+        return index <= self.last_index and self.term_at(index) == term
+
+    def last_position_within(self, index: LogIndex, term: Term) -> Position:
+        """The last position not above `index` whose term is not above `term`; (0, 0) at worst.
+
+        Both sides of a rejected AppendEntries use it: what lies above cannot match, so each round trip skips a whole term.
+        """
+        run = bisect_right(self._run_terms, term) - 1
+        if run < 0:
+            return Position(NO_INDEX, NO_TERM)
+        run_end = self._run_starts[run + 1] - 1 if run + 1 < len(self._run_starts) else self.last_index
+        found = LogIndex(min(index, run_end, self.last_index))
+        return Position(found, self.term_at(found))
+
+    def missing_from(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """The part of `entries` that this log lacks: from the first one it does not hold with the same term."""
+        for at, entry in enumerate(entries):
+            if not self.matches(entry.index, entry.term):
+                return entries[at:]
+        return ()
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Put `entries` at their indexes and drop whatever stood there and after."""
+        first = entries[0]
+        assert 1 <= first.index <= self.last_index + 1, "an append may not leave a gap"
+        if first.index <= self.last_index:
+            self._cut(LogIndex(first.index - 1))
+        else:
+            assert first.base_offset == self.end_offset, "offsets must be dense"
+        for entry in entries:
+            assert entry.term >= self.last_term, "terms never fall along a log"
+            if entry.term != self.last_term:
+                self._run_starts.append(entry.index)
+                self._run_terms.append(entry.term)
+            self._cache.append(entry)
+            self._cache_bytes += entry_bytes(entry.batch)
+            self.last_index = entry.index
+            self.end_offset = entry.end_offset
+        if self._cache_bytes > self.cache_bytes_max:
+            self.evict()
+
+    def _cut(self, last_index: LogIndex) -> None:
+        """Forget everything above `last_index`; `end_offset` is for the append that follows to set."""
+        while self._run_starts and self._run_starts[-1] > last_index:
+            self._run_starts.pop()
+            self._run_terms.pop()
+        while self._cache and self._cache[-1].index > last_index:
+            self._cache_bytes -= entry_bytes(self._cache.pop().batch)
+        self.last_index = last_index
+        self.durable_index = min(self.durable_index, last_index)
+
+    def evict(self) -> None:
+        """Drop the oldest durable entries, a quarter of the bound at a time, so that a drop is seldom."""
+        excess = self._cache_bytes - self.cache_bytes_max
+        if excess <= 0:
+            return
+        excess += self.cache_bytes_max // 4
+        count = 0
+        while count < len(self._cache) and excess > 0 and self._cache[count].index <= self.durable_index:
+            excess -= entry_bytes(self._cache[count].batch)
+            self._cache_bytes -= entry_bytes(self._cache[count].batch)
+            count += 1
+        del self._cache[:count]
+
+    def cached(self, first_index: LogIndex, bytes_max: int) -> tuple[Entry, ...] | None:
+        """Entries from `first_index` on: at least one, about `bytes_max` at most; None if they are no longer in memory."""
+        if not self._cache or first_index < self._cache[0].index:
+            return None
+        start = first_index - self._cache[0].index
+        stop = start
+        size = 0
+        while stop < len(self._cache):
+            size += entry_bytes(self._cache[stop].batch)
+            if size > bytes_max and stop > start:
+                break
+            stop += 1
+        return tuple(self._cache[start:stop])

@@ -1,0 +1,78 @@
+"""How far one follower is, in the eyes of its leader, and how much may be on its way to it."""
+
+from collections import deque
+
+import attrs
+
+from raft.model import NO_INDEX, LogIndex
+
+
+@attrs.frozen
+class Inflight:
+    """One AppendEntries on its way."""
+
+    last_index: LogIndex
+    size: int
+    round: int
+
+
+@attrs.define
+class Progress:
+    """`match_index` is proven to be durable there; `next_index` is what to send next.
+
+    While *probing*, the leader does not know where the logs agree: one message at a time. Once an answer has proved it,
+    the leader *pipelines*: it sends on without waiting, within a window of messages and bytes.
+
+    Invariant: `match_index < next_index`; nothing is in flight while probing.
+    """
+
+    next_index: LogIndex
+    heard_at: float
+    match_index: LogIndex = NO_INDEX
+    probing: bool = True
+    probe_sent: bool = False
+    loading: bool = False
+    acked_round: int = 0
+    inflight: deque[Inflight] = attrs.field(factory=deque)
+    inflight_bytes: int = 0
+
+    def has_room(self, messages_max: int, bytes_max: int) -> bool:
+        """Whether another pipelined message may leave."""
+        return len(self.inflight) < messages_max and self.inflight_bytes < bytes_max
+
+    def sent(self, last_index: LogIndex, size: int, sent_round: int) -> None:
+        """A pipelined message left."""
+        self.inflight.append(Inflight(last_index, size, sent_round))
+        self.inflight_bytes += size
+        self.next_index = LogIndex(last_index + 1)
+
+    def accepted(self, match_index: LogIndex) -> bool:
+        """The follower holds everything up to `match_index`; true if that is news."""
+        while self.inflight and self.inflight[0].last_index <= match_index:
+            self.inflight_bytes -= self.inflight.popleft().size
+        if self.probing and match_index >= self.next_index - 1:
+            self.probing = False
+        self.next_index = max(self.next_index, LogIndex(match_index + 1))
+        if match_index <= self.match_index:
+            return False
+        self.match_index = match_index
+        return True
+
+    def lost_before(self, answered_round: int, verified_index: LogIndex) -> bool:
+        """Whether an answer to a later round shows that a message sent before it never arrived."""
+        return bool(self.inflight) and (
+            answered_round > self.inflight[0].round and verified_index < self.inflight[0].last_index
+        )
+
+    def probe_from(self, next_index: LogIndex) -> None:
+        """Find out anew where the logs agree, beginning just before `next_index`."""
+        self.probing = True
+        self.probe_sent = False
+        self.inflight.clear()
+        self.inflight_bytes = 0
+        self.next_index = max(next_index, LogIndex(self.match_index + 1))
+
+    def reset(self, next_index: LogIndex) -> None:
+        """Forget what was proven: the follower may come back as another incarnation of itself."""
+        self.match_index = NO_INDEX
+        self.probe_from(next_index)
