@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from raft.model import NO_INDEX, NO_TERM, Entry, LogIndex, Offset, Position, Term, entry_bytes
+from raft.model import FIRST_OFFSET, NO_INDEX, NO_TERM, Entry, LogIndex, Offset, Position, Term, entry_bytes
 
 
 @attrs.define
@@ -20,7 +20,7 @@ class LogView:
 
     cache_bytes_max: int
     last_index: LogIndex = NO_INDEX
-    end_offset: Offset = Offset(0)
+    end_offset: Offset = FIRST_OFFSET
     durable_index: LogIndex = NO_INDEX
     _run_starts: list[LogIndex] = attrs.field(factory=list)
     _run_terms: list[Term] = attrs.field(factory=list)
@@ -60,7 +60,9 @@ class LogView:
 
     def term_at(self, index: LogIndex) -> Term:
         """The term of the entry at `index`; 0 at index 0."""
-        assert NO_INDEX <= index <= self.last_index, f"no entry {index} in a log that ends at {self.last_index}"
+        assert NO_INDEX <= index <= self.last_index, (
+            f"no entry {index} in a log that ends at {self.last_index}"
+        )
         if index == NO_INDEX:
             return NO_TERM
         return self._run_terms[bisect_right(self._run_starts, index) - 1]

@@ -92,4 +92,6 @@ class AppendRejected:
     round: int
 
 
-Message = RequestPreVote | PreVoteReply | RequestVote | VoteReply | AppendEntries | AppendAccepted | AppendRejected
+Message = (
+    RequestPreVote | PreVoteReply | RequestVote | VoteReply | AppendEntries | AppendAccepted | AppendRejected
+)

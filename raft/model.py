@@ -22,6 +22,7 @@ WriteId = NewType("WriteId", int)
 
 NO_INDEX = LogIndex(0)
 NO_TERM = Term(0)
+FIRST_OFFSET = Offset(0)
 NO_WRITE = WriteId(0)
 
 

@@ -1,0 +1,687 @@
+"""RaftCore: who leads, what is committed, and what must be durable before anybody hears of it.
+
+The one decider of this package. `step(now, event)` takes a fact and returns orders (effects); it owns no socket, file,
+clock or random source, so a test, a simulator and the Trio driver run the very same code. Everything that changes the
+node's term, vote, role, log or commit index lives here; the rules alone are in quorum, log_view, progress and read_index.
+
+What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; numbers of the persistence rules in brackets):
+
+- A vote leaves, and a candidate's own vote counts, only when the vote is durable [P1]; the term goes to disk before any
+  entry of it [P2].
+- A follower acknowledges what is durable, and never more than the message it answers has proved [P3].
+- The leader's disk works beside the network: it sends at once and counts its own copy only once flushed [P4].
+- Entries are replaced only where a term proves a conflict, never at or below the commit index [P5].
+- A leader commits by counting copies only of its own term's entries (section 5.4.2), so it begins with an empty one.
+- Pre-vote, check-quorum and stickiness together keep a node that hears nobody, or only some, from unseating a leader.
+- A read needs a commit of this reign and a majority that still knows this leader [P12].
+- Every proposal is answered once: committed, rejected (certainly not appended) or unknown [P14].
+
+Not here yet, with their places: membership changes (a new `Configuration` when such an entry is appended), snapshots (a log
+that begins after index 1) and client sessions (a rule of the state machine).
+"""
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from typing import assert_never
+
+import attrs
+
+from raft import invariants
+from raft.config import RaftConfig
+from raft.effects import (
+    Answer,
+    Commit,
+    Committed,
+    Effect,
+    Load,
+    Persist,
+    ReadReady,
+    ReadRejected,
+    Refusal,
+    Rejected,
+    RoleChanged,
+    RoleName,
+    Send,
+    Unknown,
+)
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick
+from raft.log_view import LogView
+from raft.membership import Configuration
+from raft.messages import (
+    AppendAccepted,
+    AppendEntries,
+    AppendRejected,
+    Message,
+    PreVoteReply,
+    RequestPreVote,
+    RequestVote,
+    VoteReply,
+)
+from raft.model import (
+    NO_INDEX,
+    NO_TERM,
+    NO_WRITE,
+    NOOP,
+    Batch,
+    Entry,
+    HardState,
+    LogIndex,
+    NodeId,
+    Offset,
+    Position,
+    Term,
+    Token,
+    WriteId,
+    entry_bytes,
+)
+from raft.progress import Progress
+from raft.quorum import majority, reached_by_majority
+from raft.read_index import ReadQueue
+
+
+@attrs.define
+class Follower:
+    """Waits for a leader's word until `deadline`.
+
+    `verified_index` is how far the log is known to equal that of the present term's leader.
+    """
+
+    deadline: float
+    leader: NodeId | None = None
+    verified_index: LogIndex = NO_INDEX
+
+
+@attrs.define
+class PreCandidate:
+    """Asks who would vote for it, without touching its term."""
+
+    deadline: float
+    granted: set[NodeId]
+
+
+@attrs.define
+class Candidate:
+    """Asks for votes in its own new term; `vote_write` makes its own vote durable, and only then does that count."""
+
+    deadline: float
+    vote_write: WriteId
+    granted: set[NodeId] = attrs.field(factory=set)
+
+
+@attrs.frozen
+class Pending:
+    """A proposal that waits for commit."""
+
+    index: LogIndex
+    token: Token
+    base_offset: Offset
+    size: int
+
+
+@attrs.define
+class Leader:
+    """Replicates its log. `first_index` is that of the empty entry with which its reign began."""
+
+    first_index: LogIndex
+    heartbeat_due: float
+    quorum_check_due: float
+    progress: dict[NodeId, Progress]
+    pending: deque[Pending] = attrs.field(factory=deque)
+    pending_bytes: int = 0
+    round: int = 0
+    reads: ReadQueue = attrs.field(factory=ReadQueue)
+
+
+Role = Follower | PreCandidate | Candidate | Leader
+
+
+@attrs.frozen
+class PendingWrite:
+    """A `Persist` not yet known to be durable; once it is, so is the log up to `last_index`."""
+
+    write_id: WriteId
+    last_index: LogIndex
+
+
+class RaftCore:
+    """One node of a group. Construct it with what the disk held; then feed it events in the order they happen.
+
+    `rng` draws election timeouts and nothing else. `now` is seconds of any clock that does not run backwards; it is used
+    for liveness only: no safety property depends on it.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_id: NodeId,
+        configuration: Configuration,
+        config: RaftConfig,
+        log: LogView,
+        hard_state: HardState,
+        rng: random.Random,
+        now: float,
+    ) -> None:
+        self.node_id = node_id
+        self.configuration = configuration
+        self.config = config
+        self.log = log
+        self.term = hard_state.term
+        self.vote = hard_state.vote
+        self.commit_index = NO_INDEX
+        self.role: Role = Follower(
+            now + rng.uniform(config.election_timeout_s_min, config.election_timeout_s_max)
+        )
+        self._peers = configuration.peers(node_id)
+        self._majority = majority(len(configuration.voters))
+        self._rng = rng
+        self._now = now
+        self._heard_leader_at: float | None = None
+        self._last_write = NO_WRITE
+        self._durable_write = NO_WRITE
+        self._hard_state_write = NO_WRITE
+        self._pending_writes: deque[PendingWrite] = deque()
+        self._effects: list[Effect] = []
+        self._told = (RoleName.FOLLOWER, self.term, self.leader)
+        assert hard_state.term >= log.last_term, "the term must be durable before its entries (P2)"
+
+    # ---------------------------------------------------------------- what one may ask
+
+    @property
+    def deadline(self) -> float:
+        """When the next `Tick` is due."""
+        match self.role:
+            case Leader(heartbeat_due=heartbeat_due, quorum_check_due=quorum_check_due):
+                return min(heartbeat_due, quorum_check_due)
+            case Follower(deadline=deadline) | PreCandidate(deadline=deadline) | Candidate(deadline=deadline):
+                return deadline
+            case _:
+                assert_never(self.role)
+
+    @property
+    def leader(self) -> NodeId | None:
+        """The leader of the present term, as far as this node knows."""
+        match self.role:
+            case Leader():
+                return self.node_id
+            case Follower(leader=leader):
+                return leader
+            case PreCandidate() | Candidate():
+                return None
+            case _:
+                assert_never(self.role)
+
+    @property
+    def role_name(self) -> RoleName:
+        """The role as people call it."""
+        match self.role:
+            case Follower():
+                return RoleName.FOLLOWER
+            case PreCandidate():
+                return RoleName.PRE_CANDIDATE
+            case Candidate():
+                return RoleName.CANDIDATE
+            case Leader():
+                return RoleName.LEADER
+            case _:
+                assert_never(self.role)
+
+    # ---------------------------------------------------------------- the one dispatch
+
+    def step(self, now: float, event: Event) -> list[Effect]:
+        """Take one fact, return what to do about it, in order. Total: every event is welcome in every role."""
+        before = invariants.Snapshot.of(self)
+        self._now = now
+        match event:
+            case Receive(sender=sender, message=message):
+                if sender in self._peers:  # a node outside the configuration has no say in it
+                    self._on_message(sender, message)
+            case Persisted(write_id=write_id):
+                self._on_persisted(write_id)
+            case Propose(token=token, batch=batch):
+                self._on_propose(token, batch)
+            case Tick():
+                self._on_tick()
+            case Read(token=token):
+                self._on_read(token)
+            case Loaded(peer=peer, entries=entries):
+                self._on_loaded(peer, entries)
+            case Disconnected(peer=peer):
+                self._on_disconnected(peer)
+            case StepDown():
+                if isinstance(self.role, Leader):
+                    self._become_follower(self.term, leader=None)
+            case _:
+                assert_never(event)
+        self._tell_role()
+        invariants.check(before, self)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _on_message(self, sender: NodeId, message: Message) -> None:
+        match message:
+            case AppendEntries():
+                self._on_append_entries(sender, message)
+            case AppendAccepted() | AppendRejected():
+                self._on_append_reply(sender, message)
+            case RequestPreVote():
+                self._on_request_pre_vote(sender, message)
+            case PreVoteReply():
+                self._on_pre_vote_reply(sender, message)
+            case RequestVote():
+                self._on_request_vote(sender, message)
+            case VoteReply():
+                self._on_vote_reply(sender, message)
+            case _:
+                assert_never(message)
+
+    # ---------------------------------------------------------------- time
+
+    def _on_tick(self) -> None:
+        match self.role:
+            case Leader() as leader:
+                self._on_leader_tick(leader)
+            case Follower(deadline=deadline) | PreCandidate(deadline=deadline) | Candidate(deadline=deadline):
+                if self._now >= deadline:
+                    self._become_pre_candidate()
+            case _:
+                assert_never(self.role)
+
+    def _on_leader_tick(self, leader: Leader) -> None:
+        if self._now >= leader.quorum_check_due:
+            leader.quorum_check_due = self._now + self.config.election_timeout_s_min
+            silent_since = self._now - self.config.election_timeout_s_max
+            heard = sum(progress.heard_at >= silent_since for progress in leader.progress.values())
+            if 1 + heard < self._majority:
+                self._become_follower(self.term, leader=None)
+                return
+        if self._now >= leader.heartbeat_due:
+            self._heartbeat(leader)
+
+    def _election_deadline(self) -> float:
+        return self._now + self._rng.uniform(
+            self.config.election_timeout_s_min, self.config.election_timeout_s_max
+        )
+
+    def _trusts_a_leader(self) -> bool:
+        """Stickiness: a node that leads, or has lately heard from a leader, helps nobody to unseat it (section 6, 9.6)."""
+        if isinstance(self.role, Leader):
+            return True
+        return (
+            self._heard_leader_at is not None
+            and self._now - self._heard_leader_at < self.config.election_timeout_s_min
+        )
+
+    # ---------------------------------------------------------------- roles
+
+    def _become_follower(self, term: Term, leader: NodeId | None) -> None:
+        """Follow in `term`, which may be new. What this node had promised to answer as a leader, it answers now."""
+        assert term >= self.term
+        old = self.role
+        if term > self.term:
+            self.term = term
+            self.vote = None
+            self._persist(hard_state=HardState(term, None))
+        match old:
+            case Follower(deadline=deadline):
+                # Somebody else's candidacy is no sign of life from a leader: the old deadline stands.
+                self.role = Follower(deadline, leader)
+            case PreCandidate() | Candidate() | Leader():
+                self.role = Follower(self._election_deadline(), leader)
+            case _:
+                assert_never(old)
+        if isinstance(old, Leader):
+            self._end_reign(old, leader)
+
+    def _end_reign(self, reign: Leader, successor: NodeId | None) -> None:
+        for pending in reign.pending:
+            self._effects.append(Answer(pending.token, Unknown(pending.index, successor)))
+        for token in reign.reads.drain():
+            self._effects.append(ReadRejected(token, successor))
+
+    def _become_pre_candidate(self) -> None:
+        """Ask first (section 9.6): a node that could not win must not raise the term of those that are well."""
+        assert not isinstance(self.role, Leader)
+        self._heard_leader_at = None
+        self.role = PreCandidate(self._election_deadline(), {self.node_id})
+        request = RequestPreVote(Term(self.term + 1), self.log.last_index, self.log.last_term)
+        for peer in self._peers:
+            self._effects.append(Send(peer, request))
+        if len(self.role.granted) >= self._majority:
+            self._become_candidate()
+
+    def _become_candidate(self) -> None:
+        assert isinstance(self.role, PreCandidate)
+        self.term = Term(self.term + 1)
+        self.vote = self.node_id
+        write = self._persist(hard_state=HardState(self.term, self.node_id))
+        self.role = Candidate(self._election_deadline(), write)
+        request = RequestVote(self.term, self.log.last_index, self.log.last_term)
+        for peer in self._peers:
+            self._effects.append(Send(peer, request, after=write))
+
+    def _become_leader(self) -> None:
+        assert isinstance(self.role, Candidate)
+        next_index = LogIndex(self.log.last_index + 1)
+        leader = Leader(
+            first_index=next_index,
+            heartbeat_due=self._now + self.config.heartbeat_s,
+            quorum_check_due=self._now + self.config.election_timeout_s_min,
+            progress={peer: Progress(next_index, heard_at=self._now) for peer in self._peers},
+        )
+        self.role = leader
+        # An entry of the new term commits everything before it (section 5.4.2) and opens the way for reads (section 8).
+        self._append_own(leader, NOOP)
+
+    def _tell_role(self) -> None:
+        now_told = (self.role_name, self.term, self.leader)
+        if now_told != self._told:
+            self._told = now_told
+            self._effects.append(RoleChanged(*now_told))
+
+    # ---------------------------------------------------------------- elections
+
+    def _may_lead(self, last_index: LogIndex, last_term: Term) -> bool:
+        return Position(last_index, last_term).up_to_date_with(self.log.position)
+
+    def _on_request_pre_vote(self, sender: NodeId, request: RequestPreVote) -> None:
+        granted = (
+            request.term > self.term
+            and not self._trusts_a_leader()
+            and self._may_lead(request.last_index, request.last_term)
+        )
+        # A refusal carries our own term: a candidate that is behind learns it and can ask for a term that is new to us.
+        reply = (
+            PreVoteReply(request.term, granted=True) if granted else PreVoteReply(self.term, granted=False)
+        )
+        self._effects.append(Send(sender, reply))
+
+    def _on_pre_vote_reply(self, sender: NodeId, reply: PreVoteReply) -> None:
+        if not reply.granted:
+            if reply.term > self.term:
+                self._become_follower(reply.term, leader=None)
+        elif isinstance(self.role, PreCandidate) and reply.term == self.term + 1:
+            self.role.granted.add(sender)
+            if len(self.role.granted) >= self._majority:
+                self._become_candidate()
+
+    def _on_request_vote(self, sender: NodeId, request: RequestVote) -> None:
+        if request.term < self.term:
+            self._effects.append(Send(sender, VoteReply(self.term, granted=False)))
+            return
+        if request.term > self.term:
+            if self._trusts_a_leader():
+                return  # not even the term is taken over
+            self._become_follower(request.term, leader=None)
+        granted = (
+            self.leader is None
+            and self.vote in (None, sender)
+            and self._may_lead(request.last_index, request.last_term)
+        )
+        if granted:
+            self.role = Follower(self._election_deadline())
+            if self.vote is None:
+                self.vote = sender
+                self._persist(hard_state=HardState(self.term, sender))
+        self._effects.append(Send(sender, VoteReply(self.term, granted), after=self._hard_state_write))
+
+    def _on_vote_reply(self, sender: NodeId, reply: VoteReply) -> None:
+        if reply.term > self.term:
+            self._become_follower(reply.term, leader=None)
+        elif reply.term == self.term and reply.granted and isinstance(self.role, Candidate):
+            self.role.granted.add(sender)
+            if len(self.role.granted) >= self._majority:
+                self._become_leader()
+
+    # ---------------------------------------------------------------- the log of a follower
+
+    def _on_append_entries(self, sender: NodeId, request: AppendEntries) -> None:
+        if request.term < self.term:
+            refusal = AppendRejected(self.term, request.prev_index, NO_INDEX, NO_TERM, request.round)
+            self._effects.append(Send(sender, refusal))
+            return
+        assert not (isinstance(self.role, Leader) and request.term == self.term), "two leaders in one term"
+        if not isinstance(self.role, Follower) or request.term > self.term or self.role.leader != sender:
+            self._become_follower(request.term, sender)
+        assert isinstance(self.role, Follower)
+        self.role.deadline = self._election_deadline()
+        self._heard_leader_at = self._now
+        if not self.log.matches(request.prev_index, request.prev_term):
+            assert request.prev_index > self.commit_index, "a committed entry differs from the leader's (P5)"
+            hint = self.log.last_position_within(request.prev_index, request.prev_term)
+            refusal = AppendRejected(self.term, request.prev_index, hint.index, hint.term, request.round)
+            self._effects.append(Send(sender, refusal))
+            return
+        missing = self.log.missing_from(request.entries)
+        if missing:
+            assert missing[0].index > self.commit_index, "a committed entry would be replaced (P5)"
+            self._append(missing)
+        self.role.verified_index = max(self.role.verified_index, request.last_index)
+        accepted = AppendAccepted(self.term, request.last_index, self.role.verified_index, request.round)
+        self._effects.append(Send(sender, accepted, after=self._write_covering(request.last_index)))
+        self._commit(min(request.commit_index, self.role.verified_index))
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        """Into the view and, as one write, to disk; entries that conflict are replaced by the same write (P5)."""
+        first = entries[0].index
+        if first <= self.log.last_index:
+            # What an older write made durable above here no longer counts, even if that write completes later (P9).
+            kept = LogIndex(first - 1)
+            self._pending_writes = deque(
+                attrs.evolve(write, last_index=min(write.last_index, kept)) for write in self._pending_writes
+            )
+        self.log.append(entries)
+        self._persist(entries=tuple(entries))
+
+    def _persist(self, hard_state: HardState | None = None, entries: tuple[Entry, ...] = ()) -> WriteId:
+        self._last_write = WriteId(self._last_write + 1)
+        if hard_state is not None:
+            self._hard_state_write = self._last_write
+        self._pending_writes.append(PendingWrite(self._last_write, self.log.last_index))
+        self._effects.append(Persist(self._last_write, hard_state, entries))
+        return self._last_write
+
+    def _write_covering(self, index: LogIndex) -> WriteId:
+        """The write after which the present term and the log up to `index` are durable."""
+        if index <= self.log.durable_index:
+            return self._hard_state_write
+        covering = next(write.write_id for write in self._pending_writes if write.last_index >= index)
+        return max(covering, self._hard_state_write)
+
+    def _on_persisted(self, write_id: WriteId) -> None:
+        while self._pending_writes and self._pending_writes[0].write_id <= write_id:
+            self.log.durable_index = max(self.log.durable_index, self._pending_writes.popleft().last_index)
+        self._durable_write = max(self._durable_write, write_id)
+        match self.role:
+            case Candidate(vote_write=vote_write, granted=granted):
+                if vote_write <= write_id:
+                    granted.add(self.node_id)
+                    if len(granted) >= self._majority:
+                        self._become_leader()
+            case Leader() as leader:
+                self._commit_by_majority(leader)
+            case Follower() | PreCandidate():
+                pass
+            case _:
+                assert_never(self.role)
+
+    # ---------------------------------------------------------------- the log of a leader
+
+    def _on_propose(self, token: Token, batch: Batch) -> None:
+        if not isinstance(self.role, Leader):
+            self._effects.append(Answer(token, Rejected(Refusal.NOT_LEADER, self.leader)))
+            return
+        size = entry_bytes(batch)
+        if self.role.pending and self.role.pending_bytes + size > self.config.uncommitted_bytes_max:
+            self._effects.append(Answer(token, Rejected(Refusal.BUSY, self.node_id)))
+            return
+        pending = Pending(LogIndex(self.log.last_index + 1), token, self.log.end_offset, size)
+        self.role.pending.append(pending)
+        self.role.pending_bytes += size
+        self._append_own(self.role, batch)
+
+    def _append_own(self, leader: Leader, batch: Batch) -> None:
+        entry = Entry(LogIndex(self.log.last_index + 1), self.term, self.log.end_offset, batch)
+        self._append([entry])
+        for peer, progress in leader.progress.items():
+            self._replicate(leader, peer, progress)
+
+    def _replicate(self, leader: Leader, peer: NodeId, progress: Progress) -> None:
+        """Send what the window allows; while probing, one message."""
+        config = self.config
+        if progress.probing:
+            if not progress.probe_sent:
+                progress.probe_sent = True
+                entries = self._cached_after(progress.next_index, config.append_bytes_max) or ()
+                self._send_entries(leader, peer, LogIndex(progress.next_index - 1), entries)
+            return
+        while progress.next_index <= self.log.last_index and not progress.loading:
+            if not progress.has_room(config.inflight_messages_max, config.inflight_bytes_max):
+                return
+            cached = self._cached_after(progress.next_index, config.append_bytes_max)
+            if cached is None:
+                progress.loading = True
+                self._effects.append(Load(peer, progress.next_index, config.append_bytes_max))
+                return
+            self._pipeline(leader, peer, progress, cached)
+
+    def _cached_after(self, next_index: LogIndex, bytes_max: int) -> tuple[Entry, ...] | None:
+        if next_index > self.log.last_index:
+            return ()
+        return self.log.cached(next_index, bytes_max)
+
+    def _pipeline(self, leader: Leader, peer: NodeId, progress: Progress, entries: tuple[Entry, ...]) -> None:
+        self._send_entries(leader, peer, LogIndex(progress.next_index - 1), entries)
+        progress.sent(entries[-1].index, sum(entry_bytes(entry.batch) for entry in entries), leader.round)
+
+    def _send_entries(
+        self, leader: Leader, peer: NodeId, prev_index: LogIndex, entries: tuple[Entry, ...] = ()
+    ) -> None:
+        prev_term = self.log.term_at(prev_index)
+        message = AppendEntries(self.term, prev_index, prev_term, self.commit_index, leader.round, entries)
+        self._effects.append(Send(peer, message))
+
+    def _heartbeat(self, leader: Leader) -> None:
+        """An empty AppendEntries to all, anchored where each is known to match: answered at once, whatever its disk does."""
+        leader.round += 1
+        leader.heartbeat_due = self._now + self.config.heartbeat_s
+        for peer, progress in leader.progress.items():
+            self._send_entries(leader, peer, progress.match_index)
+
+    def _on_append_reply(self, sender: NodeId, reply: AppendAccepted | AppendRejected) -> None:
+        if reply.term > self.term:
+            self._become_follower(reply.term, leader=None)
+            return
+        leader = self.role
+        if reply.term < self.term or not isinstance(leader, Leader):
+            return
+        progress = leader.progress[sender]
+        progress.heard_at = self._now
+        progress.acked_round = max(progress.acked_round, reply.round)
+        match reply:
+            case AppendAccepted():
+                self._on_accepted(leader, progress, reply)
+            case AppendRejected():
+                self._on_rejected(progress, reply)
+            case _:
+                assert_never(reply)
+        self._replicate(leader, sender, progress)
+        self._confirm_reads(leader)
+
+    def _on_accepted(self, leader: Leader, progress: Progress, reply: AppendAccepted) -> None:
+        if reply.match_index > self.log.last_index:
+            return  # nonsense: nobody can hold more of this reign than was written
+        if progress.accepted(reply.match_index):
+            self._commit_by_majority(leader)
+        elif progress.probing:
+            progress.probe_sent = False  # alive, but the probe or its answer seems lost: ask again
+        if progress.lost_before(reply.round, reply.verified_index):
+            progress.probe_from(LogIndex(progress.match_index + 1))
+
+    def _on_rejected(self, progress: Progress, reply: AppendRejected) -> None:
+        stale = (
+            reply.prev_index != progress.next_index - 1
+            if progress.probing
+            else reply.prev_index <= progress.match_index
+        )
+        if stale:
+            return  # an answer to a question asked before the last one was settled
+        agreed = self.log.last_position_within(min(reply.hint_index, reply.prev_index), reply.hint_term)
+        progress.probe_from(LogIndex(min(agreed.index + 1, max(reply.prev_index, 1))))
+
+    def _on_loaded(self, peer: NodeId, entries: tuple[Entry, ...]) -> None:
+        leader = self.role
+        if not isinstance(leader, Leader) or peer not in leader.progress:
+            return
+        progress = leader.progress[peer]
+        progress.loading = False
+        if not entries or progress.probing or entries[0].index != progress.next_index:
+            return  # nothing to be had, or no longer what this follower needs; its next answer asks again
+        if self.log.matches(entries[-1].index, entries[-1].term):
+            self._pipeline(leader, peer, progress, entries)
+            self._replicate(leader, peer, progress)
+
+    def _on_disconnected(self, peer: NodeId) -> None:
+        match self.role:
+            case Leader(progress=progress):
+                if peer in progress:
+                    progress[peer].reset(LogIndex(self.log.last_index + 1))
+            case Follower(leader=leader) as follower:
+                if peer == leader:
+                    # A closed connection is a sign that the leader died: look soon, and stop vouching for it. If it
+                    # lives, those that still hear it refuse the pre-vote.
+                    self._heard_leader_at = None
+                    look_at = self._now + self._rng.uniform(0, 2 * self.config.heartbeat_s)
+                    follower.deadline = min(follower.deadline, look_at)
+            case PreCandidate() | Candidate():
+                pass
+            case _:
+                assert_never(self.role)
+
+    # ---------------------------------------------------------------- commit
+
+    def _commit_by_majority(self, leader: Leader) -> None:
+        """Sections 5.3 and 5.4.2; the leader's own copy counts as far as it is durable."""
+        matched = [progress.match_index for progress in leader.progress.values()]
+        reached = LogIndex(reached_by_majority([*matched, self.log.durable_index]))
+        if reached > self.commit_index and self.log.term_at(reached) == self.term:
+            self._commit(reached)
+
+    def _commit(self, index: LogIndex) -> None:
+        if index <= self.commit_index:
+            return
+        self.commit_index = index
+        self._effects.append(Commit(index))
+        if isinstance(self.role, Leader):
+            self._answer_committed(self.role)
+            self._begin_reads(self.role)
+
+    def _answer_committed(self, leader: Leader) -> None:
+        while leader.pending and leader.pending[0].index <= self.commit_index:
+            done = leader.pending.popleft()
+            leader.pending_bytes -= done.size
+            self._effects.append(Answer(done.token, Committed(done.index, self.term, done.base_offset)))
+
+    # ---------------------------------------------------------------- reads
+
+    def _on_read(self, token: Token) -> None:
+        if not isinstance(self.role, Leader):
+            self._effects.append(ReadRejected(token, self.leader))
+            return
+        self.role.reads.add(token)
+        self._begin_reads(self.role)
+
+    def _begin_reads(self, leader: Leader) -> None:
+        """Start a round, once this reign has committed something: before that, the commit index may be old (P12)."""
+        if leader.reads.can_begin() and self.commit_index >= leader.first_index:
+            leader.reads.begin(leader.round + 1, self.commit_index)
+            self._heartbeat(leader)
+            self._confirm_reads(leader)
+
+    def _confirm_reads(self, leader: Leader) -> None:
+        acked = [progress.acked_round for progress in leader.progress.values()]
+        done = leader.reads.confirm(reached_by_majority([*acked, leader.round]))
+        if done is not None:
+            for token in done.tokens:
+                self._effects.append(ReadReady(token, done.read_index))
+            self._begin_reads(leader)

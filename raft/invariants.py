@@ -1,0 +1,36 @@
+"""What must hold after every step, whatever happened: checked in production too.
+
+A broken rule becomes a crash instead of a wrong answer, and the simulator turns crashes into seeds. These are the rules
+that one node can see; those that need the whole cluster (election safety, log matching, leader completeness) are the
+simulator's.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from raft.model import LogIndex, NodeId, Term
+
+if TYPE_CHECKING:
+    from raft.core import RaftCore
+
+
+class Snapshot(NamedTuple):
+    """The part of a node's state that may only move one way."""
+
+    term: Term
+    vote: NodeId | None
+    commit_index: LogIndex
+
+    @classmethod
+    def of(cls, core: "RaftCore") -> "Snapshot":
+        """The state before a step."""
+        return cls(core.term, core.vote, core.commit_index)
+
+
+def check(before: Snapshot, core: "RaftCore") -> None:
+    """`AssertionError` if the step broke a rule; the node must then end, and its state be kept for study."""
+    assert core.term >= before.term, "the term fell"
+    assert core.term > before.term or before.vote in (None, core.vote), "a second vote in one term"
+    assert core.commit_index >= before.commit_index, "the commit index fell"
+    assert core.commit_index <= core.log.last_index, "more is committed than is in the log"
+    assert core.log.durable_index <= core.log.last_index, "more is durable than is in the log"
+    assert core.log.last_term <= core.term, "an entry comes from a later term"

@@ -1,0 +1,49 @@
+"""One line for one node, the same in logs, golden scripts, replays and dumps."""
+
+from typing import assert_never
+
+from raft.core import Candidate, Follower, Leader, PreCandidate, RaftCore
+from raft.model import NodeId
+from raft.progress import Progress
+
+
+def render(core: RaftCore) -> str:
+    """For example `n1@4 leader last=9@4 durable=9 commit=9 {2:9→10 3:7→8 probe}`."""
+    log = core.log
+    return (
+        f"n{core.node_id}@{core.term} {_render_role(core)} "
+        f"last={log.last_index}@{log.last_term} durable={log.durable_index} commit={core.commit_index}{_render_peers(core)}"
+    )
+
+
+def _render_role(core: RaftCore) -> str:
+    match core.role:
+        case Follower(leader=leader):
+            return f"follower({f'n{leader}' if leader is not None else ''})"
+        case PreCandidate(granted=granted):
+            return f"pre_candidate({_render_nodes(granted)})"
+        case Candidate(granted=granted):
+            return f"candidate({_render_nodes(granted)})"
+        case Leader():
+            return "leader"
+        case _:
+            assert_never(core.role)
+
+
+def _render_nodes(nodes: set[NodeId]) -> str:
+    return " ".join(f"n{node}" for node in sorted(nodes))
+
+
+def _render_peers(core: RaftCore) -> str:
+    if not isinstance(core.role, Leader):
+        return ""
+    return (
+        " {"
+        + " ".join(_render_progress(peer, progress) for peer, progress in core.role.progress.items())
+        + "}"
+    )
+
+
+def _render_progress(peer: NodeId, progress: Progress) -> str:
+    state = " probe" if progress.probing else ""
+    return f"{peer}:{progress.match_index}→{progress.next_index}{state}"
