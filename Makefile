@@ -1,0 +1,61 @@
+# Two words are enough: `make demo` shows what this is, `make test` says whether it still holds.
+# Everything lives in .venv, made by a bare python3 with venv and pip; no Java and no root are needed.
+
+PYTHON ?= python3
+WORKERS ?= auto
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# An installation is good for one content of pyproject.toml, whatever the file times say after a checkout.
+KEY := $(firstword $(shell cksum < pyproject.toml))
+DEMO := .venv/.installed-demo-$(KEY)
+DEV := .venv/.installed-dev-$(KEY)
+
+.PHONY: help demo test check format campaign clean
+
+help:
+	@echo 'make demo      a real cluster, broken on purpose, checked; the report opens from disk (first time: installs)'
+	@echo 'make test      house checks and every test, under 10 minutes on two cores'
+	@echo 'make check     house checks alone: lint, format, types, import directions, tidiness'
+	@echo 'make format    let ruff rewrite the layout of the source'
+	@echo 'make campaign  the long ranges: seeds, histories and deliberate bugs, most of an hour'
+	@echo 'make clean     remove .venv and caches; runs/ stays'
+
+demo: $(DEMO)
+	$(BIN)/quorumlog run
+
+check: $(DEV)
+	$(BIN)/python -m tests.house
+
+# The house first: it is the quickest to fail. Then what shares two cores well, side by side. Last and alone, what
+# measures real time: real processes, whose elections would see a starved machine, and the JVM, which would starve it.
+test: $(DEV)
+	$(BIN)/python -m tests.house
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not house and not cluster and not spark'
+	$(BIN)/python -m pytest -q -m '(cluster or spark) and not house'
+
+format: $(DEV)
+	$(BIN)/python -m ruff check --fix-only .
+	$(BIN)/python -m ruff format .
+
+campaign: $(DEV)
+	$(BIN)/quorumlog sim --level core --seeds 0:5000
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'make: need Python 3.11 or newer; name one: make PYTHON=python3.11 ...' >&2; exit 4; }
+	$(PYTHON) -m venv .venv
+
+$(DEMO): | .venv/bin/python
+	@echo 'installing quorumlog with Spark and a Java runtime into .venv (about 1 GB; a minute or two, once)'
+	$(BIN)/python -m pip install --quiet -e '.[spark,java]'
+	@rm -f .venv/.installed-*
+	@touch $@
+
+$(DEV): | .venv/bin/python
+	@echo 'installing quorumlog and its tools into .venv (about 1 GB; a minute or two, once)'
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	@rm -f .venv/.installed-*
+	@touch $@ $(DEMO)

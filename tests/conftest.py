@@ -1,0 +1,8 @@
+"""Shared by every test: how Hypothesis behaves here."""
+
+import hypothesis
+
+# No deadline: two shared cores make any single example slow now and then. Fresh examples each time, so that runs add up;
+# a failure prints the blob that reproduces it.
+hypothesis.settings.register_profile("house", deadline=None, derandomize=False, print_blob=True)
+hypothesis.settings.load_profile("house")

@@ -1,0 +1,197 @@
+"""House rules that no tool knows: what a reader of this source can rely on.
+
+- Every module says first what it decides or promises.
+- No file over `FILE_LINES_MAX` lines, no function over `FUNCTION_LINES_MAX`; `LONG_FUNCTIONS` lists the exceptions,
+  whose lengths may only fall.
+- A document has one title.
+- Nothing is read with a format that can run code.
+- No module shares its name with one of the standard library or with a package of ours: tracebacks stay unambiguous.
+- Nobody imports the tests or the benchmarks.
+- The pure ring takes chance as an argument: of `random` it may name the type `Random` alone. (What else it may not
+  import is a contract in pyproject.toml.)
+- The text speaks of the project alone: no path of one machine, no author.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+
+PACKAGES = ("raft", "log", "rocketmq_compat", "kafka_compat", "jepsen_like")
+FOLDERS = (*PACKAGES, "tests", "benchmarks", "examples")
+FILE_LINES_MAX = 900
+FUNCTION_LINES_MAX = 70
+LONG_FUNCTIONS: dict[str, int] = {}
+"""`path:function` -> lines. A ratchet: shorten one and lower or remove its number; nothing is added."""
+
+CODE_RUNNING_MODULES = frozenset({"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml"})
+CODE_RUNNING_CALLS = frozenset({"eval", "exec"})
+MACHINE_PATH = re.compile(r"""(?<![\w./\]*])/(?:home|root|Users|work|mnt|opt)/[\w.-]""")
+AUTHOR_TALK = re.compile(r"\b(?:sub-?)?agents?\b|\bissues? #?\d|\bco-authored-by\b", re.IGNORECASE)
+
+
+@attrs.frozen
+class Source:
+    """One Python file, read and parsed once. `path` is relative to the root."""
+
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def product(self) -> bool:
+        """Whether it belongs to the product rather than to its tests, which may do more."""
+        return self.path.parts[0] != "tests"
+
+    def at(self, node: ast.AST, complaint: str) -> str:
+        """A complaint about one place."""
+        return f"{self.path}:{getattr(node, 'lineno', 1)}: {complaint}"
+
+
+def complaints(root: Path, pure_modules: Sequence[str]) -> list[str]:
+    """Everything that breaks a rule, as `path:line: what`; `pure_modules` are dotted names."""
+    pure = {Path(*module.split(".")) for module in pure_modules}
+    found: list[str] = []
+    longest: dict[str, int] = {}
+    for source in sources(root):
+        found += file_rules(source)
+        found += [*dangerous_formats(source), *imports_of_tests(source)]
+        if source.path.with_suffix("") in pure or any(folder in pure for folder in source.path.parents):
+            found += chance(source)
+        longest |= long_functions(source)
+    found += ratchet(longest)
+    for path, text in documents(root):
+        found += one_title(path, text)
+    for path, text in texts(root):
+        found += alone(path, text)
+    return found
+
+
+def sources(root: Path) -> Iterator[Source]:
+    """Every Python file of the project."""
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*.py")):
+            text = path.read_text()
+            yield Source(path.relative_to(root), text, ast.parse(text))
+
+
+def documents(root: Path) -> Iterator[tuple[Path, str]]:
+    """Every Markdown file of the project, with its text."""
+    places = [root, *(root / folder for folder in FOLDERS)]
+    for place in places:
+        for path in sorted(place.glob("*.md") if place == root else place.rglob("*.md")):
+            yield path.relative_to(root), path.read_text()
+
+
+def texts(root: Path) -> Iterator[tuple[Path, str]]:
+    """Every text that is read by people: sources, documents and the files beside them."""
+    for source in sources(root):
+        if source.path != Path("tests/house/tidy.py"):  # it has to name what it forbids
+            yield source.path, source.text
+    yield from documents(root)
+    for name in ("pyproject.toml", "Makefile", ".ci/run", ".gitignore"):
+        yield Path(name), (root / name).read_text()
+
+
+def file_rules(source: Source) -> Iterator[str]:
+    """Docstring, length and name of one module."""
+    if not ast.get_docstring(source.tree):
+        yield f"{source.path}:1: a module says first what it decides or promises"
+    lines = source.text.count("\n")
+    if lines > FILE_LINES_MAX:
+        yield f"{source.path}:{lines}: more than {FILE_LINES_MAX} lines; find the second room in it"
+    name = source.path.stem
+    if name in sys.stdlib_module_names and not name.startswith("__"):
+        yield f"{source.path}:1: {name} is a module of the standard library"
+    if source.product and name in PACKAGES:
+        yield f"{source.path}:1: {name} is a package of this project"
+
+
+def long_functions(source: Source) -> dict[str, int]:
+    """The functions of one file that are too long, with their lengths."""
+    return {
+        f"{source.path}:{node.name}": length
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+    }
+
+
+def ratchet(longest: dict[str, int]) -> Iterator[str]:
+    """Compare the long functions with the listed ones, both ways."""
+    for place, length in longest.items():
+        if length > LONG_FUNCTIONS.get(place, FUNCTION_LINES_MAX):
+            yield f"{place}: {length} lines; at most {LONG_FUNCTIONS.get(place, FUNCTION_LINES_MAX)}"
+    for place, length in LONG_FUNCTIONS.items():
+        if longest.get(place, 0) < length:
+            yield f"{place}: now {longest.get(place, 'short')}; lower its number in LONG_FUNCTIONS or remove it"
+
+
+def imported(source: Source) -> Iterator[tuple[ast.AST, str]]:
+    """The modules that one file imports, in full."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node, node.module
+
+
+def dangerous_formats(source: Source) -> Iterator[str]:
+    """Formats that run code when read. Tests may pickle: they show that errors survive it."""
+    for node, module in imported(source):
+        if source.product and module.partition(".")[0] in CODE_RUNNING_MODULES:
+            yield source.at(node, f"{module} can run code while it reads")
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CODE_RUNNING_CALLS:
+            yield source.at(node, f"{node.func.id}() runs what it is given")
+
+
+def imports_of_tests(source: Source) -> Iterator[str]:
+    """The product must not lean on its tests."""
+    for node, module in imported(source):
+        if source.product and module.partition(".")[0] in ("tests", "benchmarks", "examples"):
+            yield source.at(node, f"nobody imports {module}")
+
+
+def chance(source: Source) -> Iterator[str]:
+    """In the pure ring, `random.Random` is a type that arrives as an argument; everything else in `random` is global."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "random":
+            for alias in node.names:
+                if alias.name != "Random":
+                    yield source.at(node, f"random.{alias.name} draws from a global source")
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random":
+            if node.attr != "Random":
+                yield source.at(node, f"random.{node.attr} draws from a global source")
+        elif (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) in ("random.Random", "Random")
+            and not node.args
+            and not node.keywords
+        ):
+            yield source.at(node, "Random() without a seed draws from the machine")
+
+
+def one_title(path: Path, text: str) -> Iterator[str]:
+    """A document has exactly one `# ` line outside its code blocks."""
+    fenced = False
+    titles = 0
+    for line in text.splitlines():
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced and line.startswith("# "):
+            titles += 1
+    if titles != 1:
+        yield f"{path}:1: {titles} titles; a document has one"
+
+
+def alone(path: Path, text: str) -> Iterator[str]:
+    """Nothing about the machine or the author in what we publish."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if MACHINE_PATH.search(line):
+            yield f"{path}:{number}: a path of one machine"
+        if AUTHOR_TALK.search(line):
+            yield f"{path}:{number}: speaks of something beside the project"
