@@ -1,0 +1,1 @@
+"""Tests of the Raft core and its shell."""

@@ -1,0 +1,403 @@
+"""Conversations with the decider: commands in, effects out, as text that can be read, reviewed and renewed.
+
+A script is a file of lines. `> command` is said to the cluster; what follows it, up to the next command, comment or blank
+line, is what the cores answered. `python -m tests.raft.conversation --rewrite` renews all answers: the diff is the review.
+
+Commands (`ID` is a node, `A>B` a link):
+  nodes N                 a fresh group of N nodes, 1 to N
+  log ID T T T            node ID starts with entries of these terms at index 1, 2, 3 (all durable)
+  hard ID TERM [VOTE]     node ID starts with this term and vote
+  set NAME VALUE          a setting of the core, for all nodes
+  timeout ID              time passes to ID's deadline, and only ID notices
+  elect ID                timeout ID, stabilize, show; only the last is told
+  wait S                  S seconds pass unnoticed
+  propose ID TEXT         a client proposes one record at ID
+  read ID                 a client reads at ID
+  persist ID [W]          ID's disk completes its writes (up to write W)
+  deliver A>B [N]         the first N messages (default: all) from A to B arrive
+  drop A>B [N]            they are lost instead
+  disconnect ID PEER      ID notices that its connection with PEER broke
+  stepdown ID             ID is asked to stop leading
+  crash ID                ID loses power and restarts with what was durable
+  stabilize [ID ...]      disks complete and messages arrive, among these nodes (default: all), until nothing moves
+  cut ID ...              from now on nothing passes between these nodes and the others
+  heal                    all links work again
+  show                    every node in one line
+"""
+
+import random
+import sys
+from collections import deque
+from pathlib import Path
+from typing import Any, assert_never
+
+import attrs
+
+from raft.config import RaftConfig
+from raft.core import RaftCore
+from raft.effects import (
+    Answer,
+    Commit,
+    Committed,
+    Effect,
+    Load,
+    Persist,
+    ReadReady,
+    ReadRejected,
+    Rejected,
+    RoleChanged,
+    Send,
+    Unknown,
+)
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick
+from raft.log_view import LogView
+from raft.membership import Configuration
+from raft.messages import (
+    AppendAccepted,
+    AppendEntries,
+    AppendRejected,
+    Message,
+    PreVoteReply,
+    RequestPreVote,
+    RequestVote,
+    VoteReply,
+)
+from raft.model import (
+    NOOP,
+    Batch,
+    Entry,
+    EntryKind,
+    HardState,
+    LogIndex,
+    NodeId,
+    Offset,
+    Term,
+    Token,
+    WriteId,
+)
+from raft.outbox import Outbox
+from raft.render import render
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def record(text: str) -> Batch:
+    """A batch of one record."""
+    return Batch(EntryKind.RECORDS, span=1, timestamp_ms=0, data=text.encode(), crc=0)
+
+
+def entries_of_terms(terms: list[int]) -> list[Entry]:
+    """A log whose entries have these terms; `e1`, `e2`, ... are its records."""
+    return [Entry(LogIndex(at), Term(term), Offset(at - 1), record(f"e{at}")) for at, term in enumerate(terms, start=1)]
+
+
+def view_of(entries: list[Entry], cache_bytes_max: int) -> LogView:
+    """The view a restart makes of these entries."""
+    runs: list[tuple[LogIndex, Term]] = []
+    for entry in entries:
+        if not runs or runs[-1][1] != entry.term:
+            runs.append((entry.index, entry.term))
+    last = entries[-1] if entries else None
+    return LogView.restore(
+        runs=runs,
+        last_index=last.index if last else LogIndex(0),
+        end_offset=last.end_offset if last else Offset(0),
+        cache_bytes_max=cache_bytes_max,
+        entries=entries,
+    )
+
+
+@attrs.define
+class Node:
+    """A core with a disk that completes writes when told to."""
+
+    core: RaftCore
+    log: list[Entry]
+    hard_state: HardState
+    outbox: Outbox = attrs.field(factory=Outbox)
+    writes: deque[Persist] = attrs.field(factory=deque)
+
+
+class Conversation:
+    """A group of cores and the messages between them, driven by the commands of a script."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.config = RaftConfig()
+        self.nodes: dict[int, Node] = {}
+        self.size = 0
+        self.initial_logs: dict[int, list[Entry]] = {}
+        self.initial_states: dict[int, HardState] = {}
+        self.links: dict[tuple[int, int], deque[Message]] = {}
+        self.cut: set[int] = set()
+        self.token = 0
+        self.said: list[str] = []
+
+    # ------------------------------------------------------------ commands
+
+    def command(self, line: str) -> list[str]:
+        """Carry out one command; the lines that the cores said."""
+        name, *words = line.split()
+        self.said = []
+        getattr(self, f"do_{name}")(*words)
+        return self.said
+
+    def do_nodes(self, count: str) -> None:
+        self.size = int(count)
+
+    def do_log(self, node: str, *terms: str) -> None:
+        self.initial_logs[int(node)] = entries_of_terms([int(term) for term in terms])
+
+    def do_hard(self, node: str, term: str, vote: str | None = None) -> None:
+        self.initial_states[int(node)] = HardState(Term(int(term)), NodeId(int(vote)) if vote else None)
+
+    def do_set(self, name: str, value: str) -> None:
+        number: Any = float(value) if "." in value else int(value)
+        self.config = attrs.evolve(self.config, **{name: number})
+
+    def do_timeout(self, node: str) -> None:
+        core = self._node(int(node)).core
+        self.now = max(self.now, core.deadline)
+        self._step(int(node), Tick())
+
+    def do_elect(self, node: str) -> None:
+        self.do_timeout(node)
+        self.do_stabilize()
+        self.said = []
+        self.do_show()
+
+    def do_wait(self, seconds: str) -> None:
+        self.now += float(seconds)
+
+    def do_propose(self, node: str, text: str) -> None:
+        self.token += 1
+        self._step(int(node), Propose(Token(self.token), record(text)))
+
+    def do_read(self, node: str) -> None:
+        self.token += 1
+        self._step(int(node), Read(Token(self.token)))
+
+    def do_persist(self, node: str, write: str | None = None) -> None:
+        writes = self._node(int(node)).writes
+        if writes:
+            self._persist(int(node), WriteId(int(write)) if write else writes[-1].write_id)
+
+    def do_deliver(self, link: str, count: str | None = None) -> None:
+        for message in self._take(link, count):
+            sender, receiver = self._ends(link)
+            self._step(receiver, Receive(NodeId(sender), message))
+
+    def do_drop(self, link: str, count: str | None = None) -> None:
+        self._take(link, count)
+
+    def do_disconnect(self, node: str, peer: str) -> None:
+        self._step(int(node), Disconnected(NodeId(int(peer))))
+
+    def do_stepdown(self, node: str) -> None:
+        self._step(int(node), StepDown())
+
+    def do_crash(self, node: str) -> None:
+        old = self._node(int(node))
+        self.nodes[int(node)] = self._start(int(node), old.log, old.hard_state)
+        for link in self.links:
+            if int(node) in link:
+                self.links[link].clear()
+        self.do_show_one(int(node))
+
+    def do_cut(self, *nodes: str) -> None:
+        self.cut = {int(node) for node in nodes}
+
+    def do_heal(self) -> None:
+        self.cut = set()
+
+    def do_stabilize(self, *nodes: str) -> None:
+        among = {int(node) for node in nodes} or set(range(1, self.size + 1))
+        for _ in range(1000):
+            if not self._move_one(among):
+                return
+        raise AssertionError("the group does not come to rest")
+
+    def do_show(self) -> None:
+        for node in range(1, self.size + 1):
+            self.do_show_one(node)
+
+    def do_show_one(self, node: int) -> None:
+        self.said.append(render(self._node(node).core))
+
+    # ------------------------------------------------------------ the world
+
+    def _node(self, node: int) -> Node:
+        if not self.nodes:
+            for each in range(1, self.size + 1):
+                log = self.initial_logs.get(each, [])
+                default = HardState(log[-1].term if log else Term(0))
+                self.nodes[each] = self._start(each, log, self.initial_states.get(each, default))
+        return self.nodes[node]
+
+    def _start(self, node: int, log: list[Entry], hard_state: HardState) -> Node:
+        core = RaftCore(
+            node_id=NodeId(node),
+            configuration=Configuration(frozenset(NodeId(each) for each in range(1, self.size + 1))),
+            config=self.config,
+            log=view_of(log, self.config.cache_bytes_max),
+            hard_state=hard_state,
+            rng=random.Random(node),
+            now=self.now,
+        )
+        return Node(core, list(log), hard_state)
+
+    def _step(self, node: int, event: Event) -> None:
+        for effect in self._node(node).core.step(self.now, event):
+            self.said.append(f"n{node} {say(effect)}")
+            self._carry(node, effect)
+
+    def _carry(self, node: int, effect: Effect) -> None:
+        here = self.nodes[node]
+        match effect:
+            case Persist():
+                here.writes.append(effect)
+            case Send():
+                if not here.outbox.hold(effect):
+                    self._post(node, effect)
+            case Load(peer=peer, first_index=first_index):
+                self._step(node, Loaded(peer, tuple(here.log[first_index - 1 :])))
+            case Answer() | Commit() | ReadReady() | ReadRejected() | RoleChanged():
+                pass
+            case _:
+                assert_never(effect)
+
+    def _post(self, node: int, send: Send) -> None:
+        if (node in self.cut) == (send.to in self.cut):
+            self.links.setdefault((node, send.to), deque()).append(send.message)
+
+    def _persist(self, node: int, upto: WriteId) -> None:
+        here = self._node(node)
+        while here.writes and here.writes[0].write_id <= upto:
+            write = here.writes.popleft()
+            here.hard_state = write.hard_state or here.hard_state
+            if write.entries:
+                del here.log[write.entries[0].index - 1 :]
+                here.log.extend(write.entries)
+        self._step(node, Persisted(upto))
+        for send in here.outbox.release(upto, here.core.term):
+            self.said.append(f"n{node} released {say(send)}")
+            self._post(node, send)
+
+    def _move_one(self, among: set[int]) -> bool:
+        for node in sorted(among):
+            writes = self._node(node).writes
+            if writes:
+                self._persist(node, writes[-1].write_id)
+                return True
+        for (sender, receiver), queue in sorted(self.links.items()):
+            if queue and sender in among and receiver in among:
+                self._step(receiver, Receive(NodeId(sender), queue.popleft()))
+                return True
+        return False
+
+    def _ends(self, link: str) -> tuple[int, int]:
+        sender, receiver = link.split(">")
+        return int(sender), int(receiver)
+
+    def _take(self, link: str, count: str | None) -> list[Message]:
+        queue = self.links.get(self._ends(link), deque())
+        return [queue.popleft() for _ in range(min(len(queue), int(count) if count else len(queue)))]
+
+
+# ---------------------------------------------------------------- how effects read
+
+
+def say(effect: Effect) -> str:
+    """One effect in one line."""
+    match effect:
+        case Persist(write_id=write_id, hard_state=hard_state, entries=entries):
+            parts = [f"persist w{write_id}"]
+            if hard_state is not None:
+                parts.append(f"term={hard_state.term} vote={hard_state.vote or '-'}")
+            parts += [say_entry(entry) for entry in entries]
+            return " ".join(parts)
+        case Send(to=to, message=message, after=after):
+            return f"→n{to} {say_message(message)}{f' after w{after}' if after else ''}"
+        case Answer(token=token, outcome=outcome):
+            return f"answers #{token}: {say_outcome(outcome)}"
+        case Commit(commit_index=commit_index):
+            return f"commits {commit_index}"
+        case Load(peer=peer, first_index=first_index):
+            return f"loads {first_index}… for n{peer}"
+        case ReadReady(token=token, read_index=read_index):
+            return f"answers #{token}: read at {read_index}"
+        case ReadRejected(token=token, leader_hint=hint):
+            return f"answers #{token}: read rejected, leader {hint or 'unknown'}"
+        case RoleChanged(role=role, term=term, leader=leader):
+            return f"is {role.value} in term {term}, leader {leader or 'unknown'}"
+        case _:
+            assert_never(effect)
+
+
+def say_outcome(outcome: Committed | Rejected | Unknown) -> str:
+    """What became of a proposal."""
+    match outcome:
+        case Committed(index=index, term=term, base_offset=base_offset):
+            return f"committed {index}@{term} at offset {base_offset}"
+        case Rejected(reason=reason, leader_hint=hint):
+            return f"rejected, {reason.value}, leader {hint or 'unknown'}"
+        case Unknown(index=index):
+            return f"unknown, at {index}"
+        case _:
+            assert_never(outcome)
+
+
+def say_entry(entry: Entry) -> str:
+    """For example `3@2:text`; an empty entry of a leader is `3@2`."""
+    text = "" if entry.batch == NOOP else f":{entry.batch.data.decode()}"
+    return f"{entry.index}@{entry.term}{text}"
+
+
+def say_message(message: Message) -> str:
+    """One message in a few words; `t` is its term, `r` its round."""
+    match message:
+        case RequestPreVote(term=term, last_index=index, last_term=last_term):
+            return f"RequestPreVote t{term} last={index}@{last_term}"
+        case RequestVote(term=term, last_index=index, last_term=last_term):
+            return f"RequestVote t{term} last={index}@{last_term}"
+        case PreVoteReply(term=term, granted=granted):
+            return f"PreVoteReply t{term} {'granted' if granted else 'refused'}"
+        case VoteReply(term=term, granted=granted):
+            return f"VoteReply t{term} {'granted' if granted else 'refused'}"
+        case AppendEntries(term=term, prev_index=prev, prev_term=prev_term, commit_index=commit, entries=entries):
+            body = "".join(" " + say_entry(entry) for entry in entries)
+            return f"AppendEntries t{term} prev={prev}@{prev_term} commit={commit} r{message.round}{body}"
+        case AppendAccepted(term=term, match_index=match_index, verified_index=verified):
+            return f"AppendAccepted t{term} match={match_index} verified={verified} r{message.round}"
+        case AppendRejected(term=term, prev_index=prev, hint_index=hint, hint_term=hint_term):
+            return f"AppendRejected t{term} prev={prev} hint={hint}@{hint_term} r{message.round}"
+        case _:
+            assert_never(message)
+
+
+# ---------------------------------------------------------------- scripts
+
+
+def renew(script: str) -> str:
+    """The script with the answers that the cores give now."""
+    conversation = Conversation()
+    lines: list[str] = []
+    for line in script.splitlines():
+        if line.startswith("> "):
+            lines.append(line)
+            lines += conversation.command(line[2:])
+        elif not line or line.startswith("#"):
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Renew all scripts when asked to."""
+    if sys.argv[1:] != ["--rewrite"]:
+        raise SystemExit("usage: python -m tests.raft.conversation --rewrite")
+    for path in sorted(SCRIPTS.glob("*.txt")):
+        path.write_text(renew(path.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+"""Every script under scripts/ still gets the answers that were reviewed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.raft.conversation import SCRIPTS, renew
+
+
+@pytest.mark.parametrize("path", sorted(SCRIPTS.glob("*.txt")), ids=lambda path: path.stem)
+def test_the_conversation_goes_as_reviewed(path: Path) -> None:
+    script = path.read_text()
+    assert renew(script) == script
