@@ -54,6 +54,14 @@ class StorageFull(RaftError):
 
 
 @attrs.define
+class ShuttingDown(RaftError):
+    """The node is on its way out and takes nothing new; nothing was appended."""
+
+    def __str__(self) -> str:
+        return "refused, nothing was appended: the node is shutting down; ask another"
+
+
+@attrs.define
 class InvalidRequest(RaftError):
     """The request itself is wrong and will be refused every time."""
 

@@ -1,0 +1,424 @@
+"""The native client protocol as bytes: requests, replies and the handshake, checked like peer messages are (see `codec`).
+
+A request carries an id that its reply repeats; a client may have many under way. Records travel as one *batch*: binary that
+holds a msgpack array of binaries. The server checks that it is one and counts it, but never takes it apart: the same bytes
+rest in the log and come back to readers, several batches of one entry end to end.
+
+Errors map to the exceptions of `raft.errors` by a code; `definite` is written out, so that a client which does not know a
+newer code still knows whether the operation can have happened.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import attrs
+import msgpack
+
+from raft import errors
+from raft.codec import binary, boolean, integer, number, text, unpack_array
+from raft.errors import ProtocolError, RaftError
+from raft.net.framing import encode_frame
+
+HELLO = 1
+APPEND = 2
+READ = 3
+TAIL = 4
+APPLY = 5
+STATUS = 6
+HELLO_REPLY = 17
+APPENDED = 18
+RECORDS = 19
+TAIL_REPLY = 20
+APPLIED = 21
+STATUS_REPLY = 22
+ERROR = 31
+
+HELLO_BYTES_MAX = 4096
+"""Until it has been greeted, a client may not send frames above this."""
+RECORDS_MAX = 65536
+"""Records in one batch."""
+BATCHES_MAX = 65536
+"""Entries in one RECORDS reply."""
+CLUSTER_ID_LENGTH_MAX = 256
+NODE_ID_MAX = 2**31 - 1
+READ_BYTES_MAX = 2**31 - 1
+CLIENT = "client"
+PEER = "peer"
+
+
+# -------------------------------------------------------------------- values
+
+
+class Hello(NamedTuple):
+    """Who dials: a client (`node_id` 0) or a peer."""
+
+    cluster_id: str
+    role: str
+    node_id: int
+
+
+class HelloReply(NamedTuple):
+    """Who answered, and the largest frame body it takes."""
+
+    node_id: int
+    frame_bytes_max: int
+
+
+class Append(NamedTuple):
+    """Append these records; `span`, how many they are, was counted at decoding."""
+
+    request_id: int
+    records: bytes
+    span: int
+
+
+class Read(NamedTuple):
+    """Entries from the one that holds `offset` on."""
+
+    request_id: int
+    offset: int
+    bytes_max: int
+
+
+class Apply(NamedTuple):
+    """A command, or a query, for the state machine."""
+
+    request_id: int
+    command: bytes
+    read_only: bool
+
+
+@attrs.frozen
+class Appended:
+    """The records are committed at `base_offset` up to `base_offset + count`, in this term."""
+
+    base_offset: int
+    count: int
+    epoch: int
+
+
+@attrs.frozen
+class RecordBatch:
+    """One committed entry: `span` records from `base_offset` on; `data` holds their batches end to end."""
+
+    base_offset: int
+    epoch: int
+    span: int
+    data: bytes
+
+    def records(self) -> list[bytes]:
+        """The records, in order of their offsets; `ProtocolError` if `data` does not hold `span` of them."""
+        return unpack_batches(self.data, self.span)
+
+
+@attrs.frozen
+class Records:
+    """What a read found, and where the committed log ends."""
+
+    committed_end: int
+    batches: tuple[RecordBatch, ...]
+
+
+@attrs.frozen
+class Tail:
+    """Where the committed log ends, in which term."""
+
+    committed_end: int
+    epoch: int
+
+
+@attrs.frozen
+class Applied:
+    """The state machine's answer, at log index `index`."""
+
+    index: int
+    result: bytes
+
+
+Reply = Appended | Records | Tail | Applied | dict[str, object] | RaftError
+
+
+# -------------------------------------------------------------------- batches
+
+
+def pack_batch(records: Sequence[bytes]) -> bytes:
+    """Records as one batch. `InvalidRequest` unless they are one to `RECORDS_MAX` bytes objects."""
+    if not 1 <= len(records) <= RECORDS_MAX:
+        raise errors.InvalidRequest(f"a batch holds 1 to {RECORDS_MAX} records, not {len(records)}")
+    if set(map(type, records)) != {bytes}:
+        raise errors.InvalidRequest("every record must be bytes")
+    packed: bytes = msgpack.packb(records)
+    return packed
+
+
+def count_batch(batch: bytes) -> int:
+    """How many records a batch holds; `ProtocolError` unless it is exactly one batch."""
+    try:
+        records = msgpack.unpackb(batch, max_array_len=min(RECORDS_MAX, len(batch)), max_map_len=0, max_ext_len=0)
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException):
+        raise ProtocolError("the records are not one msgpack array") from None
+    # The set of the types is built in C: nothing here runs once per record in Python.
+    if type(records) is not list or set(map(type, records)) != {bytes}:
+        raise ProtocolError("the records are not an array of one or more binaries")
+    return len(records)
+
+
+def unpack_batches(data: bytes, span: int) -> list[bytes]:
+    """The records of batches laid end to end; `ProtocolError` if they are not `span` binaries."""
+    unpacker = msgpack.Unpacker(max_buffer_size=len(data), max_array_len=min(RECORDS_MAX, len(data)), max_map_len=0)
+    records: list[bytes] = []
+    try:
+        unpacker.feed(data)
+        for batch in unpacker:
+            records += batch
+        read_to_the_end = unpacker.tell() == len(data)
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        raise ProtocolError(f"the data of an entry is not made of batches: {error}") from None
+    if not read_to_the_end or len(records) != span or not set(map(type, records)) <= {bytes}:
+        raise ProtocolError(f"the data of an entry does not hold its {span} records")
+    return records
+
+
+# -------------------------------------------------------------------- handshake
+
+
+def encode_hello(hello: Hello) -> bytes:
+    """The first frame of every connection."""
+    return encode_frame(HELLO, msgpack.packb(hello))
+
+
+def decode_hello(message_type: int, body: bytes) -> Hello:
+    """The first frame of a connection; `ProtocolError` if it is any other."""
+    if message_type != HELLO:
+        raise ProtocolError(f"a connection begins with HELLO, not with message type {message_type}")
+    cluster_id, role, node_id = unpack_array(body, length=3, array_max=3)
+    if role not in (CLIENT, PEER):
+        raise ProtocolError("the role in a HELLO is neither client nor peer")
+    return Hello(
+        text(cluster_id, "cluster_id", CLUSTER_ID_LENGTH_MAX),
+        role,
+        integer(node_id, "node_id", 0, NODE_ID_MAX),
+    )
+
+
+def encode_hello_reply(reply: HelloReply) -> bytes:
+    """The handshake's answer."""
+    return encode_frame(HELLO_REPLY, msgpack.packb(reply))
+
+
+def decode_hello_reply(message_type: int, body: bytes) -> HelloReply:
+    """The handshake's answer; raises the error that an ERROR frame carries, `ProtocolError` for anything else."""
+    if message_type == ERROR:
+        raise decode_error(body)[1]
+    if message_type != HELLO_REPLY:
+        raise ProtocolError(f"a HELLO is answered by HELLO_REPLY, not by message type {message_type}")
+    node_id, frame_bytes_max = unpack_array(body, length=2, array_max=2)
+    return HelloReply(
+        integer(node_id, "node_id", 1, NODE_ID_MAX), integer(frame_bytes_max, "frame_bytes_max", 1, 2**32 - 1)
+    )
+
+
+# -------------------------------------------------------------------- requests
+
+
+def encode_append(request_id: int, records: bytes) -> bytes:
+    """APPEND; `records` is a batch as `pack_batch` makes it."""
+    return encode_frame(APPEND, msgpack.packb((request_id, records)))
+
+
+def decode_append(body: bytes) -> Append:
+    """APPEND, its records checked and counted."""
+    request_id, records = unpack_array(body, length=2, array_max=2)
+    request_id = number(request_id, "request_id")
+    return Append(request_id, records, count_batch(binary(records, "records")))
+
+
+def encode_read(request_id: int, offset: int, bytes_max: int) -> bytes:
+    """READ."""
+    return encode_frame(READ, msgpack.packb((request_id, offset, bytes_max)))
+
+
+def decode_read(body: bytes) -> Read:
+    """READ."""
+    request_id, offset, bytes_max = unpack_array(body, length=3, array_max=3)
+    return Read(
+        number(request_id, "request_id"),
+        number(offset, "offset"),
+        integer(bytes_max, "bytes_max", 0, READ_BYTES_MAX),
+    )
+
+
+def encode_bare(message_type: int, request_id: int) -> bytes:
+    """TAIL and STATUS, which have an id alone."""
+    return encode_frame(message_type, msgpack.packb((request_id,)))
+
+
+def decode_bare(body: bytes) -> int:
+    """The request id of TAIL and STATUS."""
+    (request_id,) = unpack_array(body, length=1, array_max=1)
+    return number(request_id, "request_id")
+
+
+def encode_apply(request_id: int, command: bytes, *, read_only: bool) -> bytes:
+    """APPLY."""
+    return encode_frame(APPLY, msgpack.packb((request_id, command, read_only)))
+
+
+def decode_apply(body: bytes) -> Apply:
+    """APPLY."""
+    request_id, command, read_only = unpack_array(body, length=3, array_max=3)
+    return Apply(number(request_id, "request_id"), binary(command, "command"), boolean(read_only, "read_only"))
+
+
+# -------------------------------------------------------------------- replies
+
+
+def encode_appended(request_id: int, base_offset: int, count: int, epoch: int) -> bytes:
+    """APPENDED."""
+    return encode_frame(APPENDED, msgpack.packb((request_id, base_offset, count, epoch)))
+
+
+def encode_records(request_id: int, committed_end: int, batches: Sequence[RecordBatch]) -> bytes:
+    """RECORDS."""
+    rows = [(batch.base_offset, batch.epoch, batch.span, batch.data) for batch in batches]
+    return encode_frame(RECORDS, msgpack.packb((request_id, committed_end, rows)))
+
+
+def encode_tail_reply(request_id: int, committed_end: int, epoch: int) -> bytes:
+    """TAIL_REPLY."""
+    return encode_frame(TAIL_REPLY, msgpack.packb((request_id, committed_end, epoch)))
+
+
+def encode_applied(request_id: int, index: int, result: bytes) -> bytes:
+    """APPLIED."""
+    return encode_frame(APPLIED, msgpack.packb((request_id, index, result)))
+
+
+def encode_status_reply(request_id: int, status: dict[str, object]) -> bytes:
+    """STATUS_REPLY; the only map on this wire, read by people and harnesses, never by a peer."""
+    return encode_frame(STATUS_REPLY, msgpack.packb((request_id, status)))
+
+
+def decode_reply(message_type: int, body: bytes) -> tuple[int, Reply]:
+    """The id and the content of any reply; an ERROR gives the exception, not raised."""
+    decode = _REPLIES.get(message_type)
+    if decode is None:
+        raise ProtocolError(f"message type {message_type} is not a reply")
+    return decode(body)
+
+
+def _decode_appended(body: bytes) -> tuple[int, Appended]:
+    request_id, base_offset, count, epoch = unpack_array(body, length=4, array_max=4)
+    return number(request_id, "request_id"), Appended(
+        number(base_offset, "base_offset"), integer(count, "count", 1, RECORDS_MAX), number(epoch, "epoch")
+    )
+
+
+def _decode_records(body: bytes) -> tuple[int, Records]:
+    request_id, committed_end, rows = unpack_array(body, length=3, array_max=BATCHES_MAX)
+    if type(rows) is not list:
+        raise ProtocolError("the batches of a RECORDS reply are not an array")
+    batches = []
+    for row in rows:
+        if type(row) is not list or len(row) != 4:
+            raise ProtocolError("a batch of a RECORDS reply is not an array of 4")
+        base_offset, epoch, span, data = row
+        batches.append(
+            RecordBatch(
+                number(base_offset, "base_offset"),
+                number(epoch, "epoch"),
+                number(span, "span"),
+                binary(data, "data"),
+            )
+        )
+    return number(request_id, "request_id"), Records(number(committed_end, "committed_end"), tuple(batches))
+
+
+def _decode_tail(body: bytes) -> tuple[int, Tail]:
+    request_id, committed_end, epoch = unpack_array(body, length=3, array_max=3)
+    return number(request_id, "request_id"), Tail(number(committed_end, "committed_end"), number(epoch, "epoch"))
+
+
+def _decode_applied(body: bytes) -> tuple[int, Applied]:
+    request_id, index, result = unpack_array(body, length=3, array_max=3)
+    return number(request_id, "request_id"), Applied(number(index, "index"), binary(result, "result"))
+
+
+def _decode_status(body: bytes) -> tuple[int, dict[str, object]]:
+    try:
+        values = msgpack.unpackb(body, max_array_len=1024, max_map_len=1024, max_ext_len=0)
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        raise ProtocolError(f"not a status: {error}") from None
+    if type(values) is not list or len(values) != 2 or type(values[1]) is not dict:
+        raise ProtocolError("a status reply is an array of an id and a map")
+    return number(values[0], "request_id"), values[1]
+
+
+# -------------------------------------------------------------------- errors
+
+NOT_LEADER = "not_leader"
+BUSY = "busy"
+STORAGE_FULL = "storage_full"
+INVALID_REQUEST = "invalid_request"
+UNKNOWN_OUTCOME = "unknown_outcome"
+PROTOCOL = "protocol"
+SHUTTING_DOWN = "shutting_down"
+
+_CODES: dict[type[RaftError], str] = {
+    errors.NotLeader: NOT_LEADER,
+    errors.Busy: BUSY,
+    errors.StorageFull: STORAGE_FULL,
+    errors.InvalidRequest: INVALID_REQUEST,
+    errors.OutcomeUnknown: UNKNOWN_OUTCOME,
+    errors.ProtocolError: PROTOCOL,
+    errors.ShuttingDown: SHUTTING_DOWN,
+}
+
+
+def encode_error(request_id: int, error: RaftError) -> bytes:
+    """ERROR; `request_id` 0 speaks of the connection as a whole."""
+    leader, address = 0, ""
+    if isinstance(error, errors.NotLeader):
+        leader, address = error.leader or 0, error.address or ""
+    detail = getattr(error, "detail", str(error))
+    values = (request_id, _CODES[type(error)], error.definite, leader, address, detail[:500])
+    return encode_frame(ERROR, msgpack.packb(values))
+
+
+def decode_error(body: bytes) -> tuple[int, RaftError]:
+    """The id and the error of an ERROR frame. An unknown code keeps its `definite`."""
+    request_id, code, definite, leader, address, detail = unpack_array(body, length=6, array_max=6)
+    return number(request_id, "request_id"), _to_error(
+        text(code, "code", 64),
+        boolean(definite, "definite"),
+        integer(leader, "leader", 0, NODE_ID_MAX),
+        text(address, "leader_address", 512),
+        text(detail, "message", 1024),
+    )
+
+
+def _to_error(code: str, definite: bool, leader: int, address: str, detail: str) -> RaftError:
+    if not definite:
+        return errors.OutcomeUnknown(detail if code == UNKNOWN_OUTCOME else f"{code}: {detail}")
+    if code == NOT_LEADER:
+        return errors.NotLeader(leader or None, address or None)
+    if code == SHUTTING_DOWN:
+        return errors.ShuttingDown()
+    kind = _DETAILED.get(code)
+    return kind(detail) if kind is not None else errors.InvalidRequest(f"{code}: {detail}")
+
+
+_DETAILED: dict[str, Callable[[str], RaftError]] = {
+    BUSY: errors.Busy,
+    STORAGE_FULL: errors.StorageFull,
+    INVALID_REQUEST: errors.InvalidRequest,
+    PROTOCOL: errors.ProtocolError,
+}
+_REPLIES: dict[int, Callable[[bytes], tuple[int, Reply]]] = {
+    APPENDED: _decode_appended,
+    RECORDS: _decode_records,
+    TAIL_REPLY: _decode_tail,
+    APPLIED: _decode_applied,
+    STATUS_REPLY: _decode_status,
+    ERROR: decode_error,
+}

@@ -1,0 +1,288 @@
+"""Peer messages as bytes: hand-written msgpack arrays, and the checks without which nothing from a peer is believed.
+
+The body of a message is one array of integers, booleans and, for AppendEntries, entries. Nothing else is ever produced:
+no maps, no extension types, no floats, so that a newer msgpack cannot change what is on the wire (a golden test pins it).
+
+Decoding is total: any bytes give a message that the core may see, or a `ProtocolError`. Counts are bounded before anything
+is allocated for them, integers lie in range, the indexes and offsets of entries are dense, and the CRC of every batch holds.
+What decoding cannot know is whether a message is *true*: peers are trusted not to lie, only not to be garbled.
+"""
+
+from collections.abc import Callable
+from typing import Any, assert_never
+
+import crc32c
+import msgpack
+
+from raft.errors import ProtocolError
+from raft.messages import (
+    AppendAccepted,
+    AppendEntries,
+    AppendRejected,
+    Message,
+    PreVoteReply,
+    RequestPreVote,
+    RequestVote,
+    VoteReply,
+)
+from raft.model import Batch, Entry, EntryKind, LogIndex, Offset, Term
+from raft.net.framing import encode_frame
+
+REQUEST_PRE_VOTE = 64
+PRE_VOTE_REPLY = 65
+REQUEST_VOTE = 66
+VOTE_REPLY = 67
+APPEND_ENTRIES = 68
+APPEND_ACCEPTED = 69
+APPEND_REJECTED = 70
+
+NUMBER_MAX = 2**62
+"""Terms, indexes, offsets and ids end well below what 64 bits hold, so that adding to one cannot leave the wire's range."""
+SPAN_MAX = 2**32 - 1
+CRC_MAX = 2**32 - 1
+ENTRIES_MAX = 65536
+"""Entries in one message. The window of a peer is in bytes; this bounds what empty entries could cost."""
+
+_ENTRY_FIELDS = 6
+_KINDS = {int(kind): kind for kind in EntryKind}
+
+
+def unpack_array(body: bytes, *, length: int, array_max: int) -> list[Any]:
+    """The one array of `length` that `body` must hold; `ProtocolError` for anything else.
+
+    `array_max` bounds every array inside, since msgpack makes room for as many elements as an array claims to have.
+    """
+    try:
+        values = msgpack.unpackb(
+            body,
+            max_array_len=min(array_max, len(body)),
+            max_map_len=0,
+            max_ext_len=0,
+            unicode_errors="strict",
+        )
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        raise ProtocolError(f"not the msgpack that is due here: {_describe(error)}") from None
+    if type(values) is not list or len(values) != length:
+        raise ProtocolError(f"an array of {length} is due, not {_kind_of(values)}")
+    return values
+
+
+def integer(value: object, name: str, low: int, high: int) -> int:
+    """`value` as an integer within bounds, both inclusive; a boolean is none."""
+    if type(value) is not int or not low <= value <= high:
+        raise ProtocolError(f"{name} must be an integer from {low} to {high}, not {_kind_of(value)}")
+    return value
+
+
+def number(value: object, name: str) -> int:
+    """`value` as a term, an index, an offset or an id: from 0 to `NUMBER_MAX`."""
+    if type(value) is not int or not 0 <= value <= NUMBER_MAX:
+        raise ProtocolError(f"{name} must be an integer from 0 to 2^62, not {_kind_of(value)}")
+    return value
+
+
+def boolean(value: object, name: str) -> bool:
+    """`value` as a boolean."""
+    if type(value) is not bool:
+        raise ProtocolError(f"{name} must be a boolean, not {_kind_of(value)}")
+    return value
+
+
+def binary(value: object, name: str) -> bytes:
+    """`value` as bytes."""
+    if type(value) is not bytes:
+        raise ProtocolError(f"{name} must be binary, not {_kind_of(value)}")
+    return value
+
+
+def text(value: object, name: str, length_max: int) -> str:
+    """`value` as a string of at most `length_max` characters."""
+    if type(value) is not str or len(value) > length_max:
+        raise ProtocolError(f"{name} must be a string of at most {length_max}, not {_kind_of(value)}")
+    return value
+
+
+def _kind_of(value: object) -> str:
+    """What a wrong value is, in few characters whatever its size: these lines end up in logs."""
+    match value:
+        case bool() | None:
+            return repr(value)
+        case int():
+            return f"the integer {value}"
+        case bytes():
+            return f"binary of {len(value)}"
+        case str():
+            return f"a string of {len(value)}"
+        case list():
+            return f"an array of {len(value)}"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def _describe(error: Exception) -> str:
+    return str(error)[:120] or type(error).__name__
+
+
+# -------------------------------------------------------------------- encoding
+
+
+def encode_message(message: Message) -> bytes:
+    """The whole frame that carries `message`."""
+    match message:
+        case AppendEntries():
+            return encode_frame(APPEND_ENTRIES, _pack_append_entries(message))
+        case AppendAccepted(term=term, match_index=match_index, verified_index=verified_index, round=round_):
+            return encode_frame(APPEND_ACCEPTED, msgpack.packb((term, match_index, verified_index, round_)))
+        case AppendRejected():
+            values = (message.term, message.prev_index, message.hint_index, message.hint_term, message.round)
+            return encode_frame(APPEND_REJECTED, msgpack.packb(values))
+        case RequestPreVote(term=term, last_index=last_index, last_term=last_term):
+            return encode_frame(REQUEST_PRE_VOTE, msgpack.packb((term, last_index, last_term)))
+        case PreVoteReply(term=term, granted=granted):
+            return encode_frame(PRE_VOTE_REPLY, msgpack.packb((term, granted)))
+        case RequestVote(term=term, last_index=last_index, last_term=last_term):
+            return encode_frame(REQUEST_VOTE, msgpack.packb((term, last_index, last_term)))
+        case VoteReply(term=term, granted=granted):
+            return encode_frame(VOTE_REPLY, msgpack.packb((term, granted)))
+        case _:
+            assert_never(message)
+
+
+def _pack_append_entries(message: AppendEntries) -> bytes:
+    entries = message.entries
+    packed: bytes = msgpack.packb(
+        (
+            message.term,
+            message.prev_index,
+            message.prev_term,
+            message.commit_index,
+            message.round,
+            entries[0].base_offset if entries else 0,
+            [
+                (
+                    entry.term,
+                    int(entry.batch.kind),
+                    entry.batch.span,
+                    entry.batch.timestamp_ms,
+                    entry.batch.crc,
+                    entry.batch.data,
+                )
+                for entry in entries
+            ],
+        )
+    )
+    return packed
+
+
+# -------------------------------------------------------------------- decoding
+
+
+def decode_message(message_type: int, body: bytes) -> Message:
+    """The message in a frame of this type; `ProtocolError` if there is none."""
+    decode = _DECODERS.get(message_type)
+    if decode is None:
+        raise ProtocolError(f"message type {message_type} is not one that peers send")
+    return decode(body)
+
+
+def _decode_append_accepted(body: bytes) -> AppendAccepted:
+    term, match_index, verified_index, round_ = unpack_array(body, length=4, array_max=4)
+    return AppendAccepted(
+        Term(number(term, "term")),
+        LogIndex(number(match_index, "match_index")),
+        LogIndex(number(verified_index, "verified_index")),
+        number(round_, "round"),
+    )
+
+
+def _decode_append_rejected(body: bytes) -> AppendRejected:
+    term, prev_index, hint_index, hint_term, round_ = unpack_array(body, length=5, array_max=5)
+    return AppendRejected(
+        Term(number(term, "term")),
+        LogIndex(number(prev_index, "prev_index")),
+        LogIndex(number(hint_index, "hint_index")),
+        Term(number(hint_term, "hint_term")),
+        number(round_, "round"),
+    )
+
+
+def _decode_request(body: bytes) -> tuple[Term, LogIndex, Term]:
+    term, last_index, last_term = unpack_array(body, length=3, array_max=3)
+    return (
+        Term(number(term, "term")),
+        LogIndex(number(last_index, "last_index")),
+        Term(number(last_term, "last_term")),
+    )
+
+
+def _decode_reply(body: bytes) -> tuple[Term, bool]:
+    term, granted = unpack_array(body, length=2, array_max=2)
+    return Term(number(term, "term")), boolean(granted, "granted")
+
+
+def _decode_append_entries(body: bytes) -> AppendEntries:
+    values = unpack_array(body, length=7, array_max=ENTRIES_MAX)
+    term, prev_index, prev_term, commit_index, round_, base_offset, rows = values
+    term = number(term, "term")
+    prev_index = number(prev_index, "prev_index")
+    prev_term = integer(prev_term, "prev_term", 0, term)
+    base_offset = number(base_offset, "base_offset")
+    if (prev_index == 0) != (prev_term == 0) or (prev_index == 0 and base_offset):
+        raise ProtocolError(f"no log has term {prev_term} at index {prev_index} before offset {base_offset}")
+    return AppendEntries(
+        Term(term),
+        LogIndex(prev_index),
+        Term(prev_term),
+        LogIndex(number(commit_index, "commit_index")),
+        number(round_, "round"),
+        _decode_entries(rows, term, prev_index, max(prev_term, 1), base_offset),
+    )
+
+
+def _decode_entries(rows: object, term: int, prev_index: int, last_term: int, end_offset: int) -> tuple[Entry, ...]:
+    """Entries that follow each other: terms never fall nor exceed the sender's, offsets leave no gap."""
+    if type(rows) is not list:
+        raise ProtocolError(f"the entries must be an array, not {_kind_of(rows)}")
+    entries: list[Entry] = []
+    for index, row in enumerate(rows, prev_index + 1):
+        if type(row) is not list or len(row) != _ENTRY_FIELDS:
+            raise ProtocolError(f"an entry must be an array of {_ENTRY_FIELDS}, not {_kind_of(row)}")
+        entry_term, kind, span, timestamp_ms, crc, data = row
+        entry_term = integer(entry_term, "the term of an entry", last_term, term)
+        batch = _decode_batch(kind, span, timestamp_ms, crc, data)
+        entries.append(Entry(LogIndex(index), Term(entry_term), Offset(end_offset), batch))
+        last_term = entry_term
+        end_offset += batch.span
+    number(prev_index + len(entries), "the index of an entry")
+    number(end_offset, "the offset of a record")
+    return tuple(entries)
+
+
+def _decode_batch(kind: object, span: object, timestamp_ms: object, crc: object, data: object) -> Batch:
+    known = _KINDS.get(integer(kind, "the kind of an entry", 0, 255))
+    if known is None:
+        raise ProtocolError(f"the kind of an entry is {kind}, which this version does not know")
+    content = binary(data, "the data of an entry")
+    # Offsets count records alone; an entry without records that took some would leave a hole for readers.
+    span_low, span_high = (1, SPAN_MAX) if known is EntryKind.RECORDS else (0, 0)
+    batch = Batch(
+        known,
+        integer(span, f"the span of an entry of kind {known.name}", span_low, span_high),
+        number(timestamp_ms, "timestamp_ms"),
+        content,
+        integer(crc, "the crc of an entry", 0, CRC_MAX),
+    )
+    if crc32c.crc32c(content) != batch.crc:
+        raise ProtocolError(f"the CRC of a batch of {len(content)} bytes is wrong")
+    return batch
+
+
+_DECODERS: dict[int, Callable[[bytes], Message]] = {
+    REQUEST_PRE_VOTE: lambda body: RequestPreVote(*_decode_request(body)),
+    PRE_VOTE_REPLY: lambda body: PreVoteReply(*_decode_reply(body)),
+    REQUEST_VOTE: lambda body: RequestVote(*_decode_request(body)),
+    VOTE_REPLY: lambda body: VoteReply(*_decode_reply(body)),
+    APPEND_ENTRIES: _decode_append_entries,
+    APPEND_ACCEPTED: _decode_append_accepted,
+    APPEND_REJECTED: _decode_append_rejected,
+}

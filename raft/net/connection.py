@@ -1,0 +1,236 @@
+"""One connection: bytes in through a decoder, bytes out through a bounded queue, and the end of it told exactly once.
+
+Any code of the node may write at any time; what is written within a round leaves joined in one send. A connection that
+cannot send keeps its bytes up to `outbound_bytes_max`, and then does one of two things:
+
+- a `lossy` one (to a peer, whose protocol expects loss) drops the newest frame;
+- any other takes the frame, and its owner, who sees `is_full`, stops reading requests until `on_drained`. What an owner
+  answers to requests it has already taken is its own to bound.
+
+Isolation: a broken socket or a `ProtocolError` from decoder or session closes this connection, with a reason, and
+nothing else. Any other exception climbs. A half-closed connection counts as closed.
+"""
+
+import socket
+from collections import deque
+from contextlib import suppress
+from typing import Generic, Protocol
+
+from raft.errors import ProtocolError
+from raft.net.framing import Decoder, FrameT
+from raft.net.reactor import BROKEN, READABLE, WRITABLE, Reactor
+
+JOIN_BYTES = 128 * 1024
+"""Frames are joined into sends of about this size."""
+
+CLOSED_BY_OTHER_SIDE = "closed by the other side"
+
+
+class Session(Protocol[FrameT]):
+    """The meaning of a connection's frames."""
+
+    def on_frames(self, frames: list[FrameT]) -> None:
+        """Frames arrived; `ProtocolError` closes the connection."""
+
+    def on_drained(self) -> None:
+        """The outbound queue, which had been full, is empty again."""
+
+    def on_protocol_error(self, error: ProtocolError) -> None:
+        """The connection is about to be closed for this; the last chance to write to it."""
+
+    def on_closed(self, reason: str) -> None:
+        """It is over. Called once, whichever side ended it."""
+
+
+class Connection(Generic[FrameT]):
+    """A connected non-blocking socket, registered with the reactor for as long as it is open."""
+
+    __slots__ = (
+        "_events",
+        "_flush_asked",
+        "_outbound",
+        "_reading",
+        "_was_full",
+        "decoder",
+        "frames_in",
+        "is_closed",
+        "lossy",
+        "name",
+        "outbound_bytes",
+        "outbound_bytes_max",
+        "reactor",
+        "session",
+        "socket",
+    )
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        connected: socket.socket,
+        decoder: Decoder[FrameT],
+        session: Session[FrameT],
+        *,
+        outbound_bytes_max: int,
+        lossy: bool = False,
+        name: str = "",
+    ) -> None:
+        connected.setblocking(False)
+        self.reactor = reactor
+        self.socket = connected
+        self.decoder = decoder
+        self.session = session
+        self.outbound_bytes_max = outbound_bytes_max
+        self.lossy = lossy
+        self.name = name
+        self.outbound_bytes = 0
+        self.frames_in = 0
+        self.is_closed = False
+        self._outbound: deque[bytes | memoryview] = deque()
+        self._flush_asked = False
+        self._was_full = False
+        self._reading = True
+        self._events = READABLE
+        reactor.register(self, READABLE)
+
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self.socket.fileno()
+
+    # ---------------------------------------------------------------- out
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the owner should not produce more before `on_drained`."""
+        if self.outbound_bytes < self.outbound_bytes_max:
+            return False
+        self._was_full = True
+        return True
+
+    def write(self, data: bytes) -> bool:
+        """Send at the end of the round; false if it was dropped (lossy and full, or closed)."""
+        if self.is_closed or (
+            self.lossy and self.outbound_bytes and self.outbound_bytes + len(data) > self.outbound_bytes_max
+        ):
+            return False
+        self._outbound.append(data)
+        self.outbound_bytes += len(data)
+        if not self._flush_asked:
+            self._flush_asked = True
+            self.reactor.flush_later(self)
+        return True
+
+    def send(self, data: bytes) -> bool:
+        """Like `write`, but at once, behind what was written before."""
+        written = self.write(data)
+        self.flush()
+        return written
+
+    def flush(self) -> None:
+        """Send what the socket takes; wait for it to be writable for the rest."""
+        self._flush_asked = False
+        while self._outbound:
+            piece = self._take_piece()
+            try:
+                sent = self.socket.send(piece)
+            except BlockingIOError:
+                sent = 0
+            except OSError as error:
+                self.close(_broken(error))
+                return
+            self.outbound_bytes -= sent
+            if sent < len(piece):
+                self._outbound.appendleft(memoryview(piece)[sent:])
+                break
+        self._watch()
+        if not self._outbound and self._was_full:
+            self._was_full = False
+            self.session.on_drained()
+
+    def _take_piece(self) -> bytes | memoryview:
+        outbound = self._outbound
+        first = outbound.popleft()
+        if not outbound or len(first) >= JOIN_BYTES:
+            return first
+        pieces = [first]
+        size = len(first)
+        while outbound and size + len(outbound[0]) <= JOIN_BYTES:
+            size += len(outbound[0])
+            pieces.append(outbound.popleft())
+        return b"".join(pieces)
+
+    # ---------------------------------------------------------------- in
+
+    def pause_reading(self) -> None:
+        """Take nothing more from the socket: its sender feels it (back-pressure)."""
+        self._reading = False
+        self._watch()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self._reading = True
+        self._watch()
+
+    def on_ready(self, events: int) -> None:
+        """The reactor's call."""
+        if events & WRITABLE:
+            self.flush()
+        if self.is_closed:
+            return
+        if events & READABLE and self._reading:
+            self._receive()
+        elif events & BROKEN:
+            self.close(CLOSED_BY_OTHER_SIDE)
+
+    def _receive(self) -> None:
+        buffer = self.reactor.receive_buffer
+        try:
+            count = self.socket.recv_into(buffer)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.close(_broken(error))
+            return
+        if count == 0:
+            self.close(CLOSED_BY_OTHER_SIDE)
+            return
+        frames = self.decoder.feed(bytes(buffer[:count]))
+        self.frames_in += len(frames)
+        try:
+            if frames:
+                self.session.on_frames(frames)
+            if self.decoder.failure is not None:
+                raise self.decoder.failure
+        except ProtocolError as error:
+            self.refuse(error)
+
+    # ---------------------------------------------------------------- the end
+
+    def refuse(self, error: ProtocolError) -> None:
+        """Close for nonsense, after a last word if the session has one."""
+        if not self.is_closed:
+            self.session.on_protocol_error(error)
+            self.flush()
+            self.close(str(error))
+
+    def close(self, reason: str) -> None:
+        """Close now, whatever still waits to be sent; a second call does nothing."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.reactor.unregister(self)
+        with suppress(OSError):  # it may be broken already
+            self.socket.shutdown(socket.SHUT_WR)
+        self.socket.close()
+        self._outbound.clear()
+        self.outbound_bytes = 0
+        self.session.on_closed(reason)
+
+    def _watch(self) -> None:
+        events = (READABLE if self._reading else 0) | (WRITABLE if self._outbound else 0)
+        if events != self._events and not self.is_closed:
+            self._events = events
+            self.reactor.modify(self, events)
+
+
+def _broken(error: OSError) -> str:
+    return f"broken: {error.strerror or error}"

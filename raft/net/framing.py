@@ -1,0 +1,101 @@
+"""How the native wire cuts a byte stream into frames, and how it refuses what is not one.
+
+A frame is a header of 12 bytes (body length, protocol version, message type, zero, CRC-32C of the body; big endian) and
+the body. The decoder takes the stream in whatever pieces it arrives and gives whole frames back:
+
+- a length above the bound is refused on sight of the header: memory grows only with bytes that really arrived;
+- frames and failure do not depend on how the stream was cut into pieces;
+- after a failure nothing more is decoded: the stream has lost its place, only closing helps.
+
+Other wires bring a `Decoder` of their own; connection, reactor and listener take any.
+"""
+
+import struct
+from typing import Protocol, TypeVar
+
+import crc32c
+
+from raft.errors import ProtocolError
+
+PROTOCOL_VERSION = 1
+HEADER = struct.Struct("!IBBHI")
+
+Frame = tuple[int, bytes]
+"""Message type and body."""
+
+FrameT = TypeVar("FrameT")
+
+
+class Decoder(Protocol[FrameT]):
+    """Cuts one connection's stream into frames."""
+
+    failure: ProtocolError | None
+    """Why nothing more will be decoded; the frames before the fault have all been given back."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that has not arrived whole."""
+
+    def feed(self, chunk: bytes) -> list[FrameT]:
+        """The frames that `chunk` completes, in order."""
+
+
+def encode_frame(message_type: int, body: bytes) -> bytes:
+    """One frame, ready to send."""
+    return HEADER.pack(len(body), PROTOCOL_VERSION, message_type, 0, crc32c.crc32c(body)) + body
+
+
+class FrameDecoder:
+    """The `Decoder` of the native wire. `body_bytes_max` may be moved while the connection lives (after a handshake)."""
+
+    __slots__ = ("_buffer", "_needed", "body_bytes_max", "failure")
+
+    def __init__(self, body_bytes_max: int) -> None:
+        self.body_bytes_max = body_bytes_max
+        self.failure: ProtocolError | None = None
+        self._buffer = bytearray()
+        self._needed = HEADER.size
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that has not arrived whole."""
+        return len(self._buffer)
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """The frames that `chunk` completes, in order; sets `failure` at the first bytes that are no frame."""
+        if self.failure is not None:
+            return []
+        if self._buffer:
+            self._buffer += chunk
+            if len(self._buffer) < self._needed:
+                return []
+            chunk = bytes(self._buffer)
+            self._buffer = bytearray()
+        frames: list[Frame] = []
+        position = 0
+        self._needed = HEADER.size
+        while len(chunk) - position >= HEADER.size:
+            length, version, message_type, reserved, crc = HEADER.unpack_from(chunk, position)
+            if length > self.body_bytes_max or version != PROTOCOL_VERSION or reserved:
+                self.failure = self._refusal(length, version, reserved)
+                return frames
+            start = position + HEADER.size
+            if start + length > len(chunk):
+                self._needed = HEADER.size + length
+                break
+            body = chunk[start : start + length]
+            if crc32c.crc32c(body) != crc:
+                self.failure = ProtocolError(f"the CRC of a frame of type {message_type} is wrong")
+                return frames
+            frames.append((message_type, body))
+            position = start + length
+        if position < len(chunk):
+            self._buffer += memoryview(chunk)[position:]
+        return frames
+
+    def _refusal(self, length: int, version: int, reserved: int) -> ProtocolError:
+        if version != PROTOCOL_VERSION:
+            return ProtocolError(f"protocol version {version} is unknown; this side speaks {PROTOCOL_VERSION}")
+        if length > self.body_bytes_max:
+            return ProtocolError(f"a frame of {length} bytes is over the bound of {self.body_bytes_max}")
+        return ProtocolError(f"the reserved bytes of a header are {reserved:#06x}, not zero")

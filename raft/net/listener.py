@@ -1,0 +1,153 @@
+"""Takes connections in, as many as are allowed, and sends away those that do not say who they are in time.
+
+A connection is *greeted* once its session has accepted a handshake. One that is not greeted within `greeting_timeout_s`
+is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`: neither silence nor a trickle of bytes
+holds memory for ever.
+"""
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic
+
+import attrs
+import trio
+
+from raft.net.connection import Connection
+from raft.net.framing import FrameT
+from raft.net.reactor import READABLE, Reactor
+
+ACCEPTS_PER_ROUND = 64
+SHORTAGE_PAUSE_S = 0.2
+
+
+@attrs.define(eq=False)
+class _Guest(Generic[FrameT]):
+    connection: Connection[FrameT]
+    since: float
+    greeted: bool = False
+    unfinished_since: float = 0.0
+    unfinished_after: int | None = None
+    """How many frames had arrived when an unfinished one was first seen."""
+
+
+@attrs.frozen(kw_only=True)
+class ListenerLimits:
+    """The bounds of one listening port."""
+
+    connections_max: int = 1024
+    greeting_timeout_s: float = 5.0
+    frame_timeout_s: float = 60.0
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; `OSError` if the address cannot be had. A port left by a process just ended can be taken at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.create_server((host, port), family=family, backlog=1024)
+    listening.setblocking(False)
+    return listening
+
+
+class Listener(Generic[FrameT]):
+    """`open_connection` makes the connection for an accepted socket; `on_refused` is told of one that was sent away."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        listening: socket.socket,
+        open_connection: Callable[[socket.socket, str], Connection[FrameT]],
+        *,
+        limits: ListenerLimits,
+        on_refused: Callable[[str, str], None],
+    ) -> None:
+        self._reactor = reactor
+        self._socket = listening
+        self._open_connection = open_connection
+        self._limits = limits
+        self._on_refused = on_refused
+        self._guests: dict[Connection[FrameT], _Guest[FrameT]] = {}
+        self._accepting = True
+        reactor.register(self, READABLE)
+
+    def fileno(self) -> int:
+        """The listening descriptor."""
+        return self._socket.fileno()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens; tells the port that was given for port 0."""
+        host, port = self._socket.getsockname()[:2]
+        return host, port
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._guests)
+
+    def greeted(self, connection: Connection[FrameT]) -> None:
+        """The handshake is done; the greeting deadline no longer applies."""
+        self._guests[connection].greeted = True
+
+    def forget(self, connection: Connection[FrameT]) -> None:
+        """To be told by the session when a connection has closed."""
+        self._guests.pop(connection, None)
+
+    def on_ready(self, events: int) -> None:
+        """The reactor's call: somebody knocks."""
+        for _ in range(ACCEPTS_PER_ROUND):
+            try:
+                accepted, address = self._socket.accept()
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                continue  # gone before we looked
+            except OSError as error:
+                # Out of descriptors or memory: the ready socket would wake us again at once, so look away for a while.
+                self._on_refused("", f"cannot accept: {error.strerror}")
+                self._accepting = False
+                self._reactor.unregister(self)
+                return
+            self._take_in(accepted, f"{address[0]}:{address[1]}")
+
+    def _take_in(self, accepted: socket.socket, name: str) -> None:
+        if len(self._guests) >= self._limits.connections_max:
+            accepted.close()
+            self._on_refused(name, f"all {self._limits.connections_max} connections are in use")
+            return
+        with suppress(OSError):  # a matter of speed alone, and the connection may be gone already
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection = self._open_connection(accepted, name)
+        self._guests[connection] = _Guest(connection, trio.current_time())
+
+    async def run(self) -> None:
+        """Send away those whose time is up, until cancelled."""
+        period_s = min(self._limits.greeting_timeout_s, self._limits.frame_timeout_s) / 4
+        while True:
+            if not self._accepting:
+                await trio.sleep(SHORTAGE_PAUSE_S)
+                self._accepting = True
+                self._reactor.register(self, READABLE)
+            await trio.sleep(period_s)
+            self._sweep(trio.current_time())
+
+    def _sweep(self, now: float) -> None:
+        for guest in list(self._guests.values()):
+            if not guest.greeted and now - guest.since > self._limits.greeting_timeout_s:
+                guest.connection.close(f"no handshake within {self._limits.greeting_timeout_s:g} s")
+            elif not guest.connection.decoder.pending_bytes:
+                guest.unfinished_after = None
+            elif guest.unfinished_after != guest.connection.frames_in:
+                guest.unfinished_after = guest.connection.frames_in
+                guest.unfinished_since = now
+            elif now - guest.unfinished_since > self._limits.frame_timeout_s:
+                guest.connection.close(f"a frame was not finished within {self._limits.frame_timeout_s:g} s")
+
+    def close(self, reason: str) -> None:
+        """Stop listening and close every connection."""
+        if self._accepting:
+            self._reactor.unregister(self)
+            self._accepting = False
+        self._socket.close()
+        for connection in list(self._guests):
+            connection.close(reason)

@@ -1,0 +1,129 @@
+"""One Trio task for every socket of a node: a wake handles all that is ready, then works once for all of it.
+
+Trio costs 10-20 us each time a task waits for a socket, more than a small request does. So sockets are registered,
+level-triggered, in an epoll object, and the one task waits for that. A *round* is: every ready socket is read once, then
+`on_round_end` runs (the owner's chance to decide about everything that arrived together), then what was written to
+connections leaves, joined. A round never awaits: within it nothing else runs.
+
+Failures: what concerns one connection is settled there (see `Connection`); anything else climbs out of `run`.
+"""
+
+import os
+import select
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+READABLE = select.EPOLLIN
+WRITABLE = select.EPOLLOUT
+BROKEN = select.EPOLLHUP | select.EPOLLERR
+
+RECEIVE_BYTES = 256 * 1024
+"""What one socket may bring in one round."""
+
+
+class Pollable(Protocol):
+    """Something with a file descriptor that can become ready."""
+
+    def fileno(self) -> int:
+        """The descriptor, the same while registered."""
+
+    def on_ready(self, events: int) -> None:
+        """Ready for `events`, a union of READABLE, WRITABLE and BROKEN."""
+
+
+class Flushable(Protocol):
+    """Something that sends what was written to it, joined, when a round ends."""
+
+    def flush(self) -> None:
+        """Send as much as the socket takes."""
+
+
+class Reactor:
+    """Owns the epoll object; everything is called from the one thread that runs Trio."""
+
+    def __init__(self, on_round_end: Callable[[], None] = lambda: None) -> None:
+        self.on_round_end = on_round_end
+        self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
+        """Where sockets are read into; its content lives until the next read."""
+        self._epoll = select.epoll()
+        self._registered: dict[int, Pollable] = {}
+        self._written: list[Flushable] = []
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll.register(self._wake_fd, READABLE)
+        self._in_round = False
+        self._wake_requested = False
+        self.closed = False
+
+    # ---------------------------------------------------------------- what takes part
+
+    def register(self, pollable: Pollable, events: int) -> None:
+        """Call `pollable.on_ready` whenever it is ready for `events`."""
+        self._epoll.register(pollable.fileno(), events)
+        self._registered[pollable.fileno()] = pollable
+
+    def modify(self, pollable: Pollable, events: int) -> None:
+        """Wait for other events; with none, only a broken connection is reported."""
+        self._epoll.modify(pollable.fileno(), events)
+
+    def unregister(self, pollable: Pollable) -> None:
+        """Forget it; to be called before its descriptor is closed."""
+        if self._registered.pop(pollable.fileno(), None) is not None:
+            self._epoll.unregister(pollable.fileno())
+
+    def flush_later(self, flushable: Flushable) -> None:
+        """Flush at the end of the round; outside of a round, ask for one."""
+        self._written.append(flushable)
+        self.request_round()
+
+    # ---------------------------------------------------------------- rounds
+
+    def request_round(self) -> None:
+        """Make sure that a round ends soon. Cheap, and only for the thread that runs Trio."""
+        if not self._in_round and not self._wake_requested:
+            self._wake_requested = True
+            os.eventfd_write(self._wake_fd, 1)
+
+    async def run(self) -> None:
+        """Rounds, until cancelled."""
+        while True:
+            await trio.lowlevel.wait_readable(self._epoll.fileno())
+            self.round()
+
+    def round(self) -> int:
+        """Handle what is ready now, without waiting; how many descriptors were."""
+        assert not self._in_round, "a round may not start another"
+        self._in_round = True
+        try:
+            ready = self._epoll.poll(0)
+            for descriptor, events in ready:
+                if descriptor == self._wake_fd:
+                    self._wake_requested = False
+                    os.eventfd_read(self._wake_fd)
+                    continue
+                # One socket of this round may have closed another, so it can be gone; should its number be in use again
+                # already, the newcomer is merely asked to look once for nothing.
+                pollable = self._registered.get(descriptor)
+                if pollable is not None:
+                    pollable.on_ready(events)
+            self.on_round_end()
+            self._flush_written()
+        finally:
+            self._in_round = False
+        return len(ready)
+
+    def _flush_written(self) -> None:
+        while self._written:
+            written, self._written = self._written, []
+            for flushable in written:
+                flushable.flush()
+            # A flush can find a connection broken, which is news for the owner.
+            self.on_round_end()
+
+    def close(self) -> None:
+        """Release the descriptors of the reactor itself."""
+        if not self.closed:
+            self.closed = True
+            self._epoll.close()
+            os.close(self._wake_fd)
