@@ -440,7 +440,7 @@ class RaftCore:
             refusal = AppendRejected(self.term, request.prev_index, NO_INDEX, NO_TERM, request.round)
             self._effects.append(Send(sender, refusal))
             return
-        assert not (isinstance(self.role, Leader) and request.term == self.term), "two leaders in one term"
+        assert request.term > self.term or self.leader in (None, sender), "two leaders in one term"
         if not isinstance(self.role, Follower) or request.term > self.term or self.role.leader != sender:
             self._become_follower(request.term, sender)
         assert isinstance(self.role, Follower)
