@@ -1,0 +1,1 @@
+"""Garbage on every port, and what must not come of it."""

@@ -1,0 +1,11 @@
+"""A short run of the wire fuzzer; `python -m tests.fuzz.wire` is the long one."""
+
+import pytest
+
+from tests.fuzz.wire import fuzz
+
+
+@pytest.mark.cluster
+def test_damaged_frames_end_their_own_connection_and_nothing_else() -> None:
+    outcome = fuzz(frames=3_000, seed=20)
+    assert outcome["fates"]["told the error"] > 1_000

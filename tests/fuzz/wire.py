@@ -1,0 +1,292 @@
+"""Fuzzed frames against a real node process: each may end its own connection, and nothing else.
+
+`python -m tests.fuzz.wire --frames 100000 --seed 1` starts one node, sends that many damaged frames as a client and as a peer,
+each on a connection of its own, and prints what came of them. It fails unless
+
+- a second connection is answered throughout,
+- every connection that the node closed was closed with a logged reason,
+- at least half of the frames passed framing and CRC, and so reached a decoder,
+- the node's memory grew by less than 64 MiB.
+
+The frames come from the wire's description (a struct and msgpack), not from the code under test.
+"""
+
+import argparse
+import contextlib
+import json
+import random
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import crc32c
+import msgpack
+
+HEADER = struct.Struct("!IBBHI")
+CLUSTER = "fuzz"
+HELLO, HELLO_REPLY, STATUS, STATUS_REPLY, ERROR = 1, 17, 6, 22, 31
+MEMORY_GROWTH_MAX = 64 * 1024 * 1024
+STATUS_EVERY = 250
+
+RECORDS = msgpack.packb([b"record"])
+CLIENT_REQUESTS: list[tuple[int, list[Any]]] = [
+    (2, [1, RECORDS]),
+    (3, [1, 0, 4096]),
+    (4, [1]),
+    (5, [1, msgpack.packb(["w", 1, 2]), False]),
+    (5, [1, msgpack.packb(["r", 1]), True]),
+    (STATUS, [1]),
+    (HELLO, [CLUSTER, "client", 0]),
+]
+BATCH_CRC = crc32c.crc32c(RECORDS)
+PEER_MESSAGES: list[tuple[int, list[Any]]] = [
+    (64, [1, 0, 0]),
+    (65, [1, True]),
+    (66, [1, 0, 0]),
+    (67, [1, True]),
+    (68, [1, 0, 0, 0, 0, 0, []]),
+    (68, [1, 0, 0, 0, 0, 0, [[1, 1, 1, 0, BATCH_CRC, 0, RECORDS]]]),
+    (69, [1, 1, 1, 0]),
+    (70, [1, 1, 0, 0, 0]),
+]
+JUNK: list[Any] = [
+    None,
+    True,
+    -1,
+    2**62,
+    2**63,
+    2**64 - 1,
+    -(2**63),
+    1.5,
+    "",
+    "x" * 300,
+    b"",
+    b"\xff" * 300,
+    [],
+    [[[[[]]]]],
+    {},
+    {"a": 1},
+    [0] * 1000,
+    msgpack.ExtType(3, b"abc"),
+]
+
+
+def frame(kind: int, body: bytes, *, version: int = 1, reserved: int = 0, crc: int | None = None) -> bytes:
+    """A frame with a header that is right unless told otherwise."""
+    return HEADER.pack(len(body), version, kind, reserved, crc32c.crc32c(body) if crc is None else crc) + body
+
+
+def deform(value: list[Any], rng: random.Random) -> Any:
+    """One place of a nested array changed in kind, in range or in number."""
+    copy = list(value)
+    at = rng.randrange(len(copy)) if copy else 0
+    if copy and isinstance(copy[at], list) and rng.random() < 0.7:
+        copy[at] = deform(copy[at], rng)
+        return copy
+    match rng.randrange(4):
+        case 0:
+            copy.insert(at, rng.choice(JUNK))
+        case 1 if copy:
+            del copy[at]
+        case 2:
+            return rng.choice(JUNK)
+        case _:
+            copy[at : at + 1] = [rng.choice(JUNK)]
+    return copy
+
+
+def damaged_body(kind: int, values: list[Any], rng: random.Random) -> bytes:
+    """A body that passes framing and CRC, and then is wrong in shape, in type, in range or as msgpack."""
+    choice = rng.random()
+    if choice < 0.55:
+        return bytes(msgpack.packb(deform(values, rng)))
+    body = bytearray(msgpack.packb(values))
+    if choice < 0.75 and body and kind != 68:  # a flipped bit in an AppendEntries may be a lie instead of garbage
+        body[rng.randrange(len(body))] ^= 1 << rng.randrange(8)
+    elif choice < 0.9:
+        del body[rng.randrange(len(body)) :]
+    else:
+        body = bytearray(rng.randbytes(rng.randrange(200)))
+    return bytes(body)
+
+
+def damaged_frame(messages: list[tuple[int, list[Any]]], rng: random.Random) -> tuple[bytes, str]:
+    """A frame and what is wrong with it; three in four reach the decoder."""
+    kind, values = rng.choice(messages)
+    choice = rng.random()
+    if choice < 0.70:
+        return frame(kind, damaged_body(kind, values, rng)), "decoder"
+    if choice < 0.75:
+        return frame(rng.choice([0, 7, 31, 63, 71, 200, 255]), msgpack.packb(values)), "decoder"
+    body = bytes(msgpack.packb(values))
+    match rng.randrange(6):
+        case 0:
+            return frame(kind, body, version=rng.choice([0, 2, 255])), "version"
+        case 1:
+            return frame(kind, body, crc=rng.getrandbits(32)), "crc"
+        case 2:
+            return HEADER.pack(rng.choice([2**32 - 1, 2**31, 65 * 2**20]), 1, kind, 0, 0) + body, "oversized"
+        case 3:
+            return frame(kind, body)[: rng.randrange(1, HEADER.size + len(body))], "truncated"
+        case 4:
+            return frame(kind, body, reserved=rng.randrange(1, 2**16)), "reserved"
+        case _:
+            return rng.randbytes(rng.randrange(1, 400)), "noise"
+
+
+@attrs.define
+class Node:
+    """A node process and the reasons it logged for closing connections."""
+
+    process: subprocess.Popen[str]
+    port: int
+    started: threading.Event = attrs.field(factory=threading.Event)
+    reasons: Counter[str] = attrs.field(factory=Counter)
+
+    def listen(self) -> None:
+        """Take in the node's events until it ends."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            if event["event"] == "started":
+                self.started.set()
+            elif event["event"] == "connection_closed":
+                self.reasons[str(event.get("reason"))] += int(event.get("count", 1))
+
+    def memory_bytes(self) -> int:
+        """Resident memory now."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def running_node() -> Iterator[Node]:
+    """A node of a group of three whose peers never answer."""
+    port, nobody = free_port(), free_port()
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, "-m", "raft.node", "--id", "1", "--cluster-id", CLUSTER]
+        command += ["--listen", f"127.0.0.1:{port}", "--data", directory]
+        command += ["--peer", f"2=127.0.0.1:{nobody}", "--peer", f"3=127.0.0.1:{nobody}"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        node = Node(process, port)
+        listener = threading.Thread(target=node.listen)
+        listener.start()
+        try:
+            assert node.started.wait(20), "the node did not start"
+            yield node
+        finally:
+            process.terminate()
+            process.wait(20)
+            listener.join()
+
+
+def read_frame(connection: socket.socket) -> tuple[int, Any]:
+    """The next whole frame; `EOFError` if the node closed instead."""
+    header = read_exactly(connection, HEADER.size)
+    length, version, kind, reserved, crc = HEADER.unpack(header)
+    body = read_exactly(connection, length)
+    assert (version, reserved, crc) == (1, 0, crc32c.crc32c(body)), "the node itself sent a bad frame"
+    return kind, msgpack.unpackb(body)
+
+
+def read_exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise EOFError
+        data += piece
+    return data
+
+
+def connect(port: int, role: str, node: int) -> socket.socket:
+    """A connection that has said hello and was welcomed."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    connection.sendall(frame(HELLO, msgpack.packb([CLUSTER, role, node])))
+    kind, values = read_frame(connection)
+    assert kind == HELLO_REPLY, values
+    return connection
+
+
+def send_damaged(port: int, data: bytes, greet: Callable[[int], socket.socket] | None) -> str:
+    """One damaged frame on a connection of its own: "closed" with an error, "closed" silently, or "accepted"."""
+    connection = greet(port) if greet else socket.create_connection(("127.0.0.1", port), timeout=10)
+    with connection:
+        try:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            kind, _ = read_frame(connection)
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            return "closed without a word"
+        return "told the error" if kind == ERROR else "answered"
+
+
+def fuzz(frames: int, seed: int) -> dict[str, Any]:
+    """Send the frames; what happened. `AssertionError` if more than single connections suffered."""
+    rng = random.Random(seed)
+    sent: Counter[str] = Counter()
+    fates: Counter[str] = Counter()
+    with running_node() as node:
+        second = connect(node.port, "client", 0)
+        baseline, peak = node.memory_bytes(), 0
+        for count in range(frames):
+            if count % STATUS_EVERY == 0:
+                second.sendall(frame(STATUS, msgpack.packb([count])))
+                kind, values = read_frame(second)
+                assert (kind, values[0]) == (STATUS_REPLY, count), "the second connection got a wrong answer"
+                peak = max(peak, node.memory_bytes())
+                if count <= 2 * STATUS_EVERY:
+                    baseline = peak  # the first frames load code and fill caches
+            role = rng.randrange(5)
+            messages = PEER_MESSAGES if role < 2 else CLIENT_REQUESTS
+            greet: Callable[[int], socket.socket] | None = None
+            if role < 2:
+                greet = lambda port: connect(port, "peer", 2)  # noqa: E731
+            elif role < 4:
+                greet = lambda port: connect(port, "client", 0)  # noqa: E731
+            data, flaw = damaged_frame(messages, rng)
+            sent[flaw] += 1
+            fates[send_damaged(node.port, data, greet)] += 1
+        assert node.process.poll() is None, "the node ended"
+        second.close()
+    reasons = node.reasons
+    growth = max(0, peak - baseline)
+    assert sent["decoder"] * 2 >= frames, "too few frames reached the decoder"
+    assert growth < MEMORY_GROWTH_MAX, f"memory grew by {growth} bytes"
+    assert sum(reasons.values()) >= frames, f"{frames} connections ended, {sum(reasons.values())} with a logged reason"
+    assert node.process.returncode == 0, "the node did not stop cleanly"
+    return {
+        "frames": frames,
+        "sent": dict(sent),
+        "fates": dict(fates),
+        "reasons": len(reasons),
+        "memory_growth_bytes": growth,
+        "memory_peak_bytes": peak,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--frames", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    sys.stdout.write(json.dumps(fuzz(arguments.frames, arguments.seed), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
