@@ -1,0 +1,38 @@
+"""Ports that stay ours: a node that was killed finds its port free when it comes back.
+
+A port is kept by a socket that is bound and never listens. The kernel then gives it to nobody else, not even as the
+source port of an outgoing connection (which, on a dead node's port, could even connect to itself), while a node that
+binds with SO_REUSEADDR, as every server does, may listen there again and again.
+"""
+
+import socket
+from types import TracebackType
+
+LOOPBACK = "127.0.0.1"
+
+
+class ReservedPorts:
+    """Loopback ports kept from everybody but our own nodes, until closed."""
+
+    def __init__(self, count: int) -> None:
+        self._sockets: list[socket.socket] = []
+        for _ in range(count):
+            holder = socket.socket()
+            self._sockets.append(holder)
+            holder.bind((LOOPBACK, 0))
+            # Only now: a bind with this flag set could share the port with another run that keeps it the same way.
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.ports: tuple[int, ...] = tuple(int(holder.getsockname()[1]) for holder in self._sockets)
+
+    def __enter__(self) -> "ReservedPorts":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the ports back."""
+        for holder in self._sockets:
+            holder.close()

@@ -1,0 +1,243 @@
+"""One node as an operating-system process: started, killed, stopped and resumed by its process id, and looked at in /proc.
+
+A node never outlives the harness: it asks the kernel for SIGKILL at its parent's death, which also reaches a node that is
+stopped. It has a process group of its own, so that Ctrl-C in the terminal reaches the harness alone.
+
+Its standard output is JSON lines, one event each; they are kept as they are in `events.jsonl` and handed on parsed. Its
+standard error goes to `stderr.log`.
+"""
+
+import collections
+import contextlib
+import ctypes
+import functools
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import attrs
+import trio
+
+PR_SET_PDEATHSIG = 1
+READ_BYTES = 64 * 1024
+STDERR_TAIL_LINES = 12
+LINE_BYTES_MAX = 1024 * 1024
+
+Event = Mapping[str, Any]
+"""What a node said: `t_ns` on the monotonic clock, `event`, and what belongs to it."""
+
+
+@attrs.define
+class NodeDidNotStart(Exception):
+    """A node process ended, or said nothing, before it was ready."""
+
+    node: int
+    reason: str
+    stderr: str
+
+    def __str__(self) -> str:
+        tail = f": {self.stderr}" if self.stderr else ""
+        return f"node {self.node} did not start, {self.reason}{tail}"
+
+
+class NodeProcess:
+    """A node that can be started again and again in the same directory.
+
+    `on_event` is called for every parsed line, in order, from the nursery given to `start`.
+    """
+
+    def __init__(
+        self, node: int, command: Sequence[str], directory: Path, on_event: Callable[[int, Event], None]
+    ) -> None:
+        self.node = node
+        self.command = list(command)
+        self.directory = directory
+        self._on_event = on_event
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._ended = trio.Event()
+        self._ready = trio.Event()
+        self.is_paused = False
+        self.unasked_ends: list[str] = []
+        """One line for every time the process ended although nobody had asked it to."""
+        self._end_is_asked = False
+
+    @property
+    def pid(self) -> int:
+        """The newest process's id; 0 before the first start."""
+        return self._popen.pid if self._popen is not None else 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended (it may be stopped by a signal)."""
+        return self._popen is not None and not self._ended.is_set()
+
+    async def start(self, nursery: trio.Nursery, *, within_s: float) -> None:
+        """Start the process and wait until it says it is listening.
+
+        `NodeDidNotStart` if it ends first or takes longer than `within_s`; the process is gone then.
+        """
+        assert not self.is_running
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._ended, self._ready = trio.Event(), trio.Event()
+        self._end_is_asked = self.is_paused = False
+        with (self.directory / "stderr.log").open("ab") as stderr:
+            # Started from this thread and not from a worker: the kernel ties the death signal to the starting thread.
+            self._popen = subprocess.Popen(  # noqa: ASYNC220
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                process_group=0,
+                preexec_fn=functools.partial(_die_with_parent, _prctl(), os.getpid()),
+            )
+        nursery.start_soon(self._follow, self._popen)
+        with trio.move_on_after(within_s):
+            async with trio.open_nursery() as waiting:
+                for event in (self._ready, self._ended):
+                    waiting.start_soon(_first, event, waiting.cancel_scope)
+        if not self._ready.is_set():
+            ended = self._ended.is_set()
+            await self.kill()
+            reason = f"it ended with {_ending(self._popen.returncode)}" if ended else f"not ready after {within_s:g} s"
+            raise NodeDidNotStart(self.node, reason, self.stderr_tail())
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone. Nothing to do for one that is."""
+        self._signal(signal.SIGKILL)
+        await self._ended.wait()
+
+    async def stop(self, *, within_s: float) -> None:
+        """SIGTERM for a clean end; SIGKILL for one that takes longer than `within_s`."""
+        self.resume()
+        self._signal(signal.SIGTERM)
+        with trio.move_on_after(within_s):
+            await self._ended.wait()
+        if self.is_running:
+            self.unasked_ends.append(f"node {self.node} did not stop within {within_s:g} s of SIGTERM")
+            await self.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: the process keeps its sockets and its belief, and does nothing."""
+        if self.is_running:
+            os.kill(self.pid, signal.SIGSTOP)
+            self.is_paused = True
+
+    def resume(self) -> None:
+        """SIGCONT, if it was paused."""
+        if self.is_running and self.is_paused:
+            os.kill(self.pid, signal.SIGCONT)
+        self.is_paused = False
+
+    def observe(self) -> str:
+        """What the kernel says of the process now: "pid 123 dead" or "pid 123 state T"."""
+        state = process_state(self.pid)
+        return f"pid {self.pid} dead" if state is None else f"pid {self.pid} state {state}"
+
+    def stderr_tail(self) -> str:
+        """The last lines the node wrote to its standard error, as one line; empty if there are none."""
+        try:
+            with (self.directory / "stderr.log").open(errors="replace") as lines:
+                return " | ".join(line.rstrip() for line in collections.deque(lines, STDERR_TAIL_LINES)).strip()
+        except FileNotFoundError:
+            return ""
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.is_running:
+            self._end_is_asked = True
+            os.kill(self.pid, number)
+
+    async def _follow(self, popen: subprocess.Popen[bytes]) -> None:
+        """Read the node's events to the end and reap it. A cancelled harness leaves no process behind."""
+        assert popen.stdout is not None
+        try:
+            with (self.directory / "events.jsonl").open("ab") as kept:
+                await self._read_events(popen.stdout, kept)
+            # Its output is closed; what is left is to end.
+            await _wait_for_exit(popen.pid)
+        finally:
+            if popen.poll() is None:
+                popen.kill()
+                popen.wait()
+            popen.stdout.close()
+            if not self._end_is_asked:
+                self.unasked_ends.append(
+                    f"node {self.node} (pid {popen.pid}) ended with {_ending(popen.returncode)}: {self.stderr_tail()}"
+                )
+            self._ended.set()
+
+    async def _read_events(self, stdout: IO[bytes], kept: IO[bytes]) -> None:
+        os.set_blocking(stdout.fileno(), False)
+        rest = b""
+        while True:
+            await trio.lowlevel.wait_readable(stdout)
+            try:
+                chunk = os.read(stdout.fileno(), READ_BYTES)
+            except BlockingIOError:
+                continue
+            if not chunk:
+                return
+            kept.write(chunk)
+            kept.flush()
+            *lines, rest = (rest + chunk)[-LINE_BYTES_MAX:].split(b"\n")
+            for line in lines:
+                self._hear(line)
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return  # kept in events.jsonl for a person to see; a torn line at a kill is normal
+        if isinstance(event, dict):
+            event.setdefault("t_ns", time.monotonic_ns())
+            if event.get("event") == "started":
+                self._ready.set()
+            self._on_event(self.node, event)
+
+
+def process_state(pid: int) -> str | None:
+    """The state letter of /proc/PID/stat (R, S, D, T, ...); None for a process that is gone or only waits to be reaped."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    state = stat.rpartition(")")[2].split()[0]  # the name in front may hold spaces and parentheses
+    return None if state in "ZX" else state
+
+
+async def _first(event: trio.Event, others: trio.CancelScope) -> None:
+    await event.wait()
+    others.cancel()
+
+
+async def _wait_for_exit(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        watch = os.pidfd_open(pid)
+        try:
+            await trio.lowlevel.wait_readable(watch)
+        finally:
+            trio.lowlevel.notify_closing(watch)
+            os.close(watch)
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "no status"
+    return signal.Signals(-code).name if code < 0 else f"status {code}"
+
+
+@functools.cache
+def _prctl() -> Callable[[int, int], int]:
+    function: Callable[[int, int], int] = ctypes.CDLL(None, use_errno=True).prctl
+    return function
+
+
+def _die_with_parent(prctl: Callable[[int, int], int], parent: int) -> None:
+    """Runs in the child between fork and exec."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # the parent died before the request was made
+        os._exit(1)

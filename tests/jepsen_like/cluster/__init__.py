@@ -1,0 +1,1 @@
+"""The broken network and the real processes."""

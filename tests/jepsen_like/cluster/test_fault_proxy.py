@@ -1,0 +1,268 @@
+"""What the proxy promises about bytes and about the end of a connection."""
+
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+import trio
+
+from jepsen_like.cluster.fault_proxy import FaultNetwork, Link
+
+SOON_S = 5.0
+QUIET_S = 0.15
+"""How long nothing must be heard for a black hole to be believed; an open link answers in under a millisecond."""
+
+
+@attrs.define
+class Server:
+    """A node as far as the network knows: accepts, and keeps what it accepted."""
+
+    listener: trio.SocketListener
+    address: tuple[str, int]
+
+
+@attrs.define
+class Net:
+    """Two nodes and the network between them."""
+
+    network: FaultNetwork
+    servers: dict[int, Server]
+    streams: list[trio.SocketStream] = attrs.Factory(list)
+
+    def link(self, dialer: int, node: int) -> Link:
+        return self.network.between[dialer, node]
+
+    async def dial(self, link: Link) -> trio.SocketStream:
+        self.streams.append(await trio.open_tcp_stream("127.0.0.1", link.port))
+        return self.streams[-1]
+
+    async def accept(self, node: int) -> trio.SocketStream:
+        with trio.fail_after(SOON_S):
+            self.streams.append(await self.servers[node].listener.accept())
+        return self.streams[-1]
+
+    async def connect(self, dialer: int, node: int) -> tuple[trio.SocketStream, trio.SocketStream]:
+        near = await self.dial(self.link(dialer, node))
+        return near, await self.accept(node)
+
+
+@asynccontextmanager
+async def two_nodes() -> AsyncIterator[Net]:
+    servers = {}
+    for node in (1, 2):
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        servers[node] = Server(listener, listener.socket.getsockname())
+    net = Net(FaultNetwork({node: server.address for node, server in servers.items()}), servers)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(net.network.serve)
+            yield net
+            nursery.cancel_scope.cancel()
+    finally:
+        for stream in net.streams:
+            stream.socket.close()
+        for server in servers.values():
+            server.listener.socket.close()
+
+
+async def receive(stream: trio.SocketStream) -> bytes:
+    with trio.fail_after(SOON_S):
+        return await stream.receive_some()
+
+
+async def receive_exactly(stream: trio.SocketStream, size: int) -> bytes:
+    received = bytearray()
+    while len(received) < size:
+        chunk = await receive(stream)
+        assert chunk, "the stream ended early"
+        received += chunk
+    return bytes(received)
+
+
+async def hears_nothing(stream: trio.SocketStream) -> bool:
+    with trio.move_on_after(QUIET_S):
+        await stream.receive_some()
+        return False
+    return True
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with trio.fail_after(SOON_S):
+        while not condition():  # noqa: ASYNC110  what is waited for is the kernel's doing
+            await trio.sleep(0.001)
+
+
+def reset(stream: trio.SocketStream) -> None:
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    stream.socket.close()
+
+
+async def test_bytes_pass_both_ways_unchanged() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        payload = bytes(range(256)) * 20_000
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(near.send_all, payload)
+            nursery.start_soon(far.send_all, payload[::-1])
+            assert await receive_exactly(far, len(payload)) == payload
+            assert await receive_exactly(near, len(payload)) == payload[::-1]
+        assert net.link(1, 2).forward.passed_bytes == len(payload)
+
+
+async def test_a_slow_receiver_holds_the_sender_back_and_loses_nothing() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        payload = b"abcdefgh" * 4_000_000
+        with trio.move_on_after(0.5) as stuck:
+            await near.send_all(payload)
+        assert stuck.cancelled_caught, "32 MB vanished into a proxy that nobody reads from"
+        near.socket.shutdown(socket.SHUT_WR)
+        received = bytearray()
+        while chunk := await receive(far):
+            received += chunk
+        assert received == payload[: len(received)]
+        assert len(received) > 64 * 1024
+
+
+async def test_a_cut_passes_nothing_and_ends_nothing_and_heals_late() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        net.network.cut([(1, 2), (2, 1)])
+        await near.send_all(b"late")
+        await far.send_all(b"answer")
+        assert await hears_nothing(far)
+        assert await hears_nothing(near)
+        evidence = {cut.link: cut for cut in net.network.evidence()}
+        assert set(evidence) == {"1>2", "2>1"}
+        assert (evidence["1>2"].passed_bytes, evidence["1>2"].waiting_bytes) == (0, len(b"late") + len(b"answer"))
+        assert str(evidence["1>2"]).startswith("cut 1>2 (both ways): 0 bytes passed")
+        net.network.heal()
+        assert await receive(far) == b"late"
+        assert await receive(near) == b"answer"
+        assert net.network.evidence() == []
+
+
+async def test_a_one_way_cut_stops_one_sender_on_both_links() -> None:
+    async with two_nodes() as net:
+        dialed_by_1 = await net.connect(1, 2)
+        dialed_by_2 = await net.connect(2, 1)
+        net.network.cut([(1, 2)])
+        await dialed_by_1[0].send_all(b"from 1")
+        await dialed_by_2[1].send_all(b"from 1")
+        assert await hears_nothing(dialed_by_1[1])
+        assert await hears_nothing(dialed_by_2[0])
+        await dialed_by_1[1].send_all(b"from 2")
+        await dialed_by_2[0].send_all(b"from 2")
+        assert await receive(dialed_by_1[0]) == b"from 2"
+        assert await receive(dialed_by_2[1]) == b"from 2"
+
+
+async def test_a_new_connection_hangs_in_a_cut_and_comes_through_after_it() -> None:
+    async with two_nodes() as net:
+        net.network.cut([(2, 1)])
+        near = await net.dial(net.link(1, 2))
+        await near.send_all(b"hello")
+        with trio.move_on_after(QUIET_S):
+            await net.servers[2].listener.accept()
+            pytest.fail("a connection came through a cut")
+        net.network.heal()
+        far = await net.accept(2)
+        assert await receive(far) == b"hello"
+
+
+async def test_the_end_of_a_stream_passes_at_once_and_the_other_way_stays_open() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        await far.send_eof()
+        assert await receive(near) == b""
+        await near.send_all(b"still open")
+        assert await receive(far) == b"still open"
+        await near.aclose()
+        assert await receive(far) == b""
+        await until(lambda: not net.link(1, 2).connections)
+
+
+@pytest.mark.parametrize("side", ["dialer", "destination"])
+async def test_a_reset_passes_as_a_reset(side: str) -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        dying, living = (near, far) if side == "dialer" else (far, near)
+        reset(dying)
+        with pytest.raises(trio.BrokenResourceError):
+            await receive(living)
+        assert net.link(1, 2).connections == 0
+
+
+async def test_a_killed_process_with_unread_bytes_resets_through_the_proxy() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        await near.send_all(b"never read")
+        await until(lambda: net.link(1, 2).forward.passed_bytes > 0)
+        far.socket.close()
+        with pytest.raises(trio.BrokenResourceError):
+            await receive(near)
+
+
+async def test_not_even_the_end_of_a_connection_passes_a_cut() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        net.network.cut([(2, 1)])
+        reset(far)
+        assert await hears_nothing(near)
+        await near.send_all(b"into the void")
+        assert await hears_nothing(near)
+        net.network.heal()
+        with pytest.raises(trio.BrokenResourceError):
+            await receive(near)
+
+
+async def test_a_destination_that_refuses_resets_its_dialer() -> None:
+    async with two_nodes() as net:
+        await net.servers[2].listener.aclose()
+        near = await net.dial(net.link(1, 2))
+        with pytest.raises(trio.BrokenResourceError):
+            await receive(near)
+
+
+async def test_reset_ends_the_open_connections_and_welcomes_new_ones() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        assert net.link(1, 2).reset() == 1
+        for stream in (near, far):
+            with pytest.raises(trio.BrokenResourceError):
+                await receive(stream)
+        near, far = await net.connect(1, 2)
+        await near.send_all(b"again")
+        assert await receive(far) == b"again"
+
+
+async def test_a_delay_keeps_order_and_no_chunk_comes_early() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        net.link(1, 2).delay(0.1)
+        began = trio.current_time()
+        await near.send_all(b"one")
+        assert await receive(far) == b"one"
+        assert trio.current_time() - began >= 0.1
+        await near.send_all(b"two")
+        await near.send_eof()
+        net.network.heal()
+        await far.send_all(b"back")
+        assert await receive_exactly(far, 3) == b"two"
+        assert await receive(far) == b""
+        assert await receive(near) == b"back"
+
+
+async def test_the_way_of_the_clients_is_cut_apart_from_the_nodes() -> None:
+    async with two_nodes() as net:
+        client = await net.dial(net.network.clients[1])
+        server = await net.accept(1)
+        near, far = await net.connect(2, 1)
+        net.network.cut([], clients=[1])
+        await client.send_all(b"request")
+        await near.send_all(b"peer")
+        assert await receive(far) == b"peer"
+        assert await hears_nothing(server)
+        assert [cut.link for cut in net.network.evidence()] == ["client>1"]

@@ -1,0 +1,1 @@
+"""What is broken, when, and the proof that it was."""
