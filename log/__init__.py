@@ -1,1 +1,4 @@
-"""log"""
+"""An append-only log in segment files: it knows offsets and epochs, nothing of votes, topics or clients.
+
+Start reading at `log.segmented_log`; `log.frame` says what is on disk, `log.recovery` what is made of it after a crash.
+"""

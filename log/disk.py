@@ -1,0 +1,291 @@
+"""The port to the disk, and the real disk behind it.
+
+The port is as narrow as a log needs: positioned reads and writes, an explicit sync for bytes (`File.sync`) and another for
+names (`Disk.sync_directory`), because a file that was synced under a name that was not can be gone after a power cut.
+
+Errors are three: `NoSpace` (the owner may go on), `DirectoryLocked`, and `StorageFailed` for everything else. No call is
+retried after an error; only short transfers are continued, since they are not errors.
+"""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from log.errors import DirectoryLocked, NoSpace, StorageError, StorageFailed
+from log.frame import Buffer
+
+__all__ = [
+    "Buffer",
+    "DirectoryLocked",
+    "Disk",
+    "File",
+    "Lock",
+    "NoSpace",
+    "RealDisk",
+    "StorageError",
+    "StorageFailed",
+    "replace_file",
+]
+
+
+class File(Protocol):
+    """An open file. Positions and sizes in bytes. Reads and writes may run beside a `sync` of another thread."""
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+
+    def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
+        """Write all buffers one after the other; after `NoSpace` any prefix may have been written."""
+
+    def size(self) -> int:
+        """Bytes up to the end of the file."""
+
+    def cut(self, size: int) -> None:
+        """End the file at `size` bytes, and give back what `reserve` took beyond it."""
+
+    def sync(self) -> None:
+        """Make bytes and size durable; says nothing of the file's name."""
+
+    def reserve(self, size: int) -> None:
+        """Allocate the first `size` bytes without changing the file's size; `NoSpace` if there is no room."""
+
+    def close(self) -> None:
+        """Release the handle; makes nothing durable."""
+
+
+class Lock(Protocol):
+    """An exclusive claim that ends with its process at the latest."""
+
+    def release(self) -> None:
+        """Give the claim up."""
+
+
+class Disk(Protocol):
+    """Names and files. Paths are strings with `/`."""
+
+    def open(self, path: str, *, create: bool) -> File:
+        """Open for reading and writing; `create` makes a missing file, an existing one keeps its content."""
+
+    def exists(self, path: str) -> bool:
+        """Whether the name is there."""
+
+    def list_directory(self, path: str) -> list[str]:
+        """The names in a directory, sorted."""
+
+    def remove(self, path: str) -> None:
+        """Take a file's name away."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name in the same directory, replacing what had it: after a crash one of both is there."""
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and its missing parents, durably; nothing to do if it exists."""
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory durable."""
+
+    def lock(self, path: str) -> Lock:
+        """Claim exclusively, through a file of this name; `DirectoryLocked` if it is claimed already."""
+
+
+def replace_file(disk: Disk, directory: str, name: str, content: bytes) -> None:
+    """Replace a small file so that after a crash either the old or the new content is there, whole."""
+    path = f"{directory}/{name}"
+    scratch = f"{path}.tmp"
+    with contextlib.closing(disk.open(scratch, create=True)) as file:
+        file.cut(0)
+        file.write_at(0, [content])
+        file.sync()
+    disk.rename(scratch, path)
+    disk.sync_directory(directory)
+
+
+_FALLOC_FL_KEEP_SIZE = 1
+_BUFFERS_PER_CALL_MAX = os.sysconf("SC_IOV_MAX")
+
+_libc_fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+_libc_fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+_libc_fallocate.restype = ctypes.c_int
+
+
+def _translated(error: OSError, operation: str, path: str) -> StorageError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpace(operation, path)
+    return StorageFailed(operation, path, error.strerror or str(error))
+
+
+@contextlib.contextmanager
+def _translating(operation: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _translated(error, operation, path) from error
+
+
+class RealFile:
+    """A file of the operating system; its descriptor is not inherited by child processes."""
+
+    __slots__ = ("_descriptor", "_path", "_size_changed")
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor = descriptor
+        self._path = path
+        self._size_changed = False
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """See `File`."""
+        try:
+            first = os.pread(self._descriptor, size, position)
+            if not first or len(first) == size:
+                return first
+            parts = [first]
+            got = len(first)
+            while got < size and (part := os.pread(self._descriptor, size - got, position + got)):
+                parts.append(part)
+                got += len(part)
+            return b"".join(parts)
+        except OSError as error:
+            raise _translated(error, "read", self._path) from error
+
+    def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
+        """See `File`. The common case is one system call without a copy."""
+        try:
+            size = sum(map(len, buffers))
+            written = os.pwritev(self._descriptor, buffers[:_BUFFERS_PER_CALL_MAX], position)
+            if written < size:
+                self._write_rest(position + written, buffers, written)
+        except OSError as error:
+            raise _translated(error, "write", self._path) from error
+
+    def _write_rest(self, position: int, buffers: Sequence[Buffer], skipped: int) -> None:
+        rest = [memoryview(buffer) for buffer in buffers]
+        done = skipped
+        while rest:
+            while rest and done >= len(rest[0]):
+                done -= len(rest.pop(0))
+            if not rest:
+                return
+            rest[0] = rest[0][done:]
+            done = os.pwritev(self._descriptor, rest[:_BUFFERS_PER_CALL_MAX], position)
+            position += done
+
+    def size(self) -> int:
+        """See `File`."""
+        with _translating("stat", self._path):
+            return os.fstat(self._descriptor).st_size
+
+    def cut(self, size: int) -> None:
+        """See `File`."""
+        with _translating("cut", self._path):
+            self._size_changed = True
+            os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        """See `File`: fdatasync, or fsync when the file was cut, since a smaller size need not count as data."""
+        with _translating("sync", self._path):
+            if self._size_changed:
+                os.fsync(self._descriptor)
+                self._size_changed = False
+            else:
+                os.fdatasync(self._descriptor)
+
+    def reserve(self, size: int) -> None:
+        """See `File`: fallocate that keeps the size; where a file system has none, only the free space is checked."""
+        if size <= 0 or _libc_fallocate(self._descriptor, _FALLOC_FL_KEEP_SIZE, 0, size) == 0:
+            return
+        code = ctypes.get_errno()
+        if code not in (errno.EOPNOTSUPP, errno.ENOSYS):
+            raise _translated(OSError(code, os.strerror(code)), "reserve", self._path)
+        with _translating("reserve", self._path):
+            free = os.fstatvfs(self._descriptor)
+            allocated = os.fstat(self._descriptor).st_blocks * 512
+        if free.f_bavail * free.f_frsize < size - allocated:
+            raise NoSpace("reserve", self._path)
+
+    def close(self) -> None:
+        """See `File`; closing twice is harmless."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            with _translating("close", self._path):
+                os.close(descriptor)
+
+
+class _RealLock:
+    """An `flock` on an open file: it conflicts within one process too, and ends with the process."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """See `Lock`; releasing twice is harmless."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class RealDisk:
+    """The disk of the operating system."""
+
+    def open(self, path: str, *, create: bool) -> File:
+        """See `Disk`."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        with _translating("open", path):
+            return RealFile(os.open(path, flags, 0o644), path)
+
+    def exists(self, path: str) -> bool:
+        """See `Disk`."""
+        return os.path.lexists(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        """See `Disk`."""
+        with _translating("list", path):
+            return sorted(os.listdir(path))
+
+    def remove(self, path: str) -> None:
+        """See `Disk`."""
+        with _translating("remove", path):
+            os.unlink(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """See `Disk`."""
+        with _translating("rename", source):
+            os.rename(source, target)
+
+    def make_directory(self, path: str) -> None:
+        """See `Disk`."""
+        if os.path.isdir(path):
+            return
+        parent = os.path.dirname(os.path.abspath(path))
+        self.make_directory(parent)
+        with _translating("make directory", path), contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+        self.sync_directory(parent)
+
+    def sync_directory(self, path: str) -> None:
+        """See `Disk`."""
+        with _translating("sync directory", path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def lock(self, path: str) -> Lock:
+        """See `Disk`."""
+        with _translating("lock", path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                raise DirectoryLocked(path) from None
+            except OSError:
+                os.close(descriptor)
+                raise
+        return _RealLock(descriptor)

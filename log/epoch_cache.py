@@ -1,0 +1,61 @@
+"""Which epoch wrote which part of a log: one entry for each reign that left something.
+
+Epochs never fall along a log, so an entry is enough where one begins. The cache is derived from frames: the log tells it
+of every frame that begins an epoch and of every cut, and it holds nothing that the frames do not say.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+import attrs
+
+
+@attrs.frozen
+class EpochStart:
+    """`epoch` begins at `first_index`, with the offset `base_offset`."""
+
+    epoch: int
+    first_index: int
+    base_offset: int
+
+
+class EpochCache:
+    """The epochs of a log in order; iterates as `EpochStart`."""
+
+    __slots__ = ("_indexes", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[EpochStart] = []
+        self._indexes: list[int] = []
+
+    def __iter__(self) -> Iterator[EpochStart]:
+        return iter(self._starts)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __repr__(self) -> str:
+        return "".join(f"{start.epoch}@{start.first_index} " for start in self._starts).strip() or "empty"
+
+    @property
+    def last_epoch(self) -> int:
+        """The newest epoch; 0 if there is none."""
+        return self._starts[-1].epoch if self._starts else 0
+
+    def note(self, epoch: int, index: int, base_offset: int) -> None:
+        """A frame of `epoch` was appended at `index`; only the first of an epoch counts."""
+        if epoch != self.last_epoch:
+            assert epoch > self.last_epoch, f"epoch {epoch} after {self.last_epoch}"
+            self._starts.append(EpochStart(epoch, index, base_offset))
+            self._indexes.append(index)
+
+    def cut(self, index: int) -> None:
+        """Everything from `index` on is gone."""
+        keep = bisect_left(self._indexes, index)
+        del self._starts[keep:]
+        del self._indexes[keep:]
+
+    def at(self, index: int) -> int:
+        """The epoch of an index that the log holds; 0 before the first."""
+        slot = bisect_right(self._indexes, index) - 1
+        return self._starts[slot].epoch if slot >= 0 else 0

@@ -1,0 +1,92 @@
+"""What a log can tell its owner when it refuses or fails.
+
+Three families: the disk failed (the owner ends the process), the disk is full (definite: nothing was written), and the
+stored bytes are wrong (never mended silently). Built with attrs, so that every error pickles.
+"""
+
+import attrs
+
+
+class LogError(Exception):
+    """Root of everything this package raises on purpose; wrong use is a `ValueError`, a broken invariant an `AssertionError`."""
+
+
+class StorageError(LogError):
+    """The disk did not do what was asked."""
+
+
+@attrs.define
+class StorageFailed(StorageError):
+    """A disk call failed. A failed write or sync is never retried: what it left behind on the platter is unknown."""
+
+    operation: str
+    path: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.operation} of {self.path} failed: {self.detail}"
+
+
+@attrs.define
+class NoSpace(StorageError):
+    """The disk is full. Definite: the log holds what it held before the call."""
+
+    operation: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"no space left on the disk: {self.operation} of {self.path}"
+
+
+@attrs.define
+class DirectoryLocked(StorageError):
+    """Another log object, in this process or another one, has the directory open."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.path} is locked: another process has this log open"
+
+
+@attrs.define
+class CorruptLog(LogError):
+    """Bytes that were durable are damaged; nothing was cut.
+
+    `position` is the byte in `file` where the damaged frame begins. When its header is whole, `index`, `epoch` and
+    `base_offset` name the frame, so that it can be fetched again from a peer.
+    """
+
+    file: str
+    position: int
+    reason: str
+    index: int | None = None
+    epoch: int | None = None
+    base_offset: int | None = None
+
+    def __str__(self) -> str:
+        named = "" if self.index is None else f" (index {self.index}, epoch {self.epoch}, offset {self.base_offset})"
+        return f"{self.file} is damaged at byte {self.position}{named}: {self.reason}"
+
+
+@attrs.define
+class IndexOutOfRange(LogError):
+    """The log does not hold this index; it holds `first_index` to `last_index`, both inclusive, 0 = none."""
+
+    index: int
+    first_index: int
+    last_index: int
+
+    def __str__(self) -> str:
+        return f"index {self.index} is not in the log, which holds {self.first_index} to {self.last_index}"
+
+
+@attrs.define
+class OffsetOutOfRange(LogError):
+    """The log does not hold this offset; it holds `start_offset` up to `end_offset`, exclusive."""
+
+    offset: int
+    start_offset: int
+    end_offset: int
+
+    def __str__(self) -> str:
+        return f"offset {self.offset} is not in the log, which holds [{self.start_offset}, {self.end_offset})"

@@ -1,0 +1,239 @@
+"""The one on-disk frame: a header that can be trusted alone, then an opaque payload.
+
+    offset  bytes  field
+         0      4  magic `QLOG`
+         4      1  format version
+         5      1  kind
+         6      1  tag: the owner's, opaque here
+         7      1  reserved, 0
+         8      8  log_id
+        16      8  address of this frame in the whole stream
+        24      8  epoch
+        32      8  index
+        40      8  base_offset
+        48      8  timestamp_ms
+        56      8  durable_end: the address below which all was durable when this frame was written
+        64      4  span: offsets taken
+        68      4  payload_bytes
+        72      4  payload_crc: CRC-32C of the payload
+        76      4  header_crc: CRC-32C of bytes 0 to 75
+        80      -  payload
+
+All integers are little-endian. The header has a checksum of its own, so a damaged payload still tells which frame it was
+and where the next one begins. The address in the header tells a frame that belongs here from a copy of it that a payload
+may carry, or that a disk put in the wrong place. Every format version keeps the magic, the version byte, the header's
+size and the place of `header_crc`, so that an unknown version is told from damage.
+
+Every frame names the end of the log after it: RECORDS and CONTROL by their own index and offsets; STATE and TRUNCATE by
+the last index, its epoch and the end offset that hold after them. So one frame is enough to know where a log ends.
+"""
+
+import enum
+import struct
+from collections.abc import Callable
+from typing import NamedTuple, NewType, Self
+
+import attrs
+from crc32c import crc32c
+
+Address = NewType("Address", int)
+"""A byte position in the whole stream of a log, across its segment files."""
+
+Buffer = bytes | bytearray | memoryview
+"""What can be written: anything flat; a memoryview has format `B`."""
+
+checksum: Callable[[Buffer], int] = crc32c
+"""CRC-32C (Castagnoli)."""
+
+MAGIC = b"QLOG"
+FORMAT_VERSION = 1
+HEADER_BYTES = 80
+PAYLOAD_BYTES_MAX = 2**32 - 1
+
+_FIELDS = struct.Struct("<4sBBBBQQQQQQQIII")
+_HEADER = struct.Struct("<4sBBBBQQQQQQQIIII")
+_BLANK = bytes(HEADER_BYTES)
+_pack = _FIELDS.pack
+
+
+class Kind(enum.IntEnum):
+    """What a frame means to the log itself."""
+
+    RECORDS = 1
+    """Indexed; takes `span` offsets."""
+    CONTROL = 2
+    """Indexed; takes no offsets."""
+    STATE = 3
+    """Not indexed: the owner's newest state."""
+    TRUNCATE = 4
+    """Not indexed: everything above `index` is cut."""
+
+
+_KINDS = {int(kind): kind for kind in Kind}
+
+
+@attrs.frozen
+class Frame:
+    """One position of a log, as the owner appends and reads it.
+
+    `payload_crc` is the CRC-32C of `payload`, computed once where the bytes arrived. A payload that was read is a view of
+    a larger buffer, which it keeps alive.
+    """
+
+    kind: Kind
+    tag: int
+    epoch: int
+    index: int
+    base_offset: int
+    span: int
+    timestamp_ms: int
+    payload: bytes | memoryview
+    payload_crc: int
+
+    @classmethod
+    def of(
+        cls,
+        payload: bytes | memoryview,
+        *,
+        index: int,
+        epoch: int,
+        base_offset: int,
+        span: int,
+        kind: Kind = Kind.RECORDS,
+        tag: int = 0,
+        timestamp_ms: int = 0,
+    ) -> Self:
+        """A frame whose payload checksum is computed here."""
+        return cls(kind, tag, epoch, index, base_offset, span, timestamp_ms, payload, checksum(payload))
+
+    @property
+    def end_offset(self) -> int:
+        """The first offset after this frame."""
+        return self.base_offset + self.span
+
+
+class Header(NamedTuple):
+    """A decoded header. A tuple and not an attrs value, because one is made for each frame that is read or scanned.
+
+    `log_index` is the frame's index; a tuple has a method of that name.
+    """
+
+    magic: bytes
+    version: int
+    kind: int
+    tag: int
+    reserved: int
+    log_id: int
+    address: int
+    epoch: int
+    log_index: int
+    base_offset: int
+    timestamp_ms: int
+    durable_end: int
+    span: int
+    payload_bytes: int
+    payload_crc: int
+    header_crc: int
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of header and payload together."""
+        return HEADER_BYTES + self.payload_bytes
+
+    @property
+    def end_offset(self) -> int:
+        """The end offset of a log that ends with this frame; the span of STATE and TRUNCATE is 0."""
+        return self.base_offset + self.span
+
+    @property
+    def indexed(self) -> bool:
+        """Whether this frame is a position of the log."""
+        return self.kind <= Kind.CONTROL
+
+    def frame(self, payload: memoryview) -> Frame:
+        """This header and its payload as the owner's value."""
+        return Frame(
+            _KINDS[self.kind],
+            self.tag,
+            self.epoch,
+            self.log_index,
+            self.base_offset,
+            self.span,
+            self.timestamp_ms,
+            payload,
+            self.payload_crc,
+        )
+
+
+@attrs.define
+class DamagedFrame(Exception):
+    """The bytes at this place are not a whole frame; whether that is a torn tail or corruption is for recovery to say."""
+
+    reason: str
+    header: Header | None = None
+
+
+@attrs.define
+class ForeignFrame(Exception):
+    """A whole header that is not ours to judge: another log's, or of a format version from the future. Never cut."""
+
+    reason: str
+
+
+def encode_header(
+    kind: int,
+    tag: int,
+    log_id: int,
+    address: int,
+    epoch: int,
+    index: int,
+    base_offset: int,
+    timestamp_ms: int,
+    durable_end: int,
+    span: int,
+    payload_bytes: int,
+    payload_crc: int,
+) -> bytes:
+    """The 80 bytes before a payload."""
+    fields = _pack(
+        MAGIC,
+        FORMAT_VERSION,
+        kind,
+        tag,
+        0,
+        log_id,
+        address,
+        epoch,
+        index,
+        base_offset,
+        timestamp_ms,
+        durable_end,
+        span,
+        payload_bytes,
+        payload_crc,
+    )
+    return fields + checksum(fields).to_bytes(4, "little")
+
+
+def decode_header(view: memoryview, position: int, *, log_id: int, address: int) -> Header:
+    """The header at `position` of `view`, which must be that of the frame at `address` of log `log_id`.
+
+    `DamagedFrame` unless it is whole and belongs at this address; `ForeignFrame` if it is whole but not for us.
+    """
+    if len(view) - position < HEADER_BYTES:
+        raise DamagedFrame("the file ends inside a frame header")
+    header = Header._make(_HEADER.unpack_from(view, position))
+    if header.magic != MAGIC:
+        blank = view[position : position + HEADER_BYTES] == _BLANK
+        raise DamagedFrame("zeros where a frame should begin" if blank else "no frame begins here")
+    if checksum(view[position : position + _FIELDS.size]) != header.header_crc:
+        raise DamagedFrame("the checksum of the frame header does not match")
+    if header.version != FORMAT_VERSION:
+        raise ForeignFrame(f"format version {header.version} is not supported, only {FORMAT_VERSION}")
+    if header.log_id != log_id:
+        raise ForeignFrame(f"the frame belongs to log {header.log_id}, not to log {log_id}")
+    if header.address != address:
+        raise DamagedFrame(f"the frame was written for address {header.address}, not for {address}")
+    if header.kind not in _KINDS or header.durable_end > address:
+        raise DamagedFrame("the frame header contradicts itself")
+    return header

@@ -1,0 +1,527 @@
+"""A disk in memory that loses, tears, lies, fills up and fails, each on request and all drawn from one random stream.
+
+What a program sees (the page cache) and what would survive a power cut (the platter) are kept apart:
+
+- a write, a cut or a change of names is *pending* until a sync covers it;
+- a power cut keeps what was synced, plus any prefix or subset of what was pending, file by file; a write may be torn at any
+  byte, or keep any subset of its 512-byte sectors; a name that was not synced is there or not;
+- a failed sync leaves pending writes visible but forgotten, as Linux does: a second sync succeeds and saves nothing;
+- a process that is merely killed loses nothing but its locks and handles.
+
+The same calls and the same stream of random numbers give the same disk. Nothing is copied per call but the bytes written.
+One thread may sync while another writes, as on a real disk.
+"""
+
+import contextlib
+import enum
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self
+
+import attrs
+
+from log.disk import Buffer, File, Lock
+from log.errors import DirectoryLocked, NoSpace, StorageFailed
+
+SECTOR_BYTES = 512
+_NEVER = 2**63
+
+
+class PowerLoss(enum.Enum):
+    """What a power cut does to the pending writes of one file."""
+
+    LOSE_ALL = "lose-all"
+    KEEP_PREFIX = "keep-prefix"
+    """Writes up to some point, the last of them torn."""
+    KEEP_SUBSET = "keep-subset"
+    """Any of the writes, any of them torn."""
+    KEEP_ALL = "keep-all"
+
+
+@attrs.frozen
+class _Write:
+    sequence: int
+    position: int
+    content: bytes
+
+
+@attrs.frozen
+class _Cut:
+    sequence: int
+    size: int
+
+
+@attrs.define(eq=False)
+class _Inode:
+    """`image` is what a reader sees, `durable` what the platter has; `pending` leads from one to the other, in order."""
+
+    image: bytearray = attrs.field(factory=bytearray)
+    durable: bytearray = attrs.field(factory=bytearray)
+    pending: list[_Write | _Cut] = attrs.field(factory=list)
+    reserved: int = 0
+
+    @property
+    def allocated(self) -> int:
+        return max(len(self.image), self.reserved)
+
+    def copy(self) -> "_Inode":
+        return _Inode(bytearray(self.image), bytearray(self.durable), list(self.pending), self.reserved)
+
+
+@attrs.frozen
+class _Linked:
+    """A name was given to a file."""
+
+    sequence: int
+    directory: str
+    path: str
+    inode: _Inode
+
+
+@attrs.frozen
+class _Removed:
+    sequence: int
+    directory: str
+    path: str
+
+
+@attrs.frozen
+class _Renamed:
+    sequence: int
+    directory: str
+    source: str
+    target: str
+    inode: _Inode
+
+
+_NameChange = _Linked | _Removed | _Renamed
+
+
+def _apply(change: _Write | _Cut, platter: bytearray) -> None:
+    match change:
+        case _Write(position=position, content=content):
+            _place(platter, position, content)
+        case _Cut(size=size):
+            _resize(platter, size)
+
+
+def _place(image: bytearray, position: int, content: bytes) -> None:
+    if position == len(image):
+        image += content
+        return
+    if position > len(image):
+        _resize(image, position)
+    image[position : position + len(content)] = content
+
+
+def _resize(image: bytearray, size: int) -> None:
+    if size <= len(image):
+        del image[size:]
+    else:
+        image.extend(bytes(size - len(image)))
+
+
+def _apply_name(change: _NameChange, names: dict[str, _Inode]) -> None:
+    match change:
+        case _Linked(path=path, inode=inode):
+            names[path] = inode
+        case _Removed(path=path):
+            names.pop(path, None)
+        case _Renamed(source=source, target=target, inode=inode):
+            names.pop(source, None)
+            names[target] = inode
+
+
+def _directory_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+class MemoryFile:
+    """An open file of a `MemoryDisk`."""
+
+    __slots__ = ("_disk", "_inode", "_open", "_path")
+
+    def __init__(self, disk: "MemoryDisk", inode: _Inode, path: str) -> None:
+        self._disk = disk
+        self._inode = inode
+        self._path = path
+        self._open = True
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """See `File`."""
+        self._enter("read")
+        return bytes(self._inode.image[position : position + size])
+
+    def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
+        """See `File`. A write that fails leaves any prefix of itself."""
+        disk, inode = self._disk, self._inode
+        content = b"".join(buffers)
+        try:
+            self._enter("write")
+        except StorageFailed:
+            self._write(position, content[: disk.rng.randint(0, len(content))])
+            raise
+        grows = position + len(content) - inode.allocated
+        if disk.capacity_bytes is not None and grows > 0:
+            room = disk.capacity_bytes - disk.used_bytes()
+            if grows > room:
+                kept = inode.allocated + max(room, 0) - position
+                self._write(position, content[: disk.rng.randint(0, max(kept, 0))])
+                raise NoSpace("write", self._path)
+        self._write(position, content)
+
+    def _write(self, position: int, content: bytes) -> None:
+        inode = self._inode
+        _place(inode.image, position, content)
+        inode.pending.append(_Write(self._disk.next_sequence(), position, content))
+
+    def size(self) -> int:
+        """See `File`."""
+        self._enter("stat")
+        return len(self._inode.image)
+
+    def cut(self, size: int) -> None:
+        """See `File`."""
+        self._enter("cut")
+        inode = self._inode
+        inode.reserved = 0
+        if size != len(inode.image):
+            _resize(inode.image, size)
+            inode.pending.append(_Cut(self._disk.next_sequence(), size))
+
+    def sync(self) -> None:
+        """See `File`. A sync that fails saves some of the pending writes and forgets the others."""
+        inode, disk = self._inode, self._disk
+        covered = self._covered()
+        try:
+            self._enter("sync")
+        except StorageFailed:
+            for change in inode.pending[:covered]:
+                if disk.rng.random() < 0.5:
+                    _apply(change, inode.durable)
+            del inode.pending[:covered]
+            raise
+        if disk.lying_sync:
+            return
+        for change in inode.pending[:covered]:
+            _apply(change, inode.durable)
+        del inode.pending[:covered]
+
+    def _covered(self) -> int:
+        before = self._disk.sync_covers_before
+        pending = self._inode.pending
+        if before == _NEVER:
+            return len(pending)
+        return sum(change.sequence < before for change in pending)
+
+    def reserve(self, size: int) -> None:
+        """See `File`."""
+        self._enter("reserve")
+        inode, disk = self._inode, self._disk
+        grows = size - inode.allocated
+        if grows > 0:
+            if disk.capacity_bytes is not None and grows > disk.capacity_bytes - disk.used_bytes():
+                raise NoSpace("reserve", self._path)
+            inode.reserved = size
+
+    def close(self) -> None:
+        """See `File`."""
+        self._open = False
+
+    def _enter(self, operation: str) -> None:
+        assert self._open, f"{operation} of {self._path} after close"
+        self._disk.enter(operation, self._path)
+
+
+class _MemoryLock:
+    __slots__ = ("_disk", "_path")
+
+    def __init__(self, disk: "MemoryDisk", path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        """See `Lock`."""
+        self._disk.unlock(self._path)
+
+
+class MemoryDisk:
+    """See the module. Faults are attributes and calls of the disk:
+
+    - `fail_call(n)`: the n-th call from now fails with `StorageFailed`; `failing = True`: every call does;
+    - `capacity_bytes`: what does not fit raises `NoSpace`; None = endless;
+    - `lying_sync`: syncs of bytes and of names succeed and do nothing;
+    - `flip_bit`: rot, in the cache and on the platter;
+    - `before_call(operation, path)`: called first in every call; may wait, to model a slow disk, or raise;
+    - `mark` and `issued_before`: a sync that takes time covers only what was issued before it began.
+
+    `calls` counts the calls so far.
+    """
+
+    def __init__(self, rng: random.Random, *, capacity_bytes: int | None = None) -> None:
+        self.rng = rng
+        self.capacity_bytes = capacity_bytes
+        self.lying_sync = False
+        self.failing = False
+        self.before_call: Callable[[str, str], None] | None = None
+        self.calls = 0
+        self.sync_covers_before = _NEVER
+        self._fail_at = _NEVER
+        self._sequence = 0
+        self._names: dict[str, _Inode] = {}
+        self._durable_names: dict[str, _Inode] = {}
+        self._pending_names: list[_NameChange] = []
+        self._directories: set[str] = {""}
+        self._locks: set[str] = set()
+
+    # The port
+
+    def open(self, path: str, *, create: bool) -> File:
+        """See `Disk`."""
+        self.enter("open", path)
+        inode = self._names.get(path)
+        if inode is None:
+            if not create:
+                raise StorageFailed("open", path, "No such file or directory")
+            self._require_directory("open", path)
+            if self.capacity_bytes is not None and self.used_bytes() >= self.capacity_bytes:
+                raise NoSpace("open", path)
+            inode = _Inode()
+            self._change_name(_Linked(self.next_sequence(), _directory_of(path), path, inode))
+        return MemoryFile(self, inode, path)
+
+    def exists(self, path: str) -> bool:
+        """See `Disk`."""
+        self.enter("exists", path)
+        return path in self._names or path in self._directories
+
+    def list_directory(self, path: str) -> list[str]:
+        """See `Disk`."""
+        self.enter("list", path)
+        prefix = f"{path}/"
+        files = [name[len(prefix) :] for name in self._names if name.startswith(prefix)]
+        return sorted(name for name in files if "/" not in name)
+
+    def remove(self, path: str) -> None:
+        """See `Disk`."""
+        self.enter("remove", path)
+        self._existing("remove", path)
+        self._change_name(_Removed(self.next_sequence(), _directory_of(path), path))
+
+    def rename(self, source: str, target: str) -> None:
+        """See `Disk`."""
+        self.enter("rename", source)
+        inode = self._existing("rename", source)
+        assert _directory_of(source) == _directory_of(target), "a rename stays in its directory"
+        self._change_name(_Renamed(self.next_sequence(), _directory_of(source), source, target, inode))
+
+    def make_directory(self, path: str) -> None:
+        """See `Disk`. Directories are durable at once."""
+        self.enter("make directory", path)
+        while path:
+            self._directories.add(path)
+            path = _directory_of(path)
+
+    def sync_directory(self, path: str) -> None:
+        """See `Disk`. If it fails, some of the pending names are saved and the others forgotten."""
+        covered = [
+            change
+            for change in self._pending_names
+            if change.directory == path and change.sequence < self.sync_covers_before
+        ]
+        try:
+            self.enter("sync directory", path)
+        except StorageFailed:
+            self._settle_names(covered, lambda: self.rng.random() < 0.5)
+            raise
+        if not self.lying_sync:
+            self._settle_names(covered, lambda: True)
+
+    def lock(self, path: str) -> Lock:
+        """See `Disk`."""
+        self.enter("lock", path)
+        if path in self._locks:
+            raise DirectoryLocked(path)
+        self._locks.add(path)
+        return _MemoryLock(self, path)
+
+    # Faults
+
+    def fail_call(self, n: int) -> None:
+        """The n-th call from now (1 = the next) fails."""
+        self._fail_at = self.calls + n
+
+    def flip_bit(self, path: str, bit: int) -> None:
+        """Invert one bit of a file, counted from its beginning; what is not on the platter yet changes only in the cache."""
+        inode = self._names[path]
+        at, mask = bit // 8, 1 << bit % 8
+        inode.image[at] ^= mask
+        if at < len(inode.durable):
+            inode.durable[at] ^= mask
+
+    def mark(self) -> int:
+        """This moment in the order of all changes."""
+        return self._sequence + 1
+
+    @contextlib.contextmanager
+    def issued_before(self, mark: int) -> Iterator[None]:
+        """Inside, a sync covers only the changes made before `mark`."""
+        outer, self.sync_covers_before = self.sync_covers_before, mark
+        try:
+            yield
+        finally:
+            self.sync_covers_before = outer
+
+    def after_crash(self, rng: random.Random, *, loss: PowerLoss | None = None) -> "MemoryDisk":
+        """The disk as it may be found after a power cut at this moment; `loss` is drawn per file if not given.
+
+        This disk is left as it is, so that several fates can be tried. The new one has no faults set.
+        """
+        names = dict(self._durable_names)
+        for change in self._pending_names:
+            keep = rng.random() < 0.5 if loss in (None, PowerLoss.KEEP_SUBSET) else loss is not PowerLoss.LOSE_ALL
+            if keep:
+                _apply_name(change, names)
+        survivors: dict[_Inode, _Inode] = {}
+        for path in sorted(names):
+            inode = names[path]
+            if inode not in survivors:
+                survivors[inode] = self._survivor(inode, rng, loss)
+        return self._successor(rng, {path: survivors[inode] for path, inode in names.items()})
+
+    def durable_copy(self) -> "MemoryDisk":
+        """The disk with nothing but what every power cut at this moment would leave."""
+        names = {path: _settled(bytearray(inode.durable)) for path, inode in self._durable_names.items()}
+        return self._successor(random.Random(0), names)
+
+    def after_kill(self, rng: random.Random) -> "MemoryDisk":
+        """The disk as another process finds it after its user was killed: pending changes are visible, and still pending."""
+        copies: dict[_Inode, _Inode] = {}
+        for inode in [*self._names.values(), *self._durable_names.values()]:
+            copies.setdefault(inode, inode.copy())
+        disk = self._successor(rng, {})
+        disk._names = {path: copies[inode] for path, inode in self._names.items()}
+        disk._durable_names = {path: copies[inode] for path, inode in self._durable_names.items()}
+        disk._pending_names = [
+            change
+            if isinstance(change, _Removed)
+            else attrs.evolve(change, inode=copies.setdefault(change.inode, change.inode.copy()))
+            for change in self._pending_names
+        ]
+        disk._sequence = self._sequence
+        return disk
+
+    # What tests and audits may ask
+
+    def used_bytes(self) -> int:
+        """Bytes allocated to files, reservations included."""
+        return sum(inode.allocated for inode in self._names.values())
+
+    def content(self, path: str) -> bytes:
+        """What a reader of the file would see; no call is counted."""
+        return bytes(self._names[path].image)
+
+    def durable_content(self, path: str) -> bytes:
+        """What the platter has of the file; empty if its name is not durable."""
+        inode = self._durable_names.get(path)
+        return bytes(inode.durable) if inode is not None else b""
+
+    def paths(self) -> list[str]:
+        """All files, sorted; no call is counted."""
+        return sorted(self._names)
+
+    # How it is done
+
+    def enter(self, operation: str, path: str) -> None:
+        """Count a call, and fail it if that was asked for."""
+        self.calls += 1
+        if self.before_call is not None:
+            self.before_call(operation, path)
+        if self.failing or self.calls == self._fail_at:
+            raise StorageFailed(operation, path, "Input/output error")
+
+    def next_sequence(self) -> int:
+        """The place of a change in the order of all changes."""
+        self._sequence += 1
+        return self._sequence
+
+    def unlock(self, path: str) -> None:
+        """Give a lock back."""
+        self._locks.discard(path)
+
+    def _existing(self, operation: str, path: str) -> _Inode:
+        inode = self._names.get(path)
+        if inode is None:
+            raise StorageFailed(operation, path, "No such file or directory")
+        return inode
+
+    def _require_directory(self, operation: str, path: str) -> None:
+        if _directory_of(path) not in self._directories:
+            raise StorageFailed(operation, path, "No such file or directory")
+
+    def _change_name(self, change: _NameChange) -> None:
+        _apply_name(change, self._names)
+        self._pending_names.append(change)
+
+    def _settle_names(self, covered: Sequence[_NameChange], keep: Callable[[], bool]) -> None:
+        for change in covered:
+            if keep():
+                _apply_name(change, self._durable_names)
+            self._pending_names.remove(change)
+
+    def _survivor(self, inode: _Inode, rng: random.Random, loss: PowerLoss | None) -> _Inode:
+        platter = bytearray(inode.durable)
+        for change in _kept(inode.pending, rng, loss if loss is not None else rng.choice(list(PowerLoss))):
+            _apply(change, platter)
+        return _settled(platter)
+
+    def _successor(self, rng: random.Random, names: dict[str, _Inode]) -> Self:
+        disk = type(self)(rng, capacity_bytes=self.capacity_bytes)
+        disk._names = names
+        disk._durable_names = dict(names)
+        disk._directories = set(self._directories)
+        return disk
+
+
+def _settled(platter: bytearray) -> _Inode:
+    return _Inode(image=bytearray(platter), durable=platter)
+
+
+def _kept(pending: Sequence[_Write | _Cut], rng: random.Random, loss: PowerLoss) -> Sequence[_Write | _Cut]:
+    """The pending changes, or parts of them, that a power cut leaves."""
+    match loss:
+        case PowerLoss.LOSE_ALL:
+            return []
+        case PowerLoss.KEEP_ALL:
+            return pending
+        case PowerLoss.KEEP_PREFIX:
+            kept = pending[: rng.randint(0, len(pending))]
+            return [*kept[:-1], *_torn(kept[-1], rng)] if kept else []
+        case PowerLoss.KEEP_SUBSET:
+            return [part for change in pending if rng.random() < 0.5 for part in _perhaps_torn(change, rng)]
+
+
+def _perhaps_torn(change: _Write | _Cut, rng: random.Random) -> list[_Write | _Cut]:
+    return _torn(change, rng) if rng.random() < 0.3 else [change]
+
+
+def _torn(change: _Write | _Cut, rng: random.Random) -> list[_Write | _Cut]:
+    """What is left of a change that the power cut met half way."""
+    match change:
+        case _Cut():
+            return [change]
+        case _Write(sequence=sequence, position=position, content=content):
+            if rng.random() < 0.5:
+                return [_Write(sequence, position, content[: rng.randint(0, len(content))])]
+            return [
+                _Write(sequence, start, content[start - position : end - position])
+                for start, end in _sectors(position, position + len(content))
+                if rng.random() < 0.5
+            ]
+
+
+def _sectors(start: int, end: int) -> Iterator[tuple[int, int]]:
+    while start < end:
+        stop = min(end, (start // SECTOR_BYTES + 1) * SECTOR_BYTES)
+        yield start, stop
+        start = stop

@@ -1,0 +1,329 @@
+"""What is made of a directory after a crash: which bytes are the log, what is cut, and what must never be cut.
+
+The question at every invalid byte is whether it was ever promised. The *known durable end* answers it: the greatest of
+
+- the durable end recorded by any whole frame header, also behind the damage (headers are trusted alone),
+- the end of every segment that has a whole sidecar (one is written only after the segment was synced),
+- the checkpoint of the last clean close.
+
+Invalid bytes at or beyond it are the torn tail of writes that nobody was promised: they are cut, and reported. Invalid bytes
+below it are damage: `CorruptLog`, and nothing is changed. A missing segment or a short file is judged the same way.
+
+What survives was read from the page cache, which proves nothing about the platter: after a failed sync the cache shows
+bytes that the disk never got. So everything beyond the known durable end is written again and synced before it is trusted.
+
+Every step can be repeated: a crash during recovery finds the same question and gives it the same answer.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from log import checkpoint
+from log.disk import Disk, File, NoSpace, replace_file
+from log.epoch_cache import EpochCache
+from log.errors import CorruptLog
+from log.frame import HEADER_BYTES, MAGIC, Address, DamagedFrame, ForeignFrame, Header, checksum, decode_header
+from log.index import DamagedIndex, SegmentIndex, SparseIndex, Tail
+from log.segment import INDEX_SUFFIX, SEGMENT_SUFFIX, Segment, Window, base_of, index_name, segment_name
+
+_CHUNK_BYTES = 1 << 18
+
+
+@attrs.frozen(kw_only=True)
+class RecoveryReport:
+    """What opening a log found and did."""
+
+    torn_bytes_cut: int = 0
+    """Bytes beyond the known durable end that were not a whole frame, or came after such bytes."""
+    torn_at: Address | None = None
+    """The address where they began; None if nothing was cut."""
+    torn_reason: str | None = None
+    segments_removed: int = 0
+    """Segment files that lay wholly behind the cut."""
+    segments_scanned: int = 0
+    """Segments read frame by frame: the newest, and those without a whole sidecar."""
+    indexes_rebuilt: int = 0
+    bytes_rewritten: int = 0
+    """Bytes of unproven durability that were written again before the sync."""
+    checkpoint_damaged: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Recovered:
+    """A log's memory, as its files say. `segments` is in order and may be empty; only the last has an index."""
+
+    segments: list[Segment]
+    sparse: SparseIndex
+    epochs: EpochCache
+    tail: Tail
+    state: bytes | None
+    report: RecoveryReport
+
+
+@attrs.define(eq=False)
+class _Found:
+    """One segment as found. `proven`: its sidecar vouches for it, so it was not scanned."""
+
+    segment: Segment
+    file: File
+    index: SegmentIndex
+    valid_bytes: int
+    durable_end: int
+    proven: bool = False
+    first: Header | None = None
+    damage: DamagedFrame | None = None
+
+
+@attrs.frozen
+class _Hole:
+    """Where the log stops being whole: `keep` segments are whole before it, or whole up to it."""
+
+    address: Address
+    keep: int
+    error: CorruptLog
+
+
+def scan(segment: Segment, file: File, *, log_id: int, interval_bytes: int) -> _Found:
+    """Read a segment frame by frame, up to its end or its first invalid byte. `CorruptLog` for a foreign frame."""
+    window = Window(file, segment.size, _CHUNK_BYTES)
+    found = _Found(segment, file, SegmentIndex(segment.base, interval_bytes), 0, 0)
+    position = 0
+    try:
+        while position < segment.size:
+            header = window.header(position, base=segment.base, log_id=log_id)
+            if found.first is None:
+                found.first = header
+            elif objection := found.index.tail.objection(header):
+                raise DamagedFrame(objection, header)
+            payload = window.at(position + HEADER_BYTES, header.payload_bytes)
+            if len(payload) < header.payload_bytes:
+                raise DamagedFrame("the file ends inside the frame", header)
+            if checksum(payload) != header.payload_crc:
+                raise DamagedFrame("the checksum of the payload does not match", header)
+            found.durable_end = max(found.durable_end, header.durable_end)
+            found.index.note(header, position)
+            position += header.frame_bytes
+    except DamagedFrame as damage:
+        found.damage = damage
+        found.durable_end = max(found.durable_end, _durable_end_behind(segment, file, position, log_id))
+    except ForeignFrame as foreign:
+        raise CorruptLog(segment.path, position, foreign.reason) from None
+    found.valid_bytes = position
+    return found
+
+
+def _durable_end_behind(segment: Segment, file: File, position: int, log_id: int) -> int:
+    """The greatest durable end in any whole header from `position` on, wherever one begins."""
+    durable_end = 0
+    for start in range(position, segment.size, _CHUNK_BYTES):
+        # A header that begins in this chunk may end in the next.
+        content = file.read_at(start, _CHUNK_BYTES + HEADER_BYTES)
+        view = memoryview(content)
+        at = content.find(MAGIC)
+        while 0 <= at < _CHUNK_BYTES:
+            with contextlib.suppress(DamagedFrame, ForeignFrame):
+                header = decode_header(view, at, log_id=log_id, address=segment.base + start + at)
+                durable_end = max(durable_end, header.durable_end)
+            at = content.find(MAGIC, at + len(MAGIC))
+    return durable_end
+
+
+class Recovery:
+    """One recovery of one directory. The caller holds the directory's lock."""
+
+    def __init__(self, disk: Disk, directory: str, *, log_id: int, interval_bytes: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._log_id = log_id
+        self._interval_bytes = interval_bytes
+        self._report = RecoveryReport()
+
+    def run(self) -> Recovered:
+        """Find, judge, mend. `CorruptLog` for damage below the known durable end, before anything is changed."""
+        names = self._disk.list_directory(self._directory)
+        durable_end = self._checkpointed()
+        with contextlib.ExitStack() as files:
+            found = self._find(names, files)
+            durable_end = max([durable_end, *(each.durable_end for each in found)])
+            hole = self._hole(found, durable_end)
+            if hole is not None and hole.address < durable_end:
+                raise hole.error
+            self._report = attrs.evolve(self._report, segments_scanned=sum(not each.proven for each in found))
+            kept = self._cut(found, hole) if hole is not None else found
+            if kept and kept[-1].proven:
+                kept[-1] = self._rescanned(kept[-1])
+            self._remove_leftovers(names, {each.segment.base for each in kept})
+            for each in kept:
+                if not each.proven:
+                    self._prove(each, durable_end)
+            self._disk.sync_directory(self._directory)
+            self._rebuild_indexes(kept)
+            recovered = self._assemble(kept)
+            files.pop_all()
+        return recovered
+
+    def _checkpointed(self) -> int:
+        path = f"{self._directory}/{checkpoint.NAME}"
+        if not self._disk.exists(path):
+            return 0
+        try:
+            return checkpoint.decode(self._read_file(path), self._log_id)
+        except checkpoint.DamagedCheckpoint:
+            self._report = attrs.evolve(self._report, checkpoint_damaged=True)
+            return 0
+
+    def _read_file(self, path: str) -> bytes:
+        with contextlib.closing(self._disk.open(path, create=False)) as file:
+            return file.read_at(0, file.size())
+
+    def _find(self, names: Sequence[str], files: contextlib.ExitStack) -> list[_Found]:
+        bases = sorted(base for name in names if (base := base_of(name, SEGMENT_SUFFIX)) is not None)
+        found = []
+        for base in bases:
+            path = f"{self._directory}/{segment_name(base)}"
+            file = files.enter_context(contextlib.closing(self._disk.open(path, create=False)))
+            segment = Segment(base, path, size=file.size(), file=file)
+            vouched, vouched_bytes = self._sidecar(base, names)
+            if vouched is not None and vouched_bytes == segment.size and base != bases[-1]:
+                found.append(_Found(segment, file, vouched, segment.size, segment.end, proven=True))
+                continue
+            each = scan(segment, file, log_id=self._log_id, interval_bytes=self._interval_bytes)
+            if vouched is not None:
+                each.durable_end = max(each.durable_end, base + vouched_bytes)
+            found.append(each)
+        return found
+
+    def _sidecar(self, base: Address, names: Sequence[str]) -> tuple[SegmentIndex | None, int]:
+        name = index_name(base)
+        if name not in names:
+            return None, 0
+        content = self._read_file(f"{self._directory}/{name}")
+        try:
+            return SegmentIndex.decode(content, log_id=self._log_id, base=base, interval_bytes=self._interval_bytes)
+        except DamagedIndex:
+            return None, 0
+
+    def _hole(self, found: Sequence[_Found], durable_end: int) -> _Hole | None:
+        """The first place where the segments, one after the other, are not one whole log."""
+        end, tail = Address(0), Tail()
+        for keep, each in enumerate(found):
+            segment = each.segment
+            if segment.base != end:
+                return self._gap(found, keep, end)
+            if each.first is not None and (objection := tail.objection(each.first)):
+                return _Hole(end, keep, CorruptLog(segment.path, 0, objection))
+            end = Address(segment.base + each.valid_bytes)
+            if each.damage is not None:
+                header = each.damage.header
+                named = (header.log_index, header.epoch, header.base_offset) if header else (None, None, None)
+                return _Hole(end, keep + 1, CorruptLog(segment.path, each.valid_bytes, each.damage.reason, *named))
+            if each.valid_bytes:
+                tail = each.index.tail
+        if end < durable_end:
+            return self._gap(found, len(found), end)
+        return None
+
+    def _gap(self, found: Sequence[_Found], keep: int, end: Address) -> _Hole:
+        following = found[keep].segment if keep < len(found) else None
+        if following is not None and following.base < end:
+            raise CorruptLog(following.path, 0, "the segment begins before the previous one ends")
+        if keep == 0:
+            path = f"{self._directory}/{segment_name(0)}"
+            return _Hole(end, 0, CorruptLog(path, 0, "the segment is missing"))
+        last = found[keep - 1].segment
+        return _Hole(end, keep, CorruptLog(last.path, last.size, "the file ends early, or the next segment is missing"))
+
+    def _cut(self, found: list[_Found], hole: _Hole) -> list[_Found]:
+        """Cut physically at the hole: first the torn file, then the files behind it, newest first."""
+        kept, removed = found[: hole.keep], found[hole.keep :]
+        torn_bytes = sum(each.segment.size for each in removed)
+        if kept and kept[-1].valid_bytes < kept[-1].segment.size:
+            last = kept[-1]
+            torn_bytes += last.segment.size - last.valid_bytes
+            last.file.cut(last.valid_bytes)
+            last.file.sync()
+            last.segment.size = last.valid_bytes
+        for each in reversed(removed):
+            each.file.close()
+            self._disk.remove(each.segment.path)
+        self._report = attrs.evolve(
+            self._report,
+            torn_bytes_cut=torn_bytes,
+            torn_at=hole.address,
+            torn_reason=hole.error.reason,
+            segments_removed=len(removed),
+        )
+        return kept
+
+    def _rescanned(self, last: _Found) -> _Found:
+        """The newest segment needs the index as it grows, which a sidecar does not hold."""
+        again = scan(last.segment, last.file, log_id=self._log_id, interval_bytes=self._interval_bytes)
+        if again.damage is not None:
+            raise CorruptLog(last.segment.path, again.valid_bytes, again.damage.reason)
+        return again
+
+    def _remove_leftovers(self, names: Sequence[str], kept: set[Address]) -> None:
+        for name in names:
+            orphan = base_of(name, INDEX_SUFFIX)
+            if name.endswith(".tmp") or (orphan is not None and orphan not in kept):
+                self._disk.remove(f"{self._directory}/{name}")
+
+    def _prove(self, found: _Found, durable_end: int) -> None:
+        start = max(0, durable_end - found.segment.base)
+        for position in range(start, found.valid_bytes, _CHUNK_BYTES):
+            chunk = found.file.read_at(position, min(_CHUNK_BYTES, found.valid_bytes - position))
+            found.file.write_at(position, [chunk])
+        found.file.sync()
+        rewritten = max(0, found.valid_bytes - start)
+        self._report = attrs.evolve(self._report, bytes_rewritten=self._report.bytes_rewritten + rewritten)
+
+    def _rebuild_indexes(self, kept: Sequence[_Found]) -> None:
+        missing = [each for each in kept[:-1] if not each.proven]
+        for each in missing:
+            write_sidecar(self._disk, self._directory, each.segment, each.index, self._log_id)
+        self._report = attrs.evolve(self._report, indexes_rebuilt=len(missing))
+
+    def _assemble(self, kept: Sequence[_Found]) -> Recovered:
+        sparse, epochs, tail = SparseIndex(), EpochCache(), Tail()
+        for each in kept:
+            each.index.apply_to(sparse, epochs)
+            if each.valid_bytes:
+                tail = each.index.tail
+        if kept:
+            kept[-1].segment.index = kept[-1].index
+        return Recovered(
+            segments=[each.segment for each in kept],
+            sparse=sparse,
+            epochs=epochs,
+            tail=tail,
+            state=next(self._states(kept), None),
+            report=self._report,
+        )
+
+    def _states(self, kept: Sequence[_Found]) -> Iterator[bytes]:
+        """The newest state of each segment that has one, the newest segment first."""
+        for each in reversed(kept):
+            position = each.index.state_position
+            if position is None:
+                continue
+            window = Window(each.file, each.valid_bytes, HEADER_BYTES)
+            try:
+                header = window.header(position, base=each.segment.base, log_id=self._log_id)
+            except (DamagedFrame, ForeignFrame) as damage:
+                raise CorruptLog(each.segment.path, position, damage.reason) from None
+            payload = window.at(position + HEADER_BYTES, header.payload_bytes)
+            if checksum(payload) != header.payload_crc:
+                raise CorruptLog(each.segment.path, position, "the checksum of the state does not match")
+            yield bytes(payload)
+
+
+def write_sidecar(disk: Disk, directory: str, segment: Segment, index: SegmentIndex, log_id: int) -> bool:
+    """Write the index of a sealed, synced segment beside it; False if the disk is full, since it can be rebuilt."""
+    content = index.encode(log_id=log_id, segment_bytes=segment.size)
+    try:
+        replace_file(disk, directory, index_name(segment.base), content)
+    except NoSpace:
+        return False
+    return True

@@ -1,0 +1,116 @@
+"""Segment files: their names, their place in the stream, and the few of them that are kept open.
+
+A segment is named by the address of its first byte, so the names alone tell whether one is missing. Only the newest is
+written to. A segment is *sealed* when the next one begins; once its bytes are durable its index goes into a sidecar file,
+and from then on the sidecar vouches for the segment at the next start.
+"""
+
+from collections import OrderedDict
+
+import attrs
+
+from log.disk import Disk, File
+from log.frame import HEADER_BYTES, Address, Header, decode_header
+from log.index import SegmentIndex
+
+SEGMENT_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+
+
+def segment_name(base: int) -> str:
+    """The file name of the segment that begins at this address; sorts like the address."""
+    return f"{base:020d}{SEGMENT_SUFFIX}"
+
+
+def index_name(base: int) -> str:
+    """The file name of its sidecar."""
+    return f"{base:020d}{INDEX_SUFFIX}"
+
+
+def base_of(name: str, suffix: str) -> Address | None:
+    """The address in a file name of this kind; None for any other file."""
+    digits = name.removesuffix(suffix)
+    return Address(int(digits)) if len(digits) == 20 and name != digits and digits.isdecimal() else None
+
+
+@attrs.define(eq=False)
+class Segment:
+    """One file of the log. Sizes and positions in bytes from its beginning.
+
+    `index` is kept until the sidecar is written; `reserved` is how much of the file the disk has promised room for.
+    """
+
+    base: Address
+    path: str
+    size: int = 0
+    index: SegmentIndex | None = None
+    file: File | None = None
+    reserved: int = 0
+
+    @property
+    def end(self) -> Address:
+        """The address after the last byte."""
+        return Address(self.base + self.size)
+
+
+class OpenSegments:
+    """Handles for reading: a segment is opened when it is first asked for; past the bound, the idlest is closed.
+
+    Segments that still wait for a sync are none of its business: they hold their own file until they are proven.
+    """
+
+    __slots__ = ("_disk", "_files_max", "_idle")
+
+    def __init__(self, disk: Disk, files_max: int) -> None:
+        self._disk = disk
+        self._files_max = files_max
+        self._idle: OrderedDict[Address, Segment] = OrderedDict()
+
+    def file(self, segment: Segment) -> File:
+        """The open file of a segment."""
+        if segment.file is None:
+            segment.file = self._disk.open(segment.path, create=False)
+            self.adopt(segment)
+        elif segment.base in self._idle:
+            self._idle.move_to_end(segment.base)
+        return segment.file
+
+    def adopt(self, segment: Segment) -> None:
+        """From now on this open file may be closed whenever others are needed more."""
+        self._idle[segment.base] = segment
+        while len(self._idle) > self._files_max:
+            _, idlest = self._idle.popitem(last=False)
+            if idlest.file is not None:
+                idlest.file.close()
+                idlest.file = None
+
+
+class Window:
+    """A view that slides over a file, so that frame by frame does not mean read by read.
+
+    Reads `chunk_bytes` at least, and never past `end`.
+    """
+
+    __slots__ = ("_chunk_bytes", "_end", "_file", "_start", "_view")
+
+    def __init__(self, file: File, end: int, chunk_bytes: int) -> None:
+        self._file = file
+        self._end = end
+        self._chunk_bytes = chunk_bytes
+        self._start = 0
+        self._view = memoryview(b"")
+
+    def at(self, position: int, size: int) -> memoryview:
+        """The bytes from `position` on; fewer than `size` only at the end."""
+        size = min(size, self._end - position)
+        begin = position - self._start
+        if begin < 0 or begin + size > len(self._view):
+            wanted = min(max(size, self._chunk_bytes), self._end - position)
+            self._view = memoryview(self._file.read_at(position, wanted))
+            self._start = position
+            begin = 0
+        return self._view[begin : begin + size]
+
+    def header(self, position: int, *, base: int, log_id: int) -> Header:
+        """The frame header at `position`; raises as `decode_header` does."""
+        return decode_header(self.at(position, HEADER_BYTES), 0, log_id=log_id, address=base + position)

@@ -1,0 +1,708 @@
+"""The log: frames appended to one byte stream in segment files, found again by index or by offset.
+
+Rules that everything here keeps:
+
+1. Bytes that were written are never changed. A frame at or below the last index replaces everything from that index on;
+   `truncate` writes down what it cuts. Both are data, so a crash leaves the log as it was before or after, and a STATE
+   frame behind a cut is as good as any other. Files are cut only when recovery finds a torn tail, or to take back a write
+   that met a full disk.
+2. `durable_end` moves only in `end_flush`, after the syncs that prove it. Every frame records it.
+3. The newest state is written again first in every new segment, so the newest segment alone tells the newest state.
+4. A failed write or sync is final: the object refuses every later call with `StorageFailed`. `NoSpace` is not: the log
+   then holds what it held before.
+5. One thread owns the object. Only `Flush.run` may run in another one, beside appends and reads; one flush at a time.
+
+Frames are counted by index, from 1, without gaps; offsets are counted by the owner's spans, without gaps. Epochs never fall.
+Retention is not here yet: a log begins at index 1, in the segment at address 0.
+"""
+
+import contextlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self
+
+import attrs
+from attrs.validators import ge, gt
+
+from log import checkpoint
+from log.disk import Disk, File, Lock
+from log.errors import CorruptLog, IndexOutOfRange, LogError, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
+from log.frame import (
+    HEADER_BYTES,
+    Address,
+    Buffer,
+    DamagedFrame,
+    ForeignFrame,
+    Frame,
+    Header,
+    Kind,
+    checksum,
+    decode_header,
+    encode_header,
+)
+from log.index import SegmentIndex, Tail
+from log.recovery import Recovered, Recovery, RecoveryReport, write_sidecar
+from log.segment import OpenSegments, Segment, Window, segment_name
+
+__all__ = [
+    "Address",
+    "CorruptLog",
+    "Flush",
+    "Frame",
+    "IndexOutOfRange",
+    "Kind",
+    "LogConfig",
+    "LogError",
+    "NoSpace",
+    "OffsetOutOfRange",
+    "RecoveryReport",
+    "SegmentedLog",
+    "StorageError",
+    "StorageFailed",
+]
+
+KIB = 1024
+MIB = 1024 * KIB
+LOCK_NAME = "lock"
+RESERVE_SLACK_BYTES = 64 * KIB
+"""Room that `reserve` keeps beyond what it was asked for, so that a full disk still takes small states (votes)."""
+
+
+@attrs.frozen(kw_only=True)
+class LogConfig:
+    """Sizes in bytes. `ValueError` if one makes no sense."""
+
+    segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(4 * KIB))
+    """A segment that has reached this is sealed by the next write; it may be longer by one write."""
+    index_interval_bytes: int = attrs.field(default=4 * KIB, validator=gt(0))
+    """About one frame in so many bytes is held in memory (24 bytes each); a lookup reads no further than this."""
+    reserve_chunk_bytes: int = attrs.field(default=MIB, validator=gt(0))
+    """How far ahead `reserve` allocates when there is room, so that most calls need no disk."""
+    open_files_max: int = attrs.field(default=64, validator=gt(0))
+    """Sealed segments kept open for reading."""
+
+
+class Flush:
+    """One run of syncs: makes everything durable that was appended before it began.
+
+    Made by `begin_flush`, carried out by `run` (in any thread, once), made known by `end_flush`.
+    """
+
+    __slots__ = ("_active", "_done", "_fail", "_names_changed", "_seal", "_sealed", "_sync_directory", "target")
+
+    def __init__(
+        self,
+        *,
+        target: Address,
+        sealed: Sequence[Segment],
+        active: File | None,
+        names_changed: bool,
+        seal: Callable[[Segment], None],
+        sync_directory: Callable[[], None],
+        fail: Callable[[StorageError], None],
+    ) -> None:
+        self.target = target
+        self._sealed = sealed
+        self._active = active
+        self._names_changed = names_changed
+        self._seal = seal
+        self._sync_directory = sync_directory
+        self._fail = fail
+        self._done = False
+
+    @property
+    def done(self) -> bool:
+        """Whether `run` went well."""
+        return self._done
+
+    @property
+    def sealed(self) -> Sequence[Segment]:
+        """The sealed segments that this flush proves."""
+        return self._sealed
+
+    def run(self) -> None:
+        """Sync. `StorageFailed` ends the log: it refuses every later call, and so must its owner."""
+        try:
+            for segment in self._sealed:
+                self._seal(segment)
+            if self._active is not None:
+                self._active.sync()
+            if self._names_changed:
+                self._sync_directory()
+        except StorageError as error:
+            self._fail(error)
+            raise
+        self._done = True
+
+
+class SegmentedLog:
+    """An append-only log in one directory; made by `open`.
+
+    Every call raises `StorageFailed` after a write or sync has failed, and `ValueError` after `close`.
+    """
+
+    def __init__(
+        self, disk: Disk, directory: str, config: LogConfig, *, log_id: int, lock: Lock, recovered: Recovered
+    ) -> None:
+        """Use `open`."""
+        self.log_id = log_id
+        self.directory = directory
+        self.config = config
+        self.recovery = recovered.report
+        self.epochs = recovered.epochs
+        self._disk = disk
+        self._lock = lock
+        self._sparse = recovered.sparse
+        self._state = recovered.state
+        self._last_index = recovered.tail.last_index
+        self._last_epoch = recovered.tail.last_epoch
+        self._end_offset = recovered.tail.end_offset
+        self._segments = recovered.segments
+        self._bases = [segment.base for segment in self._segments]
+        self._open = OpenSegments(disk, config.open_files_max)
+        self._failed: StorageFailed | None = None
+        self._closed = False
+        self._names_changed = False
+        self._unproven: list[Segment] = []
+        self._flushing: Flush | None = None
+        if not self._segments:
+            self._begin_segment(Address(0), reserve_bytes=0)
+        for segment in self._segments[:-1]:
+            self._open.adopt(segment)
+        self._active = self._segments[-1]
+        self._end = self._active.end
+        self._durable_end = self._end
+
+    @classmethod
+    def open(cls, disk: Disk, directory: str, config: LogConfig, *, log_id: int) -> Self:
+        """Open or make the log in `directory`; what recovery did is in `recovery`. All that was found is durable then.
+
+        `CorruptLog` for damage below the known durable end, `DirectoryLocked` if the log is open elsewhere, `NoSpace` or
+        `StorageFailed` if the disk refuses.
+        """
+        disk.make_directory(directory)
+        lock = disk.lock(f"{directory}/{LOCK_NAME}")
+        try:
+            recovery = Recovery(disk, directory, log_id=log_id, interval_bytes=config.index_interval_bytes)
+            return cls(disk, directory, config, log_id=log_id, lock=lock, recovered=recovery.run())
+        except BaseException:
+            lock.release()
+            raise
+
+    # What the log holds
+
+    @property
+    def first_index(self) -> int:
+        """The first index held; 0 = none."""
+        return self._sparse.first()[0]
+
+    @property
+    def last_index(self) -> int:
+        """The last index held; 0 = none."""
+        return self._last_index
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last index; 0 = none."""
+        return self._last_epoch
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset held; equals `end_offset` if there is none."""
+        return self._sparse.first()[1] if self._last_index else self._end_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next frame begins with."""
+        return self._end_offset
+
+    @property
+    def end(self) -> Address:
+        """The address that the next frame will have."""
+        return self._end
+
+    @property
+    def durable_end(self) -> Address:
+        """Everything before this address survives a crash."""
+        return self._durable_end
+
+    @property
+    def state(self) -> bytes | None:
+        """The newest state that was saved; None if none ever was."""
+        return self._state
+
+    @property
+    def sealed_pending(self) -> bool:
+        """Whether a sealed segment waits for the flush that lets its index be written."""
+        return bool(self._unproven)
+
+    @property
+    def failed(self) -> StorageFailed | None:
+        """What ended this log; None while it is alive."""
+        return self._failed
+
+    def __repr__(self) -> str:
+        return (
+            f"<SegmentedLog {self.directory} last={self._last_index}@{self._last_epoch} offset={self._end_offset}"
+            f" end={self._end} durable={self._durable_end}>"
+        )
+
+    # Writing
+
+    def append(self, frames: Sequence[Frame]) -> Address:
+        """Write RECORDS and CONTROL frames of consecutive indexes in one write; returns the new end. Not durable yet.
+
+        The first may be at or below `last_index`: then it replaces everything from there on. `ValueError` for frames that
+        do not follow each other or the log (index, offset, epoch); nothing is written then. `NoSpace`: likewise, but call
+        `reserve` first, where a full disk is cheap to refuse.
+        """
+        if self._failed is not None or self._closed:
+            self._refuse_use()
+        if not frames:
+            return self._end
+        index = first_index = frames[0].index
+        if index == self._last_index + 1:
+            offset, epoch = self._end_offset, self._last_epoch
+        else:
+            offset, epoch = self._tail_before(index)
+        if index == 1:
+            offset = frames[0].base_offset
+        segment = self._segment_for(sum([len(frame.payload) for frame in frames]) + HEADER_BYTES * len(frames))
+        buffers: list[Buffer] = []
+        first_address = address = self._first_address(segment, buffers)
+        log_id, durable_end = self.log_id, self._durable_end
+        for frame in frames:
+            kind, payload, span = frame.kind, frame.payload, frame.span
+            if (
+                frame.index != index
+                or frame.base_offset != offset
+                or frame.epoch < epoch
+                or (kind != 1 and (kind != 2 or span))
+            ):
+                raise ValueError(
+                    f"{self._named(frame)} does not follow index {index - 1}, epoch {epoch}, offset {offset}"
+                )
+            size = len(payload)
+            epoch = frame.epoch
+            buffers.append(
+                encode_header(
+                    kind,
+                    frame.tag,
+                    log_id,
+                    address,
+                    epoch,
+                    index,
+                    offset,
+                    frame.timestamp_ms,
+                    durable_end,
+                    span,
+                    size,
+                    frame.payload_crc,
+                )
+            )
+            if size:
+                buffers.append(payload)
+            index += 1
+            offset += span
+            address += HEADER_BYTES + size
+        self._write(segment, buffers)
+        self._note_appended(segment, frames, first_index, first_address)
+        return self._end
+
+    def save_state(self, payload: bytes) -> Address:
+        """Write the owner's newest state, which replaces the one before; returns the new end. Not durable yet."""
+        self._require_usable()
+        segment = self._segment_for(HEADER_BYTES + len(payload))
+        position = segment.size
+        self._write(segment, [self._own_header(Kind.STATE, segment.end, self._tail(), payload), payload])
+        self._index_of(segment).note_state(self._tail(), position)
+        self._state = bytes(payload)
+        return self._end
+
+    def truncate(self, last_index: int) -> Address:
+        """Cut everything above `last_index`; returns the new end of the log. Not durable yet.
+
+        The cut is a frame of its own, so the end moves up. `IndexOutOfRange` unless 0 <= `last_index` <= the log's last.
+        """
+        self._require_usable()
+        if not 0 <= last_index <= self._last_index:
+            raise IndexOutOfRange(last_index, self.first_index, self._last_index)
+        if last_index == self._last_index:
+            return self._end
+        end_offset, epoch = self._tail_before(last_index + 1)
+        tail = Tail(last_index, epoch, end_offset)
+        segment = self._segment_for(HEADER_BYTES)
+        buffers: list[Buffer] = []
+        address = self._first_address(segment, buffers)
+        buffers.append(self._own_header(Kind.TRUNCATE, address, tail, b""))
+        self._write(segment, buffers)
+        self._index_of(segment).note_truncate(tail, address - segment.base)
+        self._sparse.cut(last_index + 1)
+        self.epochs.cut(last_index + 1)
+        self._last_index, self._last_epoch, self._end_offset = last_index, epoch, end_offset
+        return self._end
+
+    def reserve(self, size: int) -> None:
+        """Make sure that frames of `size` bytes in all (headers included) can be written; `NoSpace` if they cannot.
+
+        Nothing is written, whatever the outcome. Room for 64 KiB beyond is kept too. Most calls need no disk.
+        """
+        if self._failed is not None or self._closed:
+            self._refuse_use()
+        segment = self._active
+        if segment.size >= self.config.segment_bytes_max:
+            state_bytes = HEADER_BYTES + len(self._state or b"")
+            self._roll(reserve_bytes=state_bytes + size + RESERVE_SLACK_BYTES)
+            return
+        wanted = segment.size + size + RESERVE_SLACK_BYTES
+        if not segment.size and self._state is not None:
+            wanted += HEADER_BYTES + len(self._state)
+        if wanted > segment.reserved:
+            with self._fatal():
+                self._reserve_file(segment, wanted)
+
+    # Making durable
+
+    def begin_flush(self) -> Flush:
+        """What must be synced for everything appended so far; cheap. One flush at a time."""
+        self._require_usable()
+        assert self._flushing is None, "a flush is under way: call end_flush first"
+        active = self._active
+        dirty = active.end > max(self._durable_end, active.base)
+        self._flushing = Flush(
+            target=self._end,
+            sealed=tuple(self._unproven),
+            active=self._open_file(active) if dirty else None,
+            names_changed=self._names_changed,
+            seal=self._seal,
+            sync_directory=self._sync_directory,
+            fail=self._fail,
+        )
+        self._names_changed = False
+        return self._flushing
+
+    def end_flush(self, flush: Flush) -> Address:
+        """Make the outcome of `Flush.run` known; returns the new durable end."""
+        if self._failed is not None or self._closed:
+            self._refuse_use()
+        assert flush is self._flushing, "not the flush that is under way"
+        assert flush.done, "the flush has not run"
+        self._flushing = None
+        for segment in flush.sealed:
+            segment.index = None
+            self._open.adopt(segment)
+        del self._unproven[: len(flush.sealed)]
+        self._durable_end = max(self._durable_end, flush.target)
+        return self._durable_end
+
+    def flush(self) -> Address:
+        """Make everything durable, now and here; returns the durable end."""
+        flush = self.begin_flush()
+        flush.run()
+        return self.end_flush(flush)
+
+    def close(self) -> None:
+        """Flush, record the durable end, release the directory. After a failure only the latter. Closing twice is harmless."""
+        if self._closed:
+            return
+        try:
+            if self._failed is None:
+                self._release_reserved(self._active)
+                self.flush()
+                # On a full disk an older checkpoint stays, which is still true.
+                with self._fatal(), contextlib.suppress(NoSpace):
+                    checkpoint.write(self._disk, self.directory, log_id=self.log_id, durable_end=self._durable_end)
+        finally:
+            self._closed = True
+            for segment in self._segments:
+                if segment.file is not None:
+                    segment.file.close()
+                    segment.file = None
+            self._lock.release()
+
+    # Reading
+
+    def read(self, first_index: int, bytes_max: int, last_index: int | None = None) -> list[Frame]:
+        """Frames from `first_index` on, up to `last_index` (inclusive): at most `bytes_max` bytes, but at least one frame.
+
+        Empty if `first_index` is beyond the last. Payloads are views of the bytes read, checked against their CRC.
+        `IndexOutOfRange` before the first index, `CorruptLog` for damage.
+        """
+        self._require_usable()
+        last = self._last_index if last_index is None else min(last_index, self._last_index)
+        if first_index < 1:
+            raise IndexOutOfRange(first_index, self.first_index, self._last_index)
+        if first_index > last:
+            return []
+        frames: list[Frame] = []
+        left = bytes_max
+        chunk = self._bytes_between(first_index, last, bytes_max + self._lookup_bytes())
+        for header, window, segment, position in self._headers(first_index, chunk):
+            if frames and header.frame_bytes > left:
+                break
+            payload = window.at(position + HEADER_BYTES, header.payload_bytes)
+            if len(payload) != header.payload_bytes:
+                raise self._corrupt(segment, position, "the file ends inside the frame", header)
+            if checksum(payload) != header.payload_crc:
+                raise self._corrupt(segment, position, "the checksum of the payload does not match", header)
+            frames.append(header.frame(payload))
+            left -= header.frame_bytes
+            if header.log_index >= last or left <= 0:
+                break
+        return frames
+
+    def find_offset(self, offset: int) -> int:
+        """The index of the frame that holds `offset`; `OffsetOutOfRange` if none does."""
+        self._require_usable()
+        if self.start_offset <= offset < self._end_offset:
+            slot = self._sparse.slot_of_offset(offset)
+            for header, *_ in self._headers(self._sparse[slot][0], self._lookup_bytes()):
+                if header.base_offset <= offset < header.end_offset:
+                    return header.log_index
+        raise OffsetOutOfRange(offset, self.start_offset, self._end_offset)
+
+    def epoch_at(self, index: int) -> int:
+        """The epoch of an index that the log holds; 0 for index 0. `IndexOutOfRange` beyond the last."""
+        if not 0 <= index <= self._last_index:
+            raise IndexOutOfRange(index, self.first_index, self._last_index)
+        return self.epochs.at(index)
+
+    # How it is done: writing
+
+    def _write(self, segment: Segment, buffers: Sequence[Buffer]) -> None:
+        file = segment.file
+        assert file is not None, "the active segment is open"
+        try:
+            file.write_at(segment.size, buffers)
+        except NoSpace:
+            self._take_back(segment, file)
+            raise
+        except StorageFailed as error:
+            self._fail(error)
+            raise
+        segment.size += sum(map(len, buffers))
+        self._end = segment.end
+
+    def _take_back(self, segment: Segment, file: File) -> None:
+        """Undo a write that met a full disk, durably: a part of it must not turn up behind later frames after a crash."""
+        try:
+            file.cut(segment.size)
+            file.sync()
+        except StorageError as error:
+            self._fail(error)
+            raise self._failure() from error
+        segment.reserved = segment.size
+
+    def _note_appended(self, segment: Segment, frames: Sequence[Frame], first_index: int, first_address: int) -> None:
+        index = self._index_of(segment)
+        position = first_address - segment.base
+        if first_index <= self._last_index:
+            self._sparse.cut(first_index)
+            self.epochs.cut(first_index)
+            self._last_epoch = self.epochs.last_epoch
+        note = index.note_indexed
+        for frame in frames:
+            if note(frame.index, frame.epoch, frame.base_offset, frame.span, position):
+                self._sparse.add(frame.index, frame.base_offset, segment.base + position)
+                self.epochs.note(frame.epoch, frame.index, frame.base_offset)
+            position += HEADER_BYTES + len(frame.payload)
+        self._last_index = index.last_index
+        self._last_epoch = index.last_epoch
+        self._end_offset = index.end_offset
+
+    def _tail(self) -> Tail:
+        return Tail(self._last_index, self._last_epoch, self._end_offset)
+
+    def _tail_before(self, index: int) -> tuple[int, int]:
+        """The end offset and the epoch that hold before `index`, one that the log holds."""
+        if not 1 <= index <= self._last_index:
+            raise ValueError(f"index {index} does not follow the log, which ends at {self._last_index}")
+        if index == 1:
+            return self.start_offset, 0
+        header, *_ = next(self._headers(index - 1, self._lookup_bytes()))
+        return header.end_offset, header.epoch
+
+    def _first_address(self, segment: Segment, buffers: list[Buffer]) -> int:
+        """Where the next frame goes; in a new segment that is behind the newest state, which is put into `buffers`."""
+        if segment.size or self._state is None:
+            return segment.base + segment.size
+        buffers.append(self._own_header(Kind.STATE, segment.base, self._tail(), self._state))
+        buffers.append(self._state)
+        # True even if this write meets a full disk: the next one begins with the state again.
+        self._index_of(segment).note_state(self._tail(), 0)
+        return segment.base + HEADER_BYTES + len(self._state)
+
+    def _own_header(self, kind: Kind, address: int, tail: Tail, payload: bytes) -> bytes:
+        return encode_header(
+            kind,
+            0,
+            self.log_id,
+            address,
+            tail.last_epoch,
+            tail.last_index,
+            tail.end_offset,
+            0,
+            self._durable_end,
+            0,
+            len(payload),
+            checksum(payload),
+        )
+
+    @staticmethod
+    def _named(frame: Frame) -> str:
+        return f"{frame.kind.name} frame (index {frame.index}, epoch {frame.epoch}, offset {frame.base_offset}, span {frame.span})"
+
+    # How it is done: segments
+
+    def _segment_for(self, size: int) -> Segment:
+        """The segment that takes a write of `size` bytes: a full one only if room for it was reserved there."""
+        segment = self._active
+        if segment.size >= self.config.segment_bytes_max and segment.size + size > segment.reserved:
+            self._roll(reserve_bytes=0)
+        return self._active
+
+    def _roll(self, *, reserve_bytes: int) -> None:
+        sealed = self._active
+        self._begin_segment(self._end, reserve_bytes=reserve_bytes)
+        self._active = self._segments[-1]
+        self._unproven.append(sealed)
+
+    def _begin_segment(self, base: Address, *, reserve_bytes: int) -> None:
+        path = f"{self.directory}/{segment_name(base)}"
+        with self._fatal():
+            file = self._disk.open(path, create=True)
+            segment = Segment(base, path, index=SegmentIndex(base, self.config.index_interval_bytes), file=file)
+            try:
+                if reserve_bytes:
+                    self._reserve_file(segment, reserve_bytes)
+            except NoSpace:
+                # The old segment stays in use, with the slack that was reserved there for states.
+                file.close()
+                self._disk.remove(path)
+                raise
+        self._segments.append(segment)
+        self._bases.append(base)
+        self._names_changed = True
+
+    def _reserve_file(self, segment: Segment, wanted: int) -> None:
+        file = self._open_file(segment)
+        ahead = max(wanted, segment.size + self.config.reserve_chunk_bytes)
+        try:
+            file.reserve(ahead)
+        except NoSpace:
+            if ahead == wanted:
+                raise
+            file.reserve(wanted)
+            ahead = wanted
+        segment.reserved = ahead
+
+    def _release_reserved(self, segment: Segment) -> None:
+        if segment.reserved > segment.size and segment.file is not None:
+            with self._fatal():
+                segment.file.cut(segment.size)
+            segment.reserved = segment.size
+
+    def _open_file(self, segment: Segment) -> File:
+        return segment.file if segment.file is not None else self._open.file(segment)
+
+    @staticmethod
+    def _index_of(segment: Segment) -> SegmentIndex:
+        assert segment.index is not None, "the active segment has an index"
+        return segment.index
+
+    # How it is done: flushing
+
+    def _seal(self, segment: Segment) -> None:
+        """Prove a sealed segment and write its sidecar. Runs in the flush's thread; nobody writes to the segment any more."""
+        file, index = segment.file, segment.index
+        assert file is not None, "an unproven segment is open"
+        assert index is not None, "an unproven segment has an index"
+        if segment.reserved > segment.size:
+            file.cut(segment.size)
+        file.sync()
+        write_sidecar(self._disk, self.directory, segment, index, self.log_id)
+
+    def _sync_directory(self) -> None:
+        self._disk.sync_directory(self.directory)
+
+    def _fail(self, error: StorageError) -> None:
+        if self._failed is None:
+            self._failed = (
+                error if isinstance(error, StorageFailed) else StorageFailed("sync", self.directory, str(error))
+            )
+
+    @contextlib.contextmanager
+    def _fatal(self) -> Iterator[None]:
+        """For the rare calls to the disk: all but a lack of space ends the log."""
+        try:
+            yield
+        except StorageFailed as error:
+            self._fail(error)
+            raise
+
+    def _failure(self) -> StorageFailed:
+        failed = self._failed
+        assert failed is not None, "only a failed log has a failure"
+        return StorageFailed(failed.operation, failed.path, failed.detail)
+
+    def _require_usable(self) -> None:
+        if self._failed is not None or self._closed:
+            self._refuse_use()
+
+    def _refuse_use(self) -> None:
+        if self._closed:
+            raise ValueError("the log is closed")
+        raise self._failure()
+
+    # How it is done: reading
+
+    def _lookup_bytes(self) -> int:
+        return self.config.index_interval_bytes + HEADER_BYTES
+
+    def _headers(self, first_index: int, chunk_bytes: int) -> Iterator[tuple[Header, Window, Segment, int]]:
+        """The living frames from `first_index` on: header, window on the file, segment and position in it.
+
+        Walks from the nearest entry of the sparse index and follows its rules: where the next entry is reached, its address
+        is where the log goes on.
+        """
+        slot = self._sparse.slot_of_index(first_index)
+        index, address = self._sparse[slot]
+        next_index = self._sparse.index_at(slot + 1)
+        segment, window = self._window(address, chunk_bytes)
+        while index <= self._last_index:
+            if index == next_index:
+                slot += 1
+                address = self._sparse[slot][1]
+                next_index = self._sparse.index_at(slot + 1)
+            if not segment.base <= address < segment.end:
+                segment, window = self._window(address, chunk_bytes)
+            position = address - segment.base
+            try:
+                view = window.at(position, HEADER_BYTES)
+                header = decode_header(view, 0, log_id=self.log_id, address=address)
+            except (DamagedFrame, ForeignFrame) as damage:
+                raise self._corrupt(segment, position, damage.reason) from None
+            address = Address(address + header.frame_bytes)
+            if not header.indexed:
+                continue
+            if header.log_index != index:
+                raise self._corrupt(segment, position, f"index {index} should be here", header)
+            if index >= first_index:
+                yield header, window, segment, position
+            index += 1
+
+    def _bytes_between(self, first_index: int, last_index: int, bytes_max: int) -> int:
+        """How much to read at once for these frames; only a guess where cuts lie between them."""
+        slot = self._sparse.slot_of_index(last_index) + 1
+        begin = self._sparse[self._sparse.slot_of_index(first_index)][1]
+        end = self._sparse[slot][1] if slot < len(self._sparse) else self._end
+        return min(bytes_max, end - begin) if end > begin else bytes_max
+
+    def _window(self, address: int, chunk_bytes: int) -> tuple[Segment, Window]:
+        segment = self._segments[bisect_right(self._bases, address) - 1]
+        return segment, Window(self._open.file(segment), segment.size, chunk_bytes)
+
+    @staticmethod
+    def _corrupt(segment: Segment, position: int, reason: str, header: Header | None = None) -> CorruptLog:
+        named = (header.log_index, header.epoch, header.base_offset) if header is not None else (None, None, None)
+        return CorruptLog(segment.path, position, reason, *named)
