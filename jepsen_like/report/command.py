@@ -1,0 +1,21 @@
+"""`quorumlog report`: write the page of a run again, for example after an update or from a copied directory."""
+
+from pathlib import Path
+
+import click
+
+from jepsen_like.report.findings import UnreadableRun
+from jepsen_like.report.page import render_report
+
+
+@click.command()
+@click.argument("run_directory", type=click.Path(path_type=Path), default=Path("runs/latest"))
+def report(run_directory: Path) -> None:
+    """Write report.html of RUN_DIRECTORY again (default: runs/latest) and print where it lies."""
+    try:
+        path = render_report(run_directory)
+    except UnreadableRun as error:
+        raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise click.UsageError(f"cannot write the report: {error}") from error
+    click.echo(path)

@@ -1,0 +1,324 @@
+"""What a run left behind, as values the page can be drawn from.
+
+Reads `results.json`, `test.json` and `nemesis.jsonl` of a run directory. A missing file or one that is not what it
+should be is an `UnreadableRun` that names the file; a missing field reads as "not measured", so that the report of an
+interrupted or older run still opens. Times are seconds since the load began.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+
+@attrs.define
+class UnreadableRun(Exception):
+    """The directory does not hold a finished run; the text says which file and why."""
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+@attrs.frozen
+class Series:
+    """The load over time in buckets of equal width: rates per second, latencies in milliseconds (None: no answer)."""
+
+    t_s: tuple[float, ...]
+    ok_s: tuple[float, ...]
+    fail_s: tuple[float, ...]
+    info_s: tuple[float, ...]
+    p50_ms: tuple[float | None, ...]
+    p99_ms: tuple[float | None, ...]
+
+    @property
+    def bucket_s(self) -> float:
+        """The width of a bucket."""
+        return self.t_s[1] - self.t_s[0] if len(self.t_s) > 1 else 1.0
+
+    def thinned(self, buckets_max: int) -> "Series":
+        """At most `buckets_max` wider buckets: rates averaged, p50 averaged, p99 the worst (no peak disappears)."""
+        step = math.ceil(len(self.t_s) / buckets_max) if self.t_s else 1
+        if step <= 1:
+            return self
+        starts = range(0, len(self.t_s), step)
+
+        def mean(values: Sequence[float]) -> tuple[float, ...]:
+            return tuple(sum(part) / len(part) for at in starts if (part := values[at : at + step]))
+
+        def known(values: Sequence[float | None], at: int) -> list[float]:
+            return [value for value in values[at : at + step] if value is not None]
+
+        return Series(
+            t_s=tuple(self.t_s[at] for at in starts),
+            ok_s=mean(self.ok_s),
+            fail_s=mean(self.fail_s),
+            info_s=mean(self.info_s),
+            p50_ms=tuple(sum(p) / len(p) if (p := known(self.p50_ms, at)) else None for at in starts),
+            p99_ms=tuple(max(p) if (p := known(self.p99_ms, at)) else None for at in starts),
+        )
+
+
+@attrs.frozen
+class Fault:
+    """One thing that was broken, from when to when (None: until the end), and how long the service took to return."""
+
+    id: int
+    kind: str
+    target: str
+    nodes: tuple[int, ...]
+    begin_s: float
+    end_s: float | None
+    leader: int | None = None
+    """Who led when it was planned."""
+    rto_s: float | None = None
+    """Seconds until an operation that began after the fault was acknowledged; None: not measured."""
+    observed: str = ""
+    """What was seen of it from outside: a dead pid, a stopped process, a cut link."""
+
+    @property
+    def title(self) -> str:
+        """What it did, to whom: `kill n2 (leader)`."""
+        return " ".join(part for part in (self.kind, self.whom) if part)
+
+    @property
+    def whom(self) -> str:
+        """The nodes, and the word by which they were chosen when that says more."""
+        names = ", ".join(f"n{node}" for node in self.nodes)
+        chosen_by_name = self.target in ("", names, ",".join(str(node) for node in self.nodes))
+        return names if chosen_by_name else f"{names} ({self.target})" if names else self.target
+
+
+@attrs.frozen
+class RoleChange:
+    """From `at_s` on, this node had this role in this term."""
+
+    node: int
+    at_s: float
+    role: str
+    term: int
+
+
+@attrs.frozen
+class Election:
+    """A leader was elected."""
+
+    at_s: float
+    term: int
+    leader: int
+    took_s: float | None
+
+
+@attrs.frozen
+class Op:
+    """One operation of a witness. `t_ret_s` is None while its outcome is unknown. -1 stands for "no value"."""
+
+    f: str
+    type: str
+    process: int | None
+    node: int | None
+    t_inv_s: float
+    t_ret_s: float | None
+    a: int | None = None
+    b: int | None = None
+    seen: int | None = None
+    offset: int | None = None
+    epoch: int | None = None
+
+
+@attrs.frozen
+class Violation:
+    """A broken promise: one sentence and the few operations that prove it."""
+
+    check: str
+    object: str
+    sentence: str
+    ops: tuple[Op, ...]
+
+
+@attrs.frozen
+class Check:
+    """One property: True holds, False is violated, None could not be decided."""
+
+    name: str
+    valid: bool | None
+    count: int
+    reason: str = ""
+
+
+@attrs.frozen
+class Findings:
+    """Everything the page shows."""
+
+    valid: bool | None
+    results: Mapping[str, Any]
+    test: Mapping[str, Any]
+    series: Series
+    faults: tuple[Fault, ...]
+    roles: tuple[RoleChange, ...]
+    elections: tuple[Election, ...]
+    violations: tuple[Violation, ...]
+    checks: tuple[Check, ...]
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Every node that was ever named, in order."""
+        named = {change.node for change in self.roles} | {node for fault in self.faults for node in fault.nodes}
+        count = self.test.get("nodes")
+        return tuple(sorted(named | set(range(1, count + 1) if isinstance(count, int) else ())))
+
+    @property
+    def end_s(self) -> float:
+        """When the picture ends: after the last thing that was measured."""
+        moments = [1.0, *(fault.end_s or fault.begin_s for fault in self.faults)]
+        moments += [change.at_s for change in self.roles]
+        if self.series.t_s:
+            moments.append(self.series.t_s[-1] + self.series.bucket_s)
+        return max(moments)
+
+
+def read_findings(run_directory: Path) -> Findings:
+    """Read a run directory; `UnreadableRun` when it does not hold a finished run."""
+    if not run_directory.is_dir():
+        raise UnreadableRun(run_directory, "no such directory")
+    results = read_object(run_directory / "results.json", "the run did not finish, or this is not a run directory")
+    test = read_object(run_directory / "test.json", "this is not a run directory")
+    nemesis = {row.get("id"): row for row in read_rows(run_directory / "nemesis.jsonl")}
+    try:
+        return findings(results, test, nemesis)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise UnreadableRun(run_directory / "results.json", f"not what a run writes: {error!r}") from error
+
+
+def read_object(path: Path, when_missing: str) -> dict[str, Any]:
+    """A JSON object from a file."""
+    try:
+        value = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise UnreadableRun(path, f"missing: {when_missing}") from None
+    except (OSError, ValueError) as error:
+        raise UnreadableRun(path, f"cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise UnreadableRun(path, "is not a JSON object")
+    return value
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """JSON objects, one a line; none when the file is missing (a run without faults)."""
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    try:
+        return [row for line in lines if line.strip() and isinstance(row := json.loads(line), dict)]
+    except ValueError as error:
+        raise UnreadableRun(path, f"cannot be read: {error}") from error
+
+
+def findings(results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mapping[Any, Mapping[str, Any]]) -> Findings:
+    """Build the values; raises what a wrong shape raises."""
+    rto = {row.get("id"): row for row in (results.get("rto_s") or {}).get("faults") or ()}
+    raw = results.get("series") or {}
+    t_s = tuple(float(t) for t in raw.get("t_s") or ())
+
+    def rates(name: str) -> tuple[float, ...]:
+        values = tuple(float(value or 0.0) for value in raw.get(name) or ())
+        return values or (0.0,) * len(t_s)
+
+    def latencies(name: str) -> tuple[float | None, ...]:
+        values = tuple(None if value is None else float(value) for value in raw.get(name) or ())
+        return values or (None,) * len(t_s)
+
+    series = Series(t_s, rates("ok_s"), rates("fail_s"), rates("info_s"), latencies("p50_ms"), latencies("p99_ms"))
+    if any(len(column) != len(t_s) for column in attrs.astuple(series, recurse=False)):
+        raise ValueError("the columns of `series` differ in length")
+    return Findings(
+        valid=results.get("valid"),
+        results=results,
+        test=test,
+        series=series,
+        faults=tuple(
+            fault_of(row, rto.get(row.get("id"), {}), nemesis.get(row.get("id"), {}))
+            for row in results.get("faults") or ()
+        ),
+        roles=tuple(
+            sorted(
+                (
+                    RoleChange(int(row["node"]), float(row["at_s"]), str(row["role"]), int(row["term"]))
+                    for row in results.get("roles") or ()
+                ),
+                key=lambda change: change.at_s,
+            )
+        ),
+        elections=tuple(
+            Election(float(row["at_s"]), int(row["term"]), int(row["leader"]), number(row.get("took_s")))
+            for row in results.get("elections") or ()
+        ),
+        violations=tuple(violation_of(row) for row in results.get("violations") or ()),
+        checks=tuple(
+            Check(name, row.get("valid"), int(row.get("count") or 0), str(row.get("reason") or ""))
+            for name, row in (results.get("checks") or {}).items()
+        ),
+    )
+
+
+def number(value: Any) -> float | None:
+    """A float, or None for None."""
+    return None if value is None else float(value)
+
+
+def whole(value: Any) -> int | None:
+    """An int, or None for None."""
+    return None if value is None else int(value)
+
+
+def fault_of(row: Mapping[str, Any], rto: Mapping[str, Any], seen: Mapping[str, Any]) -> Fault:
+    """One fault from its row in the results, its recovery time and its row in the nemesis' diary."""
+    observed = seen.get("observed") or {}
+    return Fault(
+        id=int(row["id"]),
+        kind=str(row["kind"]),
+        target=str(row.get("target") or ""),
+        nodes=tuple(int(node) for node in row.get("nodes") or ()),
+        begin_s=float(row["begin_s"]),
+        end_s=number(row.get("end_s")),
+        leader=whole(seen.get("leader")),
+        rto_s=number(rto.get("s")),
+        observed="; ".join(
+            f"n{name}: {what}" if str(name).isdigit() else f"{name}: {what}" if what is not True else str(name)
+            for name, what in observed.items()
+        )
+        if isinstance(observed, Mapping)
+        else str(observed),
+    )
+
+
+def violation_of(row: Mapping[str, Any]) -> Violation:
+    """One violation with its operations in the order of their start."""
+    ops = (
+        Op(
+            f=str(op["f"]),
+            type=str(op["type"]),
+            process=whole(op.get("process")),
+            node=whole(op.get("node")),
+            t_inv_s=float(op["t_inv_s"]),
+            t_ret_s=None if op["type"] == "info" else number(op.get("t_ret_s")),
+            a=whole(op.get("a")),
+            b=whole(op.get("b")),
+            seen=whole(op.get("seen")),
+            offset=whole(op.get("offset")),
+            epoch=whole(op.get("epoch")),
+        )
+        for op in row.get("ops") or ()
+    )
+    return Violation(
+        check=str(row.get("check") or ""),
+        object=str(row.get("object", "")),
+        sentence=str(row.get("sentence") or ""),
+        ops=tuple(sorted(ops, key=lambda op: op.t_inv_s)),
+    )

@@ -1,0 +1,312 @@
+"""The picture people look at first: load, availability, latency and nodes over one time axis, faults as bands across.
+
+One glance should show: here it was broken, here the service stopped, here another node led, here it was back. Every
+panel shares the axis, so nothing has to be matched by number.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import attrs
+from markupsafe import Markup
+
+from jepsen_like.report.canvas import Scale, area, element, line, rounded, seconds, ticks
+from jepsen_like.report.findings import Fault, Findings, RoleChange, Series
+
+WIDTH = 1120.0
+LEFT = 74.0
+RIGHT = 14.0
+LABEL_ROWS_MAX = 3
+LABEL_HEIGHT = 18.0
+RATE_HEIGHT = 150.0
+STRIP_HEIGHT = 9.0
+LATENCY_HEIGHT = 110.0
+LANE_HEIGHT = 22.0
+GAP = 32.0
+LETTER_WIDTH = 6.1
+BUCKETS_MAX = 900
+"""More buckets than pixels show nothing; this also bounds the file."""
+
+NODE_STATE_OF_FAULT = {"kill": "down", "restart": "down", "pause": "paused", "partition": "cut"}
+"""What a fault makes of the nodes it names, as drawn on their lanes."""
+
+
+@attrs.frozen
+class Layout:
+    """Where the panels lie, from top to bottom, in pixels; each field is a panel's top."""
+
+    labels: float
+    rate: float
+    strip: float
+    latency: float
+    lanes: float
+    axis: float
+    height: float
+
+    @classmethod
+    def of(cls, label_rows: int, nodes: int) -> "Layout":
+        """Stack the panels for so many rows of fault labels and so many nodes."""
+        labels = 4.0
+        rate = labels + label_rows * LABEL_HEIGHT + 22
+        strip = rate + RATE_HEIGHT + 10
+        latency = strip + STRIP_HEIGHT + GAP
+        lanes = latency + LATENCY_HEIGHT + GAP
+        axis = lanes + nodes * LANE_HEIGHT + 4
+        return cls(labels, rate, strip, latency, lanes, axis, axis + 22)
+
+
+def overview(found: Findings) -> Markup:
+    """The whole picture as one SVG."""
+    series = found.series.thinned(BUCKETS_MAX)
+    x = Scale(0.0, found.end_s, LEFT, WIDTH - RIGHT)
+    rows = label_rows(found.faults, x)
+    layout = Layout.of(max(rows.values(), default=-1) + 1, len(found.nodes))
+    return element(
+        "svg",
+        *hatches(),
+        *fault_bands(found.faults, rows, x, layout),
+        *time_axis(x, layout),
+        *rate_panel(series, found.faults, x, layout),
+        *availability_strip(found.series, x, layout),
+        *latency_panel(series, x, layout),
+        *lanes(found, x, layout),
+        element("line", id="cursor", x1=0, x2=0, y1=layout.rate, y2=layout.axis, visibility="hidden"),
+        id="overview",
+        viewBox=f"0 0 {WIDTH:.0f} {layout.height:.0f}",
+        role="img",
+        aria_label="Throughput, availability, latency and node roles over time, with the faults as bands",
+        data_left=LEFT,
+        data_right=WIDTH - RIGHT,
+        data_end=str(found.end_s),
+    )
+
+
+def readings(found: Findings) -> dict[str, object]:
+    """What the cursor tells: the drawn series, rounded, and who led when."""
+    series = found.series.thinned(BUCKETS_MAX)
+
+    def fewer(values: Iterable[float | None]) -> list[float | None]:
+        return [None if value is None else float(f"{value:.4g}") for value in values]
+
+    return {
+        "bucket_s": series.bucket_s,
+        "ok": fewer(series.ok_s),
+        "fail": fewer(series.fail_s),
+        "info": fewer(series.info_s),
+        "p50": fewer(series.p50_ms),
+        "p99": fewer(series.p99_ms),
+        "leaders": [[change.at_s, change.node, change.term] for change in found.roles if change.role == "leader"],
+        "faults": [
+            [fault.begin_s, found.end_s if fault.end_s is None else fault.end_s, fault.title] for fault in found.faults
+        ],
+    }
+
+
+def hatches() -> list[Markup]:
+    """Line patterns for nodes that cannot take part, so that colour is never the only sign."""
+    shapes = {"paused": "M0 0V8M4 0V8", "cut": "M0 8L8 0", "down": "M0 0L8 8M0 8L8 0"}
+    return [
+        element(
+            "defs",
+            *(
+                element(
+                    "pattern",
+                    element("path", d=shape, class_=f"hatch {name}"),
+                    id=f"hatch-{name}",
+                    width=8,
+                    height=8,
+                    patternUnits="userSpaceOnUse",
+                )
+                for name, shape in shapes.items()
+            ),
+        )
+    ]
+
+
+def label_text(fault: Fault) -> str:
+    """The label above a band: its number in the table, and what it did."""
+    return f"{fault.id} {fault.kind} {','.join(f'n{node}' for node in fault.nodes)}".strip()
+
+
+def label_rows(faults: Sequence[Fault], x: Scale) -> dict[int, int]:
+    """Give each label a row in which it does not touch its left neighbour; those that find none go without."""
+    ends = [-math.inf] * LABEL_ROWS_MAX
+    rows: dict[int, int] = {}
+    for fault in sorted(faults, key=lambda fault: fault.begin_s):
+        left = label_left(fault, x)
+        row = next((row for row, end in enumerate(ends) if end <= left), None)
+        if row is not None:
+            rows[fault.id] = row
+            ends[row] = left + len(label_text(fault)) * LETTER_WIDTH + 14
+    return rows
+
+
+def label_left(fault: Fault, x: Scale) -> float:
+    """Where a label starts: at its band, or further left where it would leave the picture."""
+    return min(x(fault.begin_s), WIDTH - RIGHT - len(label_text(fault)) * LETTER_WIDTH - 12)
+
+
+def fault_bands(faults: Sequence[Fault], rows: dict[int, int], x: Scale, layout: Layout) -> Iterable[Markup]:
+    """A band across all panels for each fault, with its label on top."""
+    for fault in faults:
+        left = x(fault.begin_s)
+        width = max(x(x.high if fault.end_s is None else fault.end_s) - left, 1.5)
+        parts = [element("title", fault_story(fault))]
+        row = rows.get(fault.id)
+        top = layout.rate - 4
+        if row is not None:
+            top = layout.labels + row * LABEL_HEIGHT
+            text = label_text(fault)
+            start = label_left(fault, x)
+            parts += [
+                element("line", class_="stem", x1=left, x2=left, y1=top, y2=layout.axis),
+                element("rect", class_="chip", x=start, y=top, width=len(text) * LETTER_WIDTH + 10, height=15, rx=3),
+                element("text", text, class_="chip-text", x=start + 5, y=top + 11),
+            ]
+        body = element("rect", class_="body", x=left, y=layout.rate - 4, width=width, height=layout.axis - layout.rate)
+        yield element("g", body, *parts, class_=f"band {fault.kind}", data_fault=fault.id)
+
+
+def fault_story(fault: Fault) -> str:
+    """The fault in one line, for the pointer that rests on it."""
+    lasted = "until the end" if fault.end_s is None else f"for {seconds(fault.end_s - fault.begin_s)}"
+    back = "" if fault.rto_s is None else f", served again after {seconds(fault.rto_s)}"
+    return f"#{fault.id} {fault.title} at {fault.begin_s:.1f} s {lasted}{back}"
+
+
+def time_axis(x: Scale, layout: Layout) -> Iterable[Markup]:
+    """Seconds along the bottom, with faint lines up through every panel."""
+    for value in ticks(x.high, 12):
+        at = x(value)
+        yield element("line", class_="grid", x1=at, x2=at, y1=layout.rate, y2=layout.axis)
+        yield element("text", f"{value:g} s", class_="tick", x=at, y=layout.axis + 15, text_anchor="middle")
+
+
+def panel_title(text: str, top: float) -> Markup:
+    """The name of a panel, above its left edge."""
+    return element("text", text, class_="panel", x=LEFT, y=top - 7)
+
+
+def rate_panel(series: Series, faults: Sequence[Fault], x: Scale, layout: Layout) -> Iterable[Markup]:
+    """Acknowledged, refused and unknown operations per second, stacked; above them how long each outage lasted."""
+    yield panel_title("operations per second", layout.rate)
+    totals = [sum(rates) for rates in zip(series.ok_s, series.fail_s, series.info_s, strict=True)]
+    high = max([1.0, *totals]) * 1.1
+    y = Scale(0.0, high, layout.rate + RATE_HEIGHT, layout.rate + 14)
+    for value in ticks(high, 4):
+        yield element("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y(value), y2=y(value))
+        yield element("text", rounded(value), class_="tick", x=LEFT - 8, y=y(value) + 4, text_anchor="end")
+    unknown_and_ok = [ok + info for ok, info in zip(series.ok_s, series.info_s, strict=True)]
+    for name, heights in (("fail", totals), ("info", unknown_and_ok), ("ok", list(series.ok_s))):
+        yield element("path", class_=f"rate {name}", d=area(steps(series, heights, x, y), y(0.0)))
+    free = 0.0
+    for fault in sorted(faults, key=lambda fault: fault.begin_s):
+        if fault.rto_s is not None and fault.rto_s > 0:
+            start, end = x(fault.begin_s), x(fault.begin_s + fault.rto_s)
+            at = layout.rate + 7
+            yield element(
+                "path", class_="outage", d=f"M{start:.1f} {at - 4:.1f}v8M{start:.1f} {at:.1f}H{end:.1f}m0 -4v8"
+            )
+            text = seconds(fault.rto_s)
+            following = min((x(other.begin_s) for other in faults if other.begin_s > fault.begin_s), default=WIDTH)
+            if start >= free and end + len(text) * LETTER_WIDTH < following:
+                free = end + len(text) * LETTER_WIDTH
+                yield element("text", text, class_="outage-text", x=end + 4, y=at + 4)
+
+
+def steps(series: Series, heights: Sequence[float], x: Scale, y: Scale) -> list[tuple[float, float]]:
+    """The corners of a step line: each bucket is flat."""
+    corners: list[tuple[float, float]] = []
+    for t, height in zip(series.t_s, heights, strict=True):
+        corners += [(x(t), y(height)), (x(t + series.bucket_s), y(height))]
+    return corners
+
+
+def availability_strip(series: Series, x: Scale, layout: Layout) -> Iterable[Markup]:
+    """One line that answers "did it serve?": green yes, amber partly, red no answer at all.
+
+    Takes the series as measured: of the buckets that share a pixel the worst is shown. Equal neighbours are merged.
+    """
+    yield element("text", "serving", class_="tick", x=LEFT - 8, y=layout.strip + 8, text_anchor="end")
+    worst_first = ("none", "part", "full")
+    states = [
+        0 if ok <= 0 else 1 if fail + info > ok else 2
+        for ok, fail, info in zip(series.ok_s, series.fail_s, series.info_s, strict=True)
+    ]
+    step = max(math.ceil(len(states) / BUCKETS_MAX), 1)
+    runs: list[tuple[int, float, float]] = []
+    for at in range(0, len(states), step):
+        state = min(states[at : at + step])
+        begin = runs.pop()[1] if runs and runs[-1][0] == state else series.t_s[at]
+        runs.append((state, begin, series.t_s[at] + step * series.bucket_s))
+    for state, begin, end in runs:
+        left = x(begin)
+        width = x(end) - left
+        name = f"serving {worst_first[state]}"
+        yield element("rect", class_=name, x=left, y=layout.strip, width=width, height=STRIP_HEIGHT)
+
+
+def latency_panel(series: Series, x: Scale, layout: Layout) -> Iterable[Markup]:
+    """Median and 99th percentile of acknowledged operations, by decades."""
+    yield panel_title("latency, p50 and p99", layout.latency)
+    known = [value for value in (*series.p50_ms, *series.p99_ms) if value is not None and value > 0]
+    low = 10.0 ** math.floor(math.log10(min(known, default=1.0)))
+    high = max(10.0 ** math.ceil(math.log10(max(known, default=10.0))), low * 10)
+    y = Scale(low, high, layout.latency + LATENCY_HEIGHT, layout.latency + 4, log=True)
+    for exponent in range(round(math.log10(low)), round(math.log10(high)) + 1):
+        at = y(10.0**exponent)
+        yield element("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=at, y2=at)
+        yield element("text", seconds(10.0**exponent / 1e3), class_="tick", x=LEFT - 8, y=at + 4, text_anchor="end")
+    for name, values in (("p99", series.p99_ms), ("p50", series.p50_ms)):
+        points = (
+            None if value is None or value <= 0 else (x(t + series.bucket_s / 2), y(value))
+            for t, value in zip(series.t_s, values, strict=True)
+        )
+        yield element("path", class_=f"latency {name}", d=line(points))
+
+
+def lanes(found: Findings, x: Scale, layout: Layout) -> Iterable[Markup]:
+    """A lane for each node: its role in colour, leaders with their term, and what a fault made of it as a hatch."""
+    if found.nodes:
+        yield panel_title("nodes: role, term, and what was done to them", layout.lanes)
+    for place, node in enumerate(found.nodes):
+        top = layout.lanes + place * LANE_HEIGHT
+        height = LANE_HEIGHT - 5
+        yield element("text", f"n{node}", class_="lane-name", x=LEFT - 8, y=top + 13, text_anchor="end")
+        yield element("rect", class_="lane", x=LEFT, y=top, width=WIDTH - RIGHT - LEFT, height=height, rx=2)
+        own = [change for change in found.roles if change.node == node]
+        for change, until in zip(own, [*(later.at_s for later in own[1:]), x.high], strict=True):
+            held = (fault.begin_s for fault in found.faults if node in fault.nodes and fault.begin_s > change.at_s)
+            seen_until = min(min(held, default=until), until)
+            yield from role_span(change, until, seen_until, x, top, height)
+        for fault in found.faults:
+            state = NODE_STATE_OF_FAULT.get(fault.kind)
+            if node in fault.nodes and state is not None:
+                left = x(fault.begin_s)
+                width = max(x(x.high if fault.end_s is None else fault.end_s) - left, 2.0)
+                shape = {"x": left, "y": top, "width": width, "height": height}
+                yield element(
+                    "rect", element("title", f"n{node} {state}: {fault_story(fault)}"), class_=f"held {state}", **shape
+                )
+                yield element("rect", class_="hatched", fill=f"url(#hatch-{state})", **shape)
+                if width > (len(state) + 1) * LETTER_WIDTH:
+                    yield element(
+                        "text", state, class_="held-text", x=left + width / 2, y=top + 12, text_anchor="middle"
+                    )
+
+
+def role_span(
+    change: RoleChange, until: float, seen_until: float, x: Scale, top: float, height: float
+) -> Iterable[Markup]:
+    """One role from its beginning to the next change; its label must fit before `seen_until`, where a fault covers it."""
+    left = x(change.at_s)
+    width = x(until) - left
+    if width <= 0 or change.role in ("down", "stopped"):
+        return
+    story = element("title", f"n{change.node}: {change.role} in term {change.term} from {change.at_s:.2f} s")
+    yield element("rect", story, class_=f"role {change.role}", x=left, y=top, width=max(width, 1.0), height=height)
+    if change.role == "leader":
+        room = x(seen_until) - left - 8
+        fitting = [text for text in (f"★ term {change.term}", f"★{change.term}") if len(text) * LETTER_WIDTH <= room]
+        if fitting:
+            yield element("text", fitting[0], class_="role-text", x=left + 5, y=top + 12)

@@ -1,0 +1,250 @@
+"""One self-contained page about one run: the verdict in words on top, then the picture, then the tables.
+
+The page opens from disk and asks for nothing: style, script and drawings are inline, and its own content policy forbids
+any request. Everything from the run is escaped; only what `canvas` built is trusted.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import jinja2
+from markupsafe import Markup
+
+from jepsen_like.report.canvas import rounded, seconds
+from jepsen_like.report.findings import Fault, Findings, read_findings
+from jepsen_like.report.overview import overview, readings
+from jepsen_like.report.witness import witness
+
+VIOLATIONS_MAX = 40
+"""More would bury the first one; all of them are in results.json."""
+EXAMPLES_MAX = 50
+FACES = {True: ("valid", "Valid", "✓", "2a9d63"), False: ("violated", "Violated", "✗", "d1343b")}
+UNDECIDED = ("unknown", "Unknown", "?", "d98a00")
+
+
+@attrs.frozen
+class Verdict:
+    """The banner: how it looks (`kind`, `sign`) and what it says."""
+
+    kind: str
+    word: str
+    sign: str
+    headline: str
+    found: str
+    promise: str
+    example: str = ""
+
+
+@attrs.frozen
+class Card:
+    """One key figure. `tone` is good, bad, warn or empty."""
+
+    figure: str
+    name: str
+    tone: str = ""
+    note: str = ""
+
+
+def render_report(run_directory: Path) -> Path:
+    """Write `report.html` into the run directory and return its path; `UnreadableRun` when it holds no finished run."""
+    found = read_findings(run_directory)
+    path = run_directory / "report.html"
+    path.write_text(page(found, run_directory.resolve().name), encoding="utf-8")
+    return path
+
+
+def page(found: Findings, directory: str) -> str:
+    """The page as text."""
+    here = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    face = FACES.get(found.valid, UNDECIDED) if isinstance(found.valid, bool) else UNDECIDED
+    return environment.get_template("report.html.jinja").render(
+        title=title(found),
+        directory=directory,
+        icon_colour=face[3],
+        style=trusted(here / "report.css"),
+        script=trusted(here / "report.js"),
+        verdict=verdict(found, face),
+        cards=list(cards(found)),
+        repro=repro(found),
+        violations=[
+            {
+                "check": words(violation.check),
+                "object": violation.object,
+                "sentence": violation.sentence,
+                "picture": witness(violation) if violation.ops else "",
+            }
+            for violation in found.violations[:VIOLATIONS_MAX]
+        ],
+        violations_left_out=max(len(found.violations) - VIOLATIONS_MAX, 0),
+        overview=overview(found),
+        readings=readings(found),
+        faults=list(fault_rows(found.faults)),
+        checks=[
+            {"name": words(check.name), "reason": check.reason, "count": f"{check.count:,}", **outcome(check.valid)}
+            for check in found.checks
+        ],
+        elections=[
+            {
+                "at": f"{election.at_s:.2f} s",
+                "term": election.term,
+                "leader": election.leader,
+                "took": "" if election.took_s is None else seconds(election.took_s),
+            }
+            for election in found.elections
+        ],
+        losses=list(losses(found.results)),
+        settings=sorted(flat(found.test)),
+    )
+
+
+def trusted(path: Path) -> Markup:
+    """A file of this package, to go into the page as it is."""
+    return Markup(path.read_text(encoding="utf-8"))
+
+
+def words(name: str) -> str:
+    """A name from the results as words."""
+    return name.replace("_", " ").replace("-", " ")
+
+
+def title(found: Findings) -> str:
+    """Which run this is, in one line: system, size, faults, seed."""
+    test = found.test
+    nodes = f"{len(found.nodes)} nodes" if found.nodes else ""
+    nemesis = test.get("nemesis")
+    faults = ", ".join(str(kind) for kind in nemesis) if isinstance(nemesis, list | tuple) else str(nemesis or "")
+    duration = f"{test['duration_s']:g} s" if isinstance(test.get("duration_s"), int | float) else ""
+    seed = f"seed {test['seed']}" if "seed" in test else ""
+    return " · ".join(part for part in (str(test.get("system") or "quorumlog"), nodes, faults, duration, seed) if part)
+
+
+def verdict(found: Findings, face: tuple[str, str, str, str]) -> Verdict:
+    """The banner in words: what was promised and what was found."""
+    kind, word, sign, _ = face
+    results = found.results
+    acked = int(results.get("acked") or 0)
+    through = f"through {len(found.faults)} faults" if len(found.faults) != 1 else "through one fault"
+    promise = str(results.get("promise") or found.test.get("promise") or "")
+    if found.valid is True:
+        allowed = count(results.get("lost_allowed"))
+        lost = f"{allowed:,} lost, as this mode allows" if allowed else "none lost"
+        headline = "Every promise was kept"
+        told = f"{acked:,} acknowledged {through}: {lost}, none contradicted by any read."
+    elif found.valid is False:
+        broken = [check for check in found.checks if check.valid is False]
+        headline = "A promise was broken"
+        told = (
+            "; ".join(f"{words(check.name)}: {check.count:,} found" for check in broken)
+            + f" — {acked:,} acknowledged {through}."
+            if broken
+            else f"{acked:,} acknowledged {through}."
+        )
+    else:
+        undecided = [
+            f"{words(check.name)} ({check.reason})" if check.reason else words(check.name)
+            for check in found.checks
+            if check.valid is None
+        ]
+        headline = "No verdict"
+        reason = str(results.get("reason") or "; ".join(undecided) or "the run ended before the check did")
+        told = f"It could not be decided: {reason}."
+    example = found.violations[0].sentence if found.violations else ""
+    return Verdict(kind, word, sign, headline, told, promise, example)
+
+
+def count(value: Any) -> int:
+    """How many: of a number, of a list's members, of a list's counted members."""
+    if isinstance(value, list):
+        return sum(int(row.get("records") or row.get("count") or 1) if isinstance(row, Mapping) else 1 for row in value)
+    return int(value or 0)
+
+
+def cards(found: Findings) -> Iterable[Card]:
+    """The key figures."""
+    results = found.results
+    ops = results.get("ops") or {}
+    total = sum(int(ops.get(name) or 0) for name in ("ok", "fail", "info"))
+    yield Card(f"{int(results.get('acked') or 0):,}", "acknowledged", note=f"of {total:,} attempts" if total else "")
+    lost = count(results.get("lost_acked"))
+    rpo = results.get("rpo") or {}
+    lag = f" over {seconds(float(rpo['s']))}" if rpo.get("s") else ""
+    note = f"RPO {int(rpo['records']):,} records{lag}" if rpo.get("records") is not None else ""
+    yield Card(f"{lost:,}", "acknowledged, lost", "bad" if lost else "good", note)
+    unknown = int(ops.get("info") or 0)
+    share = f"{100 * unknown / total:.2f} % of attempts" if total else ""
+    yield Card(f"{unknown:,}", "outcome unknown", note=share)
+    duplicated = results.get("duplicated")
+    if duplicated is not None:
+        yield Card(f"{count(duplicated):,}", "duplicated", "bad" if count(duplicated) else "")
+    worst = (results.get("rto_s") or {}).get("max")
+    if worst is not None:
+        yield Card(seconds(float(worst)), "longest outage", note="RTO, worst of all faults")
+    if found.elections:
+        yield Card(f"{len(found.elections):,}", "elections")
+    if results.get("throughput_ops_s") is not None:
+        yield Card(rounded(float(results["throughput_ops_s"])), "ops per second")
+    latency = results.get("latency_ms") or {}
+    if latency.get("p99") is not None:
+        yield Card(
+            seconds(float(latency["p99"]) / 1e3),
+            "p99 latency",
+            note=f"p50 {seconds(float(latency.get('p50') or 0) / 1e3)}",
+        )
+
+
+def repro(found: Findings) -> str:
+    """The command that makes this run again."""
+    command = found.results.get("repro") or found.test.get("command")
+    if isinstance(command, list):
+        return " ".join(str(part) for part in command)
+    return str(command) if command else f"quorumlog run --seed {found.test['seed']}" if "seed" in found.test else ""
+
+
+def outcome(valid: bool | None) -> dict[str, str]:
+    """How the verdict of one check looks and reads."""
+    kind, _, _, _ = FACES.get(valid, UNDECIDED) if isinstance(valid, bool) else UNDECIDED
+    return {"kind": kind, "word": {"valid": "holds", "violated": "violated", "unknown": "unknown"}[kind]}
+
+
+def fault_rows(faults: Iterable[Fault]) -> Iterable[dict[str, Any]]:
+    """The table of faults; the bars are scaled to the slowest recovery."""
+    rows = list(faults)
+    worst = max((fault.rto_s for fault in rows if fault.rto_s is not None), default=0.0) or 1.0
+    for fault in rows:
+        yield {
+            "id": fault.id,
+            "kind": fault.kind,
+            "whom": fault.whom,
+            "at": f"{fault.begin_s:.1f} s",
+            "lasted": "to the end" if fault.end_s is None else seconds(fault.end_s - fault.begin_s),
+            "observed": fault.observed,
+            "rto": "" if fault.rto_s is None else seconds(fault.rto_s),
+            "share": 0 if fault.rto_s is None else round(100 * fault.rto_s / worst, 1),
+        }
+
+
+def losses(results: Mapping[str, Any]) -> Iterable[dict[str, str]]:
+    """Examples of what was lost or doubled, when there are any."""
+    for key, name, note in (
+        ("lost", "Lost records", "Acknowledged, and on no node at the end. The first of them:"),
+        ("lost_allowed", "Losses this mode allows", "Each with the event and the setting that allow it:"),
+    ):
+        rows = results.get(key)
+        if isinstance(rows, list) and rows:
+            text = "\n".join(json.dumps(row, sort_keys=True) for row in rows[:EXAMPLES_MAX])
+            yield {"name": name, "note": note, "text": text}
+
+
+def flat(settings: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, str]]:
+    """Nested settings as dotted names with their values."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value if isinstance(value, str) else json.dumps(value)

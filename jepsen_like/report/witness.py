@@ -1,0 +1,127 @@
+"""A violation, drawn: each operation a bar from its call to its answer, beside it what it did and what it saw.
+
+The axis keeps order and tells distances but is not to scale: a witness may join a write of the first second with a read
+of the last, and both must be seen. What overlaps was concurrent; what does not, happened before.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup
+
+from jepsen_like.report.canvas import element, seconds
+from jepsen_like.report.findings import Op, Violation
+
+WIDTH = 1060.0
+LEFT = 270.0
+RIGHT = 290.0
+ROW = 34.0
+TOP = 8.0
+NOTHING = -1
+CLOCK_S = 1e-9
+"""No two instants of one clock are closer than this."""
+OUTCOME = {"ok": "", "fail": "refused", "info": "no answer: it may have happened"}
+
+
+def witness(violation: Violation) -> Markup:
+    """One violation as an SVG; the sentence stands above it in the page."""
+    ops = violation.ops
+    places = axis_places(ops)
+    height = TOP + len(ops) * ROW + 30
+    rows = [part for number, op in enumerate(ops) for part in operation(op, number, places)]
+    return element(
+        "svg",
+        *guides(places, TOP, TOP + len(ops) * ROW),
+        *rows,
+        *distances(places, TOP + len(ops) * ROW + 16),
+        class_="witness",
+        viewBox=f"0 0 {WIDTH:.0f} {height:.0f}",
+        role="img",
+        aria_label=violation.sentence,
+    )
+
+
+def axis_places(ops: Sequence[Op]) -> dict[float, float]:
+    """A pixel for every instant that matters: in order, gaps compressed so that the smallest and the largest show."""
+    instants = sorted({instant for op in ops for instant in (op.t_inv_s, op.t_ret_s) if instant is not None})
+    gaps = [later - earlier for earlier, later in itertools.pairwise(instants)]
+    smallest = max(min(gaps, default=1.0), CLOCK_S)
+    weights = [1.0 + math.log10(max(gap / smallest, 1.0)) for gap in gaps]
+    unit = (WIDTH - LEFT - RIGHT - 40) / (sum(weights) or 1.0)
+    places: dict[float, float] = {}
+    at = LEFT + 10
+    for instant, weight in zip(instants, [*weights, 0.0], strict=True):
+        places[instant] = at
+        at += weight * unit
+    return places
+
+
+def guides(places: dict[float, float], top: float, bottom: float) -> Iterable[Markup]:
+    """Faint verticals at every instant: what lies left of one happened before it."""
+    for at in places.values():
+        yield element("line", class_="grid", x1=at, x2=at, y1=top, y2=bottom)
+
+
+def distances(places: dict[float, float], y: float) -> Iterable[Markup]:
+    """How long each gap really was, where there is room to say it."""
+    instants = list(places)
+    for earlier, later in itertools.pairwise(instants):
+        text = seconds(later - earlier)
+        if places[later] - places[earlier] > len(text) * 5.6 + 4:
+            middle = (places[earlier] + places[later]) / 2
+            yield element("text", text, class_="tick", x=middle, y=y, text_anchor="middle")
+
+
+def operation(op: Op, number: int, places: dict[float, float]) -> Iterable[Markup]:
+    """One row: who called what, the bar, what came back."""
+    y = TOP + number * ROW
+    left = places[op.t_inv_s]
+    right = WIDTH - RIGHT if op.t_ret_s is None else max(places[op.t_ret_s], left + 4)
+    took = "" if op.t_ret_s is None else f", took {seconds(op.t_ret_s - op.t_inv_s)}"
+    who = f"p{op.process}" if op.process is not None else ""
+    where = f" via n{op.node}" if op.node else ""
+    yield element("text", call(op), class_="call", x=LEFT - 8, y=y + 14, text_anchor="end")
+    yield element(
+        "text", f"{who}{where} at {op.t_inv_s:.3f} s{took}", class_="when", x=LEFT - 8, y=y + 27, text_anchor="end"
+    )
+    yield element("rect", class_=f"bar {op.type}", x=left, y=y + 6, width=right - left, height=18, rx=3)
+    if op.t_ret_s is None:
+        yield element("path", class_="ongoing", d=f"M{right:.1f} {y + 6:.1f}l9 9l-9 9z")
+    yield element("text", answer(op), class_="answer", x=max(right, LEFT) + 16, y=y + 19)
+
+
+def value(number: int | None) -> str:
+    """A value id as text."""
+    return "?" if number is None else "nothing" if number == NOTHING else str(number)
+
+
+def call(op: Op) -> str:
+    """What was asked."""
+    match op.f:
+        case "append" | "write":
+            return f"{op.f} {value(op.a)}"
+        case "cas":
+            return f"cas {value(op.a)} → {value(op.b)}"
+        case "read" if op.offset is not None and op.offset != NOTHING:
+            return f"read offset {op.offset}"
+        case _:
+            return op.f
+
+
+def answer(op: Op) -> str:
+    """What came back."""
+    if op.type != "ok":
+        return OUTCOME.get(op.type, op.type)
+    term = "" if op.epoch is None or op.epoch < 0 else f", term {op.epoch}"
+    match op.f:
+        case "append":
+            return f"→ offset {value(op.offset)}{term}"
+        case "read":
+            return f"→ saw {value(op.a)}{term}"
+        case "tail":
+            return f"→ the end is {value(op.offset)}"
+        case "cas":
+            return f"→ saw {value(op.seen)}, {'swapped' if op.seen == op.a else 'did not swap'}"
+        case _:
+            return "→ done"

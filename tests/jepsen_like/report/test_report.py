@@ -1,0 +1,235 @@
+"""The report says the verdict in words, shows every fault and violation, and is one file that needs nothing else."""
+
+import html.parser
+import itertools
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.report import render_report
+from jepsen_like.report.canvas import Scale, rounded, seconds, ticks
+from jepsen_like.report.findings import Op, Series, UnreadableRun, read_findings
+from jepsen_like.report.overview import overview
+from jepsen_like.report.witness import axis_places, witness
+from tests.jepsen_like.report.made_up_runs import VIOLATIONS, changed, made_up_run, op, violated_run, write
+
+MIB = 1024 * 1024
+
+
+def text_of(run: Path) -> str:
+    return render_report(run).read_text()
+
+
+def seen(page: str) -> str:
+    """The page as a reader sees it: without tags, with single blanks."""
+    body = re.sub(r"<(style|script)\b.*?</\1>", "", page, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", body).split())
+
+
+def test_a_valid_run_says_so_in_words(tmp_path: Path) -> None:
+    page = seen(text_of(made_up_run(tmp_path)))
+    assert "Every promise was kept" in page
+    assert "60,803 acknowledged through 8 faults: none lost" in page
+    assert "quorumlog run --seed 7" in page
+
+
+def test_a_violated_run_says_what_was_broken_first(tmp_path: Path) -> None:
+    page = seen(text_of(violated_run(tmp_path)))
+    assert "A promise was broken" in page
+    assert "lost: 3 found; stale read: 1 found" in page
+    assert page.index("A promise was broken") < page.index("What went wrong") < page.index("What happened")
+
+
+def test_an_undecided_run_says_why(tmp_path: Path) -> None:
+    checks = {"stale_read": {"valid": None, "count": 0, "reason": "more than 2^20 states"}}
+    page = seen(text_of(changed(made_up_run(tmp_path), valid=None, checks=checks)))
+    assert "No verdict" in page
+    assert "stale read (more than 2^20 states)" in page
+
+
+def test_an_allowed_loss_is_named_beside_a_valid_verdict(tmp_path: Path) -> None:
+    allowed = [{"records": 12, "event": "power cut of n1", "mode": "async-slave"}]
+    page = seen(text_of(changed(made_up_run(tmp_path), lost_allowed=allowed)))
+    assert "Every promise was kept" in page
+    assert "12 lost, as this mode allows" in page
+    assert "power cut of n1" in page
+
+
+def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
+    page = text_of(violated_run(tmp_path))
+    assert not re.findall(r"""(?:src|href)=["']?(?!data:)[^"'> ]+""", page)
+    assert "default-src 'none'" in page
+    assert "url(http" not in page
+    assert "@import" not in page
+
+
+def test_an_hour_of_faults_stays_under_a_megabyte(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path, duration_s=3600, fault_every_s=8)
+    page = render_report(run)
+    assert len(read_findings(run).faults) > 400
+    assert page.stat().st_size < MIB
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+    faults = [{"id": 1, "kind": "kill", "target": evil, "nodes": [1], "begin_s": 1.0, "end_s": 2.0}]
+    violation = {"check": evil, "object": evil, "sentence": evil, "ops": [op(evil, "ok", 1.0, 2.0, a=1)]}
+    run = changed(violated_run(tmp_path), faults=faults, violations=[violation], lost=[evil])
+    (run / "test.json").write_text(json.dumps({"system": evil, "seed": 1, evil: evil}))
+    page = text_of(run)
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert page.count("</script>") == 2
+
+
+def test_every_fault_is_a_band_and_a_row(tmp_path: Path) -> None:
+    page = text_of(made_up_run(tmp_path))
+    for number in range(1, 9):
+        assert len(re.findall(rf'data-fault="{number}"', page)) == 2
+
+
+def test_every_violation_is_drawn_with_all_its_operations(tmp_path: Path) -> None:
+    run = violated_run(tmp_path)
+    for violation, wanted in zip(read_findings(run).violations, VIOLATIONS, strict=True):
+        drawing = ElementTree.fromstring(witness(violation))
+        bars = [rect for rect in drawing.iter("rect") if rect.get("class", "").startswith("bar")]
+        assert len(bars) == len(list(wanted["ops"]))
+    page = seen(text_of(run))
+    for words in (
+        "append 4711",
+        "→ offset 42, term 3",
+        "cas 12 → 14",
+        "→ saw 13, did not swap",
+        "no answer",
+        "refused",
+    ):
+        assert words in page
+
+
+def test_the_page_is_well_formed(tmp_path: Path) -> None:
+    class Balance(html.parser.HTMLParser):
+        VOID = frozenset({"meta", "link", "br", "img"})
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.open: list[str] = []
+
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            if tag not in self.VOID:
+                self.open.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert self.open.pop() == tag
+
+    parser = Balance()
+    parser.feed(text_of(violated_run(tmp_path)))
+    parser.close()
+    assert parser.open == []
+    ElementTree.fromstring(overview(read_findings(tmp_path)))
+
+
+def test_a_run_that_measured_almost_nothing_still_has_a_report(tmp_path: Path) -> None:
+    page = seen(text_of(write(tmp_path, {"valid": None}, {"seed": 3}, [])))
+    assert "No verdict" in page
+    assert "the run ended before the check did" in page
+
+
+def test_a_fault_that_never_ended_reaches_the_right_edge(tmp_path: Path) -> None:
+    faults = [{"id": 1, "kind": "partition", "target": "halves", "nodes": [1, 2], "begin_s": 50.0, "end_s": None}]
+    page = seen(text_of(changed(made_up_run(tmp_path), faults=faults, rto_s={"max": None, "faults": []})))
+    assert "to the end" in page
+    assert "not measured" in page
+
+
+@pytest.mark.parametrize("name", ["results.json", "test.json"])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    run = made_up_run(tmp_path)
+    (run / name).unlink()
+    with pytest.raises(UnreadableRun, match=name):
+        render_report(run)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[1]", "{", '{"faults": [{"id": "x"}]}', '{"series": {"t_s": [0, 1], "ok_s": [1]}}']
+)
+def test_a_damaged_file_is_named_and_not_drawn(tmp_path: Path, content: str) -> None:
+    run = made_up_run(tmp_path)
+    (run / "results.json").write_text(content)
+    with pytest.raises(UnreadableRun, match=r"results\.json"):
+        render_report(run)
+
+
+def test_the_command_prints_where_the_report_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = made_up_run(tmp_path)
+    assert execute(["report", str(run)]) == ExitStatus.VALID
+    assert capsys.readouterr().out == f"{run / 'report.html'}\n"
+
+
+def test_the_command_refuses_what_is_no_run_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["report", str(tmp_path / "nowhere")]) == ExitStatus.USAGE
+    error = capsys.readouterr().err
+    assert "no such directory" in error
+    assert error.count("\n") == 1
+
+
+instants = st.floats(min_value=0, max_value=1e4, allow_nan=False)
+
+
+@given(st.lists(st.tuples(instants, st.one_of(st.none(), instants)), min_size=1, max_size=6))
+def test_the_axis_of_a_witness_keeps_the_order_of_all_instants(pairs: list[tuple[float, float | None]]) -> None:
+    ops = [Op("read", "ok", 1, 1, begin, None if took is None else begin + took) for begin, took in pairs]
+    places = axis_places(ops)
+    assert list(places) == sorted(places)
+    pixels = list(places.values())
+    assert all(left < right for left, right in itertools.pairwise(pixels))
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e5), min_size=1, max_size=500), st.integers(1, 60))
+def test_thinning_hides_no_peak(p99: list[float], buckets_max: int) -> None:
+    zeros = (0.0,) * len(p99)
+    series = Series(tuple(at / 4 for at in range(len(p99))), zeros, zeros, zeros, zeros, tuple(p99))
+    thin = series.thinned(buckets_max)
+    assert len(thin.t_s) <= buckets_max
+    assert max(value for value in thin.p99_ms if value is not None) == max(p99)
+
+
+def test_an_outage_between_two_pixels_still_shows_red(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path, duration_s=3600, fault_every_s=1e9)
+    results = json.loads((run / "results.json").read_text())
+    results["series"]["ok_s"] = [1000.0] * len(results["series"]["t_s"])
+    results["series"]["ok_s"][7000] = 0.0
+    drawn = overview(read_findings(changed(run, series=results["series"])))
+    assert drawn.count('class="serving none"') == 1
+
+
+@given(st.floats(min_value=1e-3, max_value=1e9), st.integers(2, 15))
+def test_ticks_are_few_and_reach_nearly_to_the_top(high: float, about: int) -> None:
+    found = ticks(high, about)
+    assert found[0] == 0
+    assert len(found) <= about + 1
+    assert high / 3 <= found[-1] + (found[1] if len(found) > 1 else high) and found[-1] <= high * 1.0001
+
+
+def test_scales_end_at_their_borders() -> None:
+    scale = Scale(1.0, 1000.0, 0.0, 300.0, log=True)
+    assert [round(scale(value)) for value in (0.5, 1, 10, 100, 1e6)] == [0, 0, 100, 200, 300]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0002, "200 µs"), (0.001, "1.0 ms"), (0.63, "0.63 s"), (12.34, "12.3 s"), (125, "2 min 05 s")]
+)
+def test_durations_read_as_people_say_them(value: float, text: str) -> None:
+    assert seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (1820, "1,820"), (12_500, "12.5k"), (3_000_000, "3M"), (2.5, "2.5")]
+)
+def test_rates_read_as_people_say_them(value: float, text: str) -> None:
+    assert rounded(value) == text
