@@ -22,75 +22,24 @@ def made_up_run(
 ) -> Path:
     """A valid run with a fault on the then leader every few seconds."""
     rng = random.Random(seed)
-    leader, term = 1, 1
-    roles = [{"node": node, "at_s": 0.2, "role": "follower", "term": 0} for node in range(1, nodes + 1)]
-    roles.append({"node": 1, "at_s": 0.9, "role": "leader", "term": 1})
-    elections: list[dict[str, Any]] = [{"at_s": 0.9, "term": 1, "leader": 1, "took_s": 0.7}]
-    faults: list[dict[str, Any]] = []
-    rto: list[dict[str, Any]] = []
-    nemesis: list[dict[str, Any]] = []
-    outages = [(0.0, 0.9)]
-    at = 4.0
-    for number in range(1, max(int((duration_s - 8) / fault_every_s), 0) + 1):
-        kind = KINDS[number % len(KINDS)]
-        end_s = at + rng.uniform(1.5, 3.0)
-        took_s = rng.uniform(0.6, 1.6)
-        old, leader, term = leader, rng.choice([n for n in range(1, nodes + 1) if n != leader]), term + 1
-        roles.append({"node": leader, "at_s": at + took_s * 0.8, "role": "candidate", "term": term})
-        roles.append({"node": leader, "at_s": at + took_s * 0.95, "role": "leader", "term": term})
-        roles.append({"node": old, "at_s": end_s + 0.05, "role": "follower", "term": term})
-        elections.append({"at_s": at + took_s * 0.95, "term": term, "leader": leader, "took_s": took_s * 0.95})
-        faults.append({"id": number, "kind": kind, "target": "leader", "nodes": [old], "begin_s": at, "end_s": end_s})
-        rto.append({"id": number, "kind": kind, "target": "leader", "s": took_s})
-        seen = {"kill": "pid 4711 dead", "pause": "state T", "partition": "cut"}[kind]
-        nemesis.append(
-            {
-                "id": number,
-                "kind": kind,
-                "target": "leader",
-                "nodes": [old],
-                "leader": old,
-                "observed": {str(old): seen},
-            }
-        )
-        outages.append((at, at + took_s))
-        at += fault_every_s + rng.uniform(-1.0, 1.0)
-    series: dict[str, list[float | None]] = {
-        name: [] for name in ("t_s", "ok_s", "fail_s", "info_s", "p50_ms", "p99_ms")
-    }
-    for bucket in range(int(duration_s * 4)):
-        t = bucket / 4
-        out = any(begin <= t and t + 0.25 <= end for begin, end in outages)
-        partly = any(begin < t + 0.25 and t < end for begin, end in outages) and not out
-        rate = 0.0 if out else rng.gauss(1800, 90) * (0.5 if partly else 1.0)
-        series["t_s"].append(t)
-        series["ok_s"].append(rate)
-        series["fail_s"].append(rng.uniform(20, 160) if out else 0.0)
-        series["info_s"].append(64.0 if partly else 0.0)
-        series["p50_ms"].append(None if out else rng.gauss(7, 0.5))
-        series["p99_ms"].append(None if out else rng.gauss(19, 3) * (8 if partly else 1))
+    drawn, nemesis, outages = reigns(rng, nodes, duration_s, fault_every_s)
+    checks = ("lost", "duplicate", "stale_read", "two_values")
     results = {
         "valid": True,
-        "checks": {
-            name: {"valid": True, "count": 0, "examples": []}
-            for name in ("lost", "duplicate", "stale_read", "two_values")
-        },
+        "checks": {name: {"valid": True, "count": 0, "examples": []} for name in checks},
         "ops": {"ok": 91_204, "fail": 1_311, "info": 412},
         "acked": 60_803,
         "lost_acked": 0,
         "lost_allowed": [],
         "lost_unexplained": 0,
         "duplicated": 0,
-        "elections": elections,
-        "rto_s": {"max": max((row["s"] for row in rto), default=None), "faults": rto},
         "rpo": {"records": 0, "s": 0.0},
         "latency_ms": {"p50": 7.1, "p99": 31.4},
         "throughput_ops_s": 1523.0,
-        "series": series,
-        "faults": faults,
-        "roles": roles,
+        "series": load(rng, duration_s, outages),
         "violations": [],
         "lost": [],
+        **drawn,
     }
     test = {
         "system": "raft",
@@ -102,6 +51,56 @@ def made_up_run(
         "versions": {"quorumlog": "0.1.0", "python": "3.11.7"},
     }
     return write(directory, results, test, nemesis)
+
+
+def reigns(
+    rng: random.Random, nodes: int, duration_s: float, fault_every_s: float
+) -> tuple[dict[str, Any], list[dict[str, Any]], list[tuple[float, float]]]:
+    """Leaders that fall one after the other: that part of the results, the nemesis' diary, and when nobody served."""
+    leader, term, at = 1, 1, 4.0
+    roles = [{"node": node, "at_s": 0.2, "role": "follower", "term": 0} for node in range(1, nodes + 1)]
+    roles.append({"node": 1, "at_s": 0.9, "role": "leader", "term": 1})
+    elections: list[dict[str, Any]] = [{"at_s": 0.9, "term": 1, "leader": 1, "took_s": 0.7}]
+    faults: list[dict[str, Any]] = []
+    rto: list[dict[str, Any]] = []
+    nemesis: list[dict[str, Any]] = []
+    outages = [(0.0, 0.9)]
+    for number in range(1, max(int((duration_s - 8) / fault_every_s), 0) + 1):
+        kind = KINDS[number % len(KINDS)]
+        end_s, took_s = at + rng.uniform(1.5, 3.0), rng.uniform(0.6, 1.6)
+        elected_s = at + took_s * 0.95
+        old, leader, term = leader, rng.choice([n for n in range(1, nodes + 1) if n != leader]), term + 1
+        roles.append({"node": leader, "at_s": at + took_s * 0.8, "role": "candidate", "term": term})
+        roles.append({"node": leader, "at_s": elected_s, "role": "leader", "term": term})
+        roles.append({"node": old, "at_s": end_s + 0.05, "role": "follower", "term": term})
+        elections.append({"at_s": elected_s, "term": term, "leader": leader, "took_s": took_s * 0.95})
+        fault = {"id": number, "kind": kind, "target": "leader"}
+        faults.append({**fault, "nodes": [old], "begin_s": at, "end_s": end_s})
+        rto.append({**fault, "s": took_s})
+        seen = {"kill": "pid 4711 dead", "pause": "state T", "partition": "cut"}[kind]
+        nemesis.append({**fault, "nodes": [old], "leader": old, "observed": {str(old): seen}})
+        outages.append((at, at + took_s))
+        at += fault_every_s + rng.uniform(-1.0, 1.0)
+    worst = max((float(row["s"]) for row in rto), default=None)
+    drawn = {"roles": roles, "elections": elections, "faults": faults, "rto_s": {"max": worst, "faults": rto}}
+    return drawn, nemesis, outages
+
+
+def load(rng: random.Random, duration_s: float, outages: list[tuple[float, float]]) -> dict[str, list[float | None]]:
+    """A steady load, refused or slow while nobody serves."""
+    names = ("t_s", "ok_s", "fail_s", "info_s", "p50_ms", "p99_ms")
+    series: dict[str, list[float | None]] = {name: [] for name in names}
+    for bucket in range(int(duration_s * 4)):
+        t = bucket / 4
+        out = any(begin <= t and t + 0.25 <= end for begin, end in outages)
+        partly = any(begin < t + 0.25 and t < end for begin, end in outages) and not out
+        series["t_s"].append(t)
+        series["ok_s"].append(0.0 if out else rng.gauss(1800, 90) * (0.5 if partly else 1.0))
+        series["fail_s"].append(rng.uniform(20, 160) if out else 0.0)
+        series["info_s"].append(64.0 if partly else 0.0)
+        series["p50_ms"].append(None if out else rng.gauss(7, 0.5))
+        series["p99_ms"].append(None if out else rng.gauss(19, 3) * (8 if partly else 1))
+    return series
 
 
 def changed(directory: Path, **results: Any) -> Path:
