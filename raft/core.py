@@ -8,7 +8,7 @@ What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; numb
 
 - A vote leaves, and a candidate's own vote counts, only when the vote is durable [P1]; the term goes to disk before any
   entry of it [P2].
-- A follower acknowledges what is durable, and never more than the message it answers has proved [P3].
+- A follower acknowledges what is durable, and never more than this leader's messages have proved [P3].
 - The leader's disk works beside the network: it sends at once and counts its own copy only once flushed [P4].
 - Entries are replaced only where a term proves a conflict, never at or below the commit index [P5].
 - A leader commits by counting copies only of its own term's entries (section 5.4.2), so it begins with an empty one.
@@ -457,8 +457,11 @@ class RaftCore:
             assert missing[0].index > self.commit_index, "a committed entry would be replaced (P5)"
             self._append(missing)
         self.role.verified_index = max(self.role.verified_index, request.last_index)
-        accepted = AppendAccepted(self.term, request.last_index, self.role.verified_index, request.round)
-        self._effects.append(Send(sender, accepted, after=self._write_covering(request.last_index)))
+        # What earlier messages of this leader proved, and the disk has, counts too: the answer that said so may be lost,
+        # and the leader's window would stay full for ever.
+        match_index = max(request.last_index, min(self.role.verified_index, self.log.durable_index))
+        accepted = AppendAccepted(self.term, match_index, self.role.verified_index, request.round)
+        self._effects.append(Send(sender, accepted, after=self._write_covering(match_index)))
         self._commit(min(request.commit_index, self.role.verified_index))
 
     def _append(self, entries: Sequence[Entry]) -> None:

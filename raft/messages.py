@@ -65,7 +65,7 @@ class AppendEntries:
 
 @attrs.frozen
 class AppendAccepted:
-    """The receiver's log equals the leader's up to `match_index`, durably; it proves no more than its own request.
+    """The receiver's log equals the leader's up to `match_index`, durably, as messages of this leader have proved.
 
     `verified_index` is how far the receiver's log is known to equal the leader's, durable or not: when it stays behind
     what was sent before, a message was lost.
