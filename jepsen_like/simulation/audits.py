@@ -1,0 +1,138 @@
+"""Every promise is checked against the simulated disks at the moment it goes on the wire.
+
+Random schedules alone seldom turn an early promise into a loss: power must fail in the few milliseconds between promise
+and fsync, on the right nodes. An audit needs no such luck: the simulator knows what is on each disk *now*.
+
+- A1 a vote or a candidacy on the wire: that (term, vote) is durable at the sender.
+- A2 an accepted append on the wire: the log is durable up to `match_index` and equals that of the term's leader.
+- A3 a client hears "committed": its own entry is on the disks of a majority.
+- A4 electability: no node that lacks a committed entry could win a majority of the logs that are durable.
+- A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable.
+- A6 a linearizable read: its index covers all that was committed anywhere when it was asked for.
+"""
+
+from collections.abc import Mapping
+
+from jepsen_like.simulation.durable import DurableLog
+from jepsen_like.simulation.invariants import Accuse
+from jepsen_like.simulation.machine import Legacy, Machine
+from jepsen_like.simulation.record import ClusterRecord
+from raft.effects import Committed, Send
+from raft.messages import AppendAccepted, RequestVote, VoteReply
+from raft.model import Batch, Entry, LogIndex, NodeId, Term
+
+
+class Audits:
+    """The wire tap and the disk tap."""
+
+    def __init__(self, record: ClusterRecord, machines: Mapping[NodeId, Machine], accuse: Accuse) -> None:
+        self._record = record
+        self._machines = machines
+        self._accuse = accuse
+        self._majority = len(machines) // 2 + 1
+
+    def sent(self, machine: Machine, send: Send) -> None:
+        """A1 and A2: `send` goes on the wire now."""
+        match send.message:
+            case RequestVote(term=term):
+                self._check_vote(machine, term, machine.node_id, "asks for votes")
+            case VoteReply(term=term, granted=True):
+                self._check_vote(machine, term, send.to, f"votes for n{send.to}")
+            case AppendAccepted(term=term, match_index=match_index):
+                self._check_accepted(machine, term, match_index)
+            case _:
+                pass
+
+    def _check_vote(self, machine: Machine, term: Term, candidate: NodeId, deed: str) -> None:
+        voted = machine.durable_log().votes.get(term)
+        if voted != candidate:
+            kept = f"a vote for n{voted}" if voted else "no vote"
+            self._accuse("A1", machine, f"{deed} in term {term}; its disk has {kept} in that term")
+
+    def _check_accepted(self, machine: Machine, term: Term, match_index: LogIndex) -> None:
+        durable = machine.durable_log()
+        if durable.term < term:
+            self._accuse("A2", machine, f"accepts in term {term}; its disk knows only term {durable.term}")
+        if match_index == 0:
+            return
+        if match_index > durable.position.index:
+            self._accuse("A2", machine, f"accepts up to {match_index}; its disk ends at {durable.position.index}")
+            return
+        leader_log = self._record.leader_logs.get(term, [])
+        if match_index > len(leader_log) or not durable.has(leader_log[match_index - 1]):
+            self._accuse("A2", machine, f"accepts up to {match_index}, where it differs from the leader of term {term}")
+
+    def answered(self, machine: Machine, batch: Batch, outcome: Committed) -> None:
+        """A3: a client hears that `batch` is committed at a place."""
+        ledger = self._record.ledger
+        if outcome.index > len(ledger) or ledger[outcome.index - 1].entry.batch.crc != batch.crc:
+            self._accuse("A3", machine, f"answers that entry {outcome.index} holds a batch, which it does not")
+            return
+        entry = ledger[outcome.index - 1].entry
+        if entry.base_offset != outcome.base_offset or entry.batch.data != batch.data:
+            self._accuse("A3", machine, f"answers offset {outcome.base_offset} for a batch at {entry.base_offset}")
+        copies = [other.node_id for other in self._machines.values() if other.durable_log().has(entry)]
+        if len(copies) < self._majority:
+            self._accuse("A3", machine, f"acknowledges entry {entry.index}, durable only on {copies}")
+
+    def check_electability(self, machine: Machine) -> None:
+        """A4, after `machine` changed what is durable or what is committed."""
+        committed = self._record.committed_position
+        if not committed.index:
+            return
+        logs = [(other, other.durable_log()) for other in self._machines.values()]
+        for other, log in logs:
+            if log.holds(committed):
+                continue
+            votes = sum(log.position.up_to_date_with(voter.position) for _, voter in logs)
+            if votes >= self._majority:
+                self._accuse("A4", machine, f"n{other.node_id} could be elected without entry {committed.index}")
+
+    def restarted(self, machine: Machine) -> None:
+        """A5: what recovery made of the disk, the disk itself, and what the node left when it died must agree."""
+        core = machine.core
+        assert core is not None
+        durable = machine.durable_log()
+        if (core.term, core.vote) != (durable.term, durable.vote):
+            found = f"its disk says {(durable.term, durable.vote)}"
+            self._accuse("A5", machine, f"restarts with term and vote {(core.term, core.vote)}; {found}")
+        if core.log.position != durable.position:
+            self._accuse("A5", machine, f"restarts with a log to {core.log.position}; its disk has {durable.position}")
+        machine.entries = self._entries_on(machine, durable)
+        if machine.legacy is not None:
+            self._check_legacy(machine, machine.legacy, durable)
+
+    def _entries_on(self, machine: Machine, durable: DurableLog) -> list[Entry]:
+        """The entries that the disk holds, as they were first written."""
+        known = self._record.entries
+        entries: list[Entry] = []
+        for index, stored in enumerate(durable.entries, start=1):
+            entry = known.get((LogIndex(index), stored.term))
+            if entry is None or not durable.has(entry):
+                self._accuse("A5", machine, f"its disk holds an entry {index} of term {stored.term} that none wrote")
+                break
+            entries.append(entry)
+        return entries
+
+    def _check_legacy(self, machine: Machine, legacy: Legacy, durable: DurableLog) -> None:
+        """What was durable is still there, or was being replaced; after a plain kill all that was written is."""
+        before = legacy.durable
+        if durable.term < before.term or (durable.term == before.term and before.vote not in (None, durable.vote)):
+            lost = f"term and vote {(before.term, before.vote)} were durable"
+            self._accuse("A5", machine, f"{lost}, {(durable.term, durable.vote)} came back")
+        for index, stored in enumerate(before.entries, start=1):
+            kept = durable.entries[index - 1] if index <= len(durable.entries) else None
+            was_replaced = index > len(legacy.entries) or legacy.entries[index - 1].term != stored.term
+            if kept != stored and not was_replaced:
+                self._accuse("A5", machine, f"entry {index} of term {stored.term} was durable and did not come back")
+                return
+        if legacy.complete and [(e.index, e.term) for e in legacy.entries] != [
+            (e.index, e.term) for e in machine.entries
+        ]:
+            self._accuse("A5", machine, f"was killed with {len(legacy.entries)} entries, has {len(machine.entries)}")
+
+    def read_ready(self, machine: Machine, read_index: LogIndex, committed_when_asked: LogIndex) -> None:
+        """A6: a read is about to be served."""
+        if read_index < committed_when_asked:
+            self._accuse("A6", machine, f"reads at {read_index}; {committed_when_asked} was committed before it asked")
+

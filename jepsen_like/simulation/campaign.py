@@ -1,0 +1,100 @@
+"""Many seeds on all cores, and the proof that they were not idle.
+
+A simulator that finds nothing may simply be doing nothing: a wrong rate, a fault that no longer strikes, clients that are
+always refused. So each thing that must have happened is counted, and every block of seeds must reach a floor for each.
+"""
+
+import contextlib
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from jepsen_like.simulation.findings import SeedResult
+from jepsen_like.simulation.world import play
+
+BLOCK_SEEDS = 1000
+JUDGED_SEEDS_MIN = 200
+"""Fewer seeds than this prove nothing about rates, so no floor is held against them."""
+CHUNK_SEEDS = 8
+
+FLOORS: Mapping[str, int] = {
+    "acknowledgements": 1,
+    "reads": 1,
+    "unknown_outcomes": 1,
+    "refusals": 1,
+    "leader_changes": 1,
+    "truncations": 1,
+    "loads": 1,
+    "segment_rolls": 1,
+    "restarts": 1,
+    "power_cuts": 1,
+    "power_cuts_in_flush": 1,
+    "torn_tails": 1,
+    "recovery_crashes": 1,
+    "kills": 1,
+    "pauses": 1,
+    "partitions": 1,
+    "resets": 1,
+    "clock_jumps": 1,
+    "slow_disks": 1,
+    "messages": 1,
+    "messages_lost": 1,
+    "messages_duplicated": 1,
+    "messages_reordered": 1,
+}
+"""What must happen at least so often in every 1,000 seeds."""
+
+
+@attrs.frozen
+class Shortfall:
+    """Something that happened too seldom."""
+
+    name: str
+    count: int
+    floor: int
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.count:,} is below the floor of {self.floor:,}"
+
+
+@attrs.define
+class Block:
+    """Consecutive seeds and what happened in all of them together."""
+
+    first_seed: int
+    seeds: int = 0
+    counts: Counter[str] = attrs.field(factory=Counter)
+
+    def add(self, result: SeedResult) -> None:
+        """One more seed."""
+        self.seeds += 1
+        self.counts.update(result.counts)
+        self.counts["steps"] += result.steps
+
+    def floor(self, name: str) -> int:
+        """The floor for as many seeds as this block has; 0 if they are too few to judge."""
+        return FLOORS.get(name, 0) * self.seeds // BLOCK_SEEDS if self.seeds >= JUDGED_SEEDS_MIN else 0
+
+    def shortfalls(self) -> list[Shortfall]:
+        """Every floor that was missed."""
+        counted = ((name, self.counts[name], self.floor(name)) for name in FLOORS)
+        return [Shortfall(name, count, floor) for name, count, floor in counted if count < floor]
+
+
+def _play_chunk(seeds: range) -> list[SeedResult]:
+    return [play(seed) for seed in seeds]
+
+
+def play_all(seeds: range, jobs: int) -> Iterator[SeedResult]:
+    """The results of all seeds, in order; closing the iterator ends the workers."""
+    chunks = [seeds[at : at + CHUNK_SEEDS] for at in range(0, len(seeds), CHUNK_SEEDS)]
+    if jobs == 1 or len(chunks) == 1:
+        for seed in seeds:
+            yield play(seed)
+        return
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(multiprocessing.get_context("spawn").Pool(min(jobs, len(chunks))))
+        for results in pool.imap(_play_chunk, chunks):
+            yield from results

@@ -1,0 +1,162 @@
+"""Simulated clients: a closed loop each, now and then a burst; they keep the history that the black box judges.
+
+A client sends to the node it takes for the leader, sometimes to any other (so that deposed leaders are asked as well),
+and waits for the answer or its timeout. It never repeats a request: a value is sent once, so its outcome is one of ok,
+fail and unknown.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import attrs
+from crc32c import crc32c
+
+from jepsen_like.simulation.blackbox import Op, Outcome
+from jepsen_like.simulation.record import record_bytes
+from jepsen_like.simulation.streams import stream
+from jepsen_like.simulation.swarm import Knobs
+from raft.effects import Committed, Rejected, Unknown
+from raft.model import Batch, EntryKind, LogIndex, NodeId, Offset, Token
+
+PROBE_CLIENT = 0
+"""The client that asks, once the world has healed, whether it serves."""
+
+
+@attrs.define
+class Waiting:
+    """One request that has no outcome yet."""
+
+    op: Op
+    batch: Batch | None
+    committed_when_asked: LogIndex
+
+
+@attrs.define
+class Client:
+    """What one client remembers."""
+
+    number: int
+    rng: random.Random
+    target: NodeId
+    outstanding: int = 0
+
+
+class Clients:
+    """All clients of one world, and the history they leave."""
+
+    def __init__(self, knobs: Knobs, nodes: Sequence[NodeId]) -> None:
+        self._knobs = knobs
+        self._nodes = nodes
+        self._next_token = 0
+        self._next_value = 0
+        self._moment = 0
+        self.counts: Counter[str] = Counter()
+        self.history: list[Op] = []
+        self.waiting: dict[Token, Waiting] = {}
+        self.clients = [
+            Client(number, stream(knobs.seed, f"client/{number}"), nodes[number % len(nodes)])
+            for number in range(knobs.clients + 1)
+        ]
+
+    # ---------------------------------------------------------------- asking
+
+    def choose_node(self, client: Client) -> NodeId:
+        """Mostly the believed leader."""
+        return client.target if client.rng.random() < 0.85 else client.rng.choice(self._nodes)
+
+    def wants_read(self, client: Client) -> bool:
+        """Whether the next request is a read."""
+        return client.rng.random() < self._knobs.reads
+
+    def begin_append(self, client: Client, node: NodeId, now: float, committed: LogIndex) -> tuple[Token, Batch]:
+        """Invoke an append of a few new values at `node`."""
+        rng = client.rng
+        values = tuple(self._new_value() for _ in range(rng.randint(1, self._knobs.records_max)))
+        filler = rng.randint(0, self._knobs.filler_bytes_max)
+        data = b"".join(record_bytes(value, filler) for value in values)
+        batch = Batch(EntryKind.RECORDS, len(values), int(now * 1000), data, crc32c(data))
+        return self._begin(client, Op(client.number, node, values, self._tick()), batch, committed), batch
+
+    def begin_read(self, client: Client, node: NodeId, committed: LogIndex) -> Token:
+        """Invoke a read at `node`; `committed` is what any node has committed at this moment."""
+        return self._begin(client, Op(client.number, node, (), self._tick()), None, committed)
+
+    def _begin(self, client: Client, op: Op, batch: Batch | None, committed: LogIndex) -> Token:
+        self._next_token += 1
+        token = Token(self._next_token)
+        self.waiting[token] = Waiting(op, batch, committed)
+        self.history.append(op)
+        client.outstanding += 1
+        return token
+
+    def _new_value(self) -> int:
+        self._next_value += 1
+        return self._next_value
+
+    def _tick(self) -> int:
+        self._moment += 1
+        return self._moment
+
+    # ---------------------------------------------------------------- hearing
+
+    def append_ended(self, token: Token, outcome: Committed | Rejected | Unknown) -> Client | None:
+        """The outcome of an append; the client, unless it had given up."""
+        waiting = self.waiting.get(token)
+        if waiting is None:
+            return None
+        client = self.clients[waiting.op.client]
+        match outcome:
+            case Committed(base_offset=base_offset):
+                self._seen(waiting.op, base_offset)
+                self.counts["acknowledgements"] += 1
+                return self._end(token, Outcome.OK)
+            case Rejected(leader_hint=hint):
+                self.counts["refusals"] += 1
+                self._retarget(client, hint)
+                return self._end(token, Outcome.FAIL)
+            case Unknown(leader_hint=hint):
+                self.counts["unknown_outcomes"] += 1
+                self._retarget(client, hint)
+                return self._end(token, Outcome.UNKNOWN)
+
+    def _seen(self, op: Op, base_offset: Offset) -> None:
+        op.base_offset = base_offset
+        op.end_offset = base_offset + len(op.values)
+
+    def read_ended(self, token: Token, end_offset: int, last_value: int) -> Client | None:
+        """A read saw the log end at `end_offset`, just after `last_value`."""
+        waiting = self.waiting.get(token)
+        if waiting is None:
+            return None
+        waiting.op.end_offset = end_offset
+        waiting.op.last_value = last_value
+        self.counts["reads"] += 1
+        return self._end(token, Outcome.OK)
+
+    def failed(self, token: Token, outcome: Outcome) -> Client | None:
+        """No answer: refused, the connection broke, or time is up."""
+        waiting = self.waiting.get(token)
+        if waiting is None:
+            return None
+        self.counts["refusals" if outcome is Outcome.FAIL else "unknown_outcomes"] += 1
+        self._retarget(self.clients[waiting.op.client], None)
+        return self._end(token, outcome)
+
+    def connection_lost(self, node: NodeId) -> list[Client]:
+        """`node` died: a read had no effect, an append may have had it."""
+        lost = [(token, waiting.op) for token, waiting in self.waiting.items() if waiting.op.node == node]
+        ended = [self.failed(token, Outcome.FAIL if op.is_read else Outcome.UNKNOWN) for token, op in lost]
+        return [client for client in ended if client is not None]
+
+    def _end(self, token: Token, outcome: Outcome) -> Client:
+        op = self.waiting.pop(token).op
+        op.outcome = outcome
+        if outcome is not Outcome.UNKNOWN:
+            op.returned = self._tick()
+        client = self.clients[op.client]
+        client.outstanding -= 1
+        return client
+
+    def _retarget(self, client: Client, hint: NodeId | None) -> None:
+        client.target = hint if hint is not None else client.rng.choice(self._nodes)

@@ -1,0 +1,206 @@
+"""`quorumlog sim` and `quorumlog replay`: the simulator from the command line."""
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import attrs
+import click
+
+from jepsen_like.simulation.campaign import BLOCK_SEEDS, FLOORS, JUDGED_SEEDS_MIN, Block, play_all
+from jepsen_like.simulation.findings import SeedResult
+from jepsen_like.simulation.trace import HEADER, Trace
+from jepsen_like.simulation.world import play
+
+VALID = 0
+VIOLATION = 1
+PROGRESS_EVERY_S = 5.0
+PROGRESS_EVERY_S_TERMINAL = 0.5
+SEEDS_END_MAX = 1 << 63
+
+
+class SeedRange(click.ParamType[range]):
+    """`A:B`, half open."""
+
+    name = "A:B"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        """The range; a usage error unless 0 <= A < B."""
+        if isinstance(value, range):
+            return value
+        first, colon, end = str(value).partition(":")
+        if not (colon and first.isdecimal() and end.isdecimal() and int(first) < int(end) <= SEEDS_END_MAX):
+            self.fail(f"{value!r} is not a range of seeds; write FIRST:END, for example 0:1000", param, ctx)
+        return range(int(first), int(end))
+
+
+LEVEL = click.option(
+    "--level",
+    type=click.Choice(["core"]),
+    default="core",
+    show_default=True,
+    help="What is simulated: core = RaftCore, outbox, storage and log under virtual time.",
+)
+
+
+@click.command()
+@click.option("--seeds", type=SeedRange(), default="0:1000", show_default=True, help="Half-open range of seeds.")
+@LEVEL
+@click.option("--jobs", type=click.IntRange(1, 1024), default=None, help="Processes; default: one for each core.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one line of JSON, last on stdout.")
+def sim(seeds: range, level: str, jobs: int | None, as_json: bool) -> int:
+    """Simulate whole clusters, one for each seed, and stop at the first violation.
+
+    Each 1,000 seeds must also reach a floor for everything that should have happened in them, so that an idle simulator
+    fails. Exit status 1 for a violation or a missed floor.
+    """
+    campaign = Campaign(seeds, level, jobs or available_cores(), as_json)
+    return campaign.run()
+
+
+@click.command()
+@click.argument("seed", type=click.IntRange(0, SEEDS_END_MAX))
+@LEVEL
+@click.option("--quiet", is_flag=True, help="Only the verdict and the hash of the trace.")
+def replay(seed: int, level: str, quiet: bool) -> int:
+    """Replay one seed, one line for each event, and print the hash of the trace last.
+
+    The same seed gives the same trace in every process.
+    """
+    trace = Trace(_ignore if quiet else click.echo)
+    if not quiet:
+        click.echo(HEADER)
+    result = play(seed, observer=trace.event)
+    for violation in result.violations:
+        click.echo(f"seed {seed}: {violation}")
+    verdict = f"{len(result.violations)} violations" if result.violations else "no violation"
+    click.echo(f"seed {seed} level {level}: {verdict}, {result.steps} steps, {trace.lines} events, trace {trace.hash}")
+    return VIOLATION if result.violations else VALID
+
+
+def _ignore(line: str) -> None:
+    pass
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@attrs.define
+class Campaign:
+    """One `sim` command: progress on stderr, totals on stdout."""
+
+    seeds: range
+    level: str
+    jobs: int
+    as_json: bool
+    done: int = 0
+    total: Counter[str] = attrs.field(factory=Counter)
+    _began: float = attrs.field(factory=time.monotonic)
+    _told_at: float = attrs.field(factory=time.monotonic)
+    _shortfalls: list[str] = attrs.field(factory=list)
+
+    def run(self) -> int:
+        """Play the seeds, block by block."""
+        block = Block(self.seeds[0])
+        for result in play_all(self.seeds, self.jobs):
+            self.done += 1
+            block.add(result)
+            if result.violations:
+                self._close_progress()
+                return self._failed(result)
+            self._tell_progress()
+            if block.seeds == BLOCK_SEEDS:
+                self._close_block(block)
+                block = Block(result.seed + 1)
+        if block.seeds:
+            self._close_block(block)
+        return self._finished()
+
+    @property
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._began
+
+    # ---------------------------------------------------------------- saying
+
+    def _say(self, text: str) -> None:
+        click.echo(text, err=self.as_json)
+
+    def _tell_progress(self) -> None:
+        terminal = sys.stderr.isatty()
+        if time.monotonic() - self._told_at < (PROGRESS_EVERY_S_TERMINAL if terminal else PROGRESS_EVERY_S):
+            return
+        self._told_at = time.monotonic()
+        rate = self.done / self._elapsed_s
+        left_s = (len(self.seeds) - self.done) / rate
+        line = f"{self.done:,} of {len(self.seeds):,} seeds, {rate:.0f} seeds/s, about {left_s:.0f} s left"
+        click.echo(f"\r{line:<70}" if terminal else line, err=True, nl=not terminal)
+
+    def _close_progress(self) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r{'':<70}\r", err=True, nl=False)
+
+    def _close_block(self, block: Block) -> None:
+        self._close_progress()
+        self.total.update(block.counts)
+        shortfalls = block.shortfalls()
+        judged = block.seeds >= JUDGED_SEEDS_MIN
+        end = block.first_seed + block.seeds
+        self._say(f"seeds {block.first_seed}:{end}, {block.counts['steps']:,} steps, {block.counts['committed_entries']:,} entries")
+        for name in FLOORS:
+            floor = f"floor {block.floor(name):>9,}" if judged else ""
+            missed = "  MISSED" if any(short.name == name for short in shortfalls) else ""
+            self._say(f"  {name.replace('_', ' '):<22} {block.counts[name]:>12,}  {floor}{missed}".rstrip())
+        if not judged:
+            self._say(f"  (floors are judged from {JUDGED_SEEDS_MIN} seeds on)")
+        self._shortfalls += [f"seeds {block.first_seed}:{end}: {short}" for short in shortfalls]
+
+    # ---------------------------------------------------------------- ends
+
+    def _failed(self, result: SeedResult) -> int:
+        command = f"quorumlog replay {result.seed} --level {self.level}"
+        for violation in result.violations:
+            self._say(f"seed {result.seed}: {violation}")
+        self._print_json(
+            valid=False,
+            seed=result.seed,
+            violations=[attrs.asdict(violation) for violation in result.violations],
+            command=command,
+        )
+        self._say(f"reproduce with: {command}")
+        return VIOLATION
+
+    def _finished(self) -> int:
+        rate = self.done / self._elapsed_s
+        clean = f"{self.done:,} seeds clean in {self._elapsed_s:.1f} s ({rate:.1f} seeds/s, {self.jobs} jobs)"
+        self._say(clean)
+        for shortfall in self._shortfalls:
+            self._say(f"floor missed: {shortfall}")
+        self._print_json(valid=not self._shortfalls, violations=[], shortfalls=self._shortfalls)
+        if not self._shortfalls:
+            return VALID
+        self._say(f"reproduce with: {self._own_command()}")
+        return VIOLATION
+
+    def _own_command(self) -> str:
+        return f"quorumlog sim --seeds {self.seeds.start}:{self.seeds.stop} --level {self.level}"
+
+    def _print_json(self, **fields: object) -> None:
+        if not self.as_json:
+            return
+        line = {
+            **fields,
+            "level": self.level,
+            "seeds": [self.seeds.start, self.seeds.stop],
+            "seeds_done": self.done,
+            "elapsed_s": round(self._elapsed_s, 3),
+            "totals": dict(sorted(self.total.items())),
+        }
+        click.echo(json.dumps(line))
+
+
+__all__: Sequence[str] = ["replay", "sim"]

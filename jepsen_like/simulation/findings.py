@@ -1,0 +1,33 @@
+"""What a simulated world can be found guilty of, and how often each thing happened in it."""
+
+from collections import Counter
+
+import attrs
+
+CRASH = "crash"
+"""A node raised: a bug, but found by the product's own assertions, not by an oracle."""
+
+
+@attrs.frozen
+class Violation:
+    """One broken promise: which oracle saw it, when (virtual seconds), at which node (0 = no one in particular)."""
+
+    oracle: str
+    time_s: float
+    node: int
+    sentence: str
+
+    def __str__(self) -> str:
+        where = f" at n{self.node}" if self.node else ""
+        return f"{self.oracle}{where} at {self.time_s:.4f} s: {self.sentence}"
+
+
+@attrs.frozen
+class SeedResult:
+    """What one seed came to: its violations in the order found, its counts, and a fingerprint of the whole run."""
+
+    seed: int
+    violations: tuple[Violation, ...]
+    counts: Counter[str]
+    steps: int
+    fingerprint: str

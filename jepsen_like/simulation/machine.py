@@ -1,0 +1,486 @@
+"""One simulated node: the real core, outbox, storage and log on a simulated disk, with a clock of its own.
+
+It carries effects out in the order given, as the driver does: a `Persist` goes into the log at once, one flush at a time
+covers everything written before it began and takes virtual time, a message leaves when its write is durable. A machine
+can lose power (also in the middle of all this), be killed, stand still and restart; what it knew is then gone, and what
+it gets back is what `MemoryDisk` kept.
+"""
+
+import contextlib
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from typing import Protocol, assert_never
+
+import attrs
+
+from jepsen_like.simulation.durable import DurableLog
+from jepsen_like.simulation.streams import stream
+from jepsen_like.simulation.swarm import Knobs
+from log.disk import NoSpace
+from log.memory_disk import MemoryDisk
+from log.errors import LogError
+from log.segmented_log import LogConfig, SegmentedLog
+from raft.core import RaftCore
+from raft.effects import (
+    Answer,
+    Commit,
+    Committed,
+    Effect,
+    Load,
+    Persist,
+    ReadReady,
+    ReadRejected,
+    Refusal,
+    Rejected,
+    RoleChanged,
+    RoleName,
+    Send,
+    Unknown,
+)
+from raft.events import Event, Loaded, Persisted, Propose, Receive, StepDown, Tick
+from raft.membership import Configuration
+from raft.messages import AppendEntries, Message
+from raft.model import NO_INDEX, Entry, LogIndex, NodeId, Term, Token, entry_bytes
+from raft.outbox import Outbox
+from raft.storage import RaftStorage, StorageFlush
+
+NODE_ERRORS = (AssertionError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, LogError)
+"""What a node may die of: its own assertions, plain bugs, and whatever storage raises."""
+
+LOG_DIRECTORY = "log"
+LOG_ID = 1
+ROUNDING_S = 1e-9
+"""What a clock's rounding may cost; without this allowance a timer could be found early for ever."""
+INBOX_MAX = 2000
+"""What piles up at a node that stands still; beyond it messages are lost, as full socket buffers lose them."""
+
+
+class _PowerFailed(Exception):
+    """Ends a flush between two of its calls to the disk."""
+
+
+def _failing_after(calls: int) -> Callable[[str, str], None]:
+    left = iter(range(calls))
+
+    def before_call(operation: str, path: str) -> None:
+        if next(left, None) is None:
+            raise _PowerFailed
+
+    return before_call
+
+
+@attrs.define
+class Clock:
+    """A node's own idea of time: it may run too fast or too slow and jump forward, but never goes back."""
+
+    rate: float = 1.0
+    _reading: float = 0.0
+    _since: float = 0.0
+
+    def at(self, now: float) -> float:
+        """What it shows at the world's `now`."""
+        return self._reading + (now - self._since) * self.rate
+
+    def when(self, reading: float) -> float:
+        """The world's time at which it will show `reading`."""
+        return self._since + (reading - self._reading) / self.rate
+
+    def jump(self, seconds: float) -> None:
+        """Show `seconds` more from now on."""
+        self._reading += seconds
+
+    def steady(self, now: float) -> None:
+        """Run true from now on, from wherever it stands."""
+        self._reading, self._since, self.rate = self.at(now), now, 1.0
+
+
+@attrs.define
+class Traps:
+    """Crash points that are set and not yet sprung."""
+
+    in_flush: float | None = None
+    """Cut power at this fraction of the next flush."""
+    after_send: type[Message] | None = None
+    """Cut power right after the next message of this class is on the wire."""
+    after_answer: bool = False
+    """Cut power right after the next client hears that its write is committed."""
+
+
+@attrs.frozen
+class RunningFlush:
+    """An fsync under way: it covers what was written before `mark`."""
+
+    flush: StorageFlush
+    mark: int
+
+
+@attrs.frozen
+class Legacy:
+    """What a dead machine left: what was durable, its log as it had ordered it, and whether all of that was written."""
+
+    durable: DurableLog
+    entries: list[Entry]
+    complete: bool
+    """True after a plain kill: the page cache then gives everything back."""
+
+
+@attrs.frozen
+class Before:
+    """A node's state just before a step."""
+
+    term: Term
+    vote: NodeId | None
+    commit_index: LogIndex
+    role: RoleName
+
+
+class Surroundings(Protocol):
+    """What a machine asks of the world it lives in."""
+
+    now: float
+
+    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action(*arguments)` at time `at`."""
+
+    def appended(self, machine: "Machine", entries: Sequence[Entry]) -> None:
+        """`machine` is about to put `entries` into its log."""
+
+    def sent(self, machine: "Machine", send: Send) -> None:
+        """`machine` puts a message on the wire, now."""
+
+    def committed(self, machine: "Machine", index: LogIndex) -> None:
+        """`machine` considers everything up to `index` committed."""
+
+    def answered(self, machine: "Machine", token: Token, outcome: Committed | Rejected | Unknown) -> None:
+        """The client behind `token` hears the outcome of its proposal, now."""
+
+    def read_answered(self, machine: "Machine", token: Token, read_index: LogIndex | None) -> None:
+        """The client behind `token` may read at `read_index`; None if it was refused."""
+
+    def stepped(self, machine: "Machine", before: Before, event: Event, effects: Sequence[Effect]) -> None:
+        """`machine` has taken one step and carried out its effects."""
+
+    def restarted(self, machine: "Machine") -> None:
+        """`machine` has come up from its disk."""
+
+    def synced(self, machine: "Machine") -> None:
+        """An fsync of `machine` has ended: more of its log is durable."""
+
+    def died(self, machine: "Machine", error: Exception) -> None:
+        """`machine` raised and ends."""
+
+    def sprung(self, machine: "Machine") -> None:
+        """A crash point of `machine` was reached: cut its power, now."""
+
+
+class Machine:
+    """One node and everything that belongs to it alone.
+
+    `commit_index` and `entries` are the log as the core has ordered it, kept apart from core and storage so that both can be checked against
+    it; `durable` is what the disk would give back. `incarnation` counts restarts: what was scheduled for an older
+    incarnation does not happen.
+    """
+
+    def __init__(self, world: Surroundings, knobs: Knobs, node_id: NodeId, voters: Sequence[NodeId]) -> None:
+        self.node_id = node_id
+        self.incarnation = 0
+        self.core: RaftCore | None = None
+        self.storage: RaftStorage | None = None
+        self.log: SegmentedLog | None = None
+        self.disk = MemoryDisk(stream(knobs.seed, f"disk/{node_id}"))
+        self.durable = DurableLog(LOG_DIRECTORY)
+        self.entries: list[Entry] = []
+        self.commit_index = NO_INDEX
+        self.legacy: Legacy | None = None
+        self.outbox = Outbox()
+        self.clock = Clock()
+        self.traps = Traps()
+        self.paused = False
+        self.slowness = 1.0
+        self.counts: Counter[str] = Counter()
+        self.flush: RunningFlush | None = None
+        self._world = world
+        self._knobs = knobs
+        self._configuration = Configuration(voters)
+        self._flush_rng = stream(knobs.seed, f"flush/{node_id}")
+        self._crash_rng = stream(knobs.seed, f"crash/{node_id}")
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._dirty = False
+        self._durable_stale = True
+        self._tick_at = float("inf")
+
+    @property
+    def up(self) -> bool:
+        """Whether the process runs; one that stands still does."""
+        return self.core is not None
+
+    # ---------------------------------------------------------------- life and death
+
+    def start(self) -> None:
+        """Come up from whatever the disk holds. What recovery raises is for the world to judge."""
+        assert self.core is None
+        self.incarnation += 1
+        config = LogConfig(segment_bytes_max=self._knobs.segment_bytes_max)
+        self.log = SegmentedLog.open(self.disk, LOG_DIRECTORY, config, log_id=LOG_ID)
+        self.storage = RaftStorage(self.log)
+        hard_state, view = self.storage.restore(self._knobs.raft.cache_bytes_max)
+        self.outbox = Outbox()
+        self.commit_index = NO_INDEX
+        self.core = RaftCore(
+            node_id=self.node_id,
+            configuration=self._configuration,
+            config=self._knobs.raft,
+            log=view,
+            hard_state=hard_state,
+            rng=stream(self._knobs.seed, f"core/{self.node_id}/{self.incarnation}"),
+            now=self.clock.at(self._world.now),
+        )
+        self._durable_stale = True
+        self._world.restarted(self)
+        self._schedule_tick()
+
+    def cut_power(self) -> None:
+        """Everything volatile is gone, and so may be whatever was not synced, in any part."""
+        self.legacy = Legacy(self.durable_log(), self.entries, complete=False)
+        self._halt()
+        self.disk = self.disk.after_crash(self._crash_rng)
+        self.durable = DurableLog(LOG_DIRECTORY)
+        self._durable_stale = True
+
+    def kill(self, *, in_step: bool = False) -> None:
+        """The process is gone; what it wrote stays in the page cache, synced or not."""
+        self.legacy = Legacy(self.durable_log(), self.entries, complete=not in_step)
+        self._halt()
+        self.disk = self.disk.after_kill(self._crash_rng)
+        self.durable = DurableLog(LOG_DIRECTORY)
+        self._durable_stale = True
+
+    def durable_log(self) -> DurableLog:
+        """What its disk would give back if power were lost now."""
+        if self._durable_stale:
+            self._durable_stale = False
+            self.durable.refresh(self.disk)
+        return self.durable
+
+    def calm(self, flush_s: float) -> None:
+        """Stand on firm ground again: no trap, a true clock, fsyncs of at most about `flush_s`."""
+        self.traps = Traps()
+        self.slowness = min(1.0, flush_s / self._knobs.flush_s)
+        self.clock.steady(self._world.now)
+        if self.core is not None:
+            if self.paused:
+                self.resume(timers_first=True)
+            else:
+                self._tick_at = float("inf")
+                self._schedule_tick()
+
+    def _halt(self) -> None:
+        self.incarnation += 1
+        self.core = self.storage = self.log = self.flush = None
+        self._inbox.clear()
+        self.traps = Traps()
+        self.paused = self._dirty = False
+        self._tick_at = float("inf")
+
+    def pause(self) -> None:
+        """Stand still: events pile up, timers go stale, an fsync under way still ends."""
+        self.paused = True
+
+    def resume(self, *, timers_first: bool) -> None:
+        """Go on: with the stale timers, or with what piled up."""
+        self.paused = False
+        inbox, self._inbox = self._inbox, deque()
+        incarnation = self.incarnation
+        if timers_first:
+            self.step(Tick())
+        while inbox and self.incarnation == incarnation:
+            inbox.popleft()()
+        if self.incarnation == incarnation:
+            self._schedule_tick()
+
+    # ---------------------------------------------------------------- events
+
+    def deliver(self, event: Event) -> None:
+        """Take an event, or keep it for later while standing still. A node that is down loses it."""
+        if self.core is None:
+            return
+        if not self.paused:
+            self.step(event)
+        elif len(self._inbox) < INBOX_MAX:
+            self._inbox.append(lambda: self.step(event))
+
+    def step(self, event: Event) -> None:
+        """One step of the core, its effects carried out in order."""
+        core, storage = self.core, self.storage
+        assert core is not None and storage is not None
+        incarnation = self.incarnation
+        before = Before(core.term, core.vote, core.commit_index, core.role_name)
+        effects: Sequence[Effect] = ()
+        try:
+            if not self._has_room(storage, event):
+                return
+            effects = core.step(self.clock.at(self._world.now), event)
+            for effect in effects:
+                self._carry_out(storage, effect)
+                if self.incarnation != incarnation:
+                    return
+        except NODE_ERRORS as error:
+            self._world.died(self, error)
+            return
+        self._world.stepped(self, before, event, effects)
+        if self.incarnation == incarnation:
+            self._start_flush()
+            self._schedule_tick()
+
+    def _has_room(self, storage: RaftStorage, event: Event) -> bool:
+        """The disk's veto, before the core hears of what would not fit: refused or dropped, nothing written."""
+        match event:
+            case Propose(token=token, batch=batch):
+                needed = entry_bytes(batch)
+            case Receive(message=AppendEntries(entries=entries)) if entries:
+                token = None
+                needed = sum(entry_bytes(entry.batch) for entry in entries)
+            case _:
+                return True
+        try:
+            storage.reserve(needed)
+        except NoSpace:
+            self.counts["disk_full"] += 1
+            if token is not None:
+                self._world.answered(self, token, Rejected(Refusal.BUSY, None))
+                self.step(StepDown())
+            return False
+        return True
+
+    def _carry_out(self, storage: RaftStorage, effect: Effect) -> None:
+        match effect:
+            case Persist(entries=entries):
+                if entries:
+                    self._world.appended(self, entries)
+                    del self.entries[entries[0].index - 1 :]
+                    self.entries.extend(entries)
+                storage.persist(effect)
+                self._dirty = True
+            case Send():
+                if not self.outbox.hold(effect):
+                    self._transmit(effect)
+            case Commit(commit_index=index):
+                self._world.committed(self, index)
+                self.commit_index = index
+            case Answer(token=token, outcome=outcome):
+                self._world.answered(self, token, outcome)
+                if self.traps.after_answer and isinstance(outcome, Committed):
+                    self._world.sprung(self)
+            case Load():
+                self._load(storage, effect)
+            case ReadReady(token=token, read_index=read_index):
+                self._world.read_answered(self, token, read_index)
+            case ReadRejected(token=token):
+                self._world.read_answered(self, token, None)
+            case RoleChanged():
+                pass
+            case _:
+                assert_never(effect)
+
+    def _transmit(self, send: Send) -> None:
+        self._world.sent(self, send)
+        trap = self.traps.after_send
+        if trap is not None and isinstance(send.message, trap):
+            self._world.sprung(self)
+
+    def _load(self, storage: RaftStorage, load: Load) -> None:
+        """Read now, hear of it later: by then the log may have moved on."""
+        self.counts["loads"] += 1
+        loaded = Loaded(load.peer, storage.load(load))
+        self._world.schedule(self._world.now + self._knobs.handoff_s, self._loaded, self.incarnation, loaded)
+
+    def _loaded(self, incarnation: int, loaded: Loaded) -> None:
+        if incarnation == self.incarnation:
+            self.deliver(loaded)
+
+    # ---------------------------------------------------------------- the disk
+
+    def _start_flush(self) -> None:
+        """Begin an fsync of everything written so far, unless one is under way or nothing is new."""
+        if self.flush is not None or not self._dirty or self.storage is None:
+            return
+        self._dirty = False
+        self.flush = running = RunningFlush(self.storage.begin_flush(), self.disk.mark())
+        knobs = self._knobs
+        took = knobs.flush_s * (0.5 + self._flush_rng.expovariate(1.0) * knobs.flush_s_spread) * self.slowness
+        now = self._world.now
+        self._world.schedule(now + took, self._disk_synced, self.incarnation, running)
+        if self.traps.in_flush is not None:
+            self._world.schedule(now + took * self.traps.in_flush, self._spring_in_flush, self.incarnation, running)
+
+    def _spring_in_flush(self, incarnation: int, running: RunningFlush) -> None:
+        """Power fails in the middle: some of the flush's calls may have come through, the last of them in part."""
+        if incarnation != self.incarnation:
+            return
+        allowed = self._crash_rng.choice((0, 0, 1, 2, 4, 7))
+        with contextlib.suppress(_PowerFailed), self.disk.issued_before(running.mark):
+            self.disk.before_call = _failing_after(allowed)
+            running.flush.run()
+        self._durable_stale = True
+        self._world.sprung(self)
+
+    def _disk_synced(self, incarnation: int, running: RunningFlush) -> None:
+        """The device is done; the process hears of it a little later, or when it wakes."""
+        if incarnation != self.incarnation:
+            return
+        try:
+            with self.disk.issued_before(running.mark):
+                running.flush.run()
+        except NODE_ERRORS as error:
+            self._world.died(self, error)
+            return
+        self._durable_stale = True
+        self._world.synced(self)
+        self._world.schedule(self._world.now + self._knobs.handoff_s, self._flush_ended, incarnation, running)
+
+    def _flush_ended(self, incarnation: int, running: RunningFlush) -> None:
+        if incarnation != self.incarnation:
+            return
+        if self.paused:
+            self._inbox.append(lambda: self._flush_ended(incarnation, running))
+            return
+        assert self.storage is not None and self.core is not None
+        self.flush = None
+        write_id = self.storage.end_flush(running.flush)
+        for send in self.outbox.release(write_id, self.core.term):
+            self._transmit(send)
+            if incarnation != self.incarnation:
+                return
+        self.step(Persisted(write_id))
+
+    # ---------------------------------------------------------------- time
+
+    def _schedule_tick(self) -> None:
+        """See to it that a `Tick` comes at the core's deadline; an earlier one that is scheduled will move itself."""
+        assert self.core is not None
+        due = max(self.clock.when(self.core.deadline), self._world.now)
+        if due < self._tick_at:
+            self._tick_at = due
+            self._world.schedule(due, self._tick, self.incarnation, due)
+
+    def _tick(self, incarnation: int, at: float) -> None:
+        if incarnation != self.incarnation or at != self._tick_at:
+            return
+        self._tick_at = float("inf")
+        if self.paused:
+            return
+        assert self.core is not None
+        early = self.core.deadline - self.clock.at(self._world.now)
+        if early > ROUNDING_S:
+            self._schedule_tick()
+            return
+        if early > 0:
+            self.clock.jump(early)
+        self.step(Tick())
+
+    def jump_clock(self, seconds: float) -> None:
+        """Let the clock jump forward; deadlines may then lie in the past."""
+        self.clock.jump(seconds)
+        if self.core is not None:
+            self._tick_at = float("inf")
+            self._schedule_tick()

@@ -1,0 +1,161 @@
+"""Every seed is another world: its size, its speeds, its settings and its faults, drawn here and nowhere else.
+
+Swarm testing: a run in which *every* fault is on hides the bugs that need one of them off, so each seed switches on a
+random part of the faults and draws its own rates, windows, batch and cache sizes (tiny ones on purpose: segments roll,
+caches miss, windows fill).
+"""
+
+import enum
+import random
+
+import attrs
+
+from jepsen_like.simulation.streams import stream
+from raft.config import RaftConfig
+
+
+class FaultKind(enum.Enum):
+    """What the nemesis can do to the cluster."""
+
+    POWER_CUT = "power_cut"
+    """Power is lost at once: whatever was not synced may be gone, in part or whole."""
+    CUT_IN_FLUSH = "cut_in_flush"
+    """Power is lost while the next fsync is under way."""
+    CUT_AFTER_SEND = "cut_after_send"
+    """Power is lost right after a chosen kind of message was put on the wire."""
+    CUT_AFTER_ANSWER = "cut_after_answer"
+    """Power is lost right after a client was told that its write is committed."""
+    CUT_ALL = "cut_all"
+    """Power is lost on every node at once."""
+    KILL = "kill"
+    """The process dies, its page cache survives."""
+    PAUSE = "pause"
+    """The process stands still and comes back with stale timers and a full inbox."""
+    ISOLATE = "isolate"
+    """One node is cut off from all others."""
+    HALVES = "halves"
+    """The nodes are split in two groups."""
+    ONE_WAY = "one_way"
+    """Some links are cut in one direction only."""
+    BRIDGE = "bridge"
+    """Two groups that see each other only through one node."""
+    RESET = "reset"
+    """Connections break: what was in flight is lost and both ends are told."""
+    CLOCK_JUMP = "clock_jump"
+    """A node's clock jumps forward."""
+    SLOW_DISK = "slow_disk"
+    """A node's fsyncs take many times longer."""
+    LOSS_BURST = "loss_burst"
+    """The network loses a third of all messages for a while."""
+
+
+@attrs.frozen
+class PlannedFault:
+    """One fault: when it strikes, what it is, and the seed from which it draws everything else."""
+
+    at_s: float
+    kind: FaultKind
+    name: str
+
+
+@attrs.frozen(kw_only=True)
+class Knobs:
+    """Everything that one seed decides. Seconds of virtual time, bytes, probabilities from 0 to 1."""
+
+    seed: int
+    nodes: int
+    raft: RaftConfig
+    segment_bytes_max: int
+    safety_s: float
+    """How long faults strike before the world heals."""
+    delay_s: float
+    """Typical one-way delay of a message; the tail is several times that."""
+    delay_s_spread: float
+    loss: float
+    duplicate: float
+    fifo: bool
+    """Whether a link keeps the order of messages, as one TCP connection does."""
+    flush_s: float
+    flush_s_spread: float
+    handoff_s: float
+    """From the end of an fsync to the moment the core hears of it."""
+    drift: float
+    """The most by which a node's clock runs too fast or too slow, as a fraction."""
+    clients: int
+    think_s: float
+    client_timeout_s: float
+    burst: int
+    """How many requests a client sends at once."""
+    reads: float
+    """The share of reads among the requests."""
+    records_max: int
+    filler_bytes_max: int
+    """Records are padded up to this, so that byte windows and segments fill."""
+    recovery_crash: float
+    """How likely power is lost again right after a recovery touched the disk."""
+    faults: tuple[PlannedFault, ...]
+
+
+def draw(seed: int) -> Knobs:
+    """The world of `seed`."""
+    rng = stream(seed, "swarm")
+    raft = _raft_config(rng)
+    safety_s = rng.uniform(8.0, 16.0) * raft.election_timeout_s_max
+    calm_network = rng.random() < 0.35
+    return Knobs(
+        seed=seed,
+        nodes=rng.choice((3, 3, 3, 4, 5, 5)),
+        raft=raft,
+        segment_bytes_max=rng.choice((4096, 6000, 20_000)),
+        safety_s=safety_s,
+        delay_s=raft.election_timeout_s_min * rng.choice((0.005, 0.02, 0.06)),
+        delay_s_spread=rng.choice((0.2, 1.0, 3.0)),
+        loss=0.0 if calm_network else rng.choice((0.0, 0.01, 0.05, 0.15)),
+        duplicate=0.0 if calm_network else rng.choice((0.0, 0.02, 0.1)),
+        fifo=calm_network or rng.random() < 0.4,
+        flush_s=raft.election_timeout_s_min * rng.choice((0.002, 0.01, 0.04, 0.12)),
+        flush_s_spread=rng.choice((0.2, 1.0, 2.0)),
+        handoff_s=rng.choice((0.0, 0.0002, 0.002)),
+        drift=rng.choice((0.0, 0.0, 0.05, 0.3)),
+        clients=rng.randint(1, 4),
+        think_s=rng.choice((0.01, 0.03, 0.08)),
+        client_timeout_s=rng.uniform(0.5, 2.0),
+        burst=rng.choice((1, 1, 1, 3, 8)),
+        reads=rng.choice((0.1, 0.3, 0.6)),
+        records_max=rng.choice((1, 3, 10)),
+        filler_bytes_max=rng.choice((0, 40, 300)),
+        recovery_crash=rng.choice((0.0, 0.0, 0.3)),
+        faults=_faults(seed, safety_s),
+    )
+
+
+def _raft_config(rng: random.Random) -> RaftConfig:
+    heartbeat_s = rng.uniform(0.04, 0.12)
+    election_timeout_s_min = heartbeat_s * rng.uniform(2.5, 6.0)
+    append_bytes_max = rng.choice((1, 200, 600, 4000, 1_000_000))
+    return RaftConfig(
+        heartbeat_s=heartbeat_s,
+        election_timeout_s_min=election_timeout_s_min,
+        election_timeout_s_max=election_timeout_s_min * rng.uniform(1.3, 2.5),
+        append_bytes_max=append_bytes_max,
+        inflight_messages_max=rng.choice((1, 2, 4, 8)),
+        inflight_bytes_max=append_bytes_max * rng.choice((1, 3, 10)),
+        uncommitted_bytes_max=rng.choice((1500, 20_000, 1_000_000)),
+        cache_bytes_max=rng.choice((1, 500, 4000, 1_000_000)),
+    )
+
+
+def _faults(seed: int, safety_s: float) -> tuple[PlannedFault, ...]:
+    """A random part of the kinds, each with its own weight, at random moments; some seeds have no fault at all."""
+    rng = stream(seed, "faults")
+    kinds = [kind for kind in FaultKind if rng.random() < 0.5]
+    if not kinds or rng.random() < 0.02:
+        return ()
+    weights = [rng.choice((1, 2, 4)) for _ in kinds]
+    count = rng.randint(2, 14)
+    times = sorted(rng.uniform(0.05, 0.95) * safety_s for _ in range(count))
+    chosen = rng.choices(kinds, weights, k=count)
+    return tuple(
+        PlannedFault(at_s, kind, f"fault/{number}")
+        for number, (at_s, kind) in enumerate(zip(times, chosen, strict=True))
+    )
