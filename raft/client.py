@@ -1,0 +1,413 @@
+"""A client of the native protocol. It knows the wire and nothing of the node behind it.
+
+    async with Connection.open("127.0.0.1", 4001, "demo") as connection:
+        appended = await connection.append([b"one", b"two"])
+
+Every call is one attempt, and what it returns or raises is its outcome: a value (committed), a *definite* error (certainly
+not done), or `OutcomeUnknown` (it may be done, now or later). A connection that breaks, or an answer that is nonsense,
+leaves what was under way unknown; reads, which change nothing, may simply be repeated.
+
+`Client` follows leader hints over a list of addresses and repeats an attempt only after a definite error. It never repeats
+an append whose outcome is unknown: that is the caller's decision, who alone knows whether a duplicate matters.
+
+No background task: of the calls that wait on one connection, one reads the socket for all.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import attrs
+import trio
+
+from raft import client_codec
+from raft.client_codec import CLIENT, Appended, Applied, Hello, Records, Reply, Tail, pack_batch
+from raft.errors import (
+    InvalidRequest,
+    NotLeader,
+    OutcomeUnknown,
+    ProtocolError,
+    RaftError,
+)
+from raft.net.dialing import dial
+from raft.net.framing import Frame, FrameDecoder
+
+FRAME_OVERHEAD_BYTES = 1024
+RECEIVE_BYTES = 64 * 1024
+REPLY_BYTES_MAX = 512 * 1024 * 1024
+"""What a server may answer at most; a server announces what it takes, not what it sends."""
+DEFAULT_READ_BYTES = 1024 * 1024
+
+T = TypeVar("T")
+ReplyT = TypeVar("ReplyT", Appended, Records, Tail, Applied)
+
+
+@attrs.define
+class Unreachable(RaftError):
+    """No connection could be made: nothing was sent, so nothing was done."""
+
+    address: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"no connection to {self.address}: {self.detail}"
+
+
+class _Call:
+    """One request under way."""
+
+    __slots__ = ("reply", "woken")
+
+    def __init__(self) -> None:
+        self.reply: Reply | None = None
+        self.woken: trio.Event | None = None
+
+
+class Connection:
+    """One connection to one node; any number of tasks may call at once. Made by `open`."""
+
+    def __init__(self, connected: socket.socket, address: str) -> None:
+        """Use `open`."""
+        self.address = address
+        self.node_id = 0
+        """Who answered."""
+        self._socket = connected
+        self._decoder = FrameDecoder(REPLY_BYTES_MAX)
+        self._calls: dict[int, _Call] = {}
+        self._last_id = 0
+        self._has_reader = False
+        self._broken: str | None = None
+        self._sending = trio.StrictFIFOLock()
+        self._batch_bytes_max = 0
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, host: str, port: int, cluster_id: str, *, timeout_s: float = 5.0
+    ) -> AsyncIterator["Connection"]:
+        """Connect and shake hands; `Unreachable` if that fails within `timeout_s`, `ProtocolError` if it is refused."""
+        connection = await cls.connect(host, port, cluster_id, timeout_s=timeout_s)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    @classmethod
+    async def connect(cls, host: str, port: int, cluster_id: str, *, timeout_s: float = 5.0) -> "Connection":
+        """Like `open`, for an owner that calls `close` itself."""
+        address = f"{host}:{port}"
+        try:
+            with trio.fail_after(timeout_s):
+                connection = cls(await dial(host, port), address)
+                try:
+                    await connection._shake_hands(cluster_id)
+                except BaseException:
+                    connection.close()
+                    raise
+                return connection
+        except trio.TooSlowError:
+            raise Unreachable(address, f"no answer within {timeout_s:g} s") from None
+        except OSError as error:
+            raise Unreachable(address, error.strerror or str(error)) from None
+
+    def close(self) -> None:
+        """Close; calls under way end with an unknown outcome."""
+        if self._broken is None:
+            self._break("this side closed it")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is of any more use."""
+        return self._broken is None
+
+    async def _shake_hands(self, cluster_id: str) -> None:
+        await self._send(client_codec.encode_hello(Hello(cluster_id, CLIENT, 0)))
+        frames: list[Frame] = []
+        while not frames:
+            frames = await self._receive()
+        reply = client_codec.decode_hello_reply(*frames[0])
+        self.node_id = reply.node_id
+        self._batch_bytes_max = reply.frame_bytes_max - FRAME_OVERHEAD_BYTES
+
+    # ---------------------------------------------------------------- requests
+
+    async def append(self, records: Sequence[bytes]) -> Appended:
+        """Append records; they get consecutive offsets."""
+        return await self.append_batch(pack_batch(records))
+
+    async def append_batch(self, batch: bytes) -> Appended:
+        """Append a batch made by `pack_batch`, for callers that send the same one often."""
+        if len(batch) > self._batch_bytes_max:
+            raise InvalidRequest(f"a batch of {len(batch)} bytes is over the node's bound of {self._batch_bytes_max}")
+        return await self._ask(lambda request_id: client_codec.encode_append(request_id, batch), Appended)
+
+    async def read(self, offset: int, bytes_max: int = DEFAULT_READ_BYTES) -> Records:
+        """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end."""
+        return await self._ask(lambda request_id: client_codec.encode_read(request_id, offset, bytes_max), Records)
+
+    async def tail(self) -> Tail:
+        """The committed end, linearizably."""
+        return await self._ask(lambda request_id: client_codec.encode_bare(client_codec.TAIL, request_id), Tail)
+
+    async def apply(self, command: bytes, *, read_only: bool = False) -> Applied:
+        """Carry out a command of the state machine, or answer a query if `read_only`."""
+        return await self._ask(
+            lambda request_id: client_codec.encode_apply(request_id, command, read_only=read_only), Applied
+        )
+
+    async def status(self) -> dict[str, object]:
+        """What the node knows of itself and its group."""
+        reply = await self._call(lambda request_id: client_codec.encode_bare(client_codec.STATUS, request_id))
+        if not isinstance(reply, dict):
+            raise self._nonsense(reply)
+        return reply
+
+    async def _ask(self, encode: Callable[[int], bytes], expected: type[ReplyT]) -> ReplyT:
+        reply = await self._call(encode)
+        if not isinstance(reply, expected):
+            raise self._nonsense(reply)
+        return reply
+
+    def _nonsense(self, reply: object) -> OutcomeUnknown:
+        self._break(f"it answered with {type(reply).__name__}, which was not asked for")
+        return self._unknown()
+
+    async def _call(self, encode: Callable[[int], bytes]) -> Reply:
+        """Send a request and wait for its reply; raises the error that the reply may be."""
+        if self._broken is not None:
+            raise Unreachable(self.address, self._broken)
+        self._last_id += 1
+        request_id = self._last_id
+        call = self._calls[request_id] = _Call()
+        try:
+            await self._send(encode(request_id))
+            await self._wait_for(call)
+        finally:
+            self._calls.pop(request_id, None)
+        if call.reply is None:
+            raise self._unknown()
+        if isinstance(call.reply, RaftError):
+            raise call.reply
+        return call.reply
+
+    def _unknown(self) -> OutcomeUnknown:
+        return OutcomeUnknown(f"the connection to {self.address} broke: {self._broken}")
+
+    # ---------------------------------------------------------------- the socket
+
+    async def _send(self, frame: bytes) -> None:
+        """Frames leave whole and in order; most take one system call and no wait."""
+        if not self._sending.locked():
+            try:
+                sent = self._socket.send(frame)
+            except BlockingIOError:
+                sent = 0
+            except OSError as error:
+                self._break(error.strerror or str(error))
+                return
+            if sent == len(frame):
+                return
+            frame = frame[sent:]
+        await self._send_slowly(frame)
+
+    async def _send_slowly(self, frame: bytes) -> None:
+        finished = False
+        try:
+            async with self._sending:
+                rest = memoryview(frame)
+                while rest and self._broken is None:
+                    try:
+                        await trio.lowlevel.wait_writable(self._socket)
+                        rest = rest[self._socket.send(rest) :]
+                    except BlockingIOError:
+                        continue
+                    except OSError as error:
+                        self._break(error.strerror or str(error))
+                    except trio.ClosedResourceError:
+                        break  # closed by another task, which said why
+            finished = True
+        finally:
+            if not finished:
+                # Cancelled within a frame: what follows would be taken for its rest.
+                self._break("a request was cancelled while it was being sent")
+
+    async def _wait_for(self, call: _Call) -> None:
+        """Wait until `call` has its reply or the connection is broken. Whoever comes first reads for all."""
+        while call.reply is None and self._broken is None:
+            if self._has_reader:
+                call.woken = trio.Event()
+                await call.woken.wait()
+                continue
+            self._has_reader = True
+            goes_on = False
+            try:
+                self._take(await self._receive())
+                goes_on = call.reply is None
+            except ProtocolError as error:
+                self._break(str(error))
+            except OSError as error:
+                self._break(error.strerror or str(error))
+            except trio.ClosedResourceError:
+                pass  # closed by another task, which said why
+            finally:
+                self._has_reader = False
+                if not goes_on:
+                    self._wake_another(call)
+
+    def _wake_another(self, done: _Call) -> None:
+        """Somebody else must read from now on."""
+        for call in self._calls.values():
+            if call is not done and call.reply is None and call.woken is not None:
+                call.woken.set()
+                return
+
+    async def _receive(self) -> list[Frame]:
+        """The frames of the next bytes to arrive; `ProtocolError` or `OSError` when there will be none."""
+        while True:
+            await trio.lowlevel.wait_readable(self._socket)
+            try:
+                chunk = self._socket.recv(RECEIVE_BYTES)
+            except BlockingIOError:
+                continue
+            break
+        if not chunk:
+            raise ConnectionResetError(0, "the node closed it")
+        frames = self._decoder.feed(chunk)
+        if self._decoder.failure is not None and not frames:
+            raise self._decoder.failure
+        return frames
+
+    def _take(self, frames: list[Frame]) -> None:
+        for message_type, body in frames:
+            request_id, reply = client_codec.decode_reply(message_type, body)
+            if request_id == 0 and isinstance(reply, RaftError):
+                raise ProtocolError(str(reply))
+            if request_id > self._last_id:
+                raise ProtocolError("it answered a request that was never made")
+            call = self._calls.get(request_id)
+            if call is None:
+                continue  # the call was cancelled
+            call.reply = reply
+            if call.woken is not None:
+                call.woken.set()
+
+    def _break(self, reason: str) -> None:
+        if self._broken is None:
+            self._broken = reason
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+            for call in self._calls.values():
+                if call.woken is not None:
+                    call.woken.set()
+
+
+@attrs.frozen
+class Attempt:
+    """One attempt of a call of `Client`: which address, and how it ended (`None`: well)."""
+
+    number: int
+    address: str
+    error: RaftError | None
+
+
+OnAttempt = Callable[[Attempt], None]
+
+
+def _ignore(attempt: Attempt) -> None:
+    """Nobody asked."""
+
+
+class Client:
+    """Finds the leader among `addresses` ("host:port") and keeps a connection to each node it has talked to.
+
+    A call is repeated only after a definite error that another node or a little time may mend (`NotLeader`, `Busy`,
+    `Unreachable`, ...), until `deadline_s` has passed. Use as `async with`.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        cluster_id: str,
+        *,
+        deadline_s: float = 10.0,
+        connect_timeout_s: float = 1.0,
+        retry_pause_s: float = 0.05,
+    ) -> None:
+        if not addresses:
+            raise ValueError("a client needs at least one address")
+        self._addresses = list(addresses)
+        self._cluster_id = cluster_id
+        self._deadline_s = deadline_s
+        self._connect_timeout_s = connect_timeout_s
+        self._retry_pause_s = retry_pause_s
+        self._connections: dict[str, Connection] = {}
+        self._target = self._addresses[0]
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def append(self, records: Sequence[bytes], *, on_attempt: OnAttempt = _ignore) -> Appended:
+        """See `Connection.append`."""
+        batch = pack_batch(records)
+        return await self._repeat(lambda connection: connection.append_batch(batch), on_attempt)
+
+    async def read(
+        self, offset: int, bytes_max: int = DEFAULT_READ_BYTES, *, on_attempt: OnAttempt = _ignore
+    ) -> Records:
+        """See `Connection.read`."""
+        return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt)
+
+    async def tail(self, *, on_attempt: OnAttempt = _ignore) -> Tail:
+        """See `Connection.tail`."""
+        return await self._repeat(lambda connection: connection.tail(), on_attempt)
+
+    async def apply(self, command: bytes, *, read_only: bool = False, on_attempt: OnAttempt = _ignore) -> Applied:
+        """See `Connection.apply`."""
+        return await self._repeat(lambda connection: connection.apply(command, read_only=read_only), on_attempt)
+
+    async def _repeat(self, call: Callable[[Connection], Awaitable[T]], on_attempt: OnAttempt) -> T:
+        give_up_at = trio.current_time() + self._deadline_s
+        number = 0
+        while True:
+            number += 1
+            address = self._target
+            try:
+                result = await call(await self._connection_to(address))
+            except RaftError as error:
+                on_attempt(Attempt(number, address, error))
+                if not error.definite or isinstance(error, InvalidRequest | ProtocolError):
+                    raise
+                if trio.current_time() >= give_up_at:
+                    raise
+                if not self._follow(error):
+                    await trio.sleep(self._retry_pause_s)
+            else:
+                on_attempt(Attempt(number, address, None))
+                return result
+
+    def _follow(self, error: RaftError) -> bool:
+        """Choose where to try next; whether that is somewhere the leader is said to be, so that no pause is due."""
+        if isinstance(error, NotLeader) and error.address and error.address != self._target:
+            self._target = error.address
+            return True
+        at = self._addresses.index(self._target) if self._target in self._addresses else -1
+        self._target = self._addresses[(at + 1) % len(self._addresses)]
+        return False
+
+    async def _connection_to(self, address: str) -> Connection:
+        connection = self._connections.get(address)
+        if connection is None or not connection.is_open:
+            host, _, port = address.rpartition(":")
+            connection = await Connection.connect(host, int(port), self._cluster_id, timeout_s=self._connect_timeout_s)
+            self._connections[address] = connection
+        return connection

@@ -1,0 +1,538 @@
+"""The driver: feeds the core with what happens, carries out what it orders, and answers callers.
+
+`pump` does it all, synchronously and to the end; nothing else touches the core. It runs once for everything that arrived
+together, in this order:
+
+1. messages, finished flushes and broken links, in the order they came;
+2. the tick, if it is due. A node that was paused or busy first hears what was said meanwhile: its own lateness is not
+   mistaken for a leader's silence;
+3. waiting reads, as one read; waiting commands and appends, each as few entries;
+4. committed entries go to the state machine, a bounded portion at a time;
+5. if anything was written and no flush is under way, one begins (group commit).
+
+Appends that arrive while the disk is busy wait for it and then leave as one entry: one frame, one CRC, one message a peer.
+
+Rules of the flush: with `before-ack` a write counts when a flush that began after it has ended. With `interval` and `none`
+it counts once the operating system has it: a node that loses power can lose what it acknowledged.
+
+Bounds: `pending_bytes_max` for appends and commands not yet proposed (then `Busy`); the core bounds what waits for commit;
+messages wait for nothing, since every pump takes all. A full disk refuses a proposal before it is made and drops incoming
+entries before the core sees them; the leader then steps down, for a node with room. A failed write or flush climbs out.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, assert_never
+
+import attrs
+import crc32c
+import msgpack
+
+from log.errors import NoSpace
+from log.flusher import FlushPolicy
+from raft.client_codec import RecordBatch
+from raft.core import Leader, RaftCore
+from raft.effects import (
+    Answer,
+    Commit,
+    Committed,
+    Effect,
+    Load,
+    Persist,
+    ReadReady,
+    ReadRejected,
+    Refusal,
+    Rejected,
+    RoleChanged,
+    Send,
+    Unknown,
+)
+from raft.errors import (
+    Busy,
+    InvalidRequest,
+    NotLeader,
+    OutcomeUnknown,
+    RaftError,
+    ShuttingDown,
+    StorageFull,
+)
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick
+from raft.messages import AppendEntries, Message
+from raft.model import (
+    NO_INDEX,
+    Batch,
+    Entry,
+    EntryKind,
+    LogIndex,
+    NodeId,
+    Offset,
+    Token,
+)
+from raft.outbox import Outbox
+from raft.state_machine import StateMachine
+from raft.storage import RaftStorage, StorageFlush
+
+APPLY_BYTES = 1024 * 1024
+"""How much log one pump gives to the state machine; the rest waits for the next."""
+
+Notify = Callable[..., None]
+"""Told of what people want to know: `notify("role", role=..., term=..., leader=...)`."""
+
+
+class Caller(Protocol):
+    """Who made a request; exactly one of these is called for each request id. None may call the driver's `pump`."""
+
+    def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+        """The records are committed from `base_offset` on."""
+
+    def applied(self, request_id: int, index: int, result: bytes) -> None:
+        """The command is committed at `index` and was applied."""
+
+    def readable(self, request_id: int) -> None:
+        """A read may be served from what the driver has now."""
+
+    def refused(self, request_id: int, error: RaftError) -> None:
+        """It failed; `error.definite` says whether it can have happened."""
+
+
+class Transport(Protocol):
+    """Takes messages to peers; may lose any."""
+
+    def send(self, to: NodeId, message: Message) -> None:
+        """Send without waiting."""
+
+
+@attrs.frozen(kw_only=True)
+class DriverConfig:
+    """Bounds in bytes, times in seconds."""
+
+    flush_policy: FlushPolicy = FlushPolicy.BEFORE_ACK
+    flush_interval_s: float = 0.05
+    """With the policy `interval`: how long a write may wait for its flush."""
+    batch_bytes_max: int = 1024 * 1024
+    """Appends are joined into entries of at most this size; a single larger one stays whole."""
+    pending_bytes_max: int = 32 * 1024 * 1024
+    """Appends and commands that wait to be proposed; above, `Busy`."""
+
+
+@attrs.frozen
+class _Request:
+    """An append or a command that waits to be proposed; `data` is what goes into the entry."""
+
+    caller: Caller
+    request_id: int
+    span: int
+    data: bytes
+
+
+@attrs.frozen
+class _ReadRequest:
+    caller: Caller
+    request_id: int
+    after_apply: bool
+
+
+@attrs.frozen
+class _Proposal:
+    """One entry on its way, and whose requests are in it."""
+
+    kind: EntryKind
+    requests: list[_Request]
+
+
+class RaftDriver:
+    """Drives one core. All methods are for the thread of the loop; `submit` runs a flush elsewhere and `flushed` ends it."""
+
+    def __init__(
+        self,
+        *,
+        core: RaftCore,
+        storage: RaftStorage,
+        transport: Transport,
+        state_machine: StateMachine,
+        submit: Callable[[Callable[[], None]], None],
+        clock: Callable[[], float],
+        wall_clock_ms: Callable[[], int],
+        addresses: Mapping[NodeId, str],
+        config: DriverConfig,
+        notify: Notify,
+    ) -> None:
+        self.core = core
+        self.storage = storage
+        self.config = config
+        self.committed_end = Offset(0)
+        """Where the records known to be committed end, exclusive."""
+        self.applied_index = NO_INDEX
+        self._transport = transport
+        self._state_machine = state_machine
+        self._submit = submit
+        self._clock = clock
+        self._wall_clock_ms = wall_clock_ms
+        self._addresses = addresses
+        self._notify = notify
+        self._outbox = Outbox()
+        self._inbox: deque[Event] = deque()
+        self._flush: StorageFlush | None = None
+        self._flush_due: float | None = None
+        self._appends: deque[_Request] = deque()
+        self._commands: deque[_Request] = deque()
+        self._pending_bytes = 0
+        self._proposals: dict[Token, _Proposal] = {}
+        self._applying: dict[LogIndex, list[_Request]] = {}
+        self._reads: list[_ReadRequest] = []
+        self._reads_asked: dict[Token, list[_ReadRequest]] = {}
+        self._reads_applying: deque[tuple[LogIndex, _ReadRequest]] = deque()
+        self._last_token = 0
+        self._closing = False
+
+    # ---------------------------------------------------------------- what comes from outside
+
+    def append(self, caller: Caller, request_id: int, records: bytes, span: int) -> None:
+        """Append a batch of `span` records. `records` must be a batch already checked."""
+        self._enqueue(self._appends, _Request(caller, request_id, span, records))
+
+    def apply(self, caller: Caller, request_id: int, command: bytes) -> None:
+        """Append a command and apply it."""
+        try:
+            self._state_machine.check(command, read_only=False)
+        except InvalidRequest as error:
+            caller.refused(request_id, error)
+            return
+        packed: bytes = msgpack.packb(command)
+        self._enqueue(self._commands, _Request(caller, request_id, 0, packed))
+
+    def _enqueue(self, queue: deque[_Request], request: _Request) -> None:
+        if self._closing:
+            request.caller.refused(request.request_id, ShuttingDown())
+        elif self._pending_bytes >= self.config.pending_bytes_max:
+            request.caller.refused(request.request_id, Busy("too many bytes wait to be proposed"))
+        else:
+            self._pending_bytes += len(request.data)
+            queue.append(request)
+
+    def read(self, caller: Caller, request_id: int, *, after_apply: bool = False) -> None:
+        """Call `caller.readable` once everything committed before now is known here (and, if asked, applied)."""
+        if self._closing:
+            caller.refused(request_id, ShuttingDown())
+        else:
+            self._reads.append(_ReadRequest(caller, request_id, after_apply))
+
+    def query(self, command: bytes) -> bytes:
+        """Ask the state machine, as far as it has been applied. `InvalidRequest` for nonsense."""
+        return self._state_machine.query(command)
+
+    def check_query(self, command: bytes) -> None:
+        """`InvalidRequest` if `command` is no query."""
+        self._state_machine.check(command, read_only=True)
+
+    def committed(self, offset: int, bytes_max: int) -> list[RecordBatch]:
+        """Committed entries with records, from the one that holds `offset` on: about `bytes_max`, at least one if any."""
+        if offset >= self.committed_end:
+            return []
+        index = self.storage.find_index(Offset(offset))
+        entries = self.storage.entries(index, bytes_max, self.core.commit_index)
+        return [
+            RecordBatch(entry.base_offset, entry.term, entry.batch.span, entry.batch.data)
+            for entry in entries
+            if entry.batch.span
+        ]
+
+    def deliver(self, sender: NodeId, message: Message) -> None:
+        """A message came from a peer."""
+        if isinstance(message, AppendEntries) and message.entries:
+            try:
+                self.storage.reserve_entries(entry.batch for entry in message.entries)
+            except NoSpace as error:
+                self._notify("storage_full", detail=str(error))
+                return
+        self._inbox.append(Receive(sender, message))
+
+    def disconnected(self, peer: NodeId) -> None:
+        """A connection from or to this peer broke."""
+        self._inbox.append(Disconnected(peer))
+
+    def flushed(self) -> None:
+        """The flush that was submitted has ended, without an error."""
+        assert self._flush is not None, "a flush ended that was not begun"
+        flush, self._flush = self._flush, None
+        durable = self.storage.end_flush(flush)
+        if self.config.flush_policy is FlushPolicy.BEFORE_ACK:
+            self._inbox.append(Persisted(durable))
+
+    @property
+    def deadline(self) -> float:
+        """When `pump` is due even if nothing happens, on the driver's clock."""
+        if self._applies_more:
+            return self._clock()
+        return self.core.deadline if self._flush_due is None else min(self.core.deadline, self._flush_due)
+
+    def status(self) -> dict[str, object]:
+        """What STATUS shows."""
+        core = self.core
+        return {
+            "node": core.node_id,
+            "role": core.role_name.value,
+            "term": core.term,
+            "leader": core.leader or 0,
+            "commit_index": core.commit_index,
+            "last_index": core.log.last_index,
+            "durable_index": core.log.durable_index,
+            "committed_end": self.committed_end,
+            "end_offset": core.log.end_offset,
+            "applied_index": self.applied_index,
+            "voters": sorted(core.configuration.voters),
+        }
+
+    # ---------------------------------------------------------------- the loop body
+
+    def pump(self) -> None:
+        """Do everything that can be done now."""
+        now = self._clock()
+        while True:
+            self._drain_inbox(now)
+            if now >= self.core.deadline:
+                self._step(now, Tick())
+            self._ask_reads(now)
+            self._propose_waiting(now)
+            self._apply_committed()
+            # An answer can set free the next request of a caller that had too many under way.
+            if not (self._inbox or self._reads or (self._may_propose and (self._appends or self._commands))):
+                break
+        self._begin_flush(now)
+
+    def _drain_inbox(self, now: float) -> None:
+        inbox = self._inbox
+        while inbox:
+            self._step(now, inbox.popleft())
+
+    def _step(self, now: float, event: Event) -> None:
+        for effect in self.core.step(now, event):
+            self._carry_out(effect)
+        if type(event) is Persisted:
+            for send in self._outbox.release(event.write_id, self.core.term):
+                self._transport.send(send.to, send.message)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send(to=to, message=message):
+                if not self._outbox.hold(effect):
+                    self._transport.send(to, message)
+            case Persist(write_id=write_id):
+                self.storage.persist(effect)
+                if self.config.flush_policy is not FlushPolicy.BEFORE_ACK:
+                    self._inbox.append(Persisted(write_id))
+            case Answer(token=token, outcome=outcome):
+                self._answer(self._proposals.pop(token), outcome)
+            case Commit(commit_index=commit_index):
+                self.committed_end = self._end_offset_of(commit_index)
+            case Load(peer=peer):
+                self._inbox.append(Loaded(peer, self.storage.load(effect)))
+            case ReadReady(token=token, read_index=read_index):
+                self._release_reads(self._reads_asked.pop(token), read_index)
+            case ReadRejected(token=token, leader_hint=leader_hint):
+                for read in self._reads_asked.pop(token):
+                    read.caller.refused(read.request_id, self._not_leader(leader_hint))
+            case RoleChanged(role=role, term=term, leader=leader):
+                self._notify("role", role=role.value, term=term, leader=leader or 0)
+            case _:
+                assert_never(effect)
+
+    def _end_offset_of(self, index: LogIndex) -> Offset:
+        cached = self.core.log.cached(index, 0)
+        entry = cached[0] if cached is not None else self.storage.entries(index, 0, index)[0]
+        return entry.end_offset
+
+    # ---------------------------------------------------------------- proposals
+
+    @property
+    def _may_propose(self) -> bool:
+        return self._flush is None or self._pending_bytes >= self.config.batch_bytes_max
+
+    def _propose_waiting(self, now: float) -> None:
+        if self._commands:
+            self._propose_all(now, self._commands, EntryKind.COMMANDS)
+        if self._appends:
+            self._propose_all(now, self._appends, EntryKind.RECORDS)
+
+    def _propose_all(self, now: float, queue: deque[_Request], kind: EntryKind) -> None:
+        """Each entry takes what fits. Nothing is proposed while the disk is busy, unless a whole batch waits."""
+        while queue and self._may_propose:
+            requests = self._take_batch(queue)
+            batch = self._join(requests, kind)
+            try:
+                if isinstance(self.core.role, Leader):
+                    self.storage.reserve_entries((batch,))
+            except NoSpace as error:
+                self._refuse(requests, StorageFull(str(error)))
+                self._notify("storage_full", detail=str(error))
+                self._step(now, StepDown())
+                continue
+            token = self._draw_token()
+            self._proposals[token] = _Proposal(kind, requests)
+            self._step(now, Propose(token, batch))
+
+    def _join(self, requests: list[_Request], kind: EntryKind) -> Batch:
+        data = requests[0].data if len(requests) == 1 else b"".join([request.data for request in requests])
+        span = sum([request.span for request in requests])
+        return Batch(kind, span, self._wall_clock_ms(), data, crc32c.crc32c(data))
+
+    def _take_batch(self, queue: deque[_Request]) -> list[_Request]:
+        requests = [queue.popleft()]
+        size = len(requests[0].data)
+        while queue and size + len(queue[0].data) <= self.config.batch_bytes_max:
+            request = queue.popleft()
+            size += len(request.data)
+            requests.append(request)
+        self._pending_bytes -= size
+        return requests
+
+    def _draw_token(self) -> Token:
+        self._last_token += 1
+        return Token(self._last_token)
+
+    def _answer(self, proposal: _Proposal, outcome: Committed | Rejected | Unknown) -> None:
+        match outcome:
+            case Committed(index=index, term=term, base_offset=base_offset):
+                if proposal.kind is EntryKind.COMMANDS:
+                    self._applying[index] = proposal.requests
+                    return
+                offset: int = base_offset
+                for request in proposal.requests:
+                    request.caller.appended(request.request_id, offset, request.span, term)
+                    offset += request.span
+            case Rejected(reason=reason, leader_hint=leader_hint):
+                self._refuse(proposal.requests, self._refusal(reason, leader_hint))
+            case Unknown():
+                self._refuse(proposal.requests, OutcomeUnknown("the leadership moved while the request was in flight"))
+            case _:
+                assert_never(outcome)
+
+    @staticmethod
+    def _refuse(requests: list[_Request], error: RaftError) -> None:
+        for request in requests:
+            request.caller.refused(request.request_id, error)
+
+    def _refusal(self, reason: Refusal, leader_hint: NodeId | None) -> RaftError:
+        match reason:
+            case Refusal.NOT_LEADER:
+                return self._not_leader(leader_hint)
+            case Refusal.BUSY:
+                return Busy()
+            case _:
+                assert_never(reason)
+
+    def _not_leader(self, leader: NodeId | None) -> NotLeader:
+        # A node that has just stepped down has no better leader to offer than none.
+        if leader is None or leader == self.core.node_id:
+            return NotLeader()
+        return NotLeader(leader, self._addresses.get(leader))
+
+    # ---------------------------------------------------------------- reads
+
+    def _ask_reads(self, now: float) -> None:
+        """All reads that wait share one token, and so one round of heartbeats."""
+        if self._reads:
+            token = self._draw_token()
+            self._reads_asked[token], self._reads = self._reads, []
+            self._step(now, Read(token))
+
+    def _release_reads(self, reads: list[_ReadRequest], read_index: LogIndex) -> None:
+        for read in reads:
+            if read.after_apply and self.applied_index < read_index:
+                self._reads_applying.append((read_index, read))
+            else:
+                read.caller.readable(read.request_id)
+
+    # ---------------------------------------------------------------- applying
+
+    @property
+    def _applies_more(self) -> bool:
+        return self.applied_index < self.core.commit_index
+
+    def _apply_committed(self) -> None:
+        if not self._applies_more:
+            return
+        first = LogIndex(self.applied_index + 1)
+        commit_index = self.core.commit_index
+        entries = self.core.log.cached(first, APPLY_BYTES)
+        if entries is None:
+            entries = self.storage.entries(first, APPLY_BYTES, commit_index)
+        for entry in entries:
+            if entry.index > commit_index:
+                break
+            if entry.batch.kind is EntryKind.COMMANDS:
+                self._apply_entry(entry)
+            self.applied_index = entry.index
+        while self._reads_applying and self._reads_applying[0][0] <= self.applied_index:
+            _, read = self._reads_applying.popleft()
+            read.caller.readable(read.request_id)
+
+    def _apply_entry(self, entry: Entry) -> None:
+        """Apply its commands in order; whoever asked for them here is answered."""
+        waiting = iter(self._applying.pop(entry.index, ()))
+        for command in _unpack_commands(entry.batch.data):
+            request = next(waiting, None)
+            try:
+                result = self._state_machine.apply(entry.index, command)
+            except InvalidRequest as error:
+                if request is not None:
+                    request.caller.refused(request.request_id, error)
+            else:
+                if request is not None:
+                    request.caller.applied(request.request_id, entry.index, result)
+
+    # ---------------------------------------------------------------- the disk
+
+    def _begin_flush(self, now: float) -> None:
+        if self._flush is not None or self.storage.is_durable:
+            return
+        match self.config.flush_policy:
+            case FlushPolicy.BEFORE_ACK:
+                self._submit_flush()
+            case FlushPolicy.INTERVAL:
+                if self._flush_due is None:
+                    self._flush_due = now + self.config.flush_interval_s
+                elif now >= self._flush_due:
+                    self._flush_due = None
+                    self._submit_flush()
+            case FlushPolicy.NONE:
+                pass
+            case _:
+                assert_never(self.config.flush_policy)
+
+    def _submit_flush(self) -> None:
+        self._flush = self.storage.begin_flush()
+        self._submit(self._flush.run)
+
+    def close(self) -> None:
+        """Take nothing more, and tell everybody who waits what is known: nothing happened, or it may have."""
+        self._closing = True
+        for request in (*self._appends, *self._commands):
+            request.caller.refused(request.request_id, ShuttingDown())
+        self._appends.clear()
+        self._commands.clear()
+        in_flight = [*(proposal.requests for proposal in self._proposals.values()), *self._applying.values()]
+        for requests in in_flight:
+            self._refuse(requests, OutcomeUnknown("the node was stopped while the request was in flight"))
+        self._proposals.clear()
+        self._applying.clear()
+        reads = [read for asked in self._reads_asked.values() for read in asked]
+        for read in (*self._reads, *reads, *(read for _, read in self._reads_applying)):
+            read.caller.refused(read.request_id, ShuttingDown())
+        self._reads.clear()
+        self._reads_asked.clear()
+        self._reads_applying.clear()
+
+    def flush_last(self) -> None:
+        """Make everything written durable, in this thread; for the end, when no flush is running elsewhere any more."""
+        if self._flush is not None:
+            self.storage.end_flush(self._flush)
+            self._flush = None
+        self.storage.flush()
+
+
+def _unpack_commands(data: bytes) -> Iterator[bytes]:
+    """The commands of an entry, which are binaries end to end."""
+    unpacker = msgpack.Unpacker(max_buffer_size=max(len(data), 1), max_array_len=0, max_map_len=0, max_ext_len=0)
+    unpacker.feed(data)
+    return iter(unpacker)

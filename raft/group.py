@@ -1,0 +1,440 @@
+"""RaftGroup: one node of a replicated log, inside any Trio program.
+
+    async with RaftGroup.open(node_id=1, members={1: ("127.0.0.1", 4001), 2: ..., 3: ...}, directory="data/1") as group:
+        appended = await group.append([b"a record"])
+        records = await group.read(appended.base_offset)
+
+It puts the parts together (log, storage, core, driver, links, port) and owns their tasks. What a call raises tells what
+happened: `raft.errors`; a cancelled `append` or `apply` may still take effect. A failed disk or a broken invariant ends
+the group: the error climbs out of the `async with`, and nothing is written any more.
+"""
+
+import json
+import logging
+import random
+import socket
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+
+import attrs
+import trio
+
+from log.disk import Disk, RealDisk, replace_file
+from log.segmented_log import LogConfig, RecoveryReport, SegmentedLog
+from raft.client_codec import Appended, Applied, Records, Tail, pack_batch
+from raft.core import RaftCore
+from raft.driver import DriverConfig, Notify, RaftDriver
+from raft.errors import InvalidRequest, RaftError
+from raft.flush_thread import FlushThread
+from raft.links import Links
+from raft.membership import Configuration
+from raft.model import NodeId
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, Connection
+from raft.net.framing import Frame
+from raft.net.listener import Listener, ListenerLimits, bind
+from raft.net.reactor import Reactor
+from raft.register import RegisterMachine
+from raft.render import render
+from raft.server import FRAME_OVERHEAD_BYTES, Greeting, ServerIdentity
+from raft.settings import NodeSettings
+from raft.state_machine import StateMachine
+from raft.storage import RaftStorage, log_id_of
+
+logger = logging.getLogger(__name__)
+
+IDENTITY_NAME = "identity.json"
+PEER_CONNECTIONS_MAX = 4
+"""Incoming connections of one peer. Redials overlap with connections not yet known to be dead; more than a few do not."""
+NODE_STOPS = "the node stops"
+
+Address = tuple[str, int]
+
+
+@attrs.define
+class WrongDirectory(RaftError):
+    """The data directory belongs to another node or cluster."""
+
+    directory: str
+    owner: str
+
+    def __str__(self) -> str:
+        return f"{self.directory} belongs to {self.owner}; give this node a directory of its own"
+
+
+class _Waiter:
+    """One call of this process that waits for the driver."""
+
+    __slots__ = ("_event", "_outcome")
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+        self._outcome: tuple[int, int, bytes] | RaftError | None = None
+
+    def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
+        self._outcome = outcome
+        self._event.set()
+
+    async def wait(self) -> tuple[int, int, bytes]:
+        await self._event.wait()
+        assert self._outcome is not None
+        if isinstance(self._outcome, RaftError):
+            raise self._outcome
+        return self._outcome
+
+
+class _LocalCaller:
+    """The `Caller` of this process: request ids to waiters."""
+
+    def __init__(self) -> None:
+        self._waiters: dict[int, _Waiter] = {}
+        self._last_id = 0
+
+    def new(self) -> tuple[int, _Waiter]:
+        self._last_id += 1
+        waiter = self._waiters[self._last_id] = _Waiter()
+        return self._last_id, waiter
+
+    def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+        self._waiters.pop(request_id).settle((base_offset, term, b""))
+
+    def applied(self, request_id: int, index: int, result: bytes) -> None:
+        self._waiters.pop(request_id).settle((index, 0, result))
+
+    def readable(self, request_id: int) -> None:
+        self._waiters.pop(request_id).settle((0, 0, b""))
+
+    def refused(self, request_id: int, error: RaftError) -> None:
+        self._waiters.pop(request_id).settle(error)
+
+
+class RaftGroup:
+    """One node, opened by `open`. Calls may be made by any number of tasks."""
+
+    def __init__(
+        self,
+        *,
+        node_id: NodeId,
+        cluster_id: str,
+        dial_addresses: Mapping[NodeId, Address],
+        advertised: Mapping[NodeId, str],
+        storage: RaftStorage,
+        listening: socket.socket,
+        state_machine: StateMachine,
+        settings: NodeSettings,
+        rng: random.Random,
+        notify: Notify,
+    ) -> None:
+        """Use `open`."""
+        self._settings = settings
+        self._notify = notify
+        self._storage = storage
+        self._caller = _LocalCaller()
+        self._deadline_moved = trio.Event()
+        self._armed_for = 0.0
+        self._incoming: dict[NodeId, list[Connection[Frame]]] = {}
+        self._reactor = Reactor(self._on_round_end)
+        self._links = Links(
+            reactor=self._reactor,
+            on_disconnected=lambda peer: self._driver.disconnected(peer),
+            cluster_id=cluster_id,
+            node_id=node_id,
+            addresses=dial_addresses,
+            outbound_bytes_max=settings.link_bytes_max,
+            rng=rng,
+            notify=notify,
+        )
+        self._driver = self._make_driver(node_id, [*dial_addresses, node_id], advertised, state_machine, rng)
+        self._flusher = FlushThread(self._reactor, self._driver.flushed)
+        self._identity = ServerIdentity(
+            cluster_id=cluster_id,
+            node_id=node_id,
+            peers=frozenset(dial_addresses),
+            frame_bytes_max=settings.frame_bytes_max,
+            read_bytes_max=settings.read_bytes_max,
+        )
+        self._listener: Listener[Frame] = Listener(
+            self._reactor,
+            listening,
+            self._open_connection,
+            limits=ListenerLimits(
+                connections_max=settings.connections_max, greeting_timeout_s=settings.greeting_timeout_s
+            ),
+            on_refused=lambda name, reason: notify("connection_refused", peer=name, reason=reason),
+        )
+
+    def _make_driver(
+        self,
+        node_id: NodeId,
+        voters: Sequence[NodeId],
+        advertised: Mapping[NodeId, str],
+        state_machine: StateMachine,
+        rng: random.Random,
+    ) -> RaftDriver:
+        settings = self._settings
+        hard_state, view = self._storage.restore(settings.raft.cache_bytes_max)
+        core = RaftCore(
+            node_id=node_id,
+            configuration=Configuration(frozenset(voters)),
+            config=settings.raft,
+            log=view,
+            hard_state=hard_state,
+            rng=rng,
+            now=trio.current_time(),
+        )
+        return RaftDriver(
+            core=core,
+            storage=self._storage,
+            transport=self._links,
+            state_machine=state_machine,
+            submit=lambda work: self._flusher.submit(work),
+            clock=trio.current_time,
+            wall_clock_ms=lambda: time.time_ns() // 1_000_000,
+            addresses=advertised,
+            config=DriverConfig(
+                flush_policy=settings.flush,
+                flush_interval_s=settings.flush_interval_s,
+                batch_bytes_max=settings.batch_bytes_max,
+                pending_bytes_max=settings.pending_bytes_max,
+            ),
+            notify=self._notify,
+        )
+
+    # ---------------------------------------------------------------- opening and closing
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        *,
+        node_id: int,
+        members: Mapping[int, Address],
+        directory: str,
+        cluster_id: str = "quorumlog",
+        listen: Address | None = None,
+        advertised: Mapping[int, str] | None = None,
+        state_machine: StateMachine | None = None,
+        settings: NodeSettings | None = None,
+        rng: random.Random | None = None,
+        disk: Disk | None = None,
+        notify: Notify | None = None,
+    ) -> AsyncIterator["RaftGroup"]:
+        """Start this node and stop it at the end of the block.
+
+        `members` tells of every node, this one included, where this node dials it; `listen` where it listens itself, if
+        that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is told of
+        changes of role, links and refused connections.
+
+        `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `CorruptLog`, `NoSpace` or
+        `StorageFailed` if the directory cannot.
+        """
+        own_id = NodeId(node_id)
+        if node_id not in members:
+            raise ValueError(f"node {node_id} is not among the members {sorted(members)}")
+        known = {NodeId(member): f"{host}:{port}" for member, (host, port) in members.items()}
+        known.update({NodeId(member): address for member, address in (advertised or {}).items()})
+        with ExitStack() as stack:
+            listening = stack.enter_context(bind(*(listen or members[node_id])))
+            storage = open_storage(
+                disk or RealDisk(), directory, cluster_id, own_id, (settings or NodeSettings()).segment_bytes_max
+            )
+            stack.callback(storage.close)
+            group = cls(
+                node_id=own_id,
+                cluster_id=cluster_id,
+                dial_addresses={NodeId(peer): at for peer, at in members.items() if peer != node_id},
+                advertised=known,
+                storage=storage,
+                listening=listening,
+                state_machine=state_machine or RegisterMachine(),
+                settings=settings or NodeSettings(),
+                rng=rng or random.Random(),
+                notify=notify or _log,
+            )
+            stack.callback(group._release)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(group._reactor.run)
+                nursery.start_soon(group._run_timer)
+                nursery.start_soon(group._listener.run)
+                nursery.start_soon(group._links.run)
+                try:
+                    yield group
+                finally:
+                    nursery.cancel_scope.cancel()
+            group._stop()
+
+    def _stop(self) -> None:
+        """The end when all is well: everybody is answered, everything written is made durable."""
+        self._driver.close()
+        self._reactor.on_round_end = lambda: None
+        self._reactor.round()
+        self._flusher.close()
+        self._driver.flush_last()
+
+    def _release(self) -> None:
+        """The end in any case."""
+        self._reactor.on_round_end = lambda: None
+        self._listener.close(NODE_STOPS)
+        self._flusher.close()
+        self._reactor.close()
+
+    # ---------------------------------------------------------------- what one may ask
+
+    @property
+    def address(self) -> Address:
+        """Where this node listens."""
+        return self._listener.address
+
+    @property
+    def recovery(self) -> RecoveryReport:
+        """What opening the log found and did."""
+        return self._storage.log.recovery
+
+    async def append(self, records: Sequence[bytes]) -> Appended:
+        """Append records, which get consecutive offsets; returns once they are committed.
+
+        `NotLeader`, `Busy`, `StorageFull`, `InvalidRequest`, `ShuttingDown`: nothing was appended. `OutcomeUnknown`: it
+        may have been.
+        """
+        batch = pack_batch(records)
+        if len(batch) > self._settings.frame_bytes_max - FRAME_OVERHEAD_BYTES:
+            raise InvalidRequest(f"a batch of {len(batch)} bytes is too large")
+        request_id, waiter = self._caller.new()
+        self._driver.append(self._caller, request_id, batch, len(records))
+        base_offset, term, _ = await self._settled(waiter)
+        return Appended(base_offset, len(records), term)
+
+    async def read(self, offset: int, bytes_max: int = 1024 * 1024) -> Records:
+        """Committed entries from the one that holds `offset` on.
+
+        Any node serves what it knows to be committed; at or beyond that only the leader answers, and an empty result means
+        that nothing was there when the call was made.
+        """
+        if offset >= self._driver.committed_end:
+            await self._linearize()
+        batches = self._driver.committed(offset, min(bytes_max, self._settings.read_bytes_max))
+        return Records(self._driver.committed_end, tuple(batches))
+
+    async def tail(self) -> Tail:
+        """Where the committed log ends: at least where any append answered before this call ended. The leader's to answer."""
+        await self._linearize()
+        return Tail(self._driver.committed_end, self._driver.core.term)
+
+    async def apply(self, command: bytes) -> Applied:
+        """Carry out a command on the replicated state machine; errors as for `append`."""
+        request_id, waiter = self._caller.new()
+        self._driver.apply(self._caller, request_id, command)
+        index, _, result = await self._settled(waiter)
+        return Applied(index, result)
+
+    async def query(self, command: bytes) -> Applied:
+        """Ask the state machine, linearizably. The leader's to answer."""
+        self._driver.check_query(command)
+        await self._linearize(after_apply=True)
+        return Applied(self._driver.applied_index, self._driver.query(command))
+
+    def status(self) -> dict[str, object]:
+        """What this node knows, right now."""
+        return self._driver.status()
+
+    async def _linearize(self, *, after_apply: bool = False) -> None:
+        request_id, waiter = self._caller.new()
+        self._driver.read(self._caller, request_id, after_apply=after_apply)
+        await self._settled(waiter)
+
+    async def _settled(self, waiter: _Waiter) -> tuple[int, int, bytes]:
+        self._reactor.request_round()
+        return await waiter.wait()
+
+    # ---------------------------------------------------------------- the loop
+
+    def _on_round_end(self) -> None:
+        try:
+            self._driver.pump()
+        except AssertionError as error:
+            # The state of the moment is worth more than the traceback, and gone in the next.
+            self._notify("broken_invariant", reason=str(error), state=render(self._driver.core))
+            raise
+        if self._driver.deadline < self._armed_for:
+            self._deadline_moved.set()
+
+    async def _run_timer(self) -> None:
+        """Ask for a round whenever the driver is due: what arrived meanwhile is then heard before the tick."""
+        while True:
+            self._armed_for = self._driver.deadline
+            self._deadline_moved = trio.Event()
+            with trio.move_on_at(self._armed_for):
+                await self._deadline_moved.wait()
+            if trio.current_time() >= self._driver.deadline:
+                self._reactor.round()
+
+    # ---------------------------------------------------------------- connections (Doorkeeper)
+
+    def _open_connection(self, accepted: socket.socket, name: str) -> Connection[Frame]:
+        greeting = Greeting(self._identity, self._driver, self)
+        greeting.connection = Connection(
+            self._reactor,
+            accepted,
+            greeting.decoder,
+            greeting,
+            outbound_bytes_max=self._settings.outbound_bytes_max,
+            name=name,
+        )
+        return greeting.connection
+
+    def greeted(self, connection: Connection[Frame]) -> None:
+        """See `Doorkeeper`."""
+        self._listener.greeted(connection)
+
+    def peer_arrived(self, peer: NodeId, connection: Connection[Frame]) -> None:
+        """See `Doorkeeper`."""
+        incoming = self._incoming.setdefault(peer, [])
+        incoming.append(connection)
+        if len(incoming) > PEER_CONNECTIONS_MAX:
+            incoming[0].close("replaced by newer connections of the same peer")
+        self._links.nudge(peer)
+
+    def peer_left(self, peer: NodeId, connection: Connection[Frame]) -> None:
+        """See `Doorkeeper`."""
+        self._incoming[peer].remove(connection)
+        self._driver.disconnected(peer)
+
+    def closed(self, connection: Connection[Frame], role: str, reason: str) -> None:
+        """See `Doorkeeper`."""
+        self._listener.forget(connection)
+        if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):
+            self._notify("connection_closed", peer=connection.name, role=role, reason=reason)
+
+
+def open_storage(disk: Disk, directory: str, cluster_id: str, node_id: NodeId, segment_bytes_max: int) -> RaftStorage:
+    """The log of this node, locked and recovered; `WrongDirectory` if it is another node's."""
+    owner = _read_owner(disk, directory)
+    if owner not in (None, (cluster_id, node_id)):
+        assert owner is not None
+        raise WrongDirectory(directory, f"node {owner[1]} of cluster {owner[0]!r}")
+    config = LogConfig(segment_bytes_max=segment_bytes_max)
+    log = SegmentedLog.open(disk, directory, config, log_id=log_id_of(cluster_id, node_id))
+    if owner is None:
+        content = json.dumps({"cluster_id": cluster_id, "node_id": node_id}) + "\n"
+        replace_file(disk, directory, IDENTITY_NAME, content.encode())
+    return RaftStorage(log)
+
+
+def _read_owner(disk: Disk, directory: str) -> tuple[str, int] | None:
+    path = f"{directory}/{IDENTITY_NAME}"
+    if not disk.exists(path):
+        return None
+    file = disk.open(path, create=False)
+    try:
+        content = file.read_at(0, file.size())
+    finally:
+        file.close()
+    try:
+        identity = json.loads(content)
+        return identity["cluster_id"], identity["node_id"]
+    except (ValueError, KeyError, TypeError):
+        raise WrongDirectory(directory, f"nobody this version knows ({path} cannot be read)") from None
+
+
+def _log(event: str, **fields: object) -> None:
+    logger.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))

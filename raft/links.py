@@ -1,0 +1,204 @@
+"""Outgoing links: for every peer one connection that this node dials and keeps alive, carrying its messages one way.
+
+A link is up once the peer has answered the handshake with the expected node id. What is sent while it is down is dropped:
+Raft repeats what matters, and old messages only delay new ones. While it is up, messages wait for the socket up to
+`outbound_bytes_max`; then the *newest* is dropped, since what follows from the older ones is of use without it but not
+the other way round. (Each is one frame, so the bound in bytes bounds their number too.)
+
+A broken link is told to the driver at once, as is a broken incoming connection: a dead process is found by its closed
+sockets long before a timeout. Redials wait from `BACKOFF_S_MIN`, doubling up to `BACKOFF_S_MAX`, with jitter; a peer that
+dials us is evidently alive and is dialled back without waiting.
+"""
+
+import random
+import socket
+from collections.abc import Callable, Mapping
+
+import attrs
+import trio
+
+from raft import client_codec
+from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello
+from raft.codec import encode_message
+from raft.driver import Notify
+from raft.errors import ProtocolError, RaftError
+from raft.messages import AppendEntries, Message
+from raft.model import NodeId
+from raft.net.connection import Connection, Session
+from raft.net.dialing import dial
+from raft.net.framing import Frame, FrameDecoder
+from raft.net.reactor import Reactor
+
+BACKOFF_S_MIN = 0.02
+BACKOFF_S_MAX = 0.5
+HANDSHAKE_TIMEOUT_S = 2.0
+
+
+class Links:
+    """The `Transport` of a node: encodes once what goes to several peers."""
+
+    def __init__(
+        self,
+        *,
+        reactor: Reactor,
+        on_disconnected: Callable[[NodeId], None],
+        cluster_id: str,
+        node_id: NodeId,
+        addresses: Mapping[NodeId, tuple[str, int]],
+        outbound_bytes_max: int,
+        rng: random.Random,
+        notify: Notify,
+    ) -> None:
+        self._links = {
+            peer: PeerLink(
+                reactor=reactor,
+                on_disconnected=on_disconnected,
+                hello=Hello(cluster_id, PEER, node_id),
+                peer=peer,
+                address=address,
+                outbound_bytes_max=outbound_bytes_max,
+                rng=rng,
+                notify=notify,
+            )
+            for peer, address in sorted(addresses.items())
+        }
+        self._last_append: AppendEntries | None = None
+        self._last_append_frame = b""
+
+    def send(self, to: NodeId, message: Message) -> None:
+        """Send at the end of the round; drop if the link is down or full."""
+        link = self._links[to]
+        if link.is_up:
+            link.send(self._encode(message))
+
+    def _encode(self, message: Message) -> bytes:
+        if type(message) is not AppendEntries:
+            return encode_message(message)
+        # Followers that keep up get equal messages one right after the other; entries compare by identity first.
+        if message != self._last_append:
+            self._last_append_frame = encode_message(message)
+            self._last_append = message
+        return self._last_append_frame
+
+    def nudge(self, peer: NodeId) -> None:
+        """The peer is alive: dial it now, if it is not connected."""
+        self._links[peer].nudge()
+
+    async def run(self) -> None:
+        """Keep all links, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for link in self._links.values():
+                nursery.start_soon(link.run)
+
+
+@attrs.define(eq=False, kw_only=True)
+class PeerLink(Session[Frame]):
+    """The connection to one peer, and the session on it."""
+
+    reactor: Reactor
+    on_disconnected: Callable[[NodeId], None]
+    hello: Hello
+    peer: NodeId
+    address: tuple[str, int]
+    outbound_bytes_max: int
+    rng: random.Random
+    notify: Notify
+    is_up: bool = False
+    _connection: Connection[Frame] | None = None
+    _settled: trio.Event = attrs.field(factory=trio.Event)
+    """The handshake has succeeded or failed."""
+    _ended: trio.Event = attrs.field(factory=trio.Event)
+    _nudged: trio.Event = attrs.field(factory=trio.Event)
+    _why: str = ""
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame; only while the link is up."""
+        assert self._connection is not None
+        self._connection.write(frame)
+
+    def nudge(self) -> None:
+        """End the wait before the next dial."""
+        self._nudged.set()
+
+    async def run(self) -> None:
+        """Dial, stay, redial."""
+        backoff_s = BACKOFF_S_MIN
+        while True:
+            self._nudged = trio.Event()
+            was_up = await self._session()
+            backoff_s = BACKOFF_S_MIN if was_up else min(2 * backoff_s, BACKOFF_S_MAX)
+            with trio.move_on_after(backoff_s * self.rng.uniform(0.5, 1.5)):
+                await self._nudged.wait()
+
+    async def _session(self) -> bool:
+        """One connection from dial to end; whether it ever was up."""
+        try:
+            with trio.fail_after(HANDSHAKE_TIMEOUT_S):
+                connected = await dial(*self.address)
+        except (OSError, trio.TooSlowError):
+            return False
+        self._open(connected)
+        try:
+            with trio.move_on_after(HANDSHAKE_TIMEOUT_S):
+                await self._settled.wait()
+            if not self.is_up:
+                self._close("no answer to the handshake")
+                return False
+            await self._ended.wait()
+            return True
+        finally:
+            self._close("the node stops")
+
+    def _open(self, connected: socket.socket) -> None:
+        self._settled = trio.Event()
+        self._ended = trio.Event()
+        self._connection = Connection(
+            self.reactor,
+            connected,
+            FrameDecoder(HELLO_BYTES_MAX),
+            self,
+            outbound_bytes_max=self.outbound_bytes_max,
+            lossy=True,
+            name=f"to peer {self.peer}",
+        )
+        self._connection.write(client_codec.encode_hello(self.hello))
+
+    def _close(self, reason: str) -> None:
+        if self._connection is not None:
+            self._connection.close(reason)
+
+    # ---------------------------------------------------------------- the session
+
+    def on_frames(self, frames: list[Frame]) -> None:
+        """The answer to the handshake; nothing else ever comes this way but an error before the end."""
+        for message_type, body in frames:
+            try:
+                reply = client_codec.decode_hello_reply(message_type, body)
+            except RaftError as error:
+                raise ProtocolError(f"node {self.peer} refused the link: {error}") from None
+            if self.is_up or reply.node_id != self.peer:
+                raise ProtocolError(f"node {reply.node_id} answered where node {self.peer} was expected")
+            self.is_up = True
+            self._settled.set()
+            self.notify("link_up", peer=self.peer)
+
+    def on_drained(self) -> None:
+        """Nothing was held back: what did not fit was dropped."""
+
+    def on_protocol_error(self, error: ProtocolError) -> None:
+        """Closing says enough."""
+
+    def on_closed(self, reason: str) -> None:
+        """Tell the driver, and let `run` dial again."""
+        if self.is_up:
+            self.is_up = False
+            self.on_disconnected(self.peer)
+            self.notify("link_down", peer=self.peer, reason=reason)
+        elif reason != self._why:
+            # A peer that refuses us does so at every dial; once is enough.
+            self.notify("link_refused", peer=self.peer, reason=reason)
+        self._why = reason
+        self._connection = None
+        self._settled.set()
+        self._ended.set()
+        self.reactor.request_round()

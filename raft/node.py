@@ -1,0 +1,236 @@
+"""The node process: one `RaftGroup` behind a command, told what to do by flags and telling what it does in JSON lines.
+
+Every line on stdout is one object with `t_ns` (monotonic clock) and `event`; `started` comes once the port is open. SIGTERM
+and SIGINT stop it cleanly.
+
+Exit status: 0 stopped when asked; 1 a broken invariant, with the node's state in the event before the last; 2 wrong
+usage; 4 the environment does not allow it: the port is taken, the directory cannot be used, belongs to another node, is
+locked or damaged, or the disk failed.
+"""
+
+import json
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from typing import NoReturn
+
+import attrs
+import click
+import trio
+
+from log.errors import CorruptLog, DirectoryLocked, NoSpace, StorageFailed
+from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
+from raft.group import Address, RaftGroup, WrongDirectory
+from raft.register import RegisterMachine
+from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
+from raft.state_machine import StateMachine
+
+EXIT_BROKEN_INVARIANT = 1
+EXIT_ENVIRONMENT = 4
+
+STATE_MACHINES: Mapping[str, type[StateMachine]] = {"register": RegisterMachine}
+
+
+def tell(event: str, **fields: object) -> None:
+    """One line on stdout, at once."""
+    line = json.dumps({"t_ns": time.monotonic_ns(), "event": event, **fields})
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+class _Address(click.ParamType[Address]):
+    """`HOST:PORT`."""
+
+    name = "HOST:PORT"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        host, colon, port = str(value).rpartition(":")
+        if not colon or not host or not port.isdecimal() or int(port) > 65535:
+            self.fail(f"{value!r} is not of the form HOST:PORT", param, ctx)
+        return host.strip("[]"), int(port)
+
+
+class _NodeAddress(click.ParamType[tuple[int, Address]]):
+    """`ID=HOST:PORT`."""
+
+    name = "ID=HOST:PORT"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, Address]:
+        node, equals, address = str(value).partition("=")
+        if not equals or not node.isdecimal() or not 1 <= int(node) <= NODE_ID_MAX:
+            self.fail(f"{value!r} is not of the form ID=HOST:PORT", param, ctx)
+        return int(node), _Address().convert(address, param, ctx)
+
+
+@attrs.frozen(kw_only=True)
+class _NodePlan:
+    """What the flags say, all checked."""
+
+    node_id: int
+    cluster_id: str
+    listen: Address
+    directory: str
+    members: dict[int, Address]
+    advertised: dict[int, str]
+    state_machine: type[StateMachine]
+    settings: NodeSettings
+
+
+@click.command(
+    "node",
+    short_help="Run one node of a replicated log.",
+    epilog=f"Settings for --set: {', '.join(known_settings())}.",
+)
+@click.option("--id", "node_id", type=click.IntRange(1, NODE_ID_MAX), required=True, help="This node's id.")
+@click.option("--cluster-id", required=True, help="Connections that name another cluster are refused.")
+@click.option("--listen", type=_Address(), required=True, help="Where this node listens.")
+@click.option(
+    "--data", "directory", type=click.Path(file_okay=False), required=True, help="The log's directory; made if missing."
+)
+@click.option(
+    "--peer", "peers", type=_NodeAddress(), multiple=True, help="Where this node dials another; once for each."
+)
+@click.option(
+    "--advertise", type=_NodeAddress(), multiple=True, help="Where clients reach a node, if not where it is dialled."
+)
+@click.option("--state-machine", type=click.Choice(sorted(STATE_MACHINES)), default="register", show_default=True)
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting; see below.")
+def node(
+    node_id: int,
+    cluster_id: str,
+    listen: Address,
+    directory: str,
+    peers: tuple[tuple[int, Address], ...],
+    advertise: tuple[tuple[int, Address], ...],
+    state_machine: str,
+    assignments: tuple[str, ...],
+) -> None:
+    """Run one node until SIGTERM; prints one JSON object a line."""
+    try:
+        settings = parse_settings(assignments)
+    except WrongSetting as error:
+        raise click.UsageError(f"--set: {error}") from None
+    plan = _NodePlan(
+        node_id=node_id,
+        cluster_id=_checked_cluster_id(cluster_id),
+        listen=listen,
+        directory=directory,
+        members={**_unique("--peer", peers, forbidden=node_id), node_id: listen},
+        advertised={member: f"{host}:{port}" for member, (host, port) in _unique("--advertise", advertise).items()},
+        state_machine=STATE_MACHINES[state_machine],
+        settings=settings,
+    )
+    unknown = sorted(plan.advertised.keys() - plan.members.keys())
+    if unknown:
+        raise click.UsageError(f"--advertise names node {unknown[0]}, for which there is no --peer")
+    _run(plan)
+
+
+def _checked_cluster_id(cluster_id: str) -> str:
+    if not 1 <= len(cluster_id) <= CLUSTER_ID_LENGTH_MAX:
+        raise click.UsageError(f"--cluster-id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
+    return cluster_id
+
+
+def _unique(
+    flag: str, addresses: tuple[tuple[int, Address], ...], *, forbidden: int | None = None
+) -> dict[int, Address]:
+    unique: dict[int, Address] = {}
+    for member, address in addresses:
+        if member == forbidden:
+            raise click.UsageError(f"{flag} names node {member}, which is this node itself")
+        if member in unique:
+            raise click.UsageError(f"{flag} names node {member} twice")
+        unique[member] = address
+    return unique
+
+
+# -------------------------------------------------------------------- running
+
+
+def _run(plan: _NodePlan) -> None:
+    """Run to the end; whatever can go wrong ends in one line and a status."""
+    try:
+        trio.run(_serve, plan, strict_exception_groups=True)
+    except BaseExceptionGroup as group:
+        _end_for(_first_cause(group), plan)
+    except Exception as error:  # noqa: BLE001 - the top of the process: told apart and re-raised below
+        _end_for(error, plan)
+
+
+async def _serve(plan: _NodePlan) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with RaftGroup.open(
+            node_id=plan.node_id,
+            members=plan.members,
+            directory=plan.directory,
+            cluster_id=plan.cluster_id,
+            listen=plan.listen,
+            advertised=plan.advertised,
+            state_machine=plan.state_machine(),
+            settings=plan.settings,
+            notify=tell,
+        ) as group:
+            host, port = group.address
+            recovery = attrs.asdict(group.recovery)
+            tell("started", node=plan.node_id, address=f"{host}:{port}", recovery=recovery, **_place(group))
+            async for number in signals:
+                tell("stopping", signal=signal.Signals(number).name)
+                break
+    tell("stopped")
+
+
+def _place(group: RaftGroup) -> dict[str, object]:
+    status = group.status()
+    return {name: status[name] for name in ("term", "last_index", "end_offset")}
+
+
+def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Several tasks may fall at once; an exception that is not just a consequence of shutting down comes first."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            return _first_cause(error)
+        return error
+    return group
+
+
+def _end_for(error: BaseException, plan: _NodePlan) -> NoReturn:
+    line = _environment_line(error, plan)
+    if line is not None:
+        _end(EXIT_ENVIRONMENT, line)
+    if isinstance(error, AssertionError):
+        traceback.print_exception(error)
+        _end(EXIT_BROKEN_INVARIANT, f"broken invariant: {error}")
+    raise error
+
+
+def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
+    """The one line for what is wrong outside of this program, with its mend; None for anything else."""
+    host, port = plan.listen
+    match error:
+        case DirectoryLocked():
+            return f"{error}; stop that process or choose another --data"
+        case WrongDirectory():
+            return f"{error} (--data)"
+        case CorruptLog():
+            return f"{error}; nothing was changed. Keep a copy, then start this node with an empty --data: it fetches the log again from its peers, as long as a majority of them is whole"
+        case NoSpace():
+            return f"{error}; free some space"
+        case StorageFailed():
+            return f"{error}; the node stops, since what the disk holds is not known. Check --data {plan.directory} and the disk"
+        case OSError():
+            return f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --listen or stop what holds it"
+        case _:
+            return None
+
+
+def _end(status: int, line: str) -> NoReturn:
+    tell("failed", reason=line, status=status)
+    sys.stderr.write(f"quorumlog node: {line}\n")
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    node()

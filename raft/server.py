@@ -1,0 +1,322 @@
+"""The node's side of its port: who may speak, what clients may ask, and how much of it at once.
+
+A connection begins as a `Greeting`, which turns into a `ClientSession` or a `PeerSession` once a HELLO named the right
+cluster. A peer connection carries that peer's messages one way; the answers travel on the connection this node dials.
+
+A client's requests are taken in order. They stop being taken, and then being read from its socket, while
+
+- it does not read its answers (the outbound queue is full), or
+- `REQUESTS_MAX` of its requests are under way; linearizable reads weigh more, since each may bring a large answer.
+
+So one client holds a bounded amount of memory, and feels it as back-pressure; others do not notice.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import attrs
+
+from raft import client_codec
+from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello, HelloReply, decode_hello
+from raft.codec import decode_message
+from raft.driver import RaftDriver
+from raft.errors import InvalidRequest, ProtocolError, RaftError
+from raft.model import NodeId
+from raft.net.connection import Connection, Session
+from raft.net.framing import Frame, FrameDecoder
+
+REQUESTS_MAX = 1024
+READ_WEIGHT = 64
+FRAME_OVERHEAD_BYTES = 1024
+"""What a frame may need beside the data it carries."""
+PEER_FRAME_FACTOR = 4
+
+
+@attrs.frozen(kw_only=True)
+class ServerIdentity:
+    """Whom this port belongs to, and the bounds it keeps. Frame sizes are those of bodies, in bytes."""
+
+    cluster_id: str
+    node_id: NodeId
+    peers: frozenset[NodeId]
+    frame_bytes_max: int
+    read_bytes_max: int
+
+    @property
+    def peer_frame_bytes_max(self) -> int:
+        """Peers may send more than clients: several client batches make one message."""
+        return PEER_FRAME_FACTOR * self.frame_bytes_max
+
+
+class Doorkeeper(Protocol):
+    """Whom sessions tell of their connection's life."""
+
+    def greeted(self, connection: Connection[Frame]) -> None:
+        """The handshake is done."""
+
+    def peer_arrived(self, peer: NodeId, connection: Connection[Frame]) -> None:
+        """A peer's connection was greeted."""
+
+    def peer_left(self, peer: NodeId, connection: Connection[Frame]) -> None:
+        """A peer's connection closed."""
+
+    def closed(self, connection: Connection[Frame], role: str, reason: str) -> None:
+        """A connection closed, whatever its role."""
+
+
+class Greeting(Session[Frame]):
+    """Waits for HELLO; then hands the connection, and what else had arrived, to the session of that role."""
+
+    def __init__(self, identity: ServerIdentity, driver: RaftDriver, doorkeeper: Doorkeeper) -> None:
+        self._identity = identity
+        self._driver = driver
+        self._doorkeeper = doorkeeper
+        self.connection: Connection[Frame]
+        self.decoder = FrameDecoder(HELLO_BYTES_MAX)
+
+    def on_frames(self, frames: list[Frame]) -> None:
+        """The first must be a HELLO that fits."""
+        identity = self._identity
+        hello = decode_hello(*frames[0])
+        self._check(hello)
+        connection = self.connection
+        if hello.role == PEER:
+            peer = NodeId(hello.node_id)
+            self.decoder.body_bytes_max = identity.peer_frame_bytes_max
+            connection.session = PeerSession(connection, peer, self._driver, self._doorkeeper)
+            self._doorkeeper.peer_arrived(peer, connection)
+        else:
+            self.decoder.body_bytes_max = identity.frame_bytes_max
+            connection.session = ClientSession(connection, identity, self._driver, self._doorkeeper)
+        self._doorkeeper.greeted(connection)
+        reply = HelloReply(identity.node_id, self.decoder.body_bytes_max)
+        connection.write(client_codec.encode_hello_reply(reply))
+        if len(frames) > 1:
+            connection.session.on_frames(frames[1:])
+
+    def _check(self, hello: Hello) -> None:
+        identity = self._identity
+        if hello.cluster_id != identity.cluster_id:
+            raise ProtocolError(f"this is cluster {identity.cluster_id!r}, not {hello.cluster_id[:64]!r}")
+        if hello.role == PEER and hello.node_id not in identity.peers:
+            raise ProtocolError(f"node {hello.node_id} is not a peer of node {identity.node_id}")
+        if hello.role != PEER and hello.node_id != 0:
+            raise ProtocolError("a client has no node id; it sends 0")
+
+    def on_drained(self) -> None:
+        """Nothing was held back."""
+
+    def on_protocol_error(self, error: ProtocolError) -> None:
+        """Say why."""
+        self.connection.write(client_codec.encode_error(0, error))
+
+    def on_closed(self, reason: str) -> None:
+        """Gone before it was greeted."""
+        self._doorkeeper.closed(self.connection, "stranger", reason)
+
+
+class PeerSession(Session[Frame]):
+    """Messages of one peer, to the core."""
+
+    def __init__(self, connection: Connection[Frame], peer: NodeId, driver: RaftDriver, doorkeeper: Doorkeeper) -> None:
+        self._connection = connection
+        self._peer = peer
+        self._driver = driver
+        self._doorkeeper = doorkeeper
+
+    def on_frames(self, frames: list[Frame]) -> None:
+        """Each is one message; one that cannot be decoded ends the connection, those before it count."""
+        for message_type, body in frames:
+            self._driver.deliver(self._peer, decode_message(message_type, body))
+
+    def on_drained(self) -> None:
+        """Nothing is sent this way but the handshake."""
+
+    def on_protocol_error(self, error: ProtocolError) -> None:
+        """Say why."""
+        self._connection.write(client_codec.encode_error(0, error))
+
+    def on_closed(self, reason: str) -> None:
+        """The peer died, restarted, was cut off, or sent nonsense."""
+        self._doorkeeper.peer_left(self._peer, self._connection)
+        self._doorkeeper.closed(self._connection, f"peer {self._peer}", reason)
+
+
+@attrs.frozen
+class _WaitingRead:
+    """A linearizable read under way; `answer` takes the client's own request id."""
+
+    request_id: int
+    answer: Callable[[int], None]
+
+
+class ClientSession(Session[Frame]):
+    """Requests of one client, and the driver's answers to them."""
+
+    def __init__(
+        self,
+        connection: Connection[Frame],
+        identity: ServerIdentity,
+        driver: RaftDriver,
+        doorkeeper: Doorkeeper,
+    ) -> None:
+        self._connection = connection
+        self._identity = identity
+        self._driver = driver
+        self._doorkeeper = doorkeeper
+        self._backlog: deque[Frame] = deque()
+        self._under_way = 0
+        self._reads: dict[int, _WaitingRead] = {}
+        self._last_read = 0
+        self._held_back = False
+        self._working = False
+        self._requests: Mapping[int, Callable[[bytes], None]] = {
+            client_codec.APPEND: self._on_append,
+            client_codec.READ: self._on_read,
+            client_codec.TAIL: self._on_tail,
+            client_codec.APPLY: self._on_apply,
+            client_codec.STATUS: self._on_status,
+        }
+
+    # ---------------------------------------------------------------- connection
+
+    def on_frames(self, frames: list[Frame]) -> None:
+        """Requests arrived."""
+        self._backlog.extend(frames)
+        self._work()
+
+    def on_drained(self) -> None:
+        """The client reads its answers again."""
+        self._resume()
+
+    def on_protocol_error(self, error: ProtocolError) -> None:
+        """Say why."""
+        self._connection.write(client_codec.encode_error(0, error))
+
+    def on_closed(self, reason: str) -> None:
+        """What is under way goes on; its answers find nobody."""
+        self._backlog.clear()
+        self._doorkeeper.closed(self._connection, "client", reason)
+
+    # ---------------------------------------------------------------- taking requests
+
+    def _work(self) -> None:
+        """Take requests while there is room for their answers."""
+        if self._working:
+            return
+        self._working = True
+        try:
+            while self._backlog:
+                if self._under_way >= REQUESTS_MAX or self._connection.is_full:
+                    self._held_back = True
+                    self._connection.pause_reading()
+                    return
+                message_type, body = self._backlog.popleft()
+                take = self._requests.get(message_type)
+                if take is None:
+                    raise ProtocolError(f"message type {message_type} is not a request")
+                take(body)
+        finally:
+            self._working = False
+        if self._held_back:
+            self._held_back = False
+            self._connection.resume_reading()
+
+    def _resume(self) -> None:
+        if self._held_back:
+            try:
+                self._work()
+            except ProtocolError as error:
+                self._connection.refuse(error)
+
+    def _on_append(self, body: bytes) -> None:
+        request_id, records, span = client_codec.decode_append(body)
+        if len(records) > self._identity.frame_bytes_max - FRAME_OVERHEAD_BYTES:
+            # What is stored must fit a reply.
+            self._answer_error(request_id, InvalidRequest(f"a batch of {len(records)} bytes is too large"))
+            return
+        self._under_way += 1
+        self._driver.append(self, request_id, records, span)
+
+    def _on_read(self, body: bytes) -> None:
+        request_id, offset, bytes_max = client_codec.decode_read(body)
+        bytes_max = min(bytes_max, self._identity.read_bytes_max)
+        if offset < self._driver.committed_end:
+            self._answer_records(request_id, offset, bytes_max)
+        else:
+            self._wait_to_read(request_id, lambda request_id: self._answer_records(request_id, offset, bytes_max))
+
+    def _on_tail(self, body: bytes) -> None:
+        self._wait_to_read(client_codec.decode_bare(body), self._answer_tail)
+
+    def _on_apply(self, body: bytes) -> None:
+        request_id, command, read_only = client_codec.decode_apply(body)
+        if not read_only:
+            self._under_way += 1
+            self._driver.apply(self, request_id, command)
+            return
+        try:
+            self._driver.check_query(command)
+        except InvalidRequest as error:
+            self._answer_error(request_id, error)
+        else:
+            self._wait_to_read(request_id, lambda request_id: self._answer_query(request_id, command), after_apply=True)
+
+    def _on_status(self, body: bytes) -> None:
+        request_id = client_codec.decode_bare(body)
+        self._connection.write(client_codec.encode_status_reply(request_id, self._driver.status()))
+
+    def _wait_to_read(self, request_id: int, answer: Callable[[int], None], *, after_apply: bool = False) -> None:
+        # A client may repeat a request id; numbers of our own, below zero, keep its reads apart and from other requests.
+        self._last_read -= 1
+        self._reads[self._last_read] = _WaitingRead(request_id, answer)
+        self._under_way += READ_WEIGHT
+        self._driver.read(self, self._last_read, after_apply=after_apply)
+
+    # ---------------------------------------------------------------- answering
+
+    def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+        """See `Caller`."""
+        self._connection.write(client_codec.encode_appended(request_id, base_offset, span, term))
+        self._done(1)
+
+    def applied(self, request_id: int, index: int, result: bytes) -> None:
+        """See `Caller`."""
+        self._connection.write(client_codec.encode_applied(request_id, index, result))
+        self._done(1)
+
+    def readable(self, request_id: int) -> None:
+        """See `Caller`."""
+        read = self._reads.pop(request_id)
+        read.answer(read.request_id)
+        self._done(READ_WEIGHT)
+
+    def refused(self, request_id: int, error: RaftError) -> None:
+        """See `Caller`."""
+        read = self._reads.pop(request_id, None)
+        if read is not None:
+            self._answer_error(read.request_id, error)
+            self._done(READ_WEIGHT)
+        else:
+            self._answer_error(request_id, error)
+            self._done(1)
+
+    def _answer_error(self, request_id: int, error: RaftError) -> None:
+        self._connection.write(client_codec.encode_error(request_id, error))
+
+    def _answer_records(self, request_id: int, offset: int, bytes_max: int) -> None:
+        batches = self._driver.committed(offset, bytes_max)
+        self._connection.write(client_codec.encode_records(request_id, self._driver.committed_end, batches))
+
+    def _answer_tail(self, request_id: int) -> None:
+        reply = client_codec.encode_tail_reply(request_id, self._driver.committed_end, self._driver.core.term)
+        self._connection.write(reply)
+
+    def _answer_query(self, request_id: int, command: bytes) -> None:
+        result = self._driver.query(command)
+        self._connection.write(client_codec.encode_applied(request_id, self._driver.applied_index, result))
+
+    def _done(self, weight: int) -> None:
+        self._under_way -= weight
+        self._resume()

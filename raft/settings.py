@@ -1,0 +1,107 @@
+"""The settings of a node, under the names that `--set` takes.
+
+Those of the core keep their own names (`RaftConfig`); the others are here. Sizes in bytes, times in seconds.
+"""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+from attrs.validators import ge, gt, le
+
+from log.flusher import FlushPolicy
+from raft.config import MIB, RaftConfig
+
+
+@attrs.frozen(kw_only=True)
+class NodeSettings:
+    """Everything about a node that is not its place in the world. `ValueError` if the settings do not fit each other."""
+
+    raft: RaftConfig = attrs.field(factory=RaftConfig)
+    flush: FlushPolicy = FlushPolicy.BEFORE_ACK
+    """When a write counts: after its flush, or once the operating system has it (`interval`, `none`)."""
+    flush_interval_s: float = attrs.field(default=0.05, validator=gt(0))
+    """With `flush=interval`: how long a write may wait for its flush."""
+    segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(64 * 1024))
+    """A log file of this size is sealed and the next one begun."""
+    frame_bytes_max: int = attrs.field(default=16 * MIB, validator=(ge(64 * 1024), le(512 * MIB)))
+    """The largest frame body a client may send; peers may send four times as much."""
+    connections_max: int = attrs.field(default=1024, validator=ge(8))
+    """Connections taken in at once, clients and peers together."""
+    greeting_timeout_s: float = attrs.field(default=5.0, validator=gt(0))
+    """A connection that has not said who it is by then is closed."""
+    outbound_bytes_max: int = attrs.field(default=MIB, validator=ge(64 * 1024))
+    """Answers that wait for a client to read them; above, nothing more is read from it."""
+    link_bytes_max: int = attrs.field(default=32 * MIB, validator=ge(64 * 1024))
+    """Messages that wait for a peer's socket; above, new ones are dropped."""
+    batch_bytes_max: int = attrs.field(default=MIB, validator=ge(1))
+    """Appends that wait together leave as entries of at most this size."""
+    pending_bytes_max: int = attrs.field(default=32 * MIB, validator=ge(1))
+    """Appends that wait to be proposed; above, they are refused as busy."""
+    read_bytes_max: int = attrs.field(default=4 * MIB, validator=ge(1))
+    """About the most that one read brings, whatever it asks for."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.read_bytes_max > self.frame_bytes_max // 2:
+            raise ValueError("need read_bytes_max <= frame_bytes_max / 2")
+
+
+class WrongSetting(ValueError):
+    """A `--set` that cannot be taken; the text says how to mend it."""
+
+
+_NODE_FIELDS = {field.name: field for field in attrs.fields(NodeSettings) if field.name != "raft"}
+_RAFT_FIELDS = {field.name: field for field in attrs.fields(RaftConfig)}
+
+
+def known_settings() -> tuple[str, ...]:
+    """Every name that `--set` takes, sorted."""
+    return tuple(sorted({*_NODE_FIELDS, *_RAFT_FIELDS}))
+
+
+def parse_settings(assignments: Iterable[str]) -> NodeSettings:
+    """Settings from `name=value` texts; `WrongSetting` for an unknown name, a wrong value, or values that do not fit."""
+    node: dict[str, Any] = {}
+    raft: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise WrongSetting(f"{assignment!r} is not of the form name=value")
+        if name in _RAFT_FIELDS:
+            raft[name] = _parse(name, _RAFT_FIELDS[name].type, value)
+        elif name in _NODE_FIELDS:
+            node[name] = _parse(name, _NODE_FIELDS[name].type, value)
+        else:
+            raise WrongSetting(f"there is no setting {name!r}; {_suggestion(name)}")
+    try:
+        return NodeSettings(raft=RaftConfig(**raft), **node)
+    except ValueError as error:
+        raise WrongSetting(_one_line(error)) from None
+
+
+def _suggestion(name: str) -> str:
+    close = difflib.get_close_matches(name, known_settings(), n=1)
+    return f"did you mean {close[0]}?" if close else f"known are {', '.join(known_settings())}"
+
+
+def _parse(name: str, kind: Any, value: str) -> Any:
+    if kind is FlushPolicy:
+        try:
+            return FlushPolicy(value)
+        except ValueError:
+            names = " | ".join(policy.value for policy in FlushPolicy)
+            raise WrongSetting(f"{name} is {names}, not {value!r}") from None
+    try:
+        parsed = kind(value)
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise WrongSetting(f"{name} is {what}, not {value!r}") from None
+    if parsed != parsed or parsed in (float("inf"), float("-inf")):
+        raise WrongSetting(f"{name} is a finite number, not {value!r}")
+    return parsed
+
+
+def _one_line(error: ValueError) -> str:
+    """The validators of attrs raise with the text first and the field behind it."""
+    return str(error.args[0]) if error.args else str(error)

@@ -1,0 +1,192 @@
+"""What a node keeps on disk, in the words of the core: term and vote, entries, and which write is durable.
+
+An entry is one frame of the log: records become RECORDS frames, everything else CONTROL frames, with the kind of the entry
+in the frame's tag. Data and CRC pass through as they are. Term and vote are the log's state blob. Here, and nowhere else,
+the core's indexes (1-based, one an entry) meet the offsets of clients (0-based, one a record).
+
+Everything is synchronous; the Trio driver and the simulator use the same object. A write is durable once a flush that
+began after it has ended: `begin_flush` notes the newest write, `run` may go to another thread, `end_flush` tells the id.
+"""
+
+import hashlib
+from collections.abc import Iterable
+
+import attrs
+import msgpack
+
+from log.errors import CorruptLog
+from log.frame import HEADER_BYTES, Frame, Kind
+from log.segmented_log import Flush, SegmentedLog
+from raft.codec import NUMBER_MAX
+from raft.config import RaftConfig
+from raft.effects import Load, Persist
+from raft.log_view import LogView
+from raft.model import (
+    NO_INDEX,
+    NO_WRITE,
+    Batch,
+    Entry,
+    EntryKind,
+    HardState,
+    LogIndex,
+    NodeId,
+    Offset,
+    Term,
+    WriteId,
+)
+
+STATE_VERSION = 1
+WARM_ENTRIES = 64
+WARM_BYTES = 4 * 1024 * 1024
+"""How much of the log's end a restart reads back at once; what a lagging follower needs beyond is loaded when asked for."""
+
+
+def log_id_of(cluster_id: str, node_id: NodeId) -> int:
+    """The id that every frame of this node's log carries: bytes of another node's log are not taken for its own."""
+    return int.from_bytes(hashlib.sha256(f"{node_id}/{cluster_id}".encode()).digest()[:8], "little")
+
+
+@attrs.frozen
+class StorageFlush:
+    """A flush under way: when `run` has returned, every write up to `write_id` is durable."""
+
+    write_id: WriteId
+    flush: Flush
+
+    def run(self) -> None:
+        """Wait for the disk; may be called in another thread, while writes go on."""
+        self.flush.run()
+
+
+class RaftStorage:
+    """The log of one node. Errors of the log climb: `NoSpace` from `reserve` is survivable, `StorageFailed` is not."""
+
+    def __init__(self, log: SegmentedLog) -> None:
+        self.log = log
+        self.written = NO_WRITE
+        """The newest write handed to the operating system."""
+        self.durable = NO_WRITE
+        """The newest write known to be durable."""
+
+    # ---------------------------------------------------------------- writing
+
+    def reserve(self, size: int) -> None:
+        """Make sure that a write of `size` bytes will fit; `NoSpace` before anything is written."""
+        self.log.reserve(size)
+
+    def reserve_entries(self, batches: Iterable[Batch]) -> None:
+        """Make sure that entries with these batches will fit; `NoSpace` before anything is written."""
+        self.log.reserve(sum([len(batch.data) + HEADER_BYTES for batch in batches]))
+
+    def persist(self, persist: Persist) -> None:
+        """Write; the state goes first, so that no entry can be durable before its term (P2)."""
+        if persist.hard_state is not None:
+            self.log.save_state(_pack_state(persist.hard_state))
+        if persist.entries:
+            self.log.append([_to_frame(entry) for entry in persist.entries])
+        self.written = persist.write_id
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether there is nothing to flush."""
+        return self.durable == self.written
+
+    def begin_flush(self) -> StorageFlush:
+        """Everything written so far rides on this flush. One at a time."""
+        return StorageFlush(self.written, self.log.begin_flush())
+
+    def end_flush(self, flush: StorageFlush) -> WriteId:
+        """Take note that it is done; the newest write that is durable now."""
+        self.log.end_flush(flush.flush)
+        self.durable = max(self.durable, flush.write_id)
+        return self.durable
+
+    def flush(self) -> WriteId:
+        """Begin, run and end, in this thread."""
+        flush = self.begin_flush()
+        flush.run()
+        return self.end_flush(flush)
+
+    # ---------------------------------------------------------------- reading
+
+    def restore(self, cache_bytes_max: int | None = None) -> tuple[HardState, LogView]:
+        """What a restart finds, all of it made durable first: bytes read back may never have reached the disk (P10)."""
+        self.flush()
+        log = self.log
+        last_index = LogIndex(log.last_index)
+        view = LogView.restore(
+            runs=[(LogIndex(start.first_index), Term(start.epoch)) for start in log.epochs],
+            last_index=last_index,
+            end_offset=Offset(log.end_offset),
+            cache_bytes_max=RaftConfig().cache_bytes_max if cache_bytes_max is None else cache_bytes_max,
+            entries=self._newest_entries(last_index),
+        )
+        state = HardState() if log.state is None else _unpack_state(log.state)
+        if state.term < view.last_term:
+            raise CorruptLog(
+                "the state", 0, f"its term {state.term} is older than that of the last entry, {view.last_term}"
+            )
+        return state, view
+
+    def _newest_entries(self, last_index: LogIndex) -> tuple[Entry, ...]:
+        if last_index == NO_INDEX:
+            return ()
+        first_index = LogIndex(max(self.log.first_index, last_index - WARM_ENTRIES + 1))
+        entries = self.entries(first_index, WARM_BYTES)
+        return entries if entries[-1].index == last_index else ()
+
+    def load(self, load: Load) -> tuple[Entry, ...]:
+        """The entries that `load` asks for; none if the log does not hold them (any more)."""
+        if not self.log.first_index <= load.first_index <= self.log.last_index:
+            return ()
+        return self.entries(load.first_index, load.bytes_max)
+
+    def entries(self, first_index: LogIndex, bytes_max: int, last_index: LogIndex | None = None) -> tuple[Entry, ...]:
+        """Entries from `first_index` up to `last_index`: at least one, about `bytes_max` at most."""
+        return tuple(map(_to_entry, self.log.read(first_index, bytes_max, last_index)))
+
+    def find_index(self, offset: Offset) -> LogIndex:
+        """The index of the entry that holds the record at `offset`; `OffsetOutOfRange` if none does."""
+        return LogIndex(self.log.find_offset(offset))
+
+    def close(self) -> None:
+        """Release the files; makes nothing durable."""
+        self.log.close()
+
+
+def _to_frame(entry: Entry) -> Frame:
+    batch = entry.batch
+    return Frame(
+        kind=Kind.RECORDS if batch.kind is EntryKind.RECORDS else Kind.CONTROL,
+        tag=int(batch.kind),
+        epoch=entry.term,
+        index=entry.index,
+        base_offset=entry.base_offset,
+        span=batch.span,
+        timestamp_ms=batch.timestamp_ms,
+        payload=batch.data,
+        payload_crc=batch.crc,
+    )
+
+
+def _to_entry(frame: Frame) -> Entry:
+    batch = Batch(EntryKind(frame.tag), frame.span, frame.timestamp_ms, bytes(frame.payload), frame.payload_crc)
+    return Entry(LogIndex(frame.index), Term(frame.epoch), Offset(frame.base_offset), batch)
+
+
+def _pack_state(state: HardState) -> bytes:
+    packed: bytes = msgpack.packb((STATE_VERSION, state.term, state.vote))
+    return packed
+
+
+def _unpack_state(payload: bytes) -> HardState:
+    """Its CRC was good, so anything unexpected is another version's doing, or not a raft log at all."""
+    try:
+        values = msgpack.unpackb(payload, max_array_len=3, max_map_len=0, max_ext_len=0)
+    except (ValueError, TypeError, msgpack.UnpackException):
+        values = None
+    match values:
+        case [1, int(term), int() | None as vote] if 0 <= term <= NUMBER_MAX:
+            return HardState(Term(term), None if vote is None else NodeId(vote))
+        case _:
+            raise CorruptLog("the state", 0, f"this version cannot read it: {payload[:40]!r}")
