@@ -1,0 +1,54 @@
+"""Whom to ask: what all clients of a run together believe about the nodes. Pure: no clock, no socket.
+
+The rules keep an outage from turning into thousands of operations with unknown outcomes:
+
+- One node is believed to lead, or none is; with none, clients wait instead of asking around.
+- A leader that leaves one operation unanswered is believed no more, whatever others still say of it: it is a *suspect*.
+- Only an answer that needs a majority, a *proof*, makes a leader out of a suspect, or ends a time without one.
+- A refusal's hint is followed unless it points at a suspect.
+- Others than the leader are asked on purpose, for stale answers would come from them; a suspect by one client at a time.
+"""
+
+import random
+from collections.abc import Iterable
+
+RETRY_SUSPECT_S = 1.0
+"""How often one client tries a node that did not answer."""
+
+
+class Routing:
+    """Beliefs about the nodes; nobody is believed to lead at first."""
+
+    def __init__(self, nodes: Iterable[int]) -> None:
+        self.nodes = tuple(nodes)
+        self.leader: int | None = None
+        self._suspect_until: dict[int, float] = {}
+
+    def on_proof(self, node: int) -> None:
+        """`node` gave an answer that only a leader with a majority can give."""
+        self.leader = node
+        self._suspect_until.clear()
+
+    def on_refused(self, node: int, hint: int | None) -> None:
+        """`node` said that it does not lead, and who may."""
+        self._suspect_until.pop(node, None)
+        if self.leader in (None, node):
+            trusted = hint is not None and hint != node and hint in self.nodes and hint not in self._suspect_until
+            self.leader = hint if trusted else None
+
+    def on_unanswered(self, node: int, now: float) -> None:
+        """An operation sent to `node` has no outcome, or no connection to it can be made."""
+        self._suspect_until[node] = now + RETRY_SUSPECT_S
+        if self.leader == node:
+            self.leader = None
+
+    def anyone(self, rng: random.Random, now: float) -> int | None:
+        """A node to ask on purpose, whoever leads. None if the one drawn is a suspect that somebody has tried just now."""
+        node = rng.choice(self.nodes)
+        until = self._suspect_until.get(node)
+        if until is None:
+            return node
+        if now < until:
+            return None
+        self._suspect_until[node] = now + RETRY_SUSPECT_S
+        return node

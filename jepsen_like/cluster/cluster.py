@@ -1,0 +1,235 @@
+"""A cluster as the harness holds it: node processes, the network between them, and what the nodes say of themselves.
+
+Everything about a node is learned from outside: its process id, the lines it prints, and STATUS on its own port. That
+port is not behind the fault network, so the harness sees a node that is cut off; nodes and clients know the fault
+network's ports only.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from jepsen_like.cluster.fault_proxy import FaultNetwork, Pair
+from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
+from jepsen_like.cluster.process import Event, NodeProcess
+from jepsen_like.cluster.raft_nodes import Address, NodePlan, raft_command
+from raft.client import Connection
+from raft.errors import RaftError
+
+START_WITHIN_S = 30.0
+"""How long a node may take to listen; five interpreters that start at once on two busy cores need several seconds."""
+STOP_WITHIN_S = 10.0
+STATUS_WITHIN_S = 0.5
+POLL_S = 0.05
+LEADER = "leader"
+NO_ANSWER = (RaftError, KeyError, ValueError)
+
+
+@attrs.frozen
+class NodeStatus:
+    """A node's answer to STATUS, as far as the harness needs it."""
+
+    node: int
+    role: str
+    term: int
+    commit_index: int
+    committed_end: int
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "NodeStatus":
+        """From the map on the wire; `KeyError` or `ValueError` if it is not one."""
+        numbers = (int(fields[name]) for name in ("term", "commit_index", "committed_end"))
+        return cls(int(fields["node"]), str(fields["role"]), *numbers)
+
+
+@attrs.frozen
+class RoleSeen:
+    """A node said that its role has changed; `t_ns` is on the monotonic clock, shared by all processes here."""
+
+    node: int
+    t_ns: int
+    role: str
+    term: int
+
+
+@attrs.define
+class NotServing(Exception):
+    """The cluster did not reach the state that was waited for."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class Cluster:
+    """Nodes 1 to n. Use `open_cluster`; every method may be called while faults hold."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        nodes: Mapping[int, NodeProcess],
+        network: FaultNetwork,
+        direct: Mapping[int, Address],
+        nursery: trio.Nursery,
+        roles: list[RoleSeen],
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.nodes = dict(nodes)
+        self.network = network
+        self.direct = dict(direct)
+        self.roles = roles
+        self._nursery = nursery
+
+    @property
+    def client_addresses(self) -> dict[int, Address]:
+        """Where clients reach each node: behind the fault network."""
+        return {node: (LOOPBACK, link.port) for node, link in self.network.clients.items()}
+
+    @property
+    def unasked_ends(self) -> list[str]:
+        """Every time a node ended by itself, or did not end when asked: a failure of the node, whatever the history says."""
+        return [line for node in self.nodes.values() for line in node.unasked_ends]
+
+    # ---------------------------------------------------------------- processes
+
+    async def start(self, nodes: Iterable[int]) -> None:
+        """Start these nodes together and wait until all listen. `NodeDidNotStart`, in a group, if one does not."""
+        await _together(
+            lambda node: self.nodes[node].start(self._nursery, within_s=START_WITHIN_S),
+            [node for node in nodes if not self.nodes[node].is_running],
+        )
+
+    async def kill(self, nodes: Iterable[int]) -> None:
+        """SIGKILL them together and wait until they are gone."""
+        await _together(lambda node: self.nodes[node].kill(), nodes)
+
+    async def stop(self, nodes: Iterable[int]) -> None:
+        """SIGTERM them together and wait until they are gone."""
+        running = [node for node in nodes if self.nodes[node].is_running]
+        await _together(lambda node: self.nodes[node].stop(within_s=STOP_WITHIN_S), running)
+
+    async def heal(self) -> None:
+        """Make everything whole: links open, paused nodes running, dead nodes started."""
+        self.network.heal()
+        for node in self.nodes.values():
+            node.resume()
+        await self.start(self.nodes)
+
+    # ---------------------------------------------------------------- the network
+
+    def cut(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
+        """Let nothing pass from the first to the second of each pair, nor between clients and `clients`."""
+        self.network.cut(pairs, clients)
+
+    # ---------------------------------------------------------------- what the nodes say
+
+    async def status(self, node: int) -> NodeStatus | None:
+        """One node's STATUS; None if it does not answer at once."""
+        if not self.nodes[node].is_running or self.nodes[node].is_paused:
+            return None
+        with trio.move_on_after(STATUS_WITHIN_S), contextlib.suppress(*NO_ANSWER):
+            async with Connection.open(*self.direct[node], self.cluster_id) as connection:
+                return NodeStatus.of(await connection.status())
+        return None
+
+    async def statuses(self) -> dict[int, NodeStatus]:
+        """STATUS of every node that answers."""
+        answers: dict[int, NodeStatus] = {}
+
+        async def ask(node: int) -> None:
+            answer = await self.status(node)
+            if answer is not None:
+                answers[node] = answer
+
+        await _together(ask, self.nodes)
+        return dict(sorted(answers.items()))
+
+    async def leader(self, *, within_s: float) -> NodeStatus | None:
+        """The node that leads in the highest term anyone knows; None if there is none for `within_s`."""
+        with trio.move_on_after(within_s):
+            while True:
+                leader = leader_among((await self.statuses()).values())
+                if leader is not None:
+                    return leader
+                await trio.sleep(POLL_S)
+        return None
+
+    async def agreed_end(self, *, within_s: float) -> int:
+        """Wait until every node has committed all there is; the end of the log.
+
+        Call it when no client writes any more. `NotServing` if the nodes do not agree in time.
+        """
+        statuses: dict[int, NodeStatus] = {}
+        with trio.move_on_after(within_s):
+            while True:
+                statuses = await self.statuses()
+                leader = leader_among(statuses.values())
+                indexes = {status.commit_index for status in statuses.values()}
+                if leader is not None and len(statuses) == len(self.nodes) and len(indexes) == 1:
+                    return leader.committed_end
+                await trio.sleep(POLL_S)
+        seen = ", ".join(f"n{status.node} {status.role} at {status.commit_index}" for status in statuses.values())
+        raise NotServing(f"the nodes do not agree {within_s:g} s after everything was healed: {seen or 'none answers'}")
+
+
+def leader_among(statuses: Iterable[NodeStatus]) -> NodeStatus | None:
+    """Who leads: the leader of the highest term seen, and only if nobody knows of a higher one."""
+    newest = max(statuses, key=lambda status: (status.term, status.role == LEADER), default=None)
+    return newest if newest is not None and newest.role == LEADER else None
+
+
+async def _together(do: Callable[[int], Awaitable[None]], nodes: Iterable[int]) -> None:
+    async with trio.open_nursery() as nursery:
+        for node in nodes:
+            nursery.start_soon(do, node)
+
+
+Command = Callable[[NodePlan], list[str]]
+
+
+@asynccontextmanager
+async def open_cluster(
+    directory: Path,
+    *,
+    nodes: int,
+    cluster_id: str,
+    settings: Sequence[str] = (),
+    command: Command = raft_command,
+) -> AsyncIterator[Cluster]:
+    """Start nodes 1 to `nodes`, each with `directory`/<id> for its data, events and errors; stop them at the end.
+
+    `NodeDidNotStart` (in an exception group) if one does not come up. No process and no port is left behind.
+    """
+    ids = range(1, nodes + 1)
+    roles: list[RoleSeen] = []
+
+    def hear(node: int, event: Event) -> None:
+        if event.get("event") == "role":
+            roles.append(RoleSeen(node, int(event["t_ns"]), str(event["role"]), int(event["term"])))
+
+    with ReservedPorts(nodes) as reserved:
+        direct = {node: (LOOPBACK, port) for node, port in zip(ids, reserved.ports, strict=True)}
+        network = FaultNetwork(direct)
+        advertised = {node: (LOOPBACK, link.port) for node, link in network.clients.items()}
+        processes = {}
+        for node in ids:
+            peers = {other: (LOOPBACK, network.between[node, other].port) for other in ids if other != node}
+            plan = NodePlan(node, cluster_id, direct[node], directory / str(node) / "data", peers, advertised, settings)
+            processes[node] = NodeProcess(node, command(plan), directory / str(node), hear)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(network.serve)
+            cluster = Cluster(cluster_id, processes, network, direct, nursery, roles)
+            try:
+                await cluster.start(ids)
+                yield cluster
+                network.heal()
+                await cluster.stop(ids)
+            finally:
+                # Cancelling the readers of the nodes kills what still runs.
+                nursery.cancel_scope.cancel()

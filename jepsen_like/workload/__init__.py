@@ -1,0 +1,1 @@
+"""Load: what clients ask, how they are driven, and how every attempt is recorded."""

@@ -1,0 +1,270 @@
+"""Clients at work: closed loop (the next operation when the last has ended) or open loop (at a given rate).
+
+Every attempt is one operation with values of its own: nothing is ever sent twice, so an operation with unknown outcome
+can never be confused with a retry of itself. How an outage is kept from costing more than about one unknown operation
+per client is said in `clients.routing`; who ends it is the *scouts*, one per node, which ask for a proof of leadership
+while no leader is believed in or nothing has been acknowledged for a while, and follow a proof with one write. So recovery
+is seen within about `PROOF_EVERY_S`, also while every client still waits for an operation sent to the node that was lost.
+"""
+
+import contextlib
+import random
+import time
+from collections.abc import Mapping
+
+import attrs
+import trio
+
+from jepsen_like.clients.outcomes import outcome_of
+from jepsen_like.clients.routing import Routing
+from jepsen_like.history import Outcome
+from jepsen_like.workload.model import Answer, Request, Seen, Workload
+from jepsen_like.workload.recorder import Recorder
+from raft.client import Connection
+from raft.errors import Busy, NotLeader, ProtocolError, RaftError
+
+Address = tuple[str, int]
+
+OPERATION_WITHIN_S = 1.5
+CONNECT_WITHIN_S = 0.5
+PROOF_WITHIN_S = 0.5
+PROOF_EVERY_S = 0.03
+DOUBT_AFTER_S = 0.25
+"""Without an acknowledged write for this long, the leader is doubted and the scouts look around."""
+ASK_ANYONE_CHANCE = 0.03
+"""How often an operation for the leader goes to any node instead: a node with old beliefs must get its chance to be wrong."""
+BACK_OFF_S = 0.05
+LAST_WORDS_WITHIN_S = 20.0
+
+# Everything by which an operation can end without an answer.
+_ENDS = (RaftError, trio.TooSlowError)
+
+
+@attrs.frozen(kw_only=True)
+class LoadPlan:
+    """How much load. `rate` in operations per second over all clients; 0 is closed loop."""
+
+    concurrency: int
+    rate: float = 0.0
+    seed: int = 0
+
+
+class Client:
+    """One logical client: a connection per node it has talked to, one operation at a time."""
+
+    def __init__(self, addresses: Mapping[int, Address], cluster_id: str) -> None:
+        self._addresses = addresses
+        self._cluster_id = cluster_id
+        self._connections: dict[int, Connection] = {}
+
+    async def connect(self, node: int) -> Connection:
+        """The connection with `node`, made if need be; `RaftError` when it cannot be had: nothing was asked then."""
+        connection = self._connections.get(node)
+        if connection is None or not connection.is_open:
+            host, port = self._addresses[node]
+            connection = await Connection.connect(host, port, self._cluster_id, timeout_s=CONNECT_WITHIN_S)
+            self._connections[node] = connection
+        return connection
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+
+class Load:
+    """All clients of a run. `run` until `stop`; afterwards `last_words`."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        recorder: Recorder,
+        addresses: Mapping[int, Address],
+        cluster_id: str,
+        plan: LoadPlan,
+    ) -> None:
+        self.workload = workload
+        self.recorder = recorder
+        self.routing = Routing(addresses)
+        self.plan = plan
+        self._addresses = addresses
+        self._cluster_id = cluster_id
+        self._stopping = trio.Event()
+        self._leader_found = trio.Event()
+        self._rng = random.Random(f"load {plan.seed}")
+        # A slow open loop is silent by itself.
+        self._doubt_after_s = max(DOUBT_AFTER_S, 5 / plan.rate if plan.rate else 0.0)
+        self._started = 0.0
+        self._tickets = 0
+
+    async def run(self) -> None:
+        """Drive all clients; returns when `stop` was called and every operation has ended."""
+        self._started = trio.current_time()
+        async with trio.open_nursery() as scouts:
+            for node in self._addresses:
+                scouts.start_soon(self._scout, node)
+            async with trio.open_nursery() as workers:
+                for _ in range(self.plan.concurrency):
+                    workers.start_soon(self._work, random.Random(self._rng.getrandbits(64)))
+            scouts.cancel_scope.cancel()
+
+    def stop(self) -> None:
+        """Start no more operations."""
+        self._stopping.set()
+        self._leader_found.set()
+
+    # ---------------------------------------------------------------- clients
+
+    async def _work(self, rng: random.Random) -> None:
+        client = Client(self._addresses, self._cluster_id)
+        process = self.recorder.new_process()
+        try:
+            while not self._stopping.is_set():
+                late_s = await self._next_turn()
+                if self._stopping.is_set():
+                    return
+                request = self.workload.request(rng)
+                node = await self._choose(request, rng)
+                if node is None:
+                    continue
+                if await self._attempt(client, node, request, process, late_s) is Outcome.INFO:
+                    process = self.recorder.new_process()
+        finally:
+            client.close()
+
+    async def _next_turn(self) -> float:
+        """Closed loop: at once. Open loop: when the next operation is due; how late it already is."""
+        if not self.plan.rate:
+            return 0.0
+        due = self._started + self._tickets / self.plan.rate
+        self._tickets += 1
+        await trio.sleep_until(due)
+        return trio.current_time() - due
+
+    async def _choose(self, request: Request, rng: random.Random) -> int | None:
+        """The node to ask; None if there was none and the request has grown old."""
+        if request.anywhere or rng.random() < ASK_ANYONE_CHANCE:
+            node = self.routing.anyone(rng, trio.current_time())
+            if node is not None:
+                return node
+        if self.routing.leader is None:
+            await self._leader_found.wait()
+        return None if self._stopping.is_set() else self.routing.leader
+
+    async def _attempt(self, client: Client, node: int, request: Request, process: int, late_s: float = 0.0) -> Outcome:
+        """One operation, recorded with exactly what is known of it."""
+        try:
+            connection = await client.connect(node)
+        except RaftError:
+            # Nothing was asked, so there is nothing to record.
+            self._doubt(node)
+            await trio.sleep(BACK_OFF_S)
+            return Outcome.FAIL
+        t_inv = time.monotonic_ns()
+        try:
+            with trio.fail_after(OPERATION_WITHIN_S):
+                answer = await request.ask(connection)
+            t_ret = time.monotonic_ns()
+            seen = self._interpret(request, answer, node)
+        except _ENDS as error:
+            t_ret = time.monotonic_ns()
+            outcome, code = outcome_of(error, connection_lost=not connection.is_open)
+            self.recorder.ended(request, outcome, code, process=process, node=node, t_inv=t_inv, t_ret=t_ret)
+            if outcome is Outcome.INFO:
+                connection.close()
+            await self._learn(node, error, outcome)
+            return outcome
+        self.recorder.ok(request, seen, process=process, node=node, t_inv=t_inv, t_ret=t_ret, late_s=late_s)
+        return Outcome.OK
+
+    def _interpret(self, request: Request, answer: Answer, node: int) -> Seen:
+        try:
+            return self.workload.interpret(request, answer)
+        except ProtocolError as error:
+            self.recorder.note_nonsense(f"node {node}: {error}")
+            raise
+
+    async def _learn(self, node: int, error: Exception, outcome: Outcome) -> None:
+        """What an operation that failed says about the node; a pause where asking again at once would be noise."""
+        if outcome is Outcome.INFO:
+            self._doubt(node)
+        elif isinstance(error, NotLeader):
+            self.routing.on_refused(node, error.leader)
+        elif isinstance(error, Busy):
+            await trio.sleep(BACK_OFF_S)
+        else:
+            self._doubt(node)
+        self._announce()
+
+    def _doubt(self, node: int) -> None:
+        self.routing.on_unanswered(node, trio.current_time())
+        self._announce()
+
+    def _announce(self) -> None:
+        """Let those who wait for a leader go, or make them wait."""
+        if self.routing.leader is not None or self._stopping.is_set():
+            self._leader_found.set()
+        elif self._leader_found.is_set():
+            self._leader_found = trio.Event()
+
+    # ---------------------------------------------------------------- scouts
+
+    async def _scout(self, node: int) -> None:
+        """Ask `node` for a proof of leadership whenever there is doubt who leads."""
+        client = Client(self._addresses, self._cluster_id)
+        rng = random.Random(f"scout {node} {self.plan.seed}")
+        process = self.recorder.new_process()
+        try:
+            while True:
+                await trio.sleep(PROOF_EVERY_S)
+                if not self._in_doubt() or not await self._proves(client, node, process, rng):
+                    continue
+                self.routing.on_proof(node)
+                self._announce()
+                if await self._attempt(client, node, self.workload.write(rng), process) is Outcome.INFO:
+                    process = self.recorder.new_process()
+        finally:
+            client.close()
+
+    def _in_doubt(self) -> bool:
+        silent_s = (time.monotonic_ns() - self.recorder.last_write_ns) / 1e9
+        return self.routing.leader is None or silent_s > self._doubt_after_s
+
+    async def _proves(self, client: Client, node: int, process: int, rng: random.Random) -> bool:
+        """Whether `node` leads, by an operation that is recorded if it is answered: without an answer it says nothing."""
+        request = self.workload.proof(rng)
+        with trio.move_on_after(PROOF_WITHIN_S), contextlib.suppress(*_ENDS):
+            connection = await client.connect(node)
+            t_inv = time.monotonic_ns()
+            answer = await request.ask(connection)
+            t_ret = time.monotonic_ns()
+            seen = self._interpret(request, answer, node)
+            self.recorder.ok(request, seen, process=process, node=node, t_inv=t_inv, t_ret=t_ret)
+            return True
+        return False
+
+    # ---------------------------------------------------------------- the end
+
+    async def last_words(self) -> bool:
+        """Ask the workload's last questions of a healed cluster; false if not all were answered in time."""
+        client = Client(self._addresses, self._cluster_id)
+        process = self.recorder.new_process()
+        rng = random.Random(f"last words {self.plan.seed}")
+        self._stopping = trio.Event()
+        with trio.move_on_after(LAST_WORDS_WITHIN_S), contextlib.closing(client):
+            for request in self.workload.last_words():
+                while True:
+                    node = self.routing.leader
+                    if node is None:
+                        node = rng.choice(self.routing.nodes)
+                        if not await self._proves(client, node, process, rng):
+                            continue
+                        self.routing.on_proof(node)
+                    outcome = await self._attempt(client, node, request, process)
+                    if outcome is Outcome.OK:
+                        break
+                    if outcome is Outcome.INFO:
+                        process = self.recorder.new_process()
+            return True
+        return False

@@ -1,0 +1,68 @@
+"""What a workload is: it draws requests, and turns answers into rows of the history."""
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from jepsen_like.history import NONE, Action
+from raft.client import Connection
+from raft.client_codec import Appended, Applied, Records, Tail
+
+Answer: TypeAlias = Appended | Records | Tail | Applied
+
+
+@attrs.frozen
+class Request:
+    """One operation before it is sent. Fields up to `offset` are those of its history row.
+
+    `values` are the ids it carries (an append may carry several). `anywhere`: any node may answer it, so it is spread
+    over the nodes; the others are for the leader.
+    """
+
+    f: Action
+    ask: Callable[[Connection], Awaitable[Answer]]
+    object: int = 0
+    a: int = NONE
+    b: int = NONE
+    offset: int = NONE
+    values: Sequence[int] = ()
+    anywhere: bool = False
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it changes anything; what does not may go unrecorded when it has no outcome."""
+        return self.f in (Action.APPEND, Action.WRITE, Action.CAS)
+
+
+@attrs.frozen
+class Seen:
+    """What an answer says, as the fields of a history row; `values` from `offset` on for a log."""
+
+    values: Sequence[int]
+    offset: int = NONE
+    seen: int = NONE
+    epoch: int = NONE
+    is_whole: bool = True
+
+
+class Workload(Protocol):
+    """Draws requests for all clients of a run; sees every answer, so that reads follow what was written."""
+
+    name: str
+
+    def request(self, rng: random.Random) -> Request:
+        """The next operation of the mix."""
+
+    def write(self, rng: random.Random) -> Request:
+        """A small operation that needs a commit: the first sign of recovery."""
+
+    def proof(self, rng: random.Random) -> Request:
+        """A small operation that changes nothing and that only a leader with a majority can answer."""
+
+    def last_words(self) -> Sequence[Request]:
+        """What to ask when all is healed and quiet."""
+
+    def interpret(self, request: Request, answer: Answer) -> Seen:
+        """What the answer to `request` says. `ProtocolError` if it is not an answer to it."""

@@ -1,0 +1,109 @@
+"""The one place where an attempt becomes a row of the history, and where the run's counts come from.
+
+A process is one logical client with at most one operation under way. After an operation with unknown outcome its number
+is never used again, for that operation may still take effect at any later time.
+"""
+
+import collections
+import itertools
+
+import attrs
+
+from jepsen_like.history import NEVER, NONE, Action, ErrorCode, HistoryWriter, Op, Outcome
+from jepsen_like.workload.model import Request, Seen
+
+RECENT_LATENCIES = 2048
+NONSENSE_KEPT_MAX = 20
+
+
+@attrs.define
+class Counts:
+    """Operations by outcome, and the records and values whose writing was acknowledged."""
+
+    ok: int = 0
+    fail: int = 0
+    info: int = 0
+    acked: int = 0
+
+
+class Recorder:
+    """Writes to `history`; owns process numbers. Called from the one thread that runs Trio."""
+
+    def __init__(self, history: HistoryWriter) -> None:
+        self.counts = Counts()
+        self.recent_latency_s: collections.deque[float] = collections.deque(maxlen=RECENT_LATENCIES)
+        self.nonsense: list[str] = []
+        """Answers that were no answers to what was asked: failures of the node, kept in words."""
+        self.last_write_ns = 0
+        """When a write was last acknowledged."""
+        self._history = history
+        self._processes = itertools.count()
+
+    def new_process(self) -> int:
+        """A process number that was never used."""
+        return next(self._processes)
+
+    def ok(
+        self, request: Request, seen: Seen, *, process: int, node: int, t_inv: int, t_ret: int, late_s: float = 0.0
+    ) -> None:
+        """An answer came. `late_s` is how much later than intended the operation was sent (open loop)."""
+        self.counts.ok += 1
+        self.recent_latency_s.append((t_ret - t_inv) / 1e9 + late_s)
+        if request.is_write:
+            swapped = request.f is not Action.CAS or seen.seen == request.a
+            self.counts.acked += len(seen.values) if swapped else 0
+            self.last_write_ns = t_ret
+        op = Op(
+            f=request.f,
+            type=Outcome.OK,
+            t_inv=t_inv,
+            t_ret=t_ret,
+            object=request.object,
+            process=process,
+            err=ErrorCode.NONE if seen.is_whole else ErrorCode.DAMAGED_VALUE,
+            a=seen.values[0],
+            b=request.b,
+            seen=seen.seen,
+            offset=seen.offset,
+            epoch=seen.epoch,
+            count=len(seen.values),
+            node=node,
+        )
+        self._history.record_batch(op, seen.values)
+
+    def ended(
+        self,
+        request: Request,
+        outcome: Outcome,
+        error: ErrorCode,
+        *,
+        process: int,
+        node: int,
+        t_inv: int,
+        t_ret: int,
+    ) -> None:
+        """No answer, or a refusal. `t_ret` is when that was known; an unknown outcome has no end."""
+        if outcome is Outcome.FAIL:
+            self.counts.fail += 1
+        else:
+            self.counts.info += 1
+        op = Op(
+            f=request.f,
+            type=outcome,
+            t_inv=t_inv,
+            t_ret=t_ret if outcome is Outcome.FAIL else NEVER,
+            object=request.object,
+            process=process,
+            err=error,
+            a=request.a,
+            b=request.b,
+            offset=request.offset,
+            count=max(1, len(request.values)),
+            node=node,
+        )
+        self._history.record_batch(op, request.values or (NONE,))
+
+    def note_nonsense(self, text: str) -> None:
+        """An answer made no sense; kept in words, the first few."""
+        if len(self.nonsense) < NONSENSE_KEPT_MAX:
+            self.nonsense.append(text)
