@@ -44,8 +44,8 @@ class EpochCache:
 
     def note(self, epoch: int, index: int, base_offset: int) -> None:
         """A frame of `epoch` was appended at `index`; only the first of an epoch counts."""
-        if epoch != self.last_epoch:
-            assert epoch > self.last_epoch, f"epoch {epoch} after {self.last_epoch}"
+        if not self._starts or epoch != self.last_epoch:
+            assert not self._starts or epoch > self.last_epoch, f"epoch {epoch} after {self.last_epoch}"
             self._starts.append(EpochStart(epoch, index, base_offset))
             self._indexes.append(index)
 

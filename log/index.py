@@ -221,7 +221,7 @@ class SegmentIndex:
 
     def _apply_epochs(self, epochs: EpochCache) -> None:
         epochs.cut(self.indexes[0])
-        known = epochs.last_epoch
+        known = -1
         for slot, epoch in enumerate(self.epochs):
             if epoch != known:
                 epochs.note(epoch, self.indexes[slot], self.base_offsets[slot])

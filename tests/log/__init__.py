@@ -1,0 +1,1 @@
+"""What the log promises, one sentence a test."""

@@ -1,0 +1,151 @@
+"""Any sequence of calls, crashes and restarts, against a plain list."""
+
+import random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from log.disk import NoSpace
+from log.frame import Frame, Kind
+from log.memory_disk import MemoryDisk, PowerLoss
+from log.segmented_log import Flush, SegmentedLog
+from tests.log.frames import memory_disk, open_log
+from tests.log.model import Model, moment_of
+
+SIZES = st.sampled_from([0, 1, 40, 300, 1500, 5000])
+
+
+class LogMachine(RuleBasedStateMachine):
+    """What was flushed survives a crash; nothing else is promised; what survives is the log as it was at some moment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk: MemoryDisk = memory_disk()
+        self.model = Model()
+        self.log: SegmentedLog
+        self.flush: Flush | None = None
+        self.mark = 0
+        self.moments_at_flush = 0
+
+    @initialize(seed=st.integers(0, 2**32))
+    def begin(self, seed: int) -> None:
+        self.disk = memory_disk(seed)
+        self.log = open_log(self.disk)
+
+    @rule(data=st.data(), count=st.integers(1, 12), size=SIZES)
+    def append(self, data: st.DataObject, count: int, size: int) -> None:
+        last = len(self.model.now.entries)
+        back = data.draw(st.sampled_from([0, 0, 0, 0, 1, 2, 10, 1000]))
+        first = max(1, last + 1 - back)
+        epoch = self.model.epoch_before(first) + data.draw(st.sampled_from([0, 0, 1, 3]))
+        offset = self.model.offset_of(first)
+        frames = []
+        for index in range(first, first + count):
+            span = index % 3
+            kind = Kind.RECORDS if span else Kind.CONTROL
+            payload = f"{index}@{epoch}".encode().ljust(size, b"-")[: max(size, 1)]
+            frames.append(Frame.of(payload, index=index, epoch=epoch, base_offset=offset, span=span, kind=kind))
+            offset += span
+        self.log.append(frames)
+        self.model.append(frames)
+
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        last_index = data.draw(st.integers(0, self.log.last_index))
+        self.log.truncate(last_index)
+        self.model.truncate(last_index)
+
+    @rule(state=st.binary(max_size=40))
+    def save_state(self, state: bytes) -> None:
+        self.log.save_state(state)
+        self.model.save_state(state)
+
+    @rule(size=st.sampled_from([0, 1000, 10_000]))
+    def reserve(self, size: int) -> None:
+        self.log.reserve(size)
+
+    @rule(data=st.data())
+    def meet_a_full_disk(self, data: st.DataObject) -> None:
+        self.disk.capacity_bytes = self.disk.used_bytes()
+        index = len(self.model.now.entries) + 1
+        epoch = self.model.epoch_before(index)
+        frames = []
+        for following in range(index, index + data.draw(st.integers(1, 3))):
+            offset = self.model.offset_of(index)
+            frames.append(Frame.of(bytes(90), index=following, epoch=epoch, base_offset=offset, span=0, kind=Kind.CONTROL))
+        try:
+            self.log.append(frames)
+        except NoSpace:
+            pass
+        else:
+            self.model.append(frames)
+        finally:
+            self.disk.capacity_bytes = None
+
+    @precondition(lambda self: self.flush is None)
+    @rule()
+    def begin_flush(self) -> None:
+        self.flush = self.log.begin_flush()
+        self.mark = self.disk.mark()
+        self.moments_at_flush = len(self.model.moments)
+
+    @precondition(lambda self: self.flush is not None)
+    @rule()
+    def end_flush(self) -> None:
+        assert self.flush is not None
+        with self.disk.issued_before(self.mark):
+            self.flush.run()
+        assert self.log.end_flush(self.flush) == self.flush.target == self.log.durable_end
+        self.model.flushed(self.moments_at_flush)
+        self.flush = None
+
+    @rule(seed=st.integers(0, 2**32), loss=st.sampled_from([None, *PowerLoss]), in_flush=st.booleans())
+    def lose_power(self, seed: int, loss: PowerLoss | None, in_flush: bool) -> None:
+        if in_flush and self.flush is not None:
+            with self.disk.issued_before(self.mark):
+                self.flush.run()
+        self.restart(self.disk.after_crash(random.Random(seed), loss=loss))
+
+    @rule(seed=st.integers(0, 2**32))
+    def be_killed(self, seed: int) -> None:
+        now = self.model.now
+        self.restart(self.disk.after_kill(random.Random(seed)))
+        assert self.model.now == now
+
+    @precondition(lambda self: self.flush is None)
+    @rule(lose_indexes=st.booleans())
+    def close_and_open(self, lose_indexes: bool) -> None:
+        now = self.model.now
+        self.log.close()
+        sidecars = {path: self.disk.content(path) for path in self.disk.paths() if path.endswith(".index")}
+        for path in sidecars if lose_indexes else ():
+            self.disk.remove(path)
+        self.restart(self.disk)
+        assert self.model.now == now
+        assert {path: self.disk.content(path) for path in sidecars} == sidecars
+
+    def restart(self, disk: MemoryDisk) -> None:
+        self.disk = disk
+        self.flush = None
+        self.log = open_log(disk)
+        self.model.survived(moment_of(self.log))
+        assert self.log.durable_end == self.log.end
+        # What recovery left is durable before it is trusted, whatever happens next.
+        assert moment_of(open_log(disk.after_crash(random.Random(0), loss=PowerLoss.LOSE_ALL))) == self.model.now
+
+    @invariant()
+    def holds_what_was_written(self) -> None:
+        now = self.model.now
+        assert (self.log.last_index, self.log.end_offset, self.log.state) == (
+            len(now.entries),
+            now.end_offset,
+            now.state,
+        )
+
+    def teardown(self) -> None:
+        assert moment_of(self.log) == self.model.now
+
+
+TestLogMachine = LogMachine.TestCase
+TestLogMachine.settings = settings(max_examples=80, stateful_step_count=40)

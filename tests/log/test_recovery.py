@@ -1,0 +1,408 @@
+import random
+from collections.abc import Callable
+
+import pytest
+
+from log import checkpoint
+from log.disk import StorageFailed
+from log.frame import HEADER_BYTES
+from log.memory_disk import MemoryDisk, PowerLoss
+from log.segmented_log import CorruptLog, SegmentedLog
+from tests.log.frames import (
+    DIRECTORY,
+    Entry,
+    content,
+    entries,
+    frame,
+    frames,
+    memory_disk,
+    numbers,
+    open_log,
+    size_of,
+)
+
+FIRST = f"{DIRECTORY}/{0:020d}.log"
+
+
+def grown(disk: MemoryDisk, last: int = 200) -> SegmentedLog:
+    """A log of several segments with cuts, states and epochs, flushed often."""
+    log = open_log(disk)
+    log.save_state(b"vote 1")
+    for first in range(1, last, 10):
+        log.append(frames(first, first + 9, 1 + first // 50))
+        log.flush()
+        if first % 30 == 1:
+            log.append(frames(first + 5, first + 9, 1 + first // 50))
+    log.truncate(last - 8)
+    log.save_state(b"vote 2")
+    log.append(frames(last - 7, last, 1 + last // 50))
+    log.flush()
+    return log
+
+
+def segments(disk: MemoryDisk) -> list[str]:
+    return [path for path in disk.paths() if path.endswith(".log")]
+
+
+def tear(disk: MemoryDisk, path: str, size: int) -> None:
+    """Cut a file behind the log's back."""
+    file = disk.open(path, create=False)
+    file.cut(size)
+    file.sync()
+
+
+def overwrite(disk: MemoryDisk, path: str, position: int, stored: bytes) -> None:
+    file = disk.open(path, create=False)
+    file.write_at(position, [stored])
+    file.sync()
+
+
+def killed(disk: MemoryDisk) -> MemoryDisk:
+    return disk.after_kill(random.Random(1))
+
+
+def test_a_new_directory_is_an_empty_log_and_nothing_to_report() -> None:
+    report = open_log(memory_disk()).recovery
+    assert (report.torn_at, report.torn_bytes_cut, report.segments_scanned, report.indexes_rebuilt) == (None, 0, 0, 0)
+
+
+def test_after_a_clean_close_only_the_newest_segment_is_read() -> None:
+    disk = memory_disk()
+    log = grown(disk)
+    before, state = content(log), log.state
+    log.close()
+    reopened = open_log(disk)
+    report = reopened.recovery
+    assert (content(reopened), reopened.state) == (before, state) == (content(reopened), b"vote 2")
+    assert len(segments(disk)) > 3
+    assert (report.segments_scanned, report.indexes_rebuilt, report.bytes_rewritten) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("kept", range(size_of(frame(2)) + 1))
+def test_a_torn_tail_is_cut_and_reported(kept: int) -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    durable_end = log.append([frame(1)])
+    log.flush()
+    end = log.append([frame(2)])
+    tear(disk, FIRST, durable_end + kept)
+    reopened = open_log(killed(disk))
+    whole = durable_end + kept == end
+    assert numbers(reopened) == ([(1, 1), (2, 1)] if whole else [(1, 1)])
+    assert reopened.recovery.torn_bytes_cut == (0 if whole else kept)
+    assert reopened.recovery.torn_at == (durable_end if kept and not whole else None)
+    assert reopened.end == reopened.durable_end == (end if whole else durable_end)
+    reopened.append([frame(reopened.last_index + 1, 9)])
+    reopened.close()
+
+
+def test_a_lost_write_takes_the_whole_ones_behind_it_along() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    durable_end = log.append([frame(1)])
+    log.flush()
+    second = log.append([frame(2)])
+    log.append([frame(3)])
+    overwrite(disk, FIRST, durable_end, bytes(second - durable_end))
+    reopened = open_log(killed(disk))
+    assert numbers(reopened) == [(1, 1)]
+    assert reopened.recovery.torn_reason == "zeros where a frame should begin"
+    assert reopened.recovery.torn_bytes_cut == log.end - durable_end
+
+
+def test_a_torn_tail_takes_the_segments_behind_it_along() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append(frames(1, 10))
+    durable_end = log.flush()
+    for first in range(11, 200, 10):
+        log.append(frames(first, first + 9))
+    behind = len(segments(disk)) - 1
+    assert behind > 2
+    overwrite(disk, FIRST, durable_end + 5, b"torn")
+    after = killed(disk)
+    reopened = open_log(after)
+    assert reopened.last_index == 10
+    assert reopened.recovery.segments_removed == behind
+    assert segments(after) == [FIRST]
+
+
+def test_a_segment_whose_name_was_lost_takes_the_later_ones_along() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    for first in range(1, 200, 10):
+        log.append(frames(first, first + 9))
+    lost = segments(disk)[1]
+    disk.remove(lost)
+    after = killed(disk)
+    reopened = open_log(after)
+    assert reopened.end == int(lost[-24:-4])
+    assert content(reopened) == content(log)[: reopened.last_index]
+    assert segments(after) == [FIRST]
+
+
+def test_damage_below_the_recorded_durable_end_is_never_cut() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1), frame(2, 4), frame(3, 4)])
+    log.flush()
+    log.append([frame(4, 4)])
+    disk.flip_bit(FIRST, (size_of(frame(1)) + HEADER_BYTES) * 8)
+    after = killed(disk)
+    before = {path: after.content(path) for path in after.paths()}
+    with pytest.raises(CorruptLog, match=r"damaged at byte 83 \(index 2, epoch 4, offset 1\)") as caught:
+        open_log(after)
+    damage = caught.value
+    assert (damage.file, damage.position, damage.index, damage.epoch, damage.base_offset) == (FIRST, 83, 2, 4, 1)
+    assert {path: after.content(path) for path in before} == before
+
+
+def test_a_damaged_header_hides_its_frame_but_not_the_damage() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1), frame(2)])
+    log.flush()
+    log.append([frame(3)])
+    disk.flip_bit(FIRST, (size_of(frame(1)) + 40) * 8)
+    with pytest.raises(CorruptLog, match="checksum of the frame header") as caught:
+        open_log(killed(disk))
+    assert (caught.value.position, caught.value.index) == (size_of(frame(1)), None)
+
+
+def test_a_frame_copied_into_a_payload_is_no_witness_of_durability() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1)])
+    durable_end = log.flush()
+    log.append([frame(2)])
+    stored = disk.content(FIRST)[durable_end:]
+    log.append([frame(3, payload=b"garbage" + stored)])
+    disk.flip_bit(FIRST, (log.end - 1) * 8)
+    reopened = open_log(killed(disk))
+    assert numbers(reopened) == [(1, 1), (2, 1)]
+
+
+def test_only_the_checkpoint_tells_damage_in_the_last_flush_from_a_torn_tail() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1), frame(2)])
+    log.close()
+    disk.flip_bit(FIRST, (log.end - 1) * 8)
+    with pytest.raises(CorruptLog):
+        open_log(killed(disk))
+    disk.remove(f"{DIRECTORY}/{checkpoint.NAME}")
+    assert numbers(open_log(killed(disk))) == [(1, 1)]
+
+
+def test_a_damaged_checkpoint_is_reported_and_does_no_harm() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1)])
+    log.close()
+    disk.flip_bit(f"{DIRECTORY}/{checkpoint.NAME}", 77)
+    reopened = open_log(disk)
+    assert reopened.recovery.checkpoint_damaged
+    assert numbers(reopened) == [(1, 1)]
+
+
+def _lose_first(disk: MemoryDisk) -> None:
+    disk.remove(FIRST)
+
+
+def _lose_middle(disk: MemoryDisk) -> None:
+    disk.remove(segments(disk)[2])
+
+
+def _lose_last(disk: MemoryDisk) -> None:
+    disk.remove(segments(disk)[-1])
+
+
+def _lose_all(disk: MemoryDisk) -> None:
+    for path in segments(disk):
+        disk.remove(path)
+
+
+def _shorten_sealed(disk: MemoryDisk) -> None:
+    tear(disk, segments(disk)[1], 100)
+
+
+def _shorten_last(disk: MemoryDisk) -> None:
+    tear(disk, segments(disk)[-1], 0)
+
+
+def _swap(disk: MemoryDisk) -> None:
+    first, second, *_ = segments(disk)
+    overwrite(disk, second, 0, disk.content(first)[:500])
+
+
+@pytest.mark.parametrize(
+    "harm", [_lose_first, _lose_middle, _lose_last, _lose_all, _shorten_sealed, _shorten_last, _swap]
+)
+def test_durable_bytes_that_are_gone_are_missed(harm: Callable[[MemoryDisk], None]) -> None:
+    disk = memory_disk()
+    grown(disk).close()
+    harm(disk)
+    with pytest.raises(CorruptLog):
+        content(open_log(killed(disk)))
+
+
+def test_a_sync_that_lied_is_found_out() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1)])
+    log.flush()
+    disk.lying_sync = True
+    log.append([frame(2)])
+    log.flush()
+    disk.lying_sync = False
+    log.append([frame(3)])
+    position = size_of(frame(1))
+    log.flush()
+    overwrite(disk, FIRST, position, bytes(size_of(frame(2))))
+    with pytest.raises(CorruptLog, match="zeros where a frame should begin"):
+        open_log(killed(disk))
+
+
+def test_another_logs_directory_is_refused_and_not_cut() -> None:
+    disk = memory_disk()
+    open_log(disk).append([frame(1)])
+    after = killed(disk)
+    stored = after.content(FIRST)
+    with pytest.raises(CorruptLog, match="belongs to log 7, not to log 8"):
+        open_log(after, log_id=8)
+    assert after.content(FIRST) == stored
+    assert numbers(open_log(after)) == [(1, 1)]
+
+
+def test_what_the_cache_shows_after_a_failed_sync_is_written_again_before_it_is_trusted() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append(frames(1, 20))
+    log.flush()
+    log.append(frames(21, 40))
+    flush = log.begin_flush()
+    disk.fail_call(1)
+    with pytest.raises(StorageFailed):
+        flush.run()
+    reopened = open_log(killed(disk))
+    assert reopened.recovery.bytes_rewritten > 0
+    promised, end = content(reopened), reopened.durable_end
+    cut_off = reopened._disk
+    assert isinstance(cut_off, MemoryDisk)
+    survivor = open_log(cut_off.after_crash(random.Random(3), loss=PowerLoss.LOSE_ALL))
+    assert (content(survivor), survivor.end) == (promised, end)
+
+
+def sidecars(disk: MemoryDisk) -> dict[str, bytes]:
+    return {path: disk.content(path) for path in disk.paths() if path.endswith(".index")}
+
+
+def _remove(disk: MemoryDisk, path: str) -> None:
+    disk.remove(path)
+
+
+def _flip(disk: MemoryDisk, path: str) -> None:
+    disk.flip_bit(path, 301)
+
+
+def _empty(disk: MemoryDisk, path: str) -> None:
+    tear(disk, path, 0)
+
+
+@pytest.mark.parametrize("harm", [_remove, _flip, _empty])
+def test_a_lost_or_damaged_index_is_rebuilt_byte_for_byte(harm: Callable[[MemoryDisk, str], None]) -> None:
+    disk = memory_disk()
+    log = grown(disk, 400)
+    before = content(log)
+    log.close()
+    written = sidecars(disk)
+    assert len(written) > 5
+    for path in written:
+        harm(disk, path)
+    reopened = open_log(disk)
+    assert reopened.recovery.indexes_rebuilt == len(written)
+    assert sidecars(disk) == written
+    assert content(reopened) == before
+
+
+def test_a_full_disk_does_not_keep_an_index_from_being_missed() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    for first in range(1, 200, 10):
+        log.append(frames(first, first + 9))
+    disk.capacity_bytes = disk.used_bytes()
+    log.flush()
+    assert log.durable_end == log.end
+    assert sidecars(disk) == {}
+    disk.capacity_bytes = None
+    before = content(log)
+    log.close()
+    reopened = open_log(disk)
+    assert reopened.recovery.indexes_rebuilt == len(sidecars(disk)) > 2
+    assert content(reopened) == before
+
+
+def test_what_an_interrupted_replacement_left_is_cleared_away() -> None:
+    disk = memory_disk()
+    grown(disk).close()
+    for name in ("checkpoint.tmp", f"{0:020d}.index.tmp", f"{77:020d}.index"):
+        disk.open(f"{DIRECTORY}/{name}", create=True).write_at(0, [b"half"])
+    open_log(disk)
+    assert not [path for path in disk.paths() if path.endswith("tmp") or "077" in path]
+
+
+def outcome(disk: MemoryDisk) -> list[Entry] | None:
+    """Everything the log says of itself; None if it says that it is damaged."""
+    try:
+        log = open_log(disk)
+        read = content(log)
+        for index, epoch, base_offset, span, _ in read:
+            assert log.epoch_at(index) == epoch
+            assert span == 0 or log.find_offset(base_offset) == index
+        return [*read, (0, log.last_epoch, log.end_offset, 0, log.state or b"")]
+    except CorruptLog:
+        return None
+
+
+def test_no_flipped_bit_below_the_durable_end_is_silently_lost() -> None:
+    """After a clean close everything is below it: every answer is the right one, or says that there is damage."""
+    disk = memory_disk()
+    grown(disk).close()
+    right = outcome(killed(disk))
+    assert right is not None
+    places = [(path, bit) for path in disk.paths() for bit in range(len(disk.content(path)) * 8)]
+    rng = random.Random(11)
+    found = 0
+    for path, bit in rng.sample(places, 1500):
+        after = killed(disk)
+        after.flip_bit(path, bit)
+        seen = outcome(after)
+        assert seen in (None, right), f"bit {bit} of {path}"
+        found += seen is None
+    assert found > 900
+
+
+def test_every_flipped_bit_of_a_durable_frame_is_found_without_a_clean_close() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1), frame(2)])
+    start, end = size_of(frame(1)), log.flush()
+    log.append([frame(3)])
+    for bit in range(start * 8, end * 8):
+        after = killed(disk)
+        after.flip_bit(FIRST, bit)
+        assert outcome(after) is None, f"bit {bit}"
+
+
+def test_frames_that_were_read_equal_those_that_were_written_after_any_power_cut() -> None:
+    written = frames(1, 30, size=300)
+    for seed in range(200):
+        disk = memory_disk(seed)
+        log = open_log(disk)
+        log.append(written[:10])
+        log.flush()
+        for each in written[10:]:
+            log.append([each])
+        survivors = content(open_log(disk.after_crash(random.Random(seed))))
+        assert len(survivors) >= 10
+        assert survivors == entries(written[: len(survivors)])
