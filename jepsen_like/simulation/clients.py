@@ -40,6 +40,8 @@ class Client:
     rng: random.Random
     target: NodeId
     outstanding: int = 0
+    discouraged: bool = False
+    """Whether a request of this round failed: it then waits longer before the next."""
 
 
 class Clients:
@@ -159,4 +161,5 @@ class Clients:
         return client
 
     def _retarget(self, client: Client, hint: NodeId | None) -> None:
+        client.discouraged = True
         client.target = hint if hint is not None else client.rng.choice(self._nodes)

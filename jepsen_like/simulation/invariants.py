@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from jepsen_like.simulation.machine import Before, Machine
 from jepsen_like.simulation.record import ClusterRecord, LedgerEntry, content, prefix_holds, same
 from raft.core import Leader
-from raft.effects import RoleName
 from raft.events import Event, Receive
 from raft.messages import AppendAccepted
 from raft.model import NO_TERM, Entry, LogIndex, NodeId
@@ -39,7 +38,7 @@ class Invariants:
         core = machine.core
         assert core is not None
         first = entries[0]
-        if core.role_name is RoleName.LEADER and first.index <= len(machine.entries):
+        if isinstance(core.role, Leader) and first.index <= len(machine.entries):
             self._accuse("I5", machine, f"a leader replaces its entry {first.index}")
         self._check_overwritten(machine, entries)
         contents = self._record.contents
@@ -52,7 +51,7 @@ class Invariants:
             if entry.term > core.term:
                 self._accuse("I7", machine, f"entry {entry.index} is of term {entry.term}, the node of {core.term}")
             previous = entry.term
-        if core.role_name is RoleName.LEADER:
+        if isinstance(core.role, Leader):
             log = self._record.leader_logs.setdefault(core.term, [])
             log.extend(entries if log else [*machine.entries[: first.index - 1], *entries])
 
@@ -99,8 +98,8 @@ class Invariants:
         core = machine.core
         assert core is not None
         self._check_monotone(machine, before)
-        if core.role_name is RoleName.LEADER:
-            if before.role is not RoleName.LEADER or core.term != before.term:
+        if isinstance(core.role, Leader):
+            if not before.led or core.term != before.term:
                 self._check_new_leader(machine)
             if isinstance(event, Receive) and isinstance(event.message, AppendAccepted):
                 self._check_match(machine, event.sender)

@@ -9,7 +9,7 @@ it gets back is what `MemoryDisk` kept.
 import contextlib
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Protocol, assert_never
+from typing import NamedTuple, Protocol, assert_never
 
 import attrs
 
@@ -17,10 +17,11 @@ from jepsen_like.simulation.durable import DurableLog
 from jepsen_like.simulation.streams import stream
 from jepsen_like.simulation.swarm import Knobs
 from log.disk import NoSpace
+from log.frame import HEADER_BYTES
 from log.memory_disk import MemoryDisk
-from log.errors import LogError
+from log.errors import LogError, StorageError
 from log.segmented_log import LogConfig, SegmentedLog
-from raft.core import RaftCore
+from raft.core import Leader, RaftCore
 from raft.effects import (
     Answer,
     Commit,
@@ -33,14 +34,13 @@ from raft.effects import (
     Refusal,
     Rejected,
     RoleChanged,
-    RoleName,
     Send,
     Unknown,
 )
 from raft.events import Event, Loaded, Persisted, Propose, Receive, StepDown, Tick
 from raft.membership import Configuration
 from raft.messages import AppendEntries, Message
-from raft.model import NO_INDEX, Entry, LogIndex, NodeId, Term, Token, entry_bytes
+from raft.model import NO_INDEX, Entry, LogIndex, NodeId, Term, Token, WriteId
 from raft.outbox import Outbox
 from raft.storage import RaftStorage, StorageFlush
 
@@ -51,6 +51,7 @@ LOG_DIRECTORY = "log"
 LOG_ID = 1
 ROUNDING_S = 1e-9
 """What a clock's rounding may cost; without this allowance a timer could be found early for ever."""
+NEVER = 1 << 62
 INBOX_MAX = 2000
 """What piles up at a node that stands still; beyond it messages are lost, as full socket buffers lose them."""
 
@@ -124,14 +125,13 @@ class Legacy:
     """True after a plain kill: the page cache then gives everything back."""
 
 
-@attrs.frozen
-class Before:
+class Before(NamedTuple):
     """A node's state just before a step."""
 
     term: Term
     vote: NodeId | None
     commit_index: LogIndex
-    role: RoleName
+    led: bool
 
 
 class Surroundings(Protocol):
@@ -220,8 +220,10 @@ class Machine:
         """Come up from whatever the disk holds. What recovery raises is for the world to judge."""
         assert self.core is None
         self.incarnation += 1
-        config = LogConfig(segment_bytes_max=self._knobs.segment_bytes_max)
+        # Room is reserved in small steps, so that a full disk is noticed at once.
+        config = LogConfig(segment_bytes_max=self._knobs.segment_bytes_max, reserve_chunk_bytes=1)
         self.log = SegmentedLog.open(self.disk, LOG_DIRECTORY, config, log_id=LOG_ID)
+        self.counts["torn_tails"] += self.log.recovery.torn_bytes_cut > 0
         self.storage = RaftStorage(self.log)
         hard_state, view = self.storage.restore(self._knobs.raft.cache_bytes_max)
         self.outbox = Outbox()
@@ -262,9 +264,23 @@ class Machine:
             self.durable.refresh(self.disk)
         return self.durable
 
+    def make_room(self) -> None:
+        """Its disk is not full any more."""
+        self.disk.capacity_bytes = None
+
+    def mend_disk(self) -> None:
+        """No call of its disk is going to fail."""
+        self.disk.fail_call(NEVER)
+
+    def segments(self) -> int:
+        """How many segment files its log has."""
+        return sum(path.endswith(".log") for path in self.disk.paths())
+
     def calm(self, flush_s: float) -> None:
         """Stand on firm ground again: no trap, a true clock, fsyncs of at most about `flush_s`."""
         self.traps = Traps()
+        self.make_room()
+        self.mend_disk()
         self.slowness = min(1.0, flush_s / self._knobs.flush_s)
         self.clock.steady(self._world.now)
         if self.core is not None:
@@ -273,6 +289,13 @@ class Machine:
             else:
                 self._tick_at = float("inf")
                 self._schedule_tick()
+
+    def give_up_start(self) -> None:
+        """The disk would not let it come up: it is down, and what its last life left still counts."""
+        self._halt()
+        self.disk = self.disk.after_kill(self._crash_rng)
+        self.durable = DurableLog(LOG_DIRECTORY)
+        self._durable_stale = True
 
     def _halt(self) -> None:
         self.incarnation += 1
@@ -314,7 +337,7 @@ class Machine:
         core, storage = self.core, self.storage
         assert core is not None and storage is not None
         incarnation = self.incarnation
-        before = Before(core.term, core.vote, core.commit_index, core.role_name)
+        before = Before(core.term, core.vote, core.commit_index, isinstance(core.role, Leader))
         effects: Sequence[Effect] = ()
         try:
             if not self._has_room(storage, event):
@@ -324,6 +347,8 @@ class Machine:
                 self._carry_out(storage, effect)
                 if self.incarnation != incarnation:
                     return
+            if isinstance(event, Persisted) and not self._release(event.write_id):
+                return
         except NODE_ERRORS as error:
             self._world.died(self, error)
             return
@@ -334,12 +359,12 @@ class Machine:
 
     def _has_room(self, storage: RaftStorage, event: Event) -> bool:
         """The disk's veto, before the core hears of what would not fit: refused or dropped, nothing written."""
+        token: Token | None = None
         match event:
             case Propose(token=token, batch=batch):
-                needed = entry_bytes(batch)
+                needed = len(batch.data) + HEADER_BYTES
             case Receive(message=AppendEntries(entries=entries)) if entries:
-                token = None
-                needed = sum(entry_bytes(entry.batch) for entry in entries)
+                needed = sum(len(entry.batch.data) + HEADER_BYTES for entry in entries)
             case _:
                 return True
         try:
@@ -382,6 +407,16 @@ class Machine:
             case _:
                 assert_never(effect)
 
+    def _release(self, durable: WriteId) -> bool:
+        """Send what waited for this write; false if power was cut meanwhile."""
+        core, incarnation = self.core, self.incarnation
+        assert core is not None
+        for send in self.outbox.release(durable, core.term):
+            self._transmit(send)
+            if incarnation != self.incarnation:
+                return False
+        return True
+
     def _transmit(self, send: Send) -> None:
         self._world.sent(self, send)
         trap = self.traps.after_send
@@ -418,7 +453,7 @@ class Machine:
         if incarnation != self.incarnation:
             return
         allowed = self._crash_rng.choice((0, 0, 1, 2, 4, 7))
-        with contextlib.suppress(_PowerFailed), self.disk.issued_before(running.mark):
+        with contextlib.suppress(_PowerFailed, StorageError), self.disk.issued_before(running.mark):
             self.disk.before_call = _failing_after(allowed)
             running.flush.run()
         self._durable_stale = True
@@ -446,12 +481,7 @@ class Machine:
             return
         assert self.storage is not None and self.core is not None
         self.flush = None
-        write_id = self.storage.end_flush(running.flush)
-        for send in self.outbox.release(write_id, self.core.term):
-            self._transmit(send)
-            if incarnation != self.incarnation:
-                return
-        self.step(Persisted(write_id))
+        self.step(Persisted(self.storage.end_flush(running.flush)))
 
     # ---------------------------------------------------------------- time
 

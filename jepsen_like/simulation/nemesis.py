@@ -98,6 +98,12 @@ class Nemesis:
                 self._jump(rng)
             case FaultKind.SLOW_DISK:
                 self._slow_disk(rng)
+            case FaultKind.DISK_FULL:
+                self._fill_disk(rng)
+            case FaultKind.DISK_FAILS:
+                for machine in self._victims(rng):
+                    self._world.note("a disk call is going to fail", machine.node_id)
+                    machine.disk.fail_call(rng.randint(1, 12))
             case FaultKind.LOSS_BURST:
                 self._loss_burst(rng)
             case _:
@@ -180,6 +186,13 @@ class Nemesis:
 
     def _restore_disk(self, machine: Machine) -> None:
         machine.slowness = 1.0
+
+    def _fill_disk(self, rng: random.Random) -> None:
+        for machine in self._victims(rng):
+            self.counts["disks_filled"] += 1
+            self._world.note("disk full", machine.node_id)
+            machine.disk.capacity_bytes = machine.disk.used_bytes()
+            self._later(rng, machine.make_room)
 
     # ---------------------------------------------------------------- the network
 

@@ -45,6 +45,10 @@ class FaultKind(enum.Enum):
     """A node's clock jumps forward."""
     SLOW_DISK = "slow_disk"
     """A node's fsyncs take many times longer."""
+    DISK_FULL = "disk_full"
+    """A node's disk has no room for entries, for a while."""
+    DISK_FAILS = "disk_fails"
+    """One of a node's next disk calls fails; a failed fsync may have lost what it should have saved."""
     LOSS_BURST = "loss_burst"
     """The network loses a third of all messages for a while."""
 
@@ -83,6 +87,8 @@ class Knobs:
     """The most by which a node's clock runs too fast or too slow, as a fraction."""
     clients: int
     think_s: float
+    retry_s: float
+    """How long a client waits after a failure."""
     client_timeout_s: float
     burst: int
     """How many requests a client sends at once."""
@@ -100,7 +106,7 @@ def draw(seed: int) -> Knobs:
     """The world of `seed`."""
     rng = stream(seed, "swarm")
     raft = _raft_config(rng)
-    safety_s = rng.uniform(8.0, 16.0) * raft.election_timeout_s_max
+    safety_s = rng.uniform(6.0, 12.0) * raft.election_timeout_s_max
     calm_network = rng.random() < 0.35
     return Knobs(
         seed=seed,
@@ -118,8 +124,9 @@ def draw(seed: int) -> Knobs:
         handoff_s=rng.choice((0.0, 0.0002, 0.002)),
         drift=rng.choice((0.0, 0.0, 0.05, 0.3)),
         clients=rng.randint(1, 4),
-        think_s=rng.choice((0.01, 0.03, 0.08)),
-        client_timeout_s=rng.uniform(0.5, 2.0),
+        think_s=raft.heartbeat_s * rng.choice((0.2, 0.5, 1.5)),
+        retry_s=raft.heartbeat_s * rng.choice((1.0, 3.0, 6.0)),
+        client_timeout_s=raft.election_timeout_s_max * rng.uniform(1.0, 4.0),
         burst=rng.choice((1, 1, 1, 3, 8)),
         reads=rng.choice((0.1, 0.3, 0.6)),
         records_max=rng.choice((1, 3, 10)),

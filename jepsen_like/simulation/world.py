@@ -24,6 +24,7 @@ from jepsen_like.simulation.network import Link, Network, Parcel
 from jepsen_like.simulation.record import ClusterRecord, same, values_of
 from jepsen_like.simulation.streams import stream
 from jepsen_like.simulation.swarm import Knobs, draw
+from log.errors import StorageError
 from raft.effects import Committed, Effect, Load, Rejected, Send, Unknown
 from raft.events import Disconnected, Event, Propose, Read, Receive
 from raft.messages import Message
@@ -148,7 +149,11 @@ class World:
 
     def died(self, machine: Machine, error: Exception) -> None:
         """See `Surroundings`: a node that raises ends, as its process would, and is started again."""
-        self._report(CRASH, machine, f"{type(error).__name__}: {error}")
+        if isinstance(error, StorageError):
+            # The disk failed or filled up as the nemesis asked, and so the process ends, as it must.
+            self.counts["disk_failures"] += 1
+        else:
+            self._report(CRASH, machine, f"{type(error).__name__}: {error}")
         if machine.up:
             self.kill(machine, self.knobs.raft.election_timeout_s_max, in_step=True)
 
@@ -165,6 +170,8 @@ class World:
         node = self.clients.choose_node(client)
         client.outstanding += 1  # an answer that comes at once must not look like the end of the burst
         for _ in range(self.knobs.burst):
+            if client.discouraged:
+                break
             if self.clients.wants_read(client):
                 self._ask_read(client, node)
             else:
@@ -200,8 +207,9 @@ class World:
         if client.number == PROBE_CLIENT:
             self.schedule(self.now + POLL_S, self._probe)
         else:
-            pause = self.knobs.think_s * client.rng.expovariate(1.0)
-            self.schedule(self.now + pause, self._client_wakes, client)
+            mean_s = self.knobs.retry_s if client.discouraged else self.knobs.think_s
+            client.discouraged = False
+            self.schedule(self.now + mean_s * client.rng.expovariate(1.0), self._client_wakes, client)
 
     def answered(self, machine: Machine, token: Token, outcome: Committed | Rejected | Unknown) -> None:
         """See `Surroundings`."""
@@ -304,6 +312,11 @@ class World:
         self.note("restarts", machine.node_id)
         try:
             machine.start()
+        except StorageError:
+            self.counts["disk_failures"] += 1
+            machine.give_up_start()
+            self.schedule(self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.incarnation)
+            return
         except NODE_ERRORS as error:
             self._report("A5", machine, f"cannot restart: {type(error).__name__}: {error}")
             self.finished = True
@@ -393,6 +406,7 @@ class World:
         total = self.counts + self.network.counts + self.clients.counts + self._nemesis.counts
         for machine in self.machines.values():
             total += machine.counts
+            total["segment_rolls"] += machine.segments() - 1
         total["committed_entries"] = len(self.record.ledger)
         return total
 
