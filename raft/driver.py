@@ -1,14 +1,16 @@
 """The driver: feeds the core with what happens, carries out what it orders, and answers callers.
 
-`pump` does it all, synchronously and to the end; nothing else touches the core. It runs once for everything that arrived
+`pump` does all but the flush, synchronously and to the end; nothing else touches the core. It runs once for everything that arrived
 together, in this order:
 
 1. messages, finished flushes and broken links, in the order they came;
 2. the tick, if it is due. A node that was paused or busy first hears what was said meanwhile: its own lateness is not
    mistaken for a leader's silence;
 3. waiting reads, as one read; waiting commands and appends, each as few entries;
-4. committed entries go to the state machine, a bounded portion at a time;
-5. if anything was written and no flush is under way, one begins (group commit).
+4. committed entries go to the state machine, a bounded portion at a time.
+
+What was ordered to be sent leaves then, and after that, if anything was written and no flush is under way, one begins
+(`begin_flush`; group commit).
 
 Appends that arrive while the disk is busy wait for it and then leave as one entry: one frame, one CRC, one message a peer.
 
@@ -298,7 +300,6 @@ class RaftDriver:
             # An answer can set free the next request of a caller that had too many under way.
             if not (self._inbox or self._reads or (self._may_propose and (self._appends or self._commands))):
                 break
-        self._begin_flush(now)
 
     def _drain_inbox(self, now: float) -> None:
         inbox = self._inbox
@@ -483,7 +484,8 @@ class RaftDriver:
 
     # ---------------------------------------------------------------- the disk
 
-    def _begin_flush(self, now: float) -> None:
+    def begin_flush(self) -> None:
+        """Begin a flush if one is due; to be called when what `pump` ordered to be sent has left."""
         if self._flush is not None or self.storage.is_durable:
             return
         match self.config.flush_policy:
@@ -491,8 +493,8 @@ class RaftDriver:
                 self._submit_flush()
             case FlushPolicy.INTERVAL:
                 if self._flush_due is None:
-                    self._flush_due = now + self.config.flush_interval_s
-                elif now >= self._flush_due:
+                    self._flush_due = self._clock() + self.config.flush_interval_s
+                elif self._clock() >= self._flush_due:
                     self._flush_due = None
                     self._submit_flush()
             case FlushPolicy.NONE:

@@ -133,7 +133,7 @@ class RaftGroup:
         self._deadline_moved = trio.Event()
         self._armed_for = 0.0
         self._incoming: dict[NodeId, list[Connection[Frame]]] = {}
-        self._reactor = Reactor(self._on_round_end)
+        self._reactor = Reactor(self._on_round_end, lambda: self._driver.begin_flush())
         self._links = Links(
             reactor=self._reactor,
             on_disconnected=lambda peer: self._driver.disconnected(peer),
@@ -266,17 +266,21 @@ class RaftGroup:
     def _stop(self) -> None:
         """The end when all is well: everybody is answered, everything written is made durable."""
         self._driver.close()
-        self._reactor.on_round_end = lambda: None
+        self._quiet_reactor()
         self._reactor.round()
         self._flusher.close()
         self._driver.flush_last()
 
     def _release(self) -> None:
         """The end in any case."""
-        self._reactor.on_round_end = lambda: None
+        self._quiet_reactor()
         self._listener.close(NODE_STOPS)
         self._flusher.close()
         self._reactor.close()
+
+    def _quiet_reactor(self) -> None:
+        """From here on, connections are closed and nothing more is decided."""
+        self._reactor.on_round_end = self._reactor.on_urgent_sent = lambda: None
 
     # ---------------------------------------------------------------- what one may ask
 

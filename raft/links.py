@@ -159,6 +159,7 @@ class PeerLink(Session[Frame]):
             self,
             outbound_bytes_max=self.outbound_bytes_max,
             lossy=True,
+            urgent=True,
             name=f"to peer {self.peer}",
         )
         self._connection.write(client_codec.encode_hello(self.hello))

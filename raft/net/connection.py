@@ -1,6 +1,7 @@
 """One connection: bytes in through a decoder, bytes out through a bounded queue, and the end of it told exactly once.
 
-Any code of the node may write at any time; what is written within a round leaves joined in one send. A connection that
+Any code of the node may write at any time; what is written within a round leaves joined in one send, that of `urgent`
+connections before that of others (peers wait for a disk each before anybody is answered). A connection that
 cannot send keeps its bytes up to `outbound_bytes_max`, and then does one of two things:
 
 - a `lossy` one (to a peer, whose protocol expects loss) drops the newest frame;
@@ -61,6 +62,7 @@ class Connection(Generic[FrameT]):
         "reactor",
         "session",
         "socket",
+        "urgent",
     )
 
     def __init__(
@@ -72,6 +74,7 @@ class Connection(Generic[FrameT]):
         *,
         outbound_bytes_max: int,
         lossy: bool = False,
+        urgent: bool = False,
         name: str = "",
     ) -> None:
         connected.setblocking(False)
@@ -81,6 +84,7 @@ class Connection(Generic[FrameT]):
         self.session = session
         self.outbound_bytes_max = outbound_bytes_max
         self.lossy = lossy
+        self.urgent = urgent
         self.name = name
         self.outbound_bytes = 0
         self.frames_in = 0
@@ -116,7 +120,7 @@ class Connection(Generic[FrameT]):
         self.outbound_bytes += len(data)
         if not self._flush_asked:
             self._flush_asked = True
-            self.reactor.flush_later(self)
+            self.reactor.flush_later(self, urgent=self.urgent)
         return True
 
     def send(self, data: bytes) -> bool:

@@ -3,7 +3,8 @@
 Trio costs 10-20 us each time a task waits for a socket, more than a small request does. So sockets are registered,
 level-triggered, in an epoll object, and the one task waits for that. A *round* is: every ready socket is read once, then
 `on_round_end` runs (the owner's chance to decide about everything that arrived together), then what was written to
-connections leaves, joined. A round never awaits: within it nothing else runs.
+connections leaves, joined: the urgent first, then `on_urgent_sent` runs (the owner's chance to start slow work that should
+delay no peer), then the rest. A round never awaits: within it nothing else runs.
 
 Failures: what concerns one connection is settled there (see `Connection`); anything else climbs out of `run`.
 """
@@ -40,15 +41,23 @@ class Flushable(Protocol):
         """Send as much as the socket takes."""
 
 
+def _nothing() -> None:
+    """Nobody asked."""
+
+
 class Reactor:
     """Owns the epoll object; everything is called from the one thread that runs Trio."""
 
-    def __init__(self, on_round_end: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, on_round_end: Callable[[], None] = _nothing, on_urgent_sent: Callable[[], None] = _nothing
+    ) -> None:
         self.on_round_end = on_round_end
+        self.on_urgent_sent = on_urgent_sent
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         """Where sockets are read into; its content lives until the next read."""
         self._epoll = select.epoll()
         self._registered: dict[int, Pollable] = {}
+        self._urgent: list[Flushable] = []
         self._written: list[Flushable] = []
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake_fd, READABLE)
@@ -72,9 +81,9 @@ class Reactor:
         if self._registered.pop(pollable.fileno(), None) is not None:
             self._epoll.unregister(pollable.fileno())
 
-    def flush_later(self, flushable: Flushable) -> None:
-        """Flush at the end of the round; outside of a round, ask for one."""
-        self._written.append(flushable)
+    def flush_later(self, flushable: Flushable, *, urgent: bool) -> None:
+        """Flush at the end of the round, the urgent before the others; outside of a round, ask for one."""
+        (self._urgent if urgent else self._written).append(flushable)
         self.request_round()
 
     # ---------------------------------------------------------------- rounds
@@ -114,12 +123,17 @@ class Reactor:
         return len(ready)
 
     def _flush_written(self) -> None:
-        while self._written:
+        while self._written or self._urgent:
+            urgent, self._urgent = self._urgent, []
+            for flushable in urgent:
+                flushable.flush()
+            self.on_urgent_sent()
             written, self._written = self._written, []
             for flushable in written:
                 flushable.flush()
-            # A flush can find a connection broken, which is news for the owner.
+            # A flush can find a connection broken, or free for more, which is news for the owner.
             self.on_round_end()
+        self.on_urgent_sent()
 
     def close(self) -> None:
         """Release the descriptors of the reactor itself."""
