@@ -57,18 +57,12 @@ class LazyCommand:
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
-    "run": LazyCommand(
-        "jepsen_like.run:run", "Start a cluster, load it, break it, check it and write a report."
-    ),
+    "run": LazyCommand("jepsen_like.run:run", "Start a cluster, load it, break it, check it and write a report."),
     "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),
     "check": LazyCommand("jepsen_like.checker.command:check", "Check a history or a run directory."),
     "report": LazyCommand("jepsen_like.report.command:report", "Write report.html of a run directory again."),
-    "sim": LazyCommand(
-        "jepsen_like.simulation.command:sim", "Simulate many seeds; stop at the first violation."
-    ),
-    "replay": LazyCommand(
-        "jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."
-    ),
+    "sim": LazyCommand("jepsen_like.simulation.command:sim", "Simulate many seeds; stop at the first violation."),
+    "replay": LazyCommand("jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."),
     "doctor": LazyCommand("jepsen_like.doctor:doctor", "Say what this machine lacks and what mends it."),
 }
 
@@ -117,9 +111,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, lazy.summary) for name, lazy in COMMANDS.items()])
 
 
-@click.group(
-    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
-)
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="quorumlog", prog_name="quorumlog", message="%(prog)s %(version)s")
 def cli() -> None:
     """A replicated log that you can break on purpose, with a proof of what each mode keeps.

@@ -200,7 +200,9 @@ class Progress:
     def _counts(self) -> str:
         ops = self._ops
         p99 = f"   p99 {ops.p99_ms:.1f} ms" if ops.p99_ms is not None else ""
-        return f"acked {ops.acked:,}   failed {ops.failed:,}   unknown {ops.unknown:,}   {ops.ops_per_s:,.0f} ops/s{p99}"
+        return (
+            f"acked {ops.acked:,}   failed {ops.failed:,}   unknown {ops.unknown:,}   {ops.ops_per_s:,.0f} ops/s{p99}"
+        )
 
 
 def sparkline(values: Iterable[float]) -> str:
