@@ -16,24 +16,32 @@ Entry = tuple[int, int, int, int, bytes]
 """What a test remembers of a frame: index, epoch, base offset, span, payload."""
 
 
-def frame(index: int, epoch: int = 1, *, offset: int | None = None, span: int = 1, payload: bytes | None = None) -> Frame:
+def frame(
+    index: int, epoch: int = 1, *, offset: int | None = None, span: int = 1, payload: bytes | None = None
+) -> Frame:
     """A frame that says who it is; offsets go with the index unless told otherwise."""
     content = f"{index}@{epoch}".encode() if payload is None else payload
     kind = Kind.RECORDS if span else Kind.CONTROL
     base_offset = index - 1 if offset is None else offset
-    return Frame.of(content, index=index, epoch=epoch, base_offset=base_offset, span=span, kind=kind, tag=3, timestamp_ms=5)
+    return Frame.of(
+        content, index=index, epoch=epoch, base_offset=base_offset, span=span, kind=kind, tag=3, timestamp_ms=5
+    )
 
 
 def frames(first: int, last: int, epoch: int = 1, *, size: int = 20) -> list[Frame]:
     """Frames `first` to `last`, inclusive, with payloads of `size` bytes."""
-    return [frame(index, epoch, payload=f"{index}@{epoch}".encode().ljust(size, b".")) for index in range(first, last + 1)]
+    return [
+        frame(index, epoch, payload=f"{index}@{epoch}".encode().ljust(size, b".")) for index in range(first, last + 1)
+    ]
 
 
 def memory_disk(seed: int = 0, **settings: int) -> MemoryDisk:
     return MemoryDisk(random.Random(seed), **settings)
 
 
-def open_log(disk: Disk, config: LogConfig = SMALL, *, directory: str = DIRECTORY, log_id: int = LOG_ID) -> SegmentedLog:
+def open_log(
+    disk: Disk, config: LogConfig = SMALL, *, directory: str = DIRECTORY, log_id: int = LOG_ID
+) -> SegmentedLog:
     return SegmentedLog.open(disk, directory, config, log_id=log_id)
 
 

@@ -73,7 +73,9 @@ class LogMachine(RuleBasedStateMachine):
         frames = []
         for following in range(index, index + data.draw(st.integers(1, 3))):
             offset = self.model.offset_of(index)
-            frames.append(Frame.of(bytes(90), index=following, epoch=epoch, base_offset=offset, span=0, kind=Kind.CONTROL))
+            frames.append(
+                Frame.of(bytes(90), index=following, epoch=epoch, base_offset=offset, span=0, kind=Kind.CONTROL)
+            )
         try:
             self.log.append(frames)
         except NoSpace:

@@ -44,7 +44,9 @@ def test_one_append_is_one_write() -> None:
         pytest.param(4, 10_000, 3, [], id="nothing between"),
     ],
 )
-def test_a_read_takes_what_was_asked_and_fits(first: int, bytes_max: int, last: int | None, expected: list[int]) -> None:
+def test_a_read_takes_what_was_asked_and_fits(
+    first: int, bytes_max: int, last: int | None, expected: list[int]
+) -> None:
     log = open_log(memory_disk())
     log.append(frames(1, 5, size=100 - HEADER_BYTES))
     assert [each.index for each in log.read(first, bytes_max, last)] == expected
@@ -70,9 +72,12 @@ def test_an_index_below_the_first_cannot_be_read() -> None:
         pytest.param([frame(2, 2, offset=7)], id="a replacement whose offset does not follow"),
         pytest.param([frame(2, 0)], id="a replacement older than what it follows"),
         pytest.param(
-            [Frame.of(b"", index=3, epoch=2, base_offset=2, span=1, kind=Kind.CONTROL)], id="a control frame with offsets"
+            [Frame.of(b"", index=3, epoch=2, base_offset=2, span=1, kind=Kind.CONTROL)],
+            id="a control frame with offsets",
         ),
-        pytest.param([Frame.of(b"", index=3, epoch=2, base_offset=2, span=0, kind=Kind.STATE)], id="the log's own kind"),
+        pytest.param(
+            [Frame.of(b"", index=3, epoch=2, base_offset=2, span=0, kind=Kind.STATE)], id="the log's own kind"
+        ),
     ],
 )
 def test_frames_that_do_not_follow_are_refused_and_nothing_is_written(wrong: list[Frame]) -> None:
@@ -220,7 +225,9 @@ def test_payloads_are_views_and_not_copies() -> None:
 def test_frames_larger_than_a_segment_and_any_buffer_are_kept() -> None:
     disk = memory_disk()
     log = open_log(disk)
-    written = [frame(index, payload=bytes([index]) * size) for index, size in enumerate([9_000, 3, 1_000_000, 5_000], 1)]
+    written = [
+        frame(index, payload=bytes([index]) * size) for index, size in enumerate([9_000, 3, 1_000_000, 5_000], 1)
+    ]
     for each in written:
         log.append([each])
     assert entries(log.read(1, 1)) == entries(written[:1])
@@ -397,7 +404,9 @@ def test_damage_met_by_a_reader_names_the_frame() -> None:
     assert entries(log.read(1, 1000, last_index=1)) == entries([frame(1)])
 
 
-@pytest.mark.parametrize("setting", ["segment_bytes_max", "index_interval_bytes", "reserve_chunk_bytes", "open_files_max"])
+@pytest.mark.parametrize(
+    "setting", ["segment_bytes_max", "index_interval_bytes", "reserve_chunk_bytes", "open_files_max"]
+)
 def test_settings_that_make_no_sense_are_refused(setting: str) -> None:
     with pytest.raises(ValueError, match=setting):
         LogConfig(**{setting: 0})

@@ -1,0 +1,166 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from log.disk import Buffer, DirectoryLocked, NoSpace, RealDisk, StorageFailed, replace_file
+from log.segmented_log import LogConfig
+from tests.log.frames import LOG_ID, SMALL, content, entries, frame, frames, numbers, open_log, size_of
+
+
+def test_a_log_on_a_real_disk_is_found_again(tmp_path: Path) -> None:
+    directory = str(tmp_path / "deep" / "log")
+    log = open_log(RealDisk(), directory=directory)
+    log.save_state(b"vote")
+    for first in range(1, 400, 5):
+        log.reserve(2_000)
+        log.append(frames(first, first + 4))
+        log.flush()
+    log.append(frames(300, 310, 2))
+    log.truncate(305)
+    before = content(log)
+    log.close()
+    reopened = open_log(RealDisk(), directory=directory)
+    assert (content(reopened), reopened.state) == (before, b"vote")
+    assert (reopened.recovery.segments_scanned, reopened.recovery.indexes_rebuilt) == (1, 0)
+    assert len(list(Path(directory).glob("*.log"))) > 5
+    reopened.close()
+
+
+def test_a_torn_tail_on_a_real_disk_is_cut(tmp_path: Path) -> None:
+    log = open_log(RealDisk(), directory=str(tmp_path))
+    log.append([frame(1)])
+    log.close()
+    (file,) = tmp_path.glob("*.log")
+    with file.open("ab") as stream:
+        stream.write(b"QLOG torn")
+    reopened = open_log(RealDisk(), directory=str(tmp_path))
+    assert numbers(reopened) == [(1, 1)]
+    assert reopened.recovery.torn_bytes_cut == 9
+    assert file.stat().st_size == size_of(frame(1))
+    reopened.close()
+
+
+def test_two_processes_cannot_open_one_directory(tmp_path: Path) -> None:
+    log = open_log(RealDisk(), directory=str(tmp_path))
+    with pytest.raises(DirectoryLocked):
+        open_log(RealDisk(), directory=str(tmp_path))
+    program = (
+        "import sys\n"
+        "from log.disk import RealDisk, DirectoryLocked\n"
+        "from log.segmented_log import SegmentedLog, LogConfig\n"
+        "try:\n"
+        f"    SegmentedLog.open(RealDisk(), sys.argv[1], LogConfig(), log_id={LOG_ID})\n"
+        "except DirectoryLocked as refused:\n"
+        "    sys.exit(str(refused))\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "another process has this log open" in refused.stderr
+    log.close()
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_reserving_allocates_blocks_and_keeps_the_size(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    file = RealDisk().open(str(path), create=True)
+    file.write_at(0, [b"x"])
+    file.reserve(1_000_000)
+    reserved = path.stat()
+    assert (reserved.st_size, file.size()) == (1, 1)
+    assert reserved.st_blocks * 512 >= 1_000_000
+    file.cut(1)
+    assert path.stat().st_blocks * 512 < 100_000
+    file.sync()
+    file.close()
+
+
+def test_what_a_sealed_segment_had_reserved_is_given_back(tmp_path: Path) -> None:
+    log = open_log(RealDisk(), LogConfig(segment_bytes_max=8192), directory=str(tmp_path))
+    for first in range(1, 300, 10):
+        log.reserve(2_000)
+        log.append(frames(first, first + 9))
+    log.close()
+    assert len(list(tmp_path.glob("*.log"))) > 2
+    for file in tmp_path.glob("*.log"):
+        assert file.stat().st_blocks * 512 <= file.stat().st_size + 8192
+
+
+def test_more_room_than_there_is_cannot_be_reserved(tmp_path: Path) -> None:
+    file = RealDisk().open(str(tmp_path / "file"), create=True)
+    with pytest.raises((NoSpace, StorageFailed)):
+        file.reserve(1 << 60)
+    file.close()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    whole = os.pwritev
+
+    def short(descriptor: int, buffers: list[Buffer], position: int) -> int:
+        return whole(descriptor, [b"".join(buffers)[:limit]], position)
+
+    monkeypatch.setattr(os, "pwritev", short)
+    file = RealDisk().open(str(tmp_path / "file"), create=True)
+    file.write_at(2, [b"ab", b"", b"cdef", memoryview(b"g"), b"hijklmnop"])
+    assert file.read_at(0, 99) == b"\0\0abcdefghijklmnop"
+    file.close()
+
+
+def test_more_buffers_than_one_call_takes_are_written(tmp_path: Path) -> None:
+    file = RealDisk().open(str(tmp_path / "file"), create=True)
+    file.write_at(0, [bytes([each % 251]) for each in range(5_000)])
+    assert file.read_at(0, 9_999) == bytes(each % 251 for each in range(5_000))
+    assert file.read_at(4_998, 9) == bytes([4_998 % 251, 4_999 % 251])
+    file.close()
+
+
+def test_many_frames_are_one_append(tmp_path: Path) -> None:
+    log = open_log(RealDisk(), directory=str(tmp_path))
+    written = frames(1, 3_000)
+    log.append(written)
+    assert content(log) == entries(written)
+    log.close()
+
+
+def test_what_the_system_refuses_says_what_and_where(tmp_path: Path) -> None:
+    disk = RealDisk()
+    missing = str(tmp_path / "missing")
+    for call in (
+        lambda: disk.open(missing, create=False),
+        lambda: disk.remove(missing),
+        lambda: disk.rename(missing, missing + "2"),
+        lambda: disk.list_directory(missing),
+        lambda: disk.sync_directory(missing),
+        lambda: disk.lock(missing + "/lock"),
+    ):
+        with pytest.raises(StorageFailed, match="No such file or directory"):
+            call()
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageFailed, match="make directory"):
+        disk.make_directory(str(tmp_path / "file" / "below"))
+
+
+def test_files_are_not_inherited(tmp_path: Path) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    log = open_log(RealDisk(), SMALL, directory=str(tmp_path))
+    opened = set(os.listdir("/proc/self/fd")) - before
+    assert opened
+    for descriptor in opened:
+        try:
+            assert not os.get_inheritable(int(descriptor))
+        except OSError:
+            continue
+    log.close()
+    assert not set(os.listdir("/proc/self/fd")) - before
+
+
+def test_a_small_file_is_replaced_whole(tmp_path: Path) -> None:
+    disk = RealDisk()
+    for version in (b"a long first version", b"second"):
+        replace_file(disk, str(tmp_path), "file", version)
+        assert (tmp_path / "file").read_bytes() == version
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
