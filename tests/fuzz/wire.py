@@ -4,7 +4,8 @@
 each on a connection of its own, and prints what came of them. It fails unless
 
 - a second connection is answered throughout,
-- every connection that the node closed was closed with a logged reason,
+- a frame that no decoder may see is answered by an error,
+- every connection that was refused was closed with a logged reason,
 - at least half of the frames passed framing and CRC, and so reached a decoder,
 - the node's memory grew by less than 64 MiB.
 
@@ -35,6 +36,8 @@ CLUSTER = "fuzz"
 HELLO, HELLO_REPLY, STATUS, STATUS_REPLY, ERROR = 1, 17, 6, 22, 31
 MEMORY_GROWTH_MAX = 64 * 1024 * 1024
 STATUS_EVERY = 250
+HOPELESS = ("version", "crc", "oversized", "reserved")
+"""Flaws of a frame that are found before its body is decoded."""
 
 RECORDS = msgpack.packb([b"record"])
 CLIENT_REQUESTS: list[tuple[int, list[Any]]] = [
@@ -224,16 +227,20 @@ def connect(port: int, role: str, node: int) -> socket.socket:
 
 
 def send_damaged(port: int, data: bytes, greet: Callable[[int], socket.socket] | None) -> str:
-    """One damaged frame on a connection of its own: "closed" with an error, "closed" silently, or "accepted"."""
+    """One damaged frame on a connection of its own, and its fate.
+
+    "refused": an error about the connection; "told no": an error about the request; "answered": it was a request after all;
+    "closed without a word": the node had nothing to say, as to a peer's message or to an unfinished frame.
+    """
     connection = greet(port) if greet else socket.create_connection(("127.0.0.1", port), timeout=10)
     with connection:
         try:
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
-            kind, _ = read_frame(connection)
+            kind, values = read_frame(connection)
         except (EOFError, ConnectionResetError, BrokenPipeError):
             return "closed without a word"
-        return "told the error" if kind == ERROR else "answered"
+        return "answered" if kind != ERROR else "refused" if values[1] == "protocol" else "told no"
 
 
 def fuzz(frames: int, seed: int) -> dict[str, Any]:
@@ -261,14 +268,17 @@ def fuzz(frames: int, seed: int) -> dict[str, Any]:
                 greet = lambda port: connect(port, "client", 0)  # noqa: E731
             data, flaw = damaged_frame(messages, rng)
             sent[flaw] += 1
-            fates[send_damaged(node.port, data, greet)] += 1
+            fate = send_damaged(node.port, data, greet)
+            fates[fate] += 1
+            assert flaw not in HOPELESS or fate == "refused", f"a frame with a wrong {flaw} was {fate}"
         assert node.process.poll() is None, "the node ended"
         second.close()
     reasons = node.reasons
     growth = max(0, peak - baseline)
     assert sent["decoder"] * 2 >= frames, "too few frames reached the decoder"
     assert growth < MEMORY_GROWTH_MAX, f"memory grew by {growth} bytes"
-    assert sum(reasons.values()) >= frames, f"{frames} connections ended, {sum(reasons.values())} with a logged reason"
+    logged = sum(reasons.values())
+    assert logged == fates["refused"], f"{fates['refused']} connections were refused, {logged} with a logged reason"
     assert node.process.returncode == 0, "the node did not stop cleanly"
     return {
         "frames": frames,
