@@ -196,6 +196,8 @@ def running_node() -> Iterator[Node]:
             process.terminate()
             process.wait(20)
             listener.join()
+            assert process.stdout is not None
+            process.stdout.close()
 
 
 def read_frame(connection: socket.socket) -> tuple[int, Any]:
