@@ -3,7 +3,7 @@
 Random schedules alone seldom turn an early promise into a loss: power must fail in the few milliseconds between promise
 and fsync, on the right nodes. An audit needs no such luck: the simulator knows what is on each disk *now*.
 
-- A1 a vote or a candidacy on the wire: that (term, vote) is durable at the sender.
+- A1 a vote or a candidacy on the wire: that (term, vote) is durable at the sender, and it is its only one in that term.
 - A2 an accepted append on the wire: the log is durable up to `match_index` and equals that of the term's leader.
 - A3 a client hears "committed": its own entry is on the disks of a majority.
 - A4 electability: no node that lacks a committed entry could win a majority of the logs that are durable.
@@ -30,6 +30,7 @@ class Audits:
         self._machines = machines
         self._accuse = accuse
         self._majority = len(machines) // 2 + 1
+        self._votes: dict[tuple[NodeId, Term], NodeId] = {}
 
     def sent(self, machine: Machine, send: Send) -> None:
         """A1 and A2: `send` goes on the wire now."""
@@ -48,6 +49,9 @@ class Audits:
         if voted != candidate:
             kept = f"a vote for n{voted}" if voted else "no vote"
             self._accuse("A1", machine, f"{deed} in term {term}; its disk has {kept} in that term")
+        given = self._votes.setdefault((machine.node_id, term), candidate)
+        if given != candidate:
+            self._accuse("A1", machine, f"{deed} in term {term}, in which it voted for n{given}")
 
     def _check_accepted(self, machine: Machine, term: Term, match_index: LogIndex) -> None:
         durable = machine.durable_log()
@@ -135,4 +139,3 @@ class Audits:
         """A6: a read is about to be served."""
         if read_index < committed_when_asked:
             self._accuse("A6", machine, f"reads at {read_index}; {committed_when_asked} was committed before it asked")
-

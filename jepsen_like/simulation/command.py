@@ -12,7 +12,7 @@ import click
 
 from jepsen_like.simulation.campaign import BLOCK_SEEDS, FLOORS, JUDGED_SEEDS_MIN, Block, play_all
 from jepsen_like.simulation.findings import SeedResult
-from jepsen_like.simulation.trace import HEADER, Trace
+from jepsen_like.simulation.tracing import HEADER, Trace
 from jepsen_like.simulation.world import play
 
 VALID = 0
@@ -150,7 +150,9 @@ class Campaign:
         shortfalls = block.shortfalls()
         judged = block.seeds >= JUDGED_SEEDS_MIN
         end = block.first_seed + block.seeds
-        self._say(f"seeds {block.first_seed}:{end}, {block.counts['steps']:,} steps, {block.counts['committed_entries']:,} entries")
+        self._say(
+            f"seeds {block.first_seed}:{end}, {block.counts['steps']:,} steps, {block.counts['committed_entries']:,} entries"
+        )
         for name in FLOORS:
             floor = f"floor {block.floor(name):>9,}" if judged else ""
             missed = "  MISSED" if any(short.name == name for short in shortfalls) else ""

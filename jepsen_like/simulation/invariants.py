@@ -9,6 +9,7 @@
 - I7 term, vote and commit index only move forward, and an entry's term is never above its node's.
 - I8 what a leader believes a follower holds is on that follower's disk.
 - I9 what is committed is on the disks of a majority.
+- I10 a pre-vote asked or answered for changes nothing: no term, no vote (section 9.6 of the dissertation).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from jepsen_like.simulation.machine import Before, Machine
 from jepsen_like.simulation.record import ClusterRecord, LedgerEntry, content, prefix_holds, same
 from raft.core import Leader
 from raft.events import Event, Receive
-from raft.messages import AppendAccepted
+from raft.messages import AppendAccepted, RequestPreVote
 from raft.model import NO_TERM, Entry, LogIndex, NodeId
 
 Accuse = Callable[[str, Machine, str], None]
@@ -98,6 +99,8 @@ class Invariants:
         core = machine.core
         assert core is not None
         self._check_monotone(machine, before)
+        if isinstance(event, Receive) and isinstance(event.message, RequestPreVote) and core.term != before.term:
+            self._accuse("I10", machine, f"a pre-vote moved its term from {before.term} to {core.term}")
         if isinstance(core.role, Leader):
             if not before.led or core.term != before.term:
                 self._check_new_leader(machine)
@@ -114,7 +117,9 @@ class Invariants:
         if core.commit_index < before.commit_index:
             self._accuse("I7", machine, f"the commit index fell from {before.commit_index} to {core.commit_index}")
         if core.log.last_index != len(machine.entries):
-            self._accuse("I2", machine, f"the log view ends at {core.log.last_index}, the log at {len(machine.entries)}")
+            self._accuse(
+                "I2", machine, f"the log view ends at {core.log.last_index}, the log at {len(machine.entries)}"
+            )
 
     def _check_new_leader(self, machine: Machine) -> None:
         core, record = machine.core, self._record

@@ -335,7 +335,8 @@ class Machine:
     def step(self, event: Event) -> None:
         """One step of the core, its effects carried out in order."""
         core, storage = self.core, self.storage
-        assert core is not None and storage is not None
+        assert core is not None
+        assert storage is not None
         incarnation = self.incarnation
         before = Before(core.term, core.vote, core.commit_index, isinstance(core.role, Leader))
         effects: Sequence[Effect] = ()
@@ -479,7 +480,7 @@ class Machine:
         if self.paused:
             self._inbox.append(lambda: self._flush_ended(incarnation, running))
             return
-        assert self.storage is not None and self.core is not None
+        assert self.storage is not None
         self.flush = None
         self.step(Persisted(self.storage.end_flush(running.flush)))
 

@@ -222,11 +222,15 @@ class Nemesis:
                 at = rng.randint(1, len(nodes) - 1)
                 groups = [set(nodes[:at]), set(nodes[at:])]
             case FaultKind.BRIDGE:
-                bridge, *rest = nodes
+                _bridge, *rest = nodes
                 groups = [set(rest[: len(rest) // 2]), set(rest[len(rest) // 2 :])]
             case _:
                 return self._one_way(first.node_id, nodes, rng)
-        return [(a, b) for a, b in self._world.network.links if any(a in group and b not in group and b in other for group in groups for other in groups)]
+        return [
+            (a, b)
+            for a, b in self._world.network.links
+            if any(a in group and b not in group and b in other for group in groups for other in groups)
+        ]
 
     def _one_way(self, first: NodeId, nodes: Sequence[NodeId], rng: random.Random) -> list[Link]:
         """Everything into one node, everything out of it, or any directions at random."""

@@ -9,7 +9,7 @@ With `stop_at_first` false a world goes on after a violation, so that the power 
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
 from jepsen_like.simulation import blackbox
@@ -60,7 +60,7 @@ class World:
         self.record = ClusterRecord()
         nodes = [NodeId(number) for number in range(1, knobs.nodes + 1)]
         self.network = Network(knobs, nodes, self._post)
-        self.machines = {node: Machine(self, knobs, node, nodes) for node in nodes}
+        self.machines: Mapping[NodeId, Machine] = {node: Machine(self, knobs, node, nodes) for node in nodes}
         self.clients = Clients(knobs, nodes)
         self._invariants = Invariants(self.record, self.machines, self._accuse)
         self._audits = Audits(self.record, self.machines, self._accuse)
@@ -81,9 +81,7 @@ class World:
             self._judge()
         except _Stop:
             pass
-        return SeedResult(
-            self.knobs.seed, tuple(self.violations), self._total(), self.steps, self._fingerprint()
-        )
+        return SeedResult(self.knobs.seed, tuple(self.violations), self._total(), self.steps, self._fingerprint())
 
     def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
         """Call `action(*arguments)` at time `at`; what is scheduled for the same moment happens in this order."""
@@ -315,7 +313,9 @@ class World:
         except StorageError:
             self.counts["disk_failures"] += 1
             machine.give_up_start()
-            self.schedule(self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.incarnation)
+            self.schedule(
+                self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.incarnation
+            )
             return
         except NODE_ERRORS as error:
             self._report("A5", machine, f"cannot restart: {type(error).__name__}: {error}")
@@ -360,9 +360,12 @@ class World:
     def _converged(self) -> bool:
         cores = [machine.core for machine in self.machines.values()]
         ends = {(core.commit_index, core.log.durable_index, core.log.position) for core in cores if core is not None}
-        return len(ends) == 1 and None not in cores and cores[0] is not None and ends == {
-            (cores[0].log.last_index, cores[0].log.last_index, cores[0].log.position)
-        }
+        return (
+            len(ends) == 1
+            and None not in cores
+            and cores[0] is not None
+            and ends == {(cores[0].log.last_index, cores[0].log.last_index, cores[0].log.position)}
+        )
 
     def _out_of_patience(self) -> None:
         missing = [f"no {probe} succeeded" for probe, done in self._probes.items() if not done]
@@ -424,4 +427,3 @@ class World:
 def play(seed: int, *, stop_at_first: bool = True, observer: Observer | None = None) -> SeedResult:
     """The world of `seed`, played once."""
     return World(draw(seed), stop_at_first=stop_at_first, observer=observer).run()
-
