@@ -1,0 +1,1 @@
+"""Tests of what surrounds the core: wire, disk, driver, node."""

@@ -1,0 +1,167 @@
+"""The client protocol on the wire: round trips, errors that keep their meaning, and no bytes that could hurt."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raft import client_codec as wire
+from raft.codec import NUMBER_MAX
+from raft.errors import (
+    Busy,
+    InvalidRequest,
+    NotLeader,
+    OutcomeUnknown,
+    ProtocolError,
+    RaftError,
+    ShuttingDown,
+    StorageFull,
+)
+from raft.net.framing import HEADER
+
+numbers = st.integers(0, NUMBER_MAX)
+
+
+def split(frame: bytes) -> tuple[int, bytes]:
+    _, _, message_type, _, _ = HEADER.unpack_from(frame)
+    return message_type, frame[HEADER.size :]
+
+
+def body(frame: bytes) -> bytes:
+    return split(frame)[1]
+
+
+@given(numbers, st.lists(st.binary(max_size=30), min_size=1, max_size=9))
+def test_an_append_keeps_its_records_and_their_number(request_id: int, records: list[bytes]) -> None:
+    batch = wire.pack_batch(records)
+    assert wire.decode_append(body(wire.encode_append(request_id, batch))) == (request_id, batch, len(records))
+
+
+@given(st.lists(st.lists(st.binary(max_size=30), min_size=1, max_size=5), max_size=5))
+def test_batches_end_to_end_give_their_records_back(batches: list[list[bytes]]) -> None:
+    data = b"".join(wire.pack_batch(batch) for batch in batches)
+    records = [record for batch in batches for record in batch]
+    assert wire.RecordBatch(0, 1, len(records), data).records() == records
+
+
+@given(st.binary(max_size=60), st.integers(0, 5))
+def test_data_that_is_not_made_of_batches_is_refused(data: bytes, span: int) -> None:
+    try:
+        records = wire.unpack_batches(data, span)
+    except ProtocolError:
+        return
+    assert len(records) == span
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(msgpack.packb([]), id="no record"),
+        pytest.param(msgpack.packb(["text"]), id="text"),
+        pytest.param(msgpack.packb([b"a", 1]), id="a number among them"),
+        pytest.param(msgpack.packb([b"a"]) * 2, id="two arrays"),
+        pytest.param(msgpack.packb({b"a": b"b"}), id="a map"),
+        pytest.param(msgpack.packb([b"a"])[:-1], id="cut off"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\xdd\x7f\xff\xff\xff", id="a claim of two thousand million"),
+    ],
+)
+def test_records_that_are_not_one_batch_are_refused(batch: bytes) -> None:
+    with pytest.raises(ProtocolError, match="the records are not"):
+        wire.count_batch(batch)
+
+
+@pytest.mark.parametrize("records", [[], ["text"], [b"a", None]])
+def test_a_client_cannot_pack_what_a_node_would_refuse(records: list[bytes]) -> None:
+    with pytest.raises(InvalidRequest):
+        wire.pack_batch(records)
+
+
+def test_requests_come_back_as_they_were_sent() -> None:
+    assert wire.decode_read(body(wire.encode_read(1, 2, 3))) == wire.Read(1, 2, 3)
+    assert wire.decode_bare(body(wire.encode_bare(wire.TAIL, 4))) == 4
+    assert wire.decode_apply(body(wire.encode_apply(5, b"c", read_only=True))) == wire.Apply(5, b"c", True)
+    hello = wire.Hello("demo", wire.PEER, 3)
+    assert wire.decode_hello(*split(wire.encode_hello(hello))) == hello
+
+
+def test_replies_come_back_as_they_were_sent() -> None:
+    batch = wire.RecordBatch(5, 2, 1, wire.pack_batch([b"r"]))
+    expected: list[tuple[bytes, wire.Reply]] = [
+        (wire.encode_appended(7, 10, 2, 3), wire.Appended(10, 2, 3)),
+        (wire.encode_records(7, 9, [batch]), wire.Records(9, (batch,))),
+        (wire.encode_tail_reply(7, 9, 3), wire.Tail(9, 3)),
+        (wire.encode_applied(7, 4, b"result"), wire.Applied(4, b"result")),
+        (wire.encode_status_reply(7, {"term": 3, "voters": [1, 2]}), {"term": 3, "voters": [1, 2]}),
+    ]
+    for frame, reply in expected:
+        assert wire.decode_reply(*split(frame)) == (7, reply)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotLeader(2, "127.0.0.1:4002"),
+        NotLeader(),
+        Busy("full"),
+        StorageFull("no room"),
+        InvalidRequest("nonsense"),
+        OutcomeUnknown("cut"),
+        ProtocolError("garbage"),
+        ShuttingDown(),
+    ],
+    ids=repr,
+)
+def test_an_error_keeps_its_meaning(error: RaftError) -> None:
+    request_id, decoded = wire.decode_error(body(wire.encode_error(7, error)))
+    assert (request_id, type(decoded), repr(decoded)) == (7, type(error), repr(error))
+    assert decoded.definite == error.definite
+
+
+def test_a_newer_error_that_is_not_definite_leaves_the_outcome_unknown() -> None:
+    values = [7, "quota_of_the_future", False, 0, "", "text"]
+    _, error = wire.decode_error(msgpack.packb(values))
+    assert isinstance(error, OutcomeUnknown)
+
+
+def test_a_known_code_that_is_not_definite_leaves_the_outcome_unknown() -> None:
+    _, error = wire.decode_error(msgpack.packb([7, "busy", False, 0, "", "text"]))
+    assert not error.definite
+
+
+decoders: list[Callable[[bytes], object]] = [
+    wire.decode_append,
+    wire.decode_read,
+    wire.decode_bare,
+    wire.decode_apply,
+    lambda body: wire.decode_hello(wire.HELLO, body),
+    lambda body: wire.decode_hello_reply(wire.HELLO_REPLY, body),
+    *(
+        lambda body, message_type=message_type: wire.decode_reply(message_type, body)
+        for message_type in (wire.APPENDED, wire.RECORDS, wire.TAIL_REPLY, wire.APPLIED, wire.STATUS_REPLY, wire.ERROR)
+    ),
+]
+
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.binary(max_size=9), st.text(max_size=5)),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=12,
+)
+
+
+@given(st.sampled_from(decoders), st.one_of(st.binary(max_size=60), values.map(msgpack.packb)))
+def test_any_bytes_are_understood_or_refused(decode: Callable[[bytes], object], body: bytes) -> None:
+    with suppress(ProtocolError):
+        decode(body)
+
+
+@given(st.integers(0, 255), st.binary(max_size=30))
+def test_a_connection_begins_with_hello_and_nothing_else(message_type: int, body: bytes) -> None:
+    try:
+        wire.decode_hello(message_type, body)
+    except ProtocolError:
+        return
+    assert message_type == wire.HELLO

@@ -1,0 +1,205 @@
+"""Peer messages on the wire: round trips, pinned bytes, and no bytes that could hurt."""
+
+from typing import Any
+
+import crc32c
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raft import codec
+from raft.codec import NUMBER_MAX, decode_message, encode_message
+from raft.errors import ProtocolError
+from raft.messages import (
+    AppendAccepted,
+    AppendEntries,
+    AppendRejected,
+    Message,
+    PreVoteReply,
+    RequestPreVote,
+    RequestVote,
+    VoteReply,
+)
+from raft.model import NOOP, Batch, Entry, EntryKind, LogIndex, Offset, Term
+from raft.net.framing import HEADER
+
+numbers = st.integers(0, NUMBER_MAX)
+terms = numbers.map(Term)
+indexes = numbers.map(LogIndex)
+
+
+def batch_of(data: bytes, kind: EntryKind = EntryKind.RECORDS, span: int = 1, timestamp_ms: int = 0) -> Batch:
+    return Batch(kind, span, timestamp_ms, data, crc32c.crc32c(data))
+
+
+@st.composite
+def append_entries(draw: st.DrawFn) -> AppendEntries:
+    prev_index = draw(st.integers(0, 2**40))
+    prev_term = draw(st.integers(1, 2**40)) if prev_index else 0
+    offset = draw(st.integers(0, 2**40)) if prev_index else 0
+    last_term = max(prev_term, 1)
+    entries = []
+    for step, kind in enumerate(draw(st.lists(st.sampled_from(EntryKind), max_size=4)), 1):
+        last_term += draw(st.integers(0, 2))
+        span = draw(st.integers(1, 9)) if kind is EntryKind.RECORDS else 0
+        batch = batch_of(draw(st.binary(max_size=40)), kind, span, draw(numbers))
+        entries.append(Entry(LogIndex(prev_index + step), Term(last_term), Offset(offset), batch))
+        offset += span
+    term = Term(last_term + draw(st.integers(0, 2)))
+    return AppendEntries(term, LogIndex(prev_index), Term(prev_term), draw(indexes), draw(numbers), tuple(entries))
+
+
+messages = st.one_of(
+    append_entries(),
+    st.builds(RequestPreVote, terms, indexes, terms),
+    st.builds(PreVoteReply, terms, st.booleans()),
+    st.builds(RequestVote, terms, indexes, terms),
+    st.builds(VoteReply, terms, st.booleans()),
+    st.builds(AppendAccepted, terms, indexes, indexes, numbers),
+    st.builds(AppendRejected, terms, indexes, indexes, terms, numbers),
+)
+
+
+def split(frame: bytes) -> tuple[int, bytes]:
+    _, _, message_type, _, _ = HEADER.unpack_from(frame)
+    return message_type, frame[HEADER.size :]
+
+
+@given(messages)
+def test_a_message_comes_back_as_it_was_sent(message: Message) -> None:
+    assert decode_message(*split(encode_message(message))) == message
+
+
+GOLDEN: list[Any] = [
+    pytest.param(
+        RequestPreVote(Term(5), LogIndex(7), Term(4)), "00000004 01 40 0000 17e9d2c2 93050704", id="RequestPreVote"
+    ),
+    pytest.param(PreVoteReply(Term(5), granted=True), "00000003 01 41 0000 597bd725 9205c3", id="PreVoteReply"),
+    pytest.param(RequestVote(Term(5), LogIndex(7), Term(4)), "00000004 01 42 0000 17e9d2c2 93050704", id="RequestVote"),
+    pytest.param(VoteReply(Term(5), granted=False), "00000003 01 43 0000 ab105426 9205c2", id="VoteReply"),
+    pytest.param(
+        AppendEntries(
+            Term(5),
+            LogIndex(7),
+            Term(4),
+            LogIndex(6),
+            300,
+            (
+                Entry(LogIndex(8), Term(5), Offset(10), NOOP),
+                Entry(LogIndex(9), Term(5), Offset(10), batch_of(b"\x91\xc4\x01a", timestamp_ms=2**40)),
+            ),
+        ),
+        "0000002a 01 44 0000 935a3120 9705070406cd012c0a92960500000000c40096050101cf0000010000000000ce7c7542ebc40491c40161",
+        id="AppendEntries",
+    ),
+    pytest.param(
+        AppendAccepted(Term(5), LogIndex(7), LogIndex(9), 300),
+        "00000007 01 45 0000 9889e6d8 94050709cd012c",
+        id="AppendAccepted",
+    ),
+    pytest.param(
+        AppendRejected(Term(5), LogIndex(7), LogIndex(3), Term(2), 300),
+        "00000008 01 46 0000 d9507293 9505070302cd012c",
+        id="AppendRejected",
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "golden"), GOLDEN)
+def test_the_bytes_of_a_message_never_change(message: Message, golden: str) -> None:
+    assert encode_message(message) == bytes.fromhex(golden)
+
+
+nonsense = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**64 - 1),
+        st.floats(),
+        st.binary(max_size=20),
+        st.text(max_size=5),
+    ),
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=20,
+)
+
+
+def decodes_or_refuses(message_type: int, body: bytes) -> Message | None:
+    try:
+        return decode_message(message_type, body)
+    except ProtocolError as error:
+        said = str(error)
+    assert len(said) < 300  # it goes into a log, whatever was sent
+    return None
+
+
+@given(st.integers(60, 75), st.binary(max_size=200))
+def test_any_bytes_decode_to_a_message_or_are_refused(message_type: int, body: bytes) -> None:
+    decodes_or_refuses(message_type, body)
+
+
+@given(st.integers(64, 70), nonsense)
+def test_any_msgpack_decodes_to_a_message_or_is_refused(message_type: int, values: object) -> None:
+    message = decodes_or_refuses(message_type, msgpack.packb(values))
+    if message is not None:
+        assert decode_message(*split(encode_message(message))) == message
+
+
+@given(messages, st.data())
+def test_a_message_with_one_wrong_field_decodes_to_a_message_or_is_refused(
+    message: Message, data: st.DataObject
+) -> None:
+    message_type, body = split(encode_message(message))
+    values = msgpack.unpackb(body)
+    at = data.draw(st.integers(0, len(values) - 1))
+    values[at] = data.draw(nonsense)
+    decoded = decodes_or_refuses(message_type, msgpack.packb(values))
+    if decoded is not None:
+        assert encode_message(decoded)
+
+
+def row(
+    term: object = 3,
+    kind: object = 1,
+    span: object = 1,
+    timestamp_ms: object = 0,
+    crc: object = None,
+    data: object = b"d",
+) -> list[object]:
+    return [term, kind, span, timestamp_ms, crc32c.crc32c(b"d") if crc is None else crc, data]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        pytest.param([3, 4, 2, 1, 0, 0, [row(term=1)]], "the term of an entry", id="a term that falls"),
+        pytest.param([3, 4, 2, 1, 0, 0, [row(term=4)]], "the term of an entry", id="a term above the sender's"),
+        pytest.param([3, 4, 5, 1, 0, 0, []], "prev_term", id="a previous term above the sender's"),
+        pytest.param([3, 0, 2, 1, 0, 0, []], "no log has", id="a term before the log"),
+        pytest.param([3, 4, 0, 1, 0, 0, []], "no log has", id="an index without a term"),
+        pytest.param([3, 0, 0, 1, 0, 5, []], "no log has", id="offsets before the log"),
+        pytest.param([3, 4, 2, 1, 0, 0, [row(kind=9)]], "kind", id="an unknown kind"),
+        pytest.param([3, 4, 2, 1, 0, 0, [row(span=0)]], "span", id="records that take no offset"),
+        pytest.param([3, 4, 2, 1, 0, 0, [row(kind=2, span=1)]], "span", id="commands that take offsets"),
+        pytest.param([3, 4, 2, 1, 0, 0, [row(crc=1)]], "CRC", id="data that does not fit its CRC"),
+        pytest.param([3, 4, 2, 1, 0, 0, [row(data="d")]], "binary", id="data that is text"),
+        pytest.param([3, 4, 2, 1, 0, 0, [row()[:5]]], "an array of 6", id="a short entry"),
+        pytest.param([3, 4, 2, 1, 0, 0, 1], "array", id="no entries"),
+        pytest.param([3, NUMBER_MAX, 2, 1, 0, 0, [row()]], "index of an entry", id="an index out of range"),
+        pytest.param([3, 4, 2, 1, 0, NUMBER_MAX, [row()]], "offset of a record", id="an offset out of range"),
+        pytest.param([True, 4, 2, 1, 0, 0, []], "term", id="a boolean for a number"),
+        pytest.param([2**63, 4, 2, 1, 0, 0, []], "term", id="a term out of range"),
+        pytest.param([-1, 4, 2, 1, 0, 0, []], "term", id="a negative term"),
+        pytest.param([3, 4, 2, 1, 0, 0], "an array of 7", id="too few values"),
+    ],
+)
+def test_entries_that_no_leader_sends_are_refused(values: list[object], reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        decode_message(codec.APPEND_ENTRIES, msgpack.packb(values))
+
+
+def test_an_array_that_claims_more_than_was_sent_is_refused_before_room_is_made_for_it() -> None:
+    nested = b"\xdd\x7f\xff\xff\xff" * 100
+    with pytest.raises(ProtocolError):
+        decode_message(codec.APPEND_ENTRIES, nested)

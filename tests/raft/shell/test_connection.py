@@ -1,0 +1,221 @@
+"""Connections on a reactor: bounded queues, and failures that stay where they belong."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from raft.errors import ProtocolError
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, Connection
+from raft.net.framing import Frame, FrameDecoder, encode_frame
+from raft.net.listener import Listener, ListenerLimits, bind
+from raft.net.reactor import Reactor
+
+QUEUE_BYTES = 64 * 1024
+
+
+class Recorder:
+    """A session that notes what it is told, and takes type 99 for nonsense and type 98 for a bug of its own."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.drained = 0
+        self.errors: list[str] = []
+        self.closed: list[str] = []
+
+    def on_frames(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            if frame[0] == 99:
+                raise ProtocolError("type 99")
+            assert frame[0] != 98, "a bug"
+            self.frames.append(frame)
+
+    def on_drained(self) -> None:
+        self.drained += 1
+
+    def on_protocol_error(self, error: ProtocolError) -> None:
+        self.errors.append(str(error))
+
+    def on_closed(self, reason: str) -> None:
+        self.closed.append(reason)
+
+
+class Ends:
+    """A connection and the plain socket at its other end."""
+
+    def __init__(self, reactor: Reactor, *, lossy: bool = False) -> None:
+        near, self.far = socket.socketpair()
+        self.far.setblocking(False)
+        self.session = Recorder()
+        self.connection = Connection(
+            reactor, near, FrameDecoder(1000), self.session, outbound_bytes_max=QUEUE_BYTES, lossy=lossy
+        )
+
+    def read_all(self) -> bytes:
+        received = b""
+        while True:
+            try:
+                chunk = self.far.recv(1024 * 1024)
+            except BlockingIOError:
+                return received
+            if not chunk:
+                return received
+            received += chunk
+
+    def close(self) -> None:
+        self.connection.close("the test is over")
+        self.far.close()
+
+
+@pytest.fixture
+def reactor() -> Iterator[Reactor]:
+    reactor = Reactor()
+    yield reactor
+    reactor.close()
+
+
+def test_what_is_written_within_a_round_leaves_joined_and_in_order(reactor: Reactor) -> None:
+    with closing(Ends(reactor)) as ends:
+        ends.connection.write(b"one ")
+        ends.connection.write(b"two")
+        assert ends.read_all() == b""
+        reactor.round()
+        assert ends.read_all() == b"one two"
+
+
+def test_what_is_sent_leaves_at_once_behind_what_was_written(reactor: Reactor) -> None:
+    with closing(Ends(reactor)) as ends:
+        ends.connection.write(b"one ")
+        ends.connection.send(b"two")
+        assert ends.read_all() == b"one two"
+
+
+def test_a_frame_of_nonsense_closes_its_own_connection_with_one_reason(reactor: Reactor) -> None:
+    with closing(Ends(reactor)) as bad, closing(Ends(reactor)) as good:
+        bad.far.send(encode_frame(5, b"kept") + encode_frame(99, b"") + encode_frame(6, b"never seen"))
+        good.far.send(encode_frame(7, b"fine"))
+        reactor.round()
+        assert bad.session.frames == [(5, b"kept")]
+        assert bad.session.errors == bad.session.closed == ["protocol error: type 99"]
+        assert good.session.frames == [(7, b"fine")]
+        assert not good.connection.is_closed
+
+
+def test_bytes_that_are_no_frame_close_the_connection_after_the_frames_before_them(reactor: Reactor) -> None:
+    with closing(Ends(reactor)) as ends:
+        ends.far.send(encode_frame(5, b"kept") + b"\xff" * 12)
+        reactor.round()
+        assert ends.session.frames == [(5, b"kept")]
+        assert len(ends.session.closed) == 1
+
+
+def test_any_other_error_climbs(reactor: Reactor) -> None:
+    with closing(Ends(reactor)) as ends:
+        ends.far.send(encode_frame(98, b""))
+        with pytest.raises(AssertionError, match="a bug"):
+            reactor.round()
+
+
+def test_the_end_is_told_once_when_the_other_side_closes(reactor: Reactor) -> None:
+    with closing(Ends(reactor)) as ends:
+        ends.far.close()
+        reactor.round()
+        ends.connection.close("again")
+        assert ends.session.closed == [CLOSED_BY_OTHER_SIDE]
+
+
+def test_a_connection_that_is_written_to_after_its_end_drops_it(reactor: Reactor) -> None:
+    with closing(Ends(reactor)) as ends:
+        ends.connection.close("over")
+        assert not ends.connection.write(b"x")
+        reactor.round()
+
+
+def test_a_paused_connection_leaves_bytes_in_the_socket_until_it_resumes(reactor: Reactor) -> None:
+    with closing(Ends(reactor)) as ends:
+        ends.connection.pause_reading()
+        ends.far.send(encode_frame(5, b""))
+        reactor.round()
+        assert ends.session.frames == []
+        ends.connection.resume_reading()
+        reactor.round()
+        assert ends.session.frames == [(5, b"")]
+
+
+def test_a_full_connection_says_so_until_its_queue_has_drained(reactor: Reactor) -> None:
+    with closing(Ends(reactor)) as ends:
+        sent = b""
+        while not ends.connection.is_full:
+            piece = bytes([len(sent) % 251]) * 9973
+            ends.connection.send(piece)
+            sent += piece
+        received = b""
+        while len(received) < len(sent):
+            received += ends.read_all()
+            reactor.round()
+        assert received == sent
+        assert ends.session.drained == 1
+        assert not ends.connection.is_full
+
+
+def test_a_lossy_connection_drops_whole_new_frames_when_full_and_goes_on(reactor: Reactor) -> None:
+    with closing(Ends(reactor, lossy=True)) as ends:
+        piece = encode_frame(1, b"p" * 1000)
+        taken = [ends.connection.send(piece) for _ in range(2000)]
+        assert ends.connection.outbound_bytes <= QUEUE_BYTES
+        assert not taken[-1]
+        received = b""
+        while ends.connection.outbound_bytes:
+            received += ends.read_all()
+            reactor.round()
+        received += ends.read_all()
+        assert received == piece * sum(taken)
+        assert ends.connection.send(piece)
+
+
+def test_a_lossy_connection_takes_one_frame_above_its_bound_when_empty(reactor: Reactor) -> None:
+    with closing(Ends(reactor, lossy=True)) as ends:
+        assert ends.connection.write(b"x" * (QUEUE_BYTES + 1))
+
+
+class Door:
+    """A listener whose connections are recorded."""
+
+    def __init__(self, reactor: Reactor, **limits: float) -> None:
+        self.reactor = reactor
+        self.sessions: list[Recorder] = []
+        self.connections: list[Connection[Frame]] = []
+        self.refused: list[str] = []
+        self.listener: Listener[Frame] = Listener(
+            reactor,
+            bind("127.0.0.1", 0),
+            self._open,
+            limits=ListenerLimits(**limits),  # type: ignore[arg-type]
+            on_refused=lambda name, reason: self.refused.append(reason),
+        )
+
+    def _open(self, accepted: socket.socket, name: str) -> Connection[Frame]:
+        session = Recorder()
+        self.sessions.append(session)
+        connection = Connection(self.reactor, accepted, FrameDecoder(1000), session, outbound_bytes_max=1000, name=name)
+        self.connections.append(connection)
+        return connection
+
+    def dial(self) -> socket.socket:
+        dialled = socket.create_connection(self.listener.address)
+        self.reactor.round()
+        return dialled
+
+
+async def test_connections_above_the_bound_are_sent_away(reactor: Reactor) -> None:
+    door = Door(reactor, connections_max=2)
+    with closing(door.dial()), closing(door.dial()), closing(door.dial()) as third:
+        assert third.recv(1) == b""
+        assert door.refused == ["all 2 connections are in use"]
+        door.connections[0].close("leaves")
+        door.listener.forget(door.connections[0])
+        with closing(door.dial()):
+            assert len(door.connections) == 3
+        door.listener.close("over")
+    assert door.sessions[1].closed == ["over"]

@@ -1,0 +1,77 @@
+"""The native framing: whatever way a stream is cut into pieces, its frames and its faults are the same."""
+
+from itertools import pairwise
+
+import crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame
+
+BODY_BYTES_MAX = 1000
+
+frames = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=200)), max_size=8)
+
+
+def decode(pieces: list[bytes]) -> tuple[list[Frame], str | None]:
+    decoder = FrameDecoder(BODY_BYTES_MAX)
+    decoded = [frame for piece in pieces for frame in decoder.feed(piece)]
+    return decoded, None if decoder.failure is None else str(decoder.failure)
+
+
+def cut(stream: bytes, places: list[int]) -> list[bytes]:
+    edges = sorted({0, len(stream), *(place % (len(stream) + 1) for place in places)})
+    return [stream[a:b] for a, b in pairwise(edges)]
+
+
+def test_a_frame_has_the_header_of_the_protocol() -> None:
+    assert (
+        encode_frame(2, b"abc")
+        == b"\x00\x00\x00\x03\x01\x02\x00\x00" + crc32c.crc32c(b"abc").to_bytes(4, "big") + b"abc"
+    )
+
+
+@given(frames, st.lists(st.integers(0, 2000), max_size=12))
+def test_frames_do_not_depend_on_how_the_stream_was_cut(sent: list[Frame], places: list[int]) -> None:
+    stream = b"".join(encode_frame(*frame) for frame in sent)
+    assert decode(cut(stream, places)) == (sent, None)
+
+
+@given(frames, st.binary(max_size=40), st.integers(0, 400), st.lists(st.integers(0, 2000), max_size=12))
+def test_frames_and_failure_of_a_damaged_stream_do_not_depend_on_how_it_was_cut(
+    sent: list[Frame], noise: bytes, at: int, places: list[int]
+) -> None:
+    stream = bytearray(b"".join(encode_frame(*frame) for frame in sent))
+    stream[at : at + len(noise)] = noise
+    assert decode(cut(bytes(stream), places)) == decode([bytes(stream)])
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        pytest.param(HEADER.pack(BODY_BYTES_MAX + 1, 1, 2, 0, 0), "over the bound", id="too long"),
+        pytest.param(HEADER.pack(2**32 - 1, 1, 2, 0, 0), "over the bound", id="absurdly long"),
+        pytest.param(HEADER.pack(0, 2, 2, 0, 0), "version 2 is unknown", id="another version"),
+        pytest.param(HEADER.pack(0, 0, 2, 0, 0), "version 0 is unknown", id="no version"),
+        pytest.param(HEADER.pack(0, 1, 2, 7, 0), "reserved", id="reserved bytes"),
+        pytest.param(HEADER.pack(0, 1, 2, 0, 1), "CRC", id="a wrong CRC"),
+    ],
+)
+def test_a_header_that_cannot_be_is_refused_on_sight_after_the_frames_before_it(header: bytes, reason: str) -> None:
+    decoded, failure = decode([encode_frame(3, b"good") + header])
+    assert decoded == [(3, b"good")]
+    assert failure is not None
+    assert reason in failure
+
+
+def test_after_a_failure_nothing_more_is_decoded() -> None:
+    decoder = FrameDecoder(BODY_BYTES_MAX)
+    decoder.feed(HEADER.pack(0, 9, 2, 0, 0))
+    assert decoder.feed(encode_frame(3, b"good")) == []
+
+
+def test_an_announced_body_takes_no_memory_before_it_arrives() -> None:
+    decoder = FrameDecoder(2**30)
+    decoder.feed(HEADER.pack(2**30, 1, 2, 0, 0) + b"x" * 100)
+    assert decoder.pending_bytes == HEADER.size + 100

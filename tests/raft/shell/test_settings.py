@@ -1,0 +1,47 @@
+"""Settings from the command line: every name works, every mistake gets one line that says how to mend it."""
+
+import attrs
+import pytest
+
+from log.flusher import FlushPolicy
+from raft.config import RaftConfig
+from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
+
+
+def test_without_assignments_everything_has_its_default() -> None:
+    assert parse_settings([]) == NodeSettings()
+
+
+def test_every_setting_can_be_given_its_own_default() -> None:
+    defaults = attrs.asdict(RaftConfig()) | attrs.asdict(NodeSettings(), recurse=False)
+    for name in known_settings():
+        value = defaults[name]
+        text = value.value if isinstance(value, FlushPolicy) else value
+        assert parse_settings([f"{name}={text}"]) == NodeSettings()
+
+
+def test_core_and_node_settings_are_taken_by_name() -> None:
+    settings = parse_settings(["heartbeat_s=0.02", "flush=interval", "connections_max=16"])
+    assert settings.raft.heartbeat_s == 0.02
+    assert settings.flush is FlushPolicy.INTERVAL
+    assert settings.connections_max == 16
+
+
+@pytest.mark.parametrize(
+    ("assignment", "line"),
+    [
+        ("hartbeat_s=1", "did you mean heartbeat_s"),
+        ("zzz=1", "known are "),
+        ("heartbeat_s", "not of the form name=value"),
+        ("heartbeat_s=fast", "heartbeat_s is a number"),
+        ("heartbeat_s=nan", "heartbeat_s is a finite number"),
+        ("heartbeat_s=-1", "'heartbeat_s' must be > 0"),
+        ("heartbeat_s=10", "need 2 \\* heartbeat_s"),
+        ("connections_max=1.5", "connections_max is a whole number"),
+        ("flush=sometimes", "flush is before-ack \\| interval \\| none"),
+        ("read_bytes_max=16777216", "read_bytes_max <= frame_bytes_max / 2"),
+    ],
+)
+def test_a_mistake_is_named(assignment: str, line: str) -> None:
+    with pytest.raises(WrongSetting, match=line):
+        parse_settings([assignment])
