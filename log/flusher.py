@@ -108,7 +108,7 @@ class GroupFlusher:
         if log.durable_end == log.end and not log.sealed_pending:
             return
         flush = log.begin_flush()
-        # The result of a thread that was started is not lost to cancellation, so a flush is never half known.
+        # A started thread is always waited for, so the shield only closes the gap before its start: no flush is half known.
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(flush.run)
         self.flushes += 1

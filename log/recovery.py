@@ -236,14 +236,13 @@ class Recovery:
         return _Hole(end, keep, CorruptLog(last.path, last.size, "the file ends early, or the next segment is missing"))
 
     def _cut(self, found: list[_Found], hole: _Hole) -> list[_Found]:
-        """Cut physically at the hole: first the torn file, then the files behind it, newest first."""
+        """Cut physically at the hole: the torn file and the files behind it. `_prove` and the directory sync make it durable."""
         kept, removed = found[: hole.keep], found[hole.keep :]
         torn_bytes = sum(each.segment.size for each in removed)
         if kept and kept[-1].valid_bytes < kept[-1].segment.size:
             last = kept[-1]
             torn_bytes += last.segment.size - last.valid_bytes
             last.file.cut(last.valid_bytes)
-            last.file.sync()
             last.segment.size = last.valid_bytes
         for each in reversed(removed):
             each.file.close()

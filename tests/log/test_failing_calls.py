@@ -87,6 +87,7 @@ def test_whichever_call_fails_what_was_flushed_survives(
 ) -> None:
     """The failure hits the last of `lives`, so with two of them recovery too."""
     failures = 0
+    disk, model = memory_disk(), Model()
     for n in range(1, 1_000):
         disk, model = memory_disk(n), Model()
         for _ in range(lives - 1):

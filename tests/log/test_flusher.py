@@ -12,6 +12,9 @@ from log.memory_disk import MemoryDisk
 from log.segmented_log import Address, LogConfig
 from tests.log.frames import SMALL, content, frame, frames, memory_disk, open_log
 
+THREAD_S = 0.03
+"""Real time after which the mock clock may jump: a flush in its thread is not visible to it."""
+
 
 class SlowDisk(MemoryDisk):
     """Its syncs wait until they are let through, one at a time."""
@@ -119,7 +122,10 @@ async def test_a_failed_flush_ends_the_task_and_every_waiter() -> None:
     assert flusher.acknowledged_end == 0
 
 
-async def test_by_interval_the_acknowledgement_is_at_once_and_the_flush_follows(autojump_clock: object) -> None:
+async def test_by_interval_the_acknowledgement_is_at_once_and_the_flush_follows(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    autojump_clock.autojump_threshold = THREAD_S
     log = open_log(memory_disk(), LogConfig())
     acknowledged: list[Address] = []
     flusher = GroupFlusher(log, policy=FlushPolicy.INTERVAL, interval_s=0.5, on_acknowledged=acknowledged.append)
@@ -143,7 +149,8 @@ async def test_by_interval_the_acknowledgement_is_at_once_and_the_flush_follows(
         nursery.cancel_scope.cancel()
 
 
-async def test_without_flushing_only_sealed_segments_are_synced(autojump_clock: object) -> None:
+async def test_without_flushing_only_sealed_segments_are_synced(autojump_clock: trio.testing.MockClock) -> None:
+    autojump_clock.autojump_threshold = THREAD_S
     disk = memory_disk()
     log = open_log(disk, SMALL)
     flusher = GroupFlusher(log, policy=FlushPolicy.NONE)

@@ -27,6 +27,12 @@ class LogMachine(RuleBasedStateMachine):
         self.flush: Flush | None = None
         self.mark = 0
         self.moments_at_flush = 0
+        self.written = 0
+
+    def payload(self, size: int) -> bytes:
+        """Never the same twice, so that an old frame is never taken for the new one of the same index and epoch."""
+        self.written += 1
+        return f"#{self.written}".encode().ljust(size, b"-")
 
     @initialize(seed=st.integers(0, 2**32))
     def begin(self, seed: int) -> None:
@@ -44,8 +50,9 @@ class LogMachine(RuleBasedStateMachine):
         for index in range(first, first + count):
             span = index % 3
             kind = Kind.RECORDS if span else Kind.CONTROL
-            payload = f"{index}@{epoch}".encode().ljust(size, b"-")[: max(size, 1)]
-            frames.append(Frame.of(payload, index=index, epoch=epoch, base_offset=offset, span=span, kind=kind))
+            frames.append(
+                Frame.of(self.payload(size), index=index, epoch=epoch, base_offset=offset, span=span, kind=kind)
+            )
             offset += span
         self.log.append(frames)
         self.model.append(frames)
@@ -74,7 +81,7 @@ class LogMachine(RuleBasedStateMachine):
         for following in range(index, index + data.draw(st.integers(1, 3))):
             offset = self.model.offset_of(index)
             frames.append(
-                Frame.of(bytes(90), index=following, epoch=epoch, base_offset=offset, span=0, kind=Kind.CONTROL)
+                Frame.of(self.payload(90), index=following, epoch=epoch, base_offset=offset, span=0, kind=Kind.CONTROL)
             )
         try:
             self.log.append(frames)
@@ -150,4 +157,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLogMachine = LogMachine.TestCase
-TestLogMachine.settings = settings(max_examples=80, stateful_step_count=40)
+TestLogMachine.settings = settings(max_examples=300, stateful_step_count=40)

@@ -1,7 +1,10 @@
+import random
+
 import pytest
 
 from log.disk import DirectoryLocked, NoSpace, StorageFailed
-from log.frame import HEADER_BYTES
+from log.frame import HEADER_BYTES, decode_header
+from log.memory_disk import PowerLoss
 from log.segmented_log import CorruptLog, Frame, IndexOutOfRange, Kind, LogConfig, OffsetOutOfRange
 from tests.log.frames import DIRECTORY, SMALL, content, entries, frame, frames, memory_disk, numbers, open_log, size_of
 
@@ -169,6 +172,34 @@ def test_the_newest_state_outlives_cuts_before_it_and_rolls_behind_it() -> None:
     reopened = open_log(disk)
     assert reopened.state == b"second"
     assert reopened.recovery.segments_scanned == 1
+
+
+def test_every_new_segment_begins_with_the_newest_state() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append(frames(1, 60))
+    for index in range(61, 1_000, 60):
+        log.save_state(b"vote before %d" % index)
+        log.append(frames(index, index + 59))
+    _, *rolled = [disk.content(path) for path in disk.paths() if path.endswith(".log")]
+    assert len(rolled) > 5
+    for stored in rolled:
+        header = decode_header(memoryview(stored), 0, log_id=7, address=int.from_bytes(stored[16:24], "little"))
+        assert header.kind == Kind.STATE
+        assert stored[HEADER_BYTES : header.frame_bytes] == b"vote before %d" % (header.log_index // 60 * 60 + 1)
+
+
+def test_an_old_frame_is_never_taken_for_the_new_one_of_the_same_index_and_epoch() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(index, payload=b"old") for index in range(1, 5)])
+    log.truncate(2)
+    log.append([frame(3, payload=b"cut and new"), frame(4, payload=b"old")])
+    log.append([frame(4, payload=b"replaced")])
+    expected = [b"old", b"old", b"cut and new", b"replaced"]
+    assert [payload for *_, payload in content(log)] == expected
+    log.close()
+    assert [payload for *_, payload in content(open_log(disk))] == expected
 
 
 def test_an_empty_state_is_a_state() -> None:
@@ -369,6 +400,20 @@ def test_a_full_disk_met_in_the_middle_of_a_write_leaves_the_log_as_it_was() -> 
     log.flush()
     log.close()
     assert numbers(open_log(disk)) == [(1, 1), (2, 2)]
+
+
+def test_nothing_of_a_write_that_met_a_full_disk_turns_up_after_a_power_cut() -> None:
+    """The refused frames have the right length and follow the one that was written in their place."""
+    for seed in range(300):
+        disk = memory_disk(seed, capacity_bytes=1_000)
+        log = open_log(disk)
+        log.append([frame(1)])
+        log.flush()
+        with pytest.raises(NoSpace):
+            log.append([frame(index, payload=b"refused") for index in range(2, 30)])
+        log.append([frame(2, payload=b"written")])
+        survivors = content(open_log(disk.after_crash(random.Random(seed), loss=PowerLoss.KEEP_SUBSET)))
+        assert survivors in (entries([frame(1)]), entries([frame(1), frame(2, payload=b"written")])), seed
 
 
 def test_few_files_are_open_however_many_segments_there_are() -> None:
