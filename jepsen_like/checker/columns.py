@@ -1,0 +1,88 @@
+"""A history in memory: one numpy array per column, rows in any order.
+
+The kernels read these arrays and nothing else. Times of operations whose end nobody knows are `NEVER` here, whatever was
+recorded: the client's own giving up says nothing about the server.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from jepsen_like.history import NEVER, Action, ErrorCode, Op, Outcome, read_part, table_of
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int8]
+Bools = npt.NDArray[np.bool_]
+
+NEEDED = ("object", "process", "f", "type", "err", "a", "b", "seen", "offset", "epoch", "t_inv", "t_ret", "node")
+
+
+@attrs.frozen(eq=False)
+class Columns:
+    """The columns that the kernels need, all of one length."""
+
+    object: Ints
+    process: npt.NDArray[np.int32]
+    f: Codes
+    type: Codes
+    err: npt.NDArray[np.int16]
+    a: Ints
+    b: Ints
+    seen: Ints
+    offset: Ints
+    epoch: npt.NDArray[np.int32]
+    t_inv: Ints
+    t_ret: Ints
+    node: npt.NDArray[np.int16]
+
+    def __len__(self) -> int:
+        return len(self.f)
+
+    @classmethod
+    def of_table(cls, table: Any) -> "Columns":
+        """From a pyarrow table that has (at least) the needed columns."""
+        arrays = {name: table.column(name).to_numpy() for name in NEEDED}
+        arrays["t_ret"] = np.where(arrays["type"] == Outcome.INFO, NEVER, arrays["t_ret"])
+        return cls(**arrays)
+
+    @classmethod
+    def of_ops(cls, ops: Iterable[Op]) -> "Columns":
+        """From values."""
+        return cls.of_table(table_of(ops))
+
+    @classmethod
+    def of_parts(cls, paths: Sequence[Path]) -> "Columns":
+        """From part files, one after the other; raises `UnreadableHistory`."""
+        import pyarrow as pa
+
+        if len(paths) == 1:
+            return cls.of_table(read_part(paths[0], NEEDED))
+        if not paths:
+            return cls.of_ops(())
+        return cls.of_table(pa.concat_tables([read_part(path, NEEDED) for path in paths]))
+
+    def where(self, mask: Bools | Ints) -> "Columns":
+        """The chosen rows (a mask, or row numbers)."""
+        return Columns(*(getattr(self, name)[mask] for name in NEEDED))
+
+    def op(self, row: int) -> Op:
+        """One row as a value."""
+        return Op(
+            object=int(self.object[row]),
+            process=int(self.process[row]),
+            f=Action(int(self.f[row])),
+            type=Outcome(int(self.type[row])),
+            err=ErrorCode(int(self.err[row])),
+            a=int(self.a[row]),
+            b=int(self.b[row]),
+            seen=int(self.seen[row]),
+            offset=int(self.offset[row]),
+            epoch=int(self.epoch[row]),
+            t_inv=int(self.t_inv[row]),
+            t_ret=int(self.t_ret[row]),
+            node=int(self.node[row]),
+        )

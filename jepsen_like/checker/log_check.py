@@ -1,0 +1,393 @@
+"""Findings about logs: carries the two passes of `log_scan` over the part files and explains what they find.
+
+Only what an explanation needs is read again: the operations that speak of a wrong place or value, in a third pass that a
+valid history never takes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, assert_never
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker import log_scan
+from jepsen_like.checker.columns import Ints
+from jepsen_like.checker.log_scan import (
+    AckedTwice,
+    Diverged,
+    Facts,
+    FinalLogs,
+    Gap,
+    Lost,
+    Plan,
+    SeenEarly,
+    Times,
+    Unwritten,
+    Wrong,
+)
+from jepsen_like.checker.sentences import shown, told
+from jepsen_like.checker.tasks import FactsTask, FetchTask, Shared, Source, Task, TimesTask
+from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order
+from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
+
+EXPLAINED_MAX: Final = 20
+"""Violations explained per log; the others are counted."""
+
+Run = Callable[[Sequence[Task]], list[Any]]
+"""Executes tasks, results in their order."""
+Share = Callable[[Ints], Shared]
+"""Makes an array reachable for tasks."""
+
+
+@attrs.frozen
+class FinalLog:
+    """The final log of one node: the values from its first offset on, each with its epoch."""
+
+    node: int
+    first: int
+    values: Ints
+    epochs: Ints
+
+    @property
+    def end(self) -> int:
+        """One past its last offset."""
+        return self.first + len(self.values)
+
+
+@attrs.frozen
+class NodesDiffer:
+    """Two nodes whose final logs disagree first at `offset`, on the value or the epoch."""
+
+    offset: int
+    nodes: tuple[int, int]
+    values: tuple[int, int]
+    epochs: tuple[int, int]
+
+
+def joined(logs: Sequence[FinalLog]) -> tuple[FinalLogs, tuple[NodesDiffer, ...]]:
+    """All final logs as one, and where they disagree (the first place per pair with the node that was first)."""
+    end = max((log.end for log in logs), default=0)
+    content = np.full(end, NONE, np.int64)
+    epochs = np.full(end, NONE, np.int64)
+    holder = np.full(end, NONE, np.int64)
+    differ = []
+    for log in sorted(logs, key=lambda log: log.node):
+        span = slice(log.first, log.end)
+        known = holder[span] != NONE
+        bad = np.flatnonzero(known & ((content[span] != log.values) | (epochs[span] != log.epochs)))
+        if len(bad):
+            at = int(bad[0])
+            offset = log.first + at
+            differ.append(
+                NodesDiffer(
+                    offset,
+                    (int(holder[offset]), log.node),
+                    (int(content[offset]), int(log.values[at])),
+                    (int(epochs[offset]), int(log.epochs[at])),
+                )
+            )
+        vacant = np.flatnonzero(~known)
+        content[log.first + vacant] = log.values[vacant]
+        epochs[log.first + vacant] = log.epochs[vacant]
+        holder[log.first + vacant] = log.node
+    return FinalLogs(content, end, {log.node: (log.first, log.end) for log in logs}), tuple(differ)
+
+
+def check_logs(
+    sources: Sequence[Source],
+    run: Run,
+    share: Share,
+    final_logs: Mapping[int, Sequence[FinalLog]] | None = None,
+) -> Findings:
+    """Everything that is wrong with the logs in `sources`; `final_logs` per log, where they are known."""
+    finals = {name: joined(logs) for name, logs in (final_logs or {}).items()}
+    contents = tuple((name, share(final.content)) for name, (final, _) in finals.items())
+    by_log: dict[int, list[Facts]] = {}
+    for of_source in run([FactsTask(source, number, contents) for number, source in enumerate(sources)]):
+        for one in of_source:
+            by_log.setdefault(one.object, []).append(one)
+    findings = Findings()
+    for name in sorted(by_log):
+        final, differ = finals.get(name, (None, ()))
+        findings = findings.plus(_LogCheck(sources, run, share).findings(by_log[name], final, differ))
+    return findings
+
+
+@attrs.frozen
+class _Told:
+    """A violation before its count is known to matter."""
+
+    check: Check
+    sentence: str
+    ops: Sequence[Op]
+
+
+@attrs.frozen
+class _LogCheck:
+    """The check of one log after pass one."""
+
+    sources: Sequence[Source]
+    run: Run
+    share: Share
+
+    def findings(self, facts: Sequence[Facts], final: FinalLogs | None, differ: Sequence[NodesDiffer]) -> Findings:
+        name = facts[0].object
+        summed = Findings(
+            ok=sum(one.ok for one in facts),
+            fail=sum(one.fail for one in facts),
+            info=sum(one.info for one in facts),
+            objects=1,
+            acked=sum(one.acked for one in facts),
+            t_first=min(one.t_first for one in facts),
+        )
+        unplaced = sum(one.unplaced for one in facts)
+        if unplaced:
+            reason = f"{unplaced} acknowledged operations do not say at which offset"
+            return attrs.evolve(summed, undecided=(Undecided(name, reason),))
+        plan = log_scan.plan_of(facts, final)
+        times = self._times(plan)
+        deadlines = np.full(len(plan.holes), NEVER, np.int64)
+        for one in times:
+            deadlines = np.minimum(deadlines, one.deadlines)
+        wrong = [*plan.wrong, *log_scan.holes_filled(plan, deadlines)]
+        told_all, counts = self._explained(plan, wrong, times, differ)
+        present = plan.content[plan.content != NONE]
+        return attrs.evolve(
+            summed,
+            violated=frozenset([name] if counts else []),
+            counts=counts,
+            violations=tuple(
+                Violation(one.check, name, f"log {name}: {one.sentence}", in_order(one.ops)) for one in told_all
+            ),
+            lost_acked=plan.lost_acked,
+            duplicated=len(present) - len(np.unique(present)),
+        )
+
+    def _times(self, plan: Plan) -> list[Times]:
+        holes = self.share(plan.holes)
+        tasks = []
+        for one in plan.facts:
+            earlier = log_scan.before(plan.facts, one)
+            beside = tuple(self.sources[number] for number in earlier.neighbours)
+            tasks.append(TimesTask(plan.object, self.sources[one.piece], beside, earlier, holes))
+        return self.run(tasks)
+
+    def _explained(
+        self, plan: Plan, wrong: Sequence[Wrong], times: Sequence[Times], differ: Sequence[NodesDiffer]
+    ) -> tuple[list[_Told], dict[Check, int]]:
+        explainer = _Explainer(plan)
+        explained = list(wrong[:EXPLAINED_MAX])
+        if explained:
+            explainer.fetched(self.run(self._fetches(plan, explained)))
+        refused = np.concatenate([one.refused for one in plan.facts])
+        counts: dict[Check, int] = {}
+        told_all: list[_Told] = []
+        for number, one in enumerate(wrong):
+            check = check_of(one, plan, refused)
+            counts[check] = counts.get(check, 0) + 1
+            if number < len(explained):
+                told_all.append(explainer.told(one, check))
+        more = [explainer.nodes_differ(one) for one in differ]
+        more += [explainer.damaged(op) for one in plan.facts for op in one.damaged]
+        more += [explainer.contradiction(*pair) for one in times for pair in one.examples]
+        if plan.too_long is not None and (told_long := explainer.too_long(plan.too_long, wrong)) is not None:
+            more.append(told_long)
+        for told_one in more:
+            counts[told_one.check] = counts.get(told_one.check, 0) + 1
+        return [*told_all, *more][:EXPLAINED_MAX], counts
+
+    def _fetches(self, plan: Plan, wrong: Iterable[Wrong]) -> list[Task]:
+        values, offsets, ends = set[int](), set[int](), set[int]()
+        for one in wrong:
+            match one:
+                case Lost() | AckedTwice() | Unwritten():
+                    values.add(one.value)
+                    offsets.add(one.offset)
+                case Diverged():
+                    values |= {one.value, one.other}
+                    offsets.add(one.offset)
+                case SeenEarly():
+                    values.add(one.value)
+                    ends.add(one.deadline)
+                case Gap():
+                    ends.add(one.deadline)
+                case _:
+                    assert_never(one)
+        speaking = [tuple(sorted(some)) for some in (values, offsets, ends)]
+        pieces = sorted({one.piece for one in plan.facts})
+        return [FetchTask(plan.object, self.sources[piece], *speaking) for piece in pieces]
+
+
+def check_of(wrong: Wrong, plan: Plan, refused: Ints) -> Check:
+    """The name under which a wrong value is reported."""
+    match wrong:
+        case Lost():
+            return Check.LOST
+        case Diverged():
+            return Check.DIVERGENT_OFFSET
+        case AckedTwice():
+            return Check.DUPLICATED
+        case SeenEarly():
+            return Check.ORDER
+        case Gap():
+            return Check.GAP
+        case Unwritten():
+            if int((plan.content == wrong.value).sum()) > 1:
+                return Check.DUPLICATED
+            return Check.ABORTED_READ if wrong.value in refused else Check.PHANTOM
+        case _:
+            assert_never(wrong)
+
+
+class _Explainer:
+    """Turns what is wrong with one log into sentences and operations."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._end_of_time = 1 + max(one.t_last for one in plan.facts)
+        self._ops: list[Op] = []
+
+    def fetched(self, ops: Iterable[Iterable[Op]]) -> None:
+        self._ops = sorted((op for some in ops for op in some), key=lambda op: op.t_inv)
+
+    def told(self, wrong: Wrong, check: Check) -> _Told:
+        match wrong:
+            case Lost():
+                return _Told(check, *self._lost(wrong))
+            case Diverged():
+                return _Told(check, *self._diverged(wrong))
+            case AckedTwice():
+                both = self._appends(wrong.value, wrong.offset)[:2]
+                return _Told(check, f"offset {wrong.offset} was acknowledged to two appends of {wrong.value}", both)
+            case Unwritten():
+                return _Told(check, *self._unwritten(wrong, check))
+            case SeenEarly():
+                return _Told(check, *self._seen_early(wrong))
+            case Gap():
+                return _Told(check, *self._gap(wrong))
+            case _:
+                assert_never(wrong)
+
+    def final_read(self, offset: int, value: int | None = None, node: int | None = None) -> Op:
+        """What the final logs hold at a place, as a read after everything else."""
+        final = self._plan.final
+        assert final is not None
+        there = int(final.content[offset]) if offset < final.end else NONE
+        return Op(
+            f=Action.READ,
+            type=Outcome.OK,
+            t_inv=self._end_of_time,
+            t_ret=self._end_of_time,
+            object=self._plan.object,
+            process=NONE,
+            offset=offset,
+            a=there if value is None else value,
+            node=final.node_at(offset) if node is None else node,
+        )
+
+    def _appends(self, value: int, offset: int | None = None) -> list[Op]:
+        return [
+            op
+            for op in self._ops
+            if op.f is Action.APPEND and op.a == value and (offset is None or op.offset == offset)
+        ]
+
+    def _shows(self, offset: int, value: int) -> list[Op]:
+        """Operations that show `value` at `offset`, the final logs last."""
+        shows = [op for op in self._ops if op.type is Outcome.OK and (op.offset, op.a) == (offset, value)]
+        shows = [op for op in shows if op.f in (Action.APPEND, Action.READ)]
+        final = self._plan.final
+        if final is not None and offset < final.end and final.content[offset] == value:
+            shows.append(self.final_read(offset))
+        return shows
+
+    def _lost(self, wrong: Lost) -> tuple[str, list[Op]]:
+        final = self._plan.final
+        assert final is not None
+        evidence = self._shows(wrong.offset, wrong.value)[:3]
+        there = (
+            f"hold {shown(int(final.content[wrong.offset]))} there"
+            if wrong.offset < final.end
+            else f"end at {final.end}"
+        )
+        what = "was acknowledged" if wrong.acked else "happened"
+        return f"the {told(evidence[0])} {what}, but the final logs {there}", [*evidence, self.final_read(wrong.offset)]
+
+    def _diverged(self, wrong: Diverged) -> tuple[str, list[Op]]:
+        first, second = self._shows(wrong.offset, wrong.value), self._shows(wrong.offset, wrong.other)
+        appends = [*self._appends(wrong.value)[:1], *self._appends(wrong.other)[:1]]
+        return (
+            f"offset {wrong.offset} holds two values: {wrong.value} ({told(first[0])}) "
+            f"and {wrong.other} ({told(second[0])})",
+            [first[0], second[0], *appends],
+        )
+
+    def _unwritten(self, wrong: Unwritten, check: Check) -> tuple[str, list[Op]]:
+        seen = self._shows(wrong.offset, wrong.value)
+        appends = self._appends(wrong.value)
+        if check is Check.DUPLICATED:
+            elsewhere = [int(place) for place in np.flatnonzero(self._plan.content == wrong.value)]
+            other = next(place for place in elsewhere if place != wrong.offset)
+            evidence = [seen[0], *self._shows(other, wrong.value)[:1], *appends[:3]]
+            times = "once" if len(appends) == 1 else f"{len(appends)} times"
+            places = f"{len(elsewhere)} places" if len(elsewhere) > 2 else f"offsets {other} and {wrong.offset}"
+            return f"{wrong.value} was appended {times} but stands at {places}", evidence
+        if check is Check.ABORTED_READ:
+            return (
+                f"{told(seen[0])}, though the {told(appends[0])} was answered as certainly not done",
+                [seen[0], appends[0]],
+            )
+        return f"{told(seen[0])}, but nobody ever appended {wrong.value}", seen[:1]
+
+    def _seen_early(self, wrong: SeenEarly) -> tuple[str, list[Op]]:
+        appends = self._appends(wrong.value)
+        knew = self._knew(wrong.offset, wrong.deadline)
+        return (
+            f"the {told(appends[0])} can only have landed at offset {wrong.offset}, "
+            f"but the {told(knew)} had ended before it began",
+            [knew, *appends[:2], *self._shows(wrong.offset, wrong.value)[:1]],
+        )
+
+    def _knew(self, offset: int, deadline: int) -> Op:
+        """The operation that first showed a length greater than `offset`."""
+        knew = [op for op in self._ops if op.t_ret == deadline and op.offset + (op.f is not Action.TAIL) > offset]
+        return knew[0]
+
+    def _gap(self, wrong: Gap) -> tuple[str, list[Op]]:
+        if wrong.deadline == NEVER:
+            beyond = self.final_read(wrong.offset + 1)
+            return f"the final logs hold nothing at offset {wrong.offset}, but go on behind it", [beyond]
+        knew = self._knew(wrong.offset, wrong.deadline)
+        return f"{told(knew)}, but no append can have filled offset {wrong.offset} by then", [knew]
+
+    def nodes_differ(self, differ: NodesDiffer) -> _Told:
+        (first, second), (value, other) = differ.nodes, differ.values
+        ops = [self.final_read(differ.offset, value, first), self.final_read(differ.offset, other, second)]
+        if value == other:
+            what = f"{value} of epoch {differ.epochs[0]} and of epoch {differ.epochs[1]}"
+            ops = [attrs.evolve(op, epoch=epoch) for op, epoch in zip(ops, differ.epochs, strict=True)]
+        else:
+            what = f"{value} and {other}"
+        return _Told(
+            Check.DIVERGENT_OFFSET,
+            f"the final logs of nodes {first} and {second} hold {what} at offset {differ.offset}",
+            ops,
+        )
+
+    def damaged(self, op: Op) -> _Told:
+        return _Told(Check.PHANTOM, f"{told(op)} returned a record that differs from the one written as {op.a}", [op])
+
+    def contradiction(self, knew: Op, denied: Op) -> _Told:
+        check = Check.ORDER if denied.f is Action.APPEND else Check.STALE
+        return _Told(check, f"the {told(knew)} had ended before the {told(denied)} began", [knew, denied])
+
+    def too_long(self, op: Op, wrong: Sequence[Wrong]) -> _Told | None:
+        """A length that is not there in the end; None when the same place is reported as lost already."""
+        place = op.offset - (op.f is Action.TAIL)
+        if any(isinstance(one, Lost) and one.offset == place for one in wrong):
+            return None
+        final = self._plan.final
+        if final is None:
+            appends = sum(one.acked + len(one.info_value) for one in self._plan.facts)
+            return _Told(Check.GAP, f"{told(op)}, but there were only {appends} appends in all", [op])
+        return _Told(Check.LOST, f"{told(op)}, but the final logs end at {final.end}", [op, self.final_read(place)])

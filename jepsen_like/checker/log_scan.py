@@ -1,0 +1,486 @@
+"""Linearizability of a replicated log, decided by one sort and one running maximum, in two passes over its pieces.
+
+Offsets fix the order, so an operation only says something about the committed length, which never falls:
+
+    operation             length when it ended    length when it began
+    append at o           at least o + 1          at most o
+    read at o saw a value at least o + 1          anything
+    read at o saw nothing anything                at most o
+    tail said n           at least n              at most n
+
+A history is linearizable exactly when every place below the greatest known length has one value and an append of its own
+that may have put it there (the *values*), and no operation began above a length that it denies: no y, x with
+end(y) < start(x) and at_least(y) > at_most(x) (the *times*). The records of one batch count as appends at the same time.
+
+An append of unknown outcome may fill a place that no acknowledged append fills, if nothing showed that place to be filled
+before the append began; who fills what is a matching that a greedy walk from the latest place down finds. The final logs
+of the nodes are reads after everything else.
+
+Pass one (`facts_of`) reduces a piece of the history to what the values need; `plan_of` joins the pieces; pass two
+(`times_of`) checks the times of a piece, given what ended in other pieces before it; `holes_filled` does the matching. A
+piece is a time segment of one log, so a log of any length needs the memory of a few pieces, plus eight bytes a record.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from jepsen_like.checker.columns import Columns, Ints
+from jepsen_like.history import NEVER, NONE, Action, ErrorCode, Op, Outcome
+
+EXAMPLES_MAX: Final = 5
+EMPTY: Final[Ints] = np.zeros(0, np.int64)
+
+
+@attrs.frozen(eq=False)
+class Piece:
+    """One log's operations in one piece of a history."""
+
+    rows: Columns
+
+    @property
+    def ok(self) -> npt.NDArray[np.bool_]:
+        """Which of them happened."""
+        return np.asarray(self.rows.type == Outcome.OK)
+
+    def at_least(self) -> Ints:
+        """The length known when each operation ended (0: it says nothing)."""
+        rows = self.rows
+        appended = rows.f == Action.APPEND
+        saw = (rows.f == Action.READ) & (rows.a != NONE)
+        lengths = np.where(appended | saw, rows.offset + 1, np.where(rows.f == Action.TAIL, rows.offset, 0))
+        return np.where(self.ok, lengths, 0)
+
+    def at_most(self) -> Ints:
+        """The greatest length possible when each operation began (`NEVER`: any)."""
+        rows = self.rows
+        denies = (rows.f != Action.READ) | (rows.a == NONE)
+        return np.where(self.ok & denies, rows.offset, NEVER)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Facts:
+    """What pass one says about one log in one piece; small beside the piece itself."""
+
+    object: int
+    piece: int
+    ok: int
+    fail: int
+    info: int
+    acked: int
+    t_first: int
+    t_last: int
+    """The latest moment that anything is known of."""
+    ended_first: int
+    ended_last: int
+    """When the operations that make a length known ended."""
+    began_first: int
+    began_last: int
+    """When the operations that deny a length began."""
+    length: int
+    """The greatest known length, and (if not 0) who knew it."""
+    length_op: Op | None
+    filled_from: int
+    filled: npt.NDArray[np.uint8]
+    """Bits, from offset `filled_from` (a multiple of 8) on: acknowledged appends that agree with the given content."""
+    filled_twice: Ints
+    append_offset: Ints
+    append_value: Ints
+    """Acknowledged appends that do not agree with the given content."""
+    read_offset: Ints
+    read_value: Ints
+    """What reads saw that does not agree with it, each once."""
+    info_value: Ints
+    info_start: Ints
+    """Appends of unknown outcome."""
+    refused: Ints
+    """Values whose append certainly did not happen."""
+    unplaced: int
+    """Acknowledged operations that do not say where: nothing can be decided."""
+    damaged: tuple[Op, ...]
+    """Reads whose record was not the one that was written under its id."""
+
+
+def pieces_of(rows: Columns) -> dict[int, Piece]:
+    """The logs in one part file."""
+    objects = np.unique(rows.object)
+    if len(objects) == 1:
+        return {int(objects[0]): Piece(rows)}
+    return {int(one): Piece(rows.where(np.flatnonzero(rows.object == one))) for one in objects}
+
+
+def facts_of(piece: Piece, *, name: int, number: int, content: Ints) -> Facts:
+    """Pass one. `content[o]` is the value in the final logs, `NONE` where they say nothing; it may be empty."""
+    rows, ok = piece.rows, piece.ok
+    append = rows.f == Action.APPEND
+    placed = rows.offset >= 0
+    acked = np.flatnonzero(ok & append & placed)
+    agrees = _agrees(content, rows.offset[acked], rows.a[acked])
+    saw = np.flatnonzero(ok & (rows.f == Action.READ) & (rows.a != NONE) & placed)
+    saw = saw[~_agrees(content, rows.offset[saw], rows.a[saw])]
+    read_pairs = np.unique(np.stack([rows.offset[saw], rows.a[saw]]), axis=1)
+    at_least, at_most = piece.at_least(), piece.at_most()
+    known, denies = np.flatnonzero(at_least > 0), np.flatnonzero(at_most < NEVER)
+    longest = int(known[np.argmax(at_least[known])]) if len(known) else NONE
+    unknown = np.flatnonzero((rows.type == Outcome.INFO) & append)
+    offsets = np.sort(rows.offset[acked[agrees]])
+    filled_from, filled = _bits(offsets)
+    ended = rows.t_ret[rows.t_ret < NEVER]
+    return Facts(
+        object=name,
+        piece=number,
+        ok=int(ok.sum()),
+        fail=int((rows.type == Outcome.FAIL).sum()),
+        info=int((rows.type == Outcome.INFO).sum()),
+        acked=int((ok & append).sum()),
+        t_first=int(rows.t_inv.min()) if len(rows) else NEVER,
+        t_last=max(_most(ended, 0), _most(rows.t_inv, 0)),
+        ended_first=_least(rows.t_ret[known], NEVER),
+        ended_last=_most(rows.t_ret[known], -NEVER),
+        began_first=_least(rows.t_inv[denies], NEVER),
+        began_last=_most(rows.t_inv[denies], -NEVER),
+        length=int(at_least[longest]) if longest != NONE else 0,
+        length_op=rows.op(longest) if longest != NONE else None,
+        filled_from=filled_from,
+        filled=filled,
+        filled_twice=np.unique(offsets[1:][offsets[1:] == offsets[:-1]]),
+        append_offset=rows.offset[acked[~agrees]],
+        append_value=rows.a[acked[~agrees]],
+        read_offset=read_pairs[0],
+        read_value=read_pairs[1],
+        info_value=rows.a[unknown],
+        info_start=rows.t_inv[unknown],
+        refused=np.unique(rows.a[(rows.type == Outcome.FAIL) & append]),
+        unplaced=int((ok & ~placed).sum()),
+        damaged=tuple(
+            rows.op(int(row)) for row in np.flatnonzero(ok & (rows.err == ErrorCode.DAMAGED_VALUE))[:EXAMPLES_MAX]
+        ),
+    )
+
+
+def _least(values: Ints, default: int) -> int:
+    return int(values.min()) if len(values) else default
+
+
+def _most(values: Ints, default: int) -> int:
+    return int(values.max()) if len(values) else default
+
+
+def _agrees(content: Ints, offsets: Ints, values: Ints) -> npt.NDArray[np.bool_]:
+    within = offsets < len(content)
+    return np.asarray(within & (content[np.where(within, offsets, 0)] == values)) if len(content) else within
+
+
+def _bits(offsets: Ints) -> tuple[int, npt.NDArray[np.uint8]]:
+    if not len(offsets):
+        return 0, np.zeros(0, np.uint8)
+    first = int(offsets[0]) // 8 * 8
+    flags = np.zeros(int(offsets[-1]) - first + 1, np.bool_)
+    flags[offsets - first] = True
+    return first, np.packbits(flags)
+
+
+@attrs.frozen(eq=False)
+class FinalLogs:
+    """The final logs of all nodes as one: what a read of each place, after everything else, would see."""
+
+    content: Ints
+    end: int
+    node_of: Mapping[int, tuple[int, int]]
+    """Per node: its first offset and its end."""
+
+    def node_at(self, offset: int) -> int:
+        """A node whose final log tells what is at `offset` (or that nothing is)."""
+        longest = max(self.node_of, key=lambda node: (self.node_of[node][1], -node), default=NONE)
+        holders = [node for node, (first, end) in self.node_of.items() if first <= offset < end]
+        return min(holders, default=longest)
+
+
+@attrs.frozen
+class Lost:
+    """An acknowledged append, or a value read, that the final logs do not hold at its place."""
+
+    offset: int
+    value: int
+    acked: bool
+
+
+@attrs.frozen
+class Diverged:
+    """Two values were seen at one place."""
+
+    offset: int
+    value: int
+    other: int
+
+
+@attrs.frozen
+class AckedTwice:
+    """Two appends were acknowledged at one place."""
+
+    offset: int
+    value: int
+
+
+@attrs.frozen
+class Unwritten:
+    """A value at a place that no append of this value can have filled."""
+
+    offset: int
+    value: int
+
+
+@attrs.frozen
+class SeenEarly:
+    """The only appends that can have filled the place began after it was known to be filled."""
+
+    offset: int
+    value: int
+    deadline: int
+
+
+@attrs.frozen
+class Gap:
+    """The log was known to be longer than `offset`, but no append can have filled that place."""
+
+    offset: int
+    deadline: int
+
+
+Wrong = Lost | Diverged | AckedTwice | Unwritten | SeenEarly | Gap
+"""The ways in which values can be wrong; each names a place of the log."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Plan:
+    """One log after pass one: its content, what is already known to be wrong, and what pass two needs."""
+
+    object: int
+    content: Ints
+    final: FinalLogs | None
+    wrong: tuple[Wrong, ...]
+    lost_acked: int
+    too_long: Op | None
+    """Who knew of a length that the final logs, or all appends together, do not reach."""
+    holes: Ints
+    """Places that no acknowledged append fills."""
+    facts: tuple[Facts, ...]
+
+
+def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> Plan:
+    """Join the pieces of one log."""
+    appends = sum(one.acked + len(one.info_value) for one in facts)
+    longest = max(facts, key=lambda one: one.length)
+    end = final.end if final is not None else min(longest.length, appends)
+    content = np.full(end, NONE, np.int64)
+    if final is not None:
+        content[:] = final.content
+    filled = np.zeros(end, np.bool_)
+    twice = _fill_from_bits(filled, facts)
+    wrong: list[Wrong] = []
+
+    offset = np.concatenate([one.append_offset for one in facts])
+    value = np.concatenate([one.append_value for one in facts])
+    lost_acked = int((offset >= end).sum()) if final is not None else 0
+    if final is not None:
+        wrong += [Lost(int(o), int(v), True) for o, v in _pairs(offset, value, offset >= end)]
+    offset, value = offset[offset < end], value[offset < end]
+    against = content[offset]
+    if final is not None:
+        differs = against != NONE
+        lost_acked += int(differs.sum())
+        wrong += [Lost(int(o), int(v), True) for o, v in _pairs(offset, value, differs)]
+        offset, value = offset[~differs], value[~differs]
+    wrong += _place(content, offset, value)
+    twice = np.concatenate([twice, _placed_twice(content, filled, offset, value)])
+    wrong += [AckedTwice(int(o), int(content[o])) for o in np.unique(twice)]
+
+    offset = np.concatenate([one.read_offset for one in facts])
+    value = np.concatenate([one.read_value for one in facts])
+    if final is not None:
+        reported = {(one.offset, one.value) for one in wrong if isinstance(one, Lost)}
+        beyond = _pairs(offset, value, offset >= end)
+        wrong += [Lost(int(o), int(v), False) for o, v in beyond if (o, v) not in reported]
+    offset, value = offset[offset < end], value[offset < end]
+    known = {(one.offset, one.value) for one in wrong if isinstance(one, Lost)}
+    wrong += [one for one in _place(content, offset, value) if (one.offset, one.other) not in known]
+
+    return Plan(
+        object=facts[0].object,
+        content=content,
+        final=final,
+        wrong=tuple(wrong),
+        lost_acked=lost_acked,
+        too_long=longest.length_op if longest.length > end else None,
+        holes=np.flatnonzero(~filled).astype(np.int64),
+        facts=tuple(facts),
+    )
+
+
+def _pairs(offset: Ints, value: Ints, mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    return sorted(set(zip(offset[mask].tolist(), value[mask].tolist(), strict=True)))
+
+
+def _fill_from_bits(filled: npt.NDArray[np.bool_], facts: Sequence[Facts]) -> Ints:
+    """Mark what acknowledged appends fill; return the places that two of them fill."""
+    twice = [one.filled_twice for one in facts]
+    for one in facts:
+        flags = np.unpackbits(one.filled).view(np.bool_)[: max(0, len(filled) - one.filled_from)]
+        place = filled[one.filled_from : one.filled_from + len(flags)]
+        twice.append(np.flatnonzero(place & flags) + one.filled_from)
+        place |= flags
+    return np.concatenate(twice)
+
+
+def _place(content: Ints, offset: Ints, value: Ints) -> list[Diverged]:
+    """Put values where nothing is known yet; return where they differ from each other or from what is known."""
+    if not len(offset):
+        return []
+    vacant = content[offset] == NONE
+    # The last writer of a fancy assignment wins, so the others of the same place show up as different below.
+    content[offset[vacant]] = value[vacant]
+    differs = content[offset] != value
+    return [Diverged(o, int(content[o]), v) for o, v in _pairs(offset, value, differs)]
+
+
+def _placed_twice(content: Ints, filled: npt.NDArray[np.bool_], offset: Ints, value: Ints) -> Ints:
+    """Mark what these acknowledged appends fill; return the places filled more than once with one value."""
+    same = offset[content[offset] == value]
+    places, count = np.unique(same, return_counts=True)
+    twice = places[(count > 1) | filled[places]]
+    filled[places] = True
+    return twice
+
+
+@attrs.frozen(eq=False)
+class Before:
+    """What pass two has to know of the other pieces of a log, for one piece."""
+
+    floor: int
+    """The length known before anything in this piece that denies a length began, and who knew it."""
+    floor_op: Op | None
+    neighbours: tuple[int, ...]
+    """Pieces whose operations ended while those of this piece began."""
+
+
+def before(facts: Sequence[Facts], piece: Facts) -> Before:
+    """Sort the other pieces of the log into those wholly before this one and those beside it."""
+    earlier = [one for one in facts if one is not piece and one.ended_last < piece.began_first and one.length]
+    beside = [
+        one.piece
+        for one in facts
+        if one is not piece and one.ended_first < piece.began_last and one.ended_last >= piece.began_first
+    ]
+    highest = max(earlier, key=lambda one: one.length, default=None)
+    return Before(highest.length if highest else 0, highest.length_op if highest else None, tuple(beside))
+
+
+@attrs.frozen(eq=False)
+class Times:
+    """What pass two says about one log in one piece."""
+
+    contradictions: int
+    examples: tuple[tuple[Op, Op], ...]
+    """(who knew a length, who began later and denied it)."""
+    deadlines: Ints
+    """For each hole: when it was first known to be filled, by this piece (`NEVER`: not at all)."""
+
+
+def times_of(piece: Piece, beside: Iterable[Piece], earlier: Before, holes: Ints) -> Times:
+    """Pass two. `holes` are sorted offsets."""
+    own_end, own_length = _known_lengths(piece)
+    pieces = [piece, *beside]
+    ends, lengths = zip(*(_known_lengths(one) for one in pieces), strict=True)
+    sources = np.repeat(np.arange(len(pieces)), [len(one) for one in ends])
+    end, length = np.concatenate(ends), np.concatenate(lengths)
+    order = np.argsort(end, kind="stable")
+    end, length, sources = end[order], length[order], sources[order]
+    running = np.maximum.accumulate(length)
+
+    at_most = piece.at_most()
+    denies = np.flatnonzero(at_most < NEVER)
+    ended_before = np.searchsorted(end, piece.rows.t_inv[denies], side="left")
+    local = (
+        np.where(ended_before > 0, running[np.maximum(ended_before - 1, 0)], 0) if len(running) else 0 * ended_before
+    )
+    bad = np.flatnonzero(np.maximum(local, earlier.floor) > at_most[denies])
+    # One operation that knew a wrong length contradicts all that follow: they count once, under whoever knew.
+    knower = np.where(local[bad] >= earlier.floor, np.searchsorted(running, local[bad], side="left"), NONE)
+    knowers, first = np.unique(knower, return_index=True)
+    examples = []
+    for who, at in list(zip(knowers.tolist(), bad[first].tolist(), strict=True))[:EXAMPLES_MAX]:
+        denier = piece.rows.op(int(denies[at]))
+        if who == NONE:
+            assert earlier.floor_op is not None
+            examples.append((earlier.floor_op, denier))
+        else:
+            examples.append((_find(pieces[int(sources[who])], int(end[who]), int(length[who])), denier))
+    return Times(len(knowers), tuple(examples), _deadlines(own_end, own_length, holes))
+
+
+def _known_lengths(piece: Piece) -> tuple[Ints, Ints]:
+    at_least = piece.at_least()
+    known = np.flatnonzero(at_least > 0)
+    return piece.rows.t_ret[known], at_least[known]
+
+
+def _find(piece: Piece, end: int, length: int) -> Op:
+    row = np.flatnonzero((piece.rows.t_ret == end) & (piece.at_least() == length))[0]
+    return piece.rows.op(int(row))
+
+
+def _deadlines(end: Ints, length: Ints, holes: Ints) -> Ints:
+    if not len(holes):
+        return EMPTY
+    order = np.argsort(length, kind="stable")
+    earliest_from = np.minimum.accumulate(end[order][::-1])[::-1]
+    at = np.searchsorted(length[order], holes, side="right")
+    deadlines: Ints = np.append(earliest_from, np.int64(NEVER))[at]
+    return deadlines
+
+
+def holes_filled(plan: Plan, deadlines: Ints) -> list[Wrong]:
+    """Let appends of unknown outcome fill the holes; return the holes that stay empty. See the module for the rule.
+
+    A hole can be filled by an append that began no later than its deadline. From the latest deadline down, each hole takes
+    the latest append that can fill it: what is left over are then the earliest ones, the most useful for places whose
+    value nobody saw.
+    """
+    starts: dict[int, list[int]] = {}
+    for one in plan.facts:
+        for value, start in zip(one.info_value.tolist(), one.info_start.tolist(), strict=True):
+            starts.setdefault(value, []).append(start)
+    for of_value in starts.values():
+        of_value.sort()
+    wrong: list[Wrong] = []
+    late: dict[int, int] = {}
+    latest_first = np.argsort(deadlines, kind="stable")[::-1].tolist()
+    values = plan.content[plan.holes]
+    for at in latest_first:
+        value, deadline = int(values[at]), int(deadlines[at])
+        if value == NONE:
+            continue
+        of_value = starts.get(value, [])
+        spare = late.get(value, 0)
+        while spare < len(of_value) and of_value[len(of_value) - 1 - spare] > deadline:
+            spare += 1
+        if spare < len(of_value):
+            of_value.pop(len(of_value) - 1 - spare)
+        elif spare:
+            wrong.append(SeenEarly(int(plan.holes[at]), value, deadline))
+        else:
+            wrong.append(Unwritten(int(plan.holes[at]), value))
+        late[value] = spare
+    left = sorted(start for of_value in starts.values() for start in of_value)
+    for at in latest_first:
+        if values[at] == NONE:
+            while left and left[-1] > deadlines[at]:
+                left.pop()
+            if not left:
+                wrong.append(Gap(int(plan.holes[at]), int(deadlines[at])))
+            else:
+                left.pop()
+    return wrong

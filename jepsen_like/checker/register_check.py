@@ -1,0 +1,296 @@
+"""Findings about registers: the scan decides, the search takes the registers that the scan cannot, both explain.
+
+Every explanation names the operations that cannot be put in order, with the writes that they depend on. Where a chain of
+compare-and-sets links two of them and is longer than a witness may be, its middle is left out and the sentence says so.
+"""
+
+from typing import Final, assert_never
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker import register_scan
+from jepsen_like.checker.columns import Columns, Ints
+from jepsen_like.checker.register_scan import Flaw, Found, RegisterScan
+from jepsen_like.checker.search import CONFIGURATIONS_MAX, STEPS_MAX, Register, search, smallest_contradiction
+from jepsen_like.checker.sentences import shown, told
+from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
+from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
+
+EXPLAINED_MAX: Final = 20
+"""Violations explained per call; the others are counted."""
+SHRUNK_OPS_MAX: Final = 2000
+"""A contradiction found by search in more operations than this is not shrunk further than to its end."""
+
+
+@attrs.frozen
+class SearchBounds:
+    """How much work one register may cost when it has to be searched."""
+
+    configurations_max: int = CONFIGURATIONS_MAX
+    steps_max: int = STEPS_MAX
+
+
+def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findings:
+    """Everything that is wrong with the registers in `rows`, which hold all operations of each of them."""
+    bounds = bounds or SearchBounds()
+    outcome = register_scan.scan(rows)
+    counts: dict[Check, int] = {}
+    violations: list[Violation] = []
+    for found in outcome.found:
+        check = check_of(outcome, found)
+        counts[check] = counts.get(check, 0) + 1
+        if len(violations) < EXPLAINED_MAX:
+            violations.append(explain(outcome, found))
+    violated = {int(outcome.objects[found.object]) for found in outcome.found}
+    undecided: list[Undecided] = []
+    by_object = np.argsort(rows.object, kind="stable")
+    begins = np.searchsorted(rows.object[by_object], outcome.objects[outcome.ambiguous], side="left")
+    ends = np.searchsorted(rows.object[by_object], outcome.objects[outcome.ambiguous], side="right")
+    for number, begin, end in zip(outcome.ambiguous, begins, ends, strict=True):
+        name = int(outcome.objects[number])
+        of_this = rows.where(by_object[begin:end])
+        match _searched(name, of_this, bounds, explained=len(violations) < EXPLAINED_MAX):
+            case Violation() as violation:
+                violated.add(name)
+                counts[Check.LINEARIZABLE] = counts.get(Check.LINEARIZABLE, 0) + 1
+                if len(violations) < EXPLAINED_MAX:
+                    violations.append(violation)
+            case Undecided() as open_question:
+                undecided.append(open_question)
+            case None:
+                pass
+            case other:
+                assert_never(other)
+    changed = (rows.type == Outcome.OK) & ((rows.f == Action.WRITE) | ((rows.f == Action.CAS) & (rows.seen == rows.a)))
+    return Findings(
+        ok=int((rows.type == Outcome.OK).sum()),
+        fail=int((rows.type == Outcome.FAIL).sum()),
+        info=int((rows.type == Outcome.INFO).sum()),
+        objects=len(outcome.objects),
+        violated=frozenset(violated),
+        counts=counts,
+        violations=tuple(violations),
+        undecided=tuple(undecided),
+        acked=int(changed.sum()),
+        t_first=int(rows.t_inv.min()) if len(rows) else NEVER,
+    )
+
+
+def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool) -> Violation | Undecided | None:
+    ops = [rows.op(row) for row in range(len(rows))]
+    answer = search(ops, Register(), configurations_max=bounds.configurations_max, steps_max=bounds.steps_max)
+    if answer.linearizable:
+        return None
+    if answer.failed is None:
+        return Undecided(name, f"values are written more than once and the search reached its bound: {answer.reason}")
+    near = ops
+    if explained and len(ops) <= SHRUNK_OPS_MAX:
+        near = list(smallest_contradiction(ops, Register(), answer.failed))
+    before = sorted((op for op in near if op.t_inv <= answer.failed.t_ret), key=lambda op: op.t_inv)
+    kept = [answer.failed, *[op for op in reversed(before) if op != answer.failed]]
+    more = f" (and {len(kept) - WITNESS_OPS_MAX} earlier operations)" if len(kept) > WITNESS_OPS_MAX else ""
+    return Violation(
+        Check.LINEARIZABLE,
+        name,
+        f"register {name}: no order of these operations{more} explains the {told(answer.failed)}",
+        in_order(kept),
+    )
+
+
+def check_of(outcome: RegisterScan, found: Found) -> Check:
+    """The name under which a flaw is reported."""
+    match found.flaw:
+        case Flaw.UNWRITTEN:
+            return Check.ABORTED_READ if len(_refused_writers(outcome, found.where)) else Check.PHANTOM
+        case Flaw.REPLACED_TWICE:
+            return Check.LOST_UPDATE
+        case Flaw.CYCLE:
+            return Check.ORDER
+        case Flaw.INSIDE_CHAIN:
+            early, late = _inside_pair(outcome, found)
+            future = outcome.entries.block[early] == outcome.entries.block[late]
+            return Check.ORDER if future else Check.STALE
+        case Flaw.CHAINS_OVERLAP:
+            return Check.STALE
+        case _:
+            assert_never(found.flaw)
+
+
+def explain(outcome: RegisterScan, found: Found) -> Violation:
+    """A flaw as a violation: its operations and its sentence."""
+    name = int(outcome.objects[found.object])
+    match found.flaw:
+        case Flaw.UNWRITTEN:
+            sentence, ops = _unwritten(outcome, found)
+        case Flaw.REPLACED_TWICE:
+            sentence, ops = _replaced_twice(outcome, found)
+        case Flaw.CYCLE:
+            sentence, ops = _cycle(outcome, found)
+        case Flaw.INSIDE_CHAIN:
+            sentence, ops = _inside_chain(outcome, found)
+        case Flaw.CHAINS_OVERLAP:
+            sentence, ops = _chains_overlap(outcome, found)
+        case _:
+            assert_never(found.flaw)
+    return Violation(check_of(outcome, found), name, f"register {name}: {sentence}", in_order(ops))
+
+
+def _refused_writers(outcome: RegisterScan, block: int) -> Ints:
+    rows, blocks = outcome.rows, outcome.blocks
+    put = np.where(rows.f == Action.CAS, rows.b, rows.a)
+    mine = (rows.object == outcome.objects[blocks.object[block]]) & (put == blocks.value[block])
+    return np.flatnonzero(mine & (rows.type == Outcome.FAIL) & np.isin(rows.f, (Action.WRITE, Action.CAS)))
+
+
+def _entries_of(outcome: RegisterScan, block: int) -> Ints:
+    """The entries of one block, by start."""
+    mine = np.flatnonzero(outcome.entries.block == block)
+    return mine[np.argsort(outcome.entries.start[mine], kind="stable")]
+
+
+def _op(outcome: RegisterScan, entry: int) -> Op:
+    return outcome.rows.op(int(outcome.entries.row[entry]))
+
+
+def _writer(outcome: RegisterScan, block: int) -> list[Op]:
+    row = int(outcome.blocks.writer[block])
+    return [] if row == NONE else [outcome.rows.op(row)]
+
+
+def _successors(outcome: RegisterScan, block: int) -> list[Op]:
+    """The compare-and-sets that replaced a block's value."""
+    blocks = outcome.blocks
+    children = np.flatnonzero((blocks.parent == block) & (np.arange(len(blocks.parent)) != block))
+    return [op for child in children for op in _writer(outcome, int(child))]
+
+
+def _unwritten(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+    refused = [outcome.rows.op(int(row)) for row in _refused_writers(outcome, found.where)[:2]]
+    witnesses = [_op(outcome, int(entry)) for entry in _entries_of(outcome, found.where)]
+    witnesses += _successors(outcome, found.where)
+    value = int(outcome.blocks.value[found.where])
+    if refused:
+        return (
+            f"{told(witnesses[0])}, though the {told(refused[0])} was answered as certainly not done",
+            [*refused[:1], witnesses[0]],
+        )
+    return f"{told(witnesses[0])}, but nobody ever wrote {value}", witnesses[:1]
+
+
+def _replaced_twice(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+    both = _successors(outcome, found.where)[:2]
+    value = int(outcome.blocks.value[found.where])
+    seen = [_seen_after(outcome, op) for op in both if op.type is Outcome.INFO]
+    return (
+        f"the {told(both[0])} and the {told(both[1])} both replaced {shown(value)}, which was written once",
+        [*_writer(outcome, found.where), *both, *[op for op in seen if op is not None]],
+    )
+
+
+def _seen_after(outcome: RegisterScan, swap: Op) -> Op | None:
+    """An operation that shows that an unknown compare-and-set happened."""
+    blocks = outcome.blocks
+    number = int(np.searchsorted(outcome.objects, swap.object))
+    block = int(np.flatnonzero((blocks.object == number) & (blocks.value == swap.b))[0])
+    reads = [_op(outcome, int(entry)) for entry in _entries_of(outcome, block)]
+    others = [op for op in reads + _successors(outcome, block) if op != swap]
+    return others[0] if others else None
+
+
+def _cycle(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+    block, swaps = found.where, list[Op]()
+    for _ in range(len(outcome.blocks.parent)):
+        swaps += _writer(outcome, block)
+        block = int(outcome.blocks.parent[block])
+        if block == found.where:
+            break
+    values = ", ".join(f"{shown(op.a)} to {op.b}" for op in swaps[:WITNESS_OPS_MAX])
+    return f"these compare-and-sets replaced each other's value in a circle: {values}", swaps
+
+
+def _inside_pair(outcome: RegisterScan, found: Found) -> tuple[int, int]:
+    """The entry that ended too early and the nearest entry put before it that had not begun."""
+    entries = outcome.entries
+    chain, place = outcome.place_chain[found.where], outcome.place[found.where]
+    mine = np.flatnonzero(entries.chain == chain)
+    here = mine[entries.place[mine] == place]
+    early = int(here[np.argmin(entries.end[here])])
+    put_before = mine[(entries.place[mine] < place) & (entries.start[mine] > entries.end[early])]
+    late = int(put_before[np.argmax(entries.place[put_before])])
+    return early, late
+
+
+def _inside_chain(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+    early, late = _inside_pair(outcome, found)
+    entries = outcome.entries
+    first, second = _op(outcome, early), _op(outcome, late)
+    link, hidden = _path(outcome, int(entries.block[late]), int(entries.block[early]))
+    ops = [first, second, *link]
+    if entries.block[early] == entries.block[late]:
+        return f"{told(first)} had ended before the {told(second)} began", ops
+    return (
+        f"the {told(first)} had ended before the {told(second)} began, but its value replaced the older one{hidden}",
+        ops,
+    )
+
+
+def _path(outcome: RegisterScan, older: int, newer: int) -> tuple[list[Op], str]:
+    """The writers from one block of a chain to a later one, both included, and a remark when they are many."""
+    block, writers = newer, _writer(outcome, newer)
+    while block != older:
+        block = int(outcome.blocks.parent[block])
+        writers += _writer(outcome, block)
+    long = len(writers) > WITNESS_OPS_MAX - 2
+    return writers, f" through {len(writers) - 1} compare-and-sets, not all shown" if long else ""
+
+
+def _chains_overlap(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+    """One of each chain ended before one of the other began, both ways round; the operations nearest in their chains."""
+    entries = outcome.entries
+    one, other = (np.flatnonzero(entries.chain == chain) for chain in (found.where, found.other))
+    other_ended, other_began = int(entries.end[other].min()), int(entries.start[other].max())
+    late = one[entries.start[one] > other_ended]
+    ended = one[entries.end[one] < other_began]
+    first, last = _nearest(outcome, ended, late, found.where)
+    last_start = int(entries.start[last])
+    first_end = 0 if first == NONE else int(entries.end[first])
+    other_last, other_first = _nearest(
+        outcome, other[entries.start[other] > first_end], other[entries.end[other] < last_start], found.other
+    )
+    writers, hidden = _link(outcome, found.where, first, last)
+    more, hidden_too = _link(outcome, found.other, other_last, other_first)
+    began, before = _op(outcome, last), _op(outcome, other_first)
+    cause = f"the {told(before)} had ended before the {told(began)} began"
+    ops = [began, before]
+    if first == NONE:
+        return f"{cause}, but the former's value came later{hidden or hidden_too}", [*ops, *more, *writers]
+    earlier, between = _op(outcome, first), _op(outcome, other_last)
+    ops += [earlier, between, *writers, *more]
+    return (
+        f"{cause}, and the {told(earlier)} had ended before the {told(between)} began, "
+        f"so neither value can have come first{hidden or hidden_too}",
+        ops,
+    )
+
+
+def _nearest(outcome: RegisterScan, some: Ints, others: Ints, chain: int) -> tuple[int, int]:
+    """An entry of each whose blocks are nearest in their chain. Only the unseen first write of all has no entry: `NONE`."""
+    depth = outcome.blocks.depth[outcome.entries.block]
+    others = others[np.argsort(depth[others], kind="stable")]
+    if outcome.blocks.value[chain] == NONE:
+        return NONE, int(others[0])
+    some = some[np.argsort(depth[some], kind="stable")]
+    at = np.searchsorted(depth[others], depth[some])
+    candidates = [(some, others[np.clip(at + shift, 0, len(others) - 1)]) for shift in (-1, 0)]
+    pairs = np.concatenate([np.stack(pair, axis=1) for pair in candidates])
+    gaps = np.abs(depth[pairs[:, 0]] - depth[pairs[:, 1]])
+    best = pairs[int(np.argmin(gaps))]
+    return int(best[0]), int(best[1])
+
+
+def _link(outcome: RegisterScan, chain: int, some: int, other: int) -> tuple[list[Op], str]:
+    """The writers between two entries of a chain (`NONE`: its root)."""
+    ends = [chain if entry == NONE else int(outcome.entries.block[entry]) for entry in (some, other)]
+    ends.sort(key=lambda block: int(outcome.blocks.depth[block]))
+    return _path(outcome, ends[0], ends[1])

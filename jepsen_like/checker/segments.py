@@ -1,0 +1,82 @@
+"""Running maxima over many short sequences at once, without a Python loop over them.
+
+A sequence is lifted above all earlier ones by adding a multiple of one span to its values; then one running maximum over
+everything is a running maximum of each. Times are first made small: subtracted, or ranked where even that is too wide.
+"""
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker.columns import Ints
+from jepsen_like.history import NEVER
+
+LIFT_MAX = 2**62
+
+
+@attrs.frozen(eq=False)
+class SmallTimes:
+    """Starts and ends in the same order as before, all in `[1, span - 2]`; `NEVER` became `span - 2`.
+
+    0 is left for "before everything", `span - 1` for "after everything". Equal stays equal.
+    """
+
+    start: Ints
+    end: Ints
+    span: int
+
+
+def small_times(t_inv: Ints, t_ret: Ints, sequences: int) -> SmallTimes:
+    """Make times small enough that `sequences` of them can be lifted."""
+    if not len(t_inv):
+        return SmallTimes(t_inv, t_ret, 3)
+    unended = t_ret >= NEVER
+    first = int(min(t_inv.min(), t_ret.min()))
+    last = int(max(t_inv.max(), np.where(unended, first, t_ret).max()))
+    span = last - first + 4
+    if span * (sequences + 1) < LIFT_MAX:
+        start = t_inv - (first - 1)
+        return SmallTimes(start, np.where(unended, span - 2, t_ret - (first - 1)), span)
+    moments, ranks = np.unique(np.concatenate([t_inv, np.where(unended, last + 1, t_ret)]), return_inverse=True)
+    ranks = ranks.astype(np.int64) + 1
+    return SmallTimes(ranks[: len(t_inv)], ranks[len(t_inv) :], len(moments) + 3)
+
+
+def dense(values: Ints) -> tuple[Ints, Ints]:
+    """The distinct values, sorted, and for each element the position of its value among them."""
+    distinct, position = np.unique(values, return_inverse=True)
+    return distinct, position.astype(np.int64).reshape(-1)
+
+
+def dense_pairs(major: Ints, minor: Ints) -> tuple[Ints, Ints, Ints]:
+    """`dense` for pairs, ordered by major then minor: the distinct pairs (as two arrays) and each element's position.
+
+    `major` is small and not negative (itself dense).
+    """
+    if not len(minor):
+        return major, minor, major
+    low = int(minor.min())
+    width = int(minor.max()) - low + 1
+    if width * (int(major.max()) + 1) < LIFT_MAX:
+        code, position = dense(major * width + (minor - low))
+        return code // width, code % width + low, position
+    values, rank = dense(minor)
+    code, position = dense(major * len(values) + rank)
+    return code // len(values), values[code % len(values)], position
+
+
+def group_starts(sorted_keys: Ints) -> Ints:
+    """Where each run of equal keys begins."""
+    if not len(sorted_keys):
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(np.concatenate([[True], sorted_keys[1:] != sorted_keys[:-1]])).astype(np.int64)
+
+
+def lifted_maximum_before(values: Ints, sequence: Ints, span: int) -> tuple[Ints, Ints]:
+    """For each element the largest lifted value of the elements before it; elements are sorted by sequence.
+
+    Returns (running maximum up to and including each element, maximum before each element), both lifted: compare them
+    with `other + sequence * span`. What an earlier sequence left is below everything of a later one.
+    """
+    running = np.maximum.accumulate(values + sequence * span)
+    before = np.concatenate([np.full(1, -1, np.int64), running[:-1]])
+    return running, before

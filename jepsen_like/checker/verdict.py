@@ -1,0 +1,236 @@
+"""What a check can say: every object is ok, violated or unknown, and each violation is a handful of operations.
+
+A verdict never claims more than was decided. One violated object makes the whole invalid; otherwise one unknown object
+makes the whole unknown. A violation is at most `WITNESS_OPS_MAX` operations and one sentence: evidence that can be read.
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from jepsen_like.history import NEVER, Op
+
+WITNESS_OPS_MAX: Final = 6
+EXAMPLES_MAX: Final = 5
+"""Sentences kept per check in `Verdict.checks`."""
+VIOLATIONS_KEPT_MAX: Final = 50
+"""Violations kept with their operations; all of them are counted."""
+
+
+class Model(enum.Enum):
+    """What the objects of a history are."""
+
+    LOG = "log"
+    REGISTER = "register"
+
+
+class Engine(enum.Enum):
+    """Who runs the kernels."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+class Check(enum.StrEnum):
+    """What can be wrong with a history, each under one name."""
+
+    LINEARIZABLE = "linearizable"
+    """No order of the operations explains what they saw (given where no closer name fits; in a summary: any of these)."""
+    LOST = "lost"
+    """Acknowledged or read, and not in the final logs."""
+    DUPLICATED = "duplicated"
+    """Appended once, there twice."""
+    PHANTOM = "phantom"
+    """Seen, though nobody wrote it."""
+    ABORTED_READ = "aborted_read"
+    """Seen, though its only writers were told that it did not happen."""
+    DIVERGENT_OFFSET = "divergent_offset"
+    """Two values at one place of one log."""
+    ORDER = "order"
+    """What began after another had ended was put before it, or was seen before it began."""
+    STALE = "stale"
+    """An older state was seen after a newer one had been."""
+    LOST_UPDATE = "lost_update"
+    """Two compare-and-sets replaced one and the same value."""
+    GAP = "gap"
+    """A length that too few appends can explain."""
+
+
+LOG_CHECKS: Final = (
+    Check.LINEARIZABLE,
+    Check.LOST,
+    Check.DUPLICATED,
+    Check.PHANTOM,
+    Check.ABORTED_READ,
+    Check.DIVERGENT_OFFSET,
+    Check.ORDER,
+    Check.STALE,
+    Check.GAP,
+)
+REGISTER_CHECKS: Final = (
+    Check.LINEARIZABLE,
+    Check.PHANTOM,
+    Check.ABORTED_READ,
+    Check.ORDER,
+    Check.STALE,
+    Check.LOST_UPDATE,
+)
+
+
+@attrs.frozen
+class Violation:
+    """One broken promise: the operations that show it, in the order they began, and what they show.
+
+    `ops` alone cannot be put in any order. The final log of a node appears as reads by process `NONE`, at the very end.
+    """
+
+    check: Check
+    object: int
+    sentence: str
+    ops: tuple[Op, ...] = attrs.field(validator=attrs.validators.max_len(WITNESS_OPS_MAX))
+
+    def as_json(self, origin_ns: int = 0) -> dict[str, Any]:
+        """For `results.json`: times in seconds since `origin_ns` on the history's clock."""
+        return {
+            "check": str(self.check),
+            "object": self.object,
+            "sentence": self.sentence,
+            "ops": [_op_as_json(op, origin_ns) for op in self.ops],
+        }
+
+
+def _op_as_json(op: Op, origin_ns: int) -> dict[str, Any]:
+    return {
+        "f": op.f.name.lower(),
+        "type": op.type.name.lower(),
+        "a": op.a,
+        "b": op.b,
+        "seen": op.seen,
+        "offset": op.offset,
+        "epoch": op.epoch,
+        "process": op.process,
+        "node": op.node,
+        "t_inv_s": round((op.t_inv - origin_ns) / 1e9, 9),
+        "t_ret_s": None if op.t_ret == NEVER else round((op.t_ret - origin_ns) / 1e9, 9),
+    }
+
+
+@attrs.frozen
+class Undecided:
+    """An object that could not be decided, and why, with how far the check came."""
+
+    object: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class Findings:
+    """What was found in one piece of a history; pieces add up."""
+
+    ok: int = 0
+    """Operations that happened."""
+    fail: int = 0
+    info: int = 0
+    objects: int = 0
+    violated: frozenset[int] = frozenset()
+    counts: Mapping[Check, int] = attrs.field(factory=dict)
+    violations: tuple[Violation, ...] = ()
+    undecided: tuple[Undecided, ...] = ()
+    acked: int = 0
+    """Appends, writes and swaps that were acknowledged."""
+    lost_acked: int = 0
+    """Acknowledged appends that the final logs lack."""
+    duplicated: int = 0
+    """Places of the log whose value stands at an earlier place too."""
+    t_first: int = NEVER
+    """When the earliest operation began."""
+
+    def plus(self, other: "Findings") -> "Findings":
+        """Both together."""
+        counts = dict(self.counts)
+        for check, count in other.counts.items():
+            counts[check] = counts.get(check, 0) + count
+        return Findings(
+            ok=self.ok + other.ok,
+            fail=self.fail + other.fail,
+            info=self.info + other.info,
+            objects=self.objects + other.objects,
+            violated=self.violated | other.violated,
+            counts=counts,
+            violations=(self.violations + other.violations)[:VIOLATIONS_KEPT_MAX],
+            undecided=self.undecided + other.undecided,
+            acked=self.acked + other.acked,
+            lost_acked=self.lost_acked + other.lost_acked,
+            duplicated=self.duplicated + other.duplicated,
+            t_first=min(self.t_first, other.t_first),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """The whole answer about one history."""
+
+    model: Model
+    engine: Engine
+    findings: Findings
+
+    @property
+    def valid(self) -> bool | None:
+        """True: every object is ok. False: some promise was broken. None: not decided."""
+        if self.findings.violated:
+            return False
+        return None if self.findings.undecided else True
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """The violations kept, at most `VIOLATIONS_KEPT_MAX`."""
+        return self.findings.violations
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why objects are undecided, one line each."""
+        return tuple(f"object {one.object}: {one.reason}" for one in self.findings.undecided)
+
+    @property
+    def checks(self) -> dict[str, dict[str, Any]]:
+        """Every check of this model: `{name: {valid, count, examples}}`; `linearizable` sums up the others."""
+        summary: dict[str, dict[str, Any]] = {}
+        for check in LOG_CHECKS if self.model is Model.LOG else REGISTER_CHECKS:
+            whole = check is Check.LINEARIZABLE
+            count = sum(self.findings.counts.values()) if whole else self.findings.counts.get(check, 0)
+            of_this = [one.sentence for one in self.violations if whole or one.check is check]
+            valid = False if count else (None if self.findings.undecided else True)
+            summary[str(check)] = {"valid": valid, "count": count, "examples": of_this[:EXAMPLES_MAX]}
+        return summary
+
+    def as_json(self) -> dict[str, Any]:
+        """The part of `results.json` that a check knows."""
+        found = self.findings
+        return {
+            "valid": self.valid,
+            "model": self.model.value,
+            "engine": self.engine.value,
+            "checks": self.checks,
+            "ops": {"ok": found.ok, "fail": found.fail, "info": found.info},
+            "objects": {
+                "ok": found.objects - len(found.violated) - len(found.undecided),
+                "violated": len(found.violated),
+                "unknown": len(found.undecided),
+            },
+            "unknown": list(self.reasons[:EXAMPLES_MAX]),
+            "acked": found.acked,
+            "lost_acked": found.lost_acked,
+            "lost_allowed": [],
+            "lost_unexplained": found.lost_acked,
+            "duplicated": found.duplicated,
+            "lost": [one.sentence for one in self.violations if one.check is Check.LOST][:EXAMPLES_MAX],
+            "violations": [one.as_json(found.t_first if found.t_first != NEVER else 0) for one in self.violations],
+        }
+
+
+def in_order(ops: Sequence[Op]) -> tuple[Op, ...]:
+    """Operations of a witness, each once, in the order they began, cut to what a witness may hold."""
+    unique = list(dict.fromkeys(ops))
+    return tuple(sorted(unique[:WITNESS_OPS_MAX], key=lambda op: (op.t_inv, op.t_ret)))

@@ -1,0 +1,164 @@
+"""Random small histories: made by a correct object under concurrency, then about half of them damaged.
+
+Times are small integers, so that many are equal; up to a third of the operations are unknown; in some histories values
+are written more than once; a few operations were refused. Each history is a list of the tuples that `oracle` defines; `as_ops` says the same to the
+checker.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from jepsen_like.history import NONE, Action, Op, Outcome
+
+Tuple = tuple[Any, ...]
+FAR = 10**6
+"""When the unknown end, in the oracle's eyes."""
+
+
+def _intervals(rng: random.Random, count: int) -> list[tuple[int, int, int]]:
+    """(start, moment of effect, end), in order of effect."""
+    crowd = rng.choice((3, 6, 10))
+    found = []
+    for _ in range(count):
+        start = rng.randrange(2 * count)
+        end = start + rng.randrange(crowd)
+        found.append((start, rng.randint(start, end), end))
+    found.sort(key=lambda one: one[1])
+    return found
+
+
+def register_history(rng: random.Random) -> list[Tuple]:
+    """Writes, reads, swaps and failed swaps of one register."""
+    count = rng.randint(3, 8)
+    repeats = rng.random() < 0.35
+    fresh = iter(range(1, 100))
+    unknown_share = rng.choice((0.0, 0.15, 0.35))
+    state: int | None = None
+    history: list[Tuple] = []
+    for start, _, end in _intervals(rng, count):
+        value = rng.randint(1, 3) if repeats else next(fresh)
+        kind = rng.choice(("write", "write", "read", "read", "read", "swap", "swap"))
+        if kind == "swap" and (state is None or rng.random() < 0.3):
+            operation: Tuple = ("noswap", state)
+        elif kind == "swap":
+            operation = ("swap", state, value)
+        else:
+            operation = (kind, state if kind == "read" else value)
+        known = rng.random() >= unknown_share
+        applied = known or rng.random() < 0.5
+        if applied and operation[0] in ("write", "swap"):
+            state = operation[-1]
+        if not known and operation[0] == "noswap":
+            operation = ("swap", rng.randint(1, 3), value)
+        history.append((operation[0], known, start, end if known else FAR, *operation[1:]))
+        if operation[0] == "write" and rng.random() < 0.1:
+            history.append(("write", None, start, end, value if rng.random() < 0.3 else next(fresh)))
+    return _damaged(rng, history, _damage_register)
+
+
+def log_history(rng: random.Random) -> list[Tuple]:
+    """Appends (some of them batches), reads and tails of one log, and in half of the histories its final content."""
+    count = rng.randint(3, 7)
+    repeats = rng.random() < 0.25
+    fresh = iter(range(1, 100))
+    unknown_share = rng.choice((0.0, 0.2, 0.4))
+    state: list[int] = []
+    history: list[Tuple] = []
+    for start, _, end in _intervals(rng, count):
+        kind = rng.choice(("append", "append", "append", "get", "get", "end"))
+        known = rng.random() >= unknown_share
+        if kind == "append":
+            for _ in range(rng.choice((1, 1, 1, 2))):
+                value = rng.randint(1, 2) if repeats else next(fresh)
+                history.append(("append", known, start, end if known else FAR, value, len(state) if known else None))
+                if known or rng.random() < 0.5:
+                    state.append(value)
+                if rng.random() < 0.1:
+                    history.append(("append", None, start, end, next(fresh), None))
+        elif known:
+            place = rng.randint(0, len(state))
+            there = state[place] if place < len(state) else None
+            asked = ("get", True, start, end, place, there) if kind == "get" else ("end", True, start, end, len(state))
+            history.append(asked)
+    history = _damaged(rng, history, _damage_log)
+    return history + final_reads(state, 100) if rng.random() < 0.5 else history
+
+
+def final_reads(state: Sequence[int], at: int) -> list[Tuple]:
+    """What the oracle is told of the final logs: every place is read once all is over, and one place behind the end."""
+    return [("get", True, at, at, place, value) for place, value in enumerate([*state, None])]
+
+
+def _damaged(rng: random.Random, history: list[Tuple], damage: Any) -> list[Tuple]:
+    for _ in range(rng.choice((0, 0, 1, 2, 3, 4)) if history else 0):
+        at = rng.randrange(len(history))
+        if rng.random() < 0.25:
+            what, known, start, end, *arguments = history[at]
+            later = rng.randint(1, 8)
+            history[at] = (what, known, start + later, end + later if known else FAR, *arguments)
+        else:
+            history[at] = damage(rng, history, history[at])
+    return history
+
+
+def _damage_register(rng: random.Random, history: list[Tuple], one: Tuple) -> Tuple:
+    what, known, start, end, *arguments = one
+    values = [None, 99, *(other[-1] for other in history if other[0] in ("write", "swap"))]
+    arguments[rng.randrange(len(arguments)) if what == "swap" else 0] = rng.choice(values)
+    if what in ("write", "swap") and arguments[-1] is None:
+        arguments[-1] = 98
+    return (what, known, start, end, *arguments)
+
+
+def _damage_log(rng: random.Random, history: list[Tuple], one: Tuple) -> Tuple:
+    what, known, start, end, *arguments = one
+    values = [97, *(other[4] for other in history if other[0] == "append")]
+    if what == "append":
+        if known and rng.random() < 0.6:
+            arguments[1] = max(0, arguments[1] + rng.choice((-1, 1)))
+        else:
+            arguments[0] = rng.choice(values)
+    elif what == "get":
+        if rng.random() < 0.5:
+            arguments[0] = max(0, arguments[0] + rng.choice((-1, 1)))
+        else:
+            arguments[1] = rng.choice([None, *values])
+    else:
+        arguments[0] = max(0, arguments[0] + rng.choice((-1, 1)))
+    return (what, known, start, end, *arguments)
+
+
+def as_ops(history: Sequence[Tuple], obj: int = 0) -> list[Op]:
+    """The same history in the checker's terms; final reads are left out (they travel as a dump)."""
+    return [_as_op(one, obj, process) for process, one in enumerate(history)]
+
+
+def _as_op(one: Tuple, obj: int, process: int) -> Op:
+    what, known, start, end, *arguments = one
+    given = [NONE if argument is None else argument for argument in arguments]
+    outcome = Outcome.FAIL if known is None else Outcome.OK if known else Outcome.INFO
+    common: dict[str, Any] = {"type": outcome, "t_inv": start, "t_ret": end, "object": obj, "process": process}
+    match what:
+        case "write":
+            return Op(f=Action.WRITE, a=given[0], **common)
+        case "read":
+            return Op(f=Action.READ, a=given[0], **common)
+        case "swap":
+            return Op(f=Action.CAS, a=given[0], b=given[1], seen=given[0] if known else NONE, **common)
+        case "noswap":
+            # Whatever it expected was something else, and it says what it saw instead.
+            return Op(f=Action.CAS, a=77, b=78, seen=given[0], **common)
+        case "append":
+            return Op(f=Action.APPEND, a=given[0], offset=given[1], **common)
+        case "get":
+            return Op(f=Action.READ, offset=given[0], a=given[1], **common)
+        case "end":
+            return Op(f=Action.TAIL, offset=given[0], **common)
+        case _:
+            raise ValueError(what)
+
+
+def overlap(history: Sequence[Tuple]) -> int:
+    """The largest number of operations under way at one moment."""
+    return max((sum(one[2] <= at <= one[3] for one in history) for at in {one[2] for one in history}), default=0)
