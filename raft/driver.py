@@ -228,7 +228,12 @@ class RaftDriver:
         self._state_machine.check(command, read_only=True)
 
     def committed(self, offset: int, bytes_max: int) -> list[RecordBatch]:
-        """Committed entries with records, from the one that holds `offset` on: about `bytes_max`, at least one if any."""
+        """Committed entries with records, from the one that holds `offset` on: about `bytes_max`, at least one if any.
+
+        `ShuttingDown` once the driver is closed.
+        """
+        if self._closing:
+            raise ShuttingDown
         if offset >= self.committed_end:
             return []
         index = self.storage.find_index(Offset(offset))
@@ -525,12 +530,11 @@ class RaftDriver:
         self._reads_asked.clear()
         self._reads_applying.clear()
 
-    def flush_last(self) -> None:
-        """Make everything written durable, in this thread; for the end, when no flush is running elsewhere any more."""
-        if self._flush is not None:
-            self.storage.end_flush(self._flush)
-            self._flush = None
-        self.storage.flush()
+    def settle_flush(self) -> None:
+        """Take note of a flush that has ended unnoticed; for the end, when no thread works for the driver any more."""
+        if self._flush is not None and self._flush.done:
+            flush, self._flush = self._flush, None
+            self.storage.end_flush(flush)
 
 
 def _unpack_commands(data: bytes) -> Iterator[bytes]:

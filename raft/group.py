@@ -14,7 +14,7 @@ import logging
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 
 import attrs
@@ -132,6 +132,7 @@ class RaftGroup:
         self._caller = _LocalCaller()
         self._deadline_moved = trio.Event()
         self._armed_for = 0.0
+        self._has_failed = False
         self._incoming: dict[NodeId, list[Connection[Frame]]] = {}
         self._reactor = Reactor(self._on_round_end, lambda: self._driver.begin_flush())
         self._links = Links(
@@ -251,36 +252,39 @@ class RaftGroup:
                 rng=rng or random.Random(),
                 notify=notify or _log,
             )
-            stack.callback(group._release)
+            # Last pushed, first done; each is done even if one before it fails.
+            stack.callback(group._driver.settle_flush)
+            stack.callback(group._reactor.close)
+            stack.callback(group._flusher.close)
+            stack.callback(group._listener.close, NODE_STOPS)
+            stack.callback(group._say_farewell)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(group._reactor.run)
-                nursery.start_soon(group._run_timer)
+                nursery.start_soon(group._guard, group._reactor.run)
+                nursery.start_soon(group._guard, group._run_timer)
                 nursery.start_soon(group._listener.run)
                 nursery.start_soon(group._links.run)
                 try:
                     yield group
                 finally:
                     nursery.cancel_scope.cancel()
-            group._stop()
 
-    def _stop(self) -> None:
-        """The end when all is well: everybody is answered, everything written is made durable."""
-        self._driver.close()
-        self._quiet_reactor()
-        self._reactor.round()
-        self._flusher.close()
-        self._driver.flush_last()
+    async def _guard(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Remember that the node itself failed, as opposed to whoever uses it: then nobody may be told anything more."""
+        try:
+            await task()
+        except trio.Cancelled:
+            raise
+        except BaseException:
+            self._has_failed = True
+            raise
 
-    def _release(self) -> None:
-        """The end in any case."""
-        self._quiet_reactor()
-        self._listener.close(NODE_STOPS)
-        self._flusher.close()
-        self._reactor.close()
-
-    def _quiet_reactor(self) -> None:
-        """From here on, connections are closed and nothing more is decided."""
+    def _say_farewell(self) -> None:
+        """Everybody who waits is answered, unless the node has failed; from here on nothing more is decided."""
+        if not self._has_failed:
+            self._driver.close()
         self._reactor.on_round_end = self._reactor.on_urgent_sent = lambda: None
+        if not self._has_failed:
+            self._reactor.round()
 
     # ---------------------------------------------------------------- what one may ask
 

@@ -53,6 +53,11 @@ class StorageFlush:
     write_id: WriteId
     flush: Flush
 
+    @property
+    def done(self) -> bool:
+        """Whether `run` went well."""
+        return self.flush.done
+
     def run(self) -> None:
         """Wait for the disk; may be called in another thread, while writes go on."""
         self.flush.run()
@@ -150,7 +155,7 @@ class RaftStorage:
         return LogIndex(self.log.find_offset(offset))
 
     def close(self) -> None:
-        """Release the files; makes nothing durable."""
+        """Make what was written durable and release the files; after a failure only the latter."""
         self.log.close()
 
 

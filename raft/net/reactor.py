@@ -90,7 +90,7 @@ class Reactor:
 
     def request_round(self) -> None:
         """Make sure that a round ends soon. Cheap, and only for the thread that runs Trio."""
-        if not self._in_round and not self._wake_requested:
+        if not (self._in_round or self._wake_requested or self.closed):
             self._wake_requested = True
             os.eventfd_write(self._wake_fd, 1)
 

@@ -1,0 +1,124 @@
+"""Nodes for the tests of this folder: a few in this process, on real sockets and real or imagined disks."""
+
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from raft.config import RaftConfig
+from raft.errors import RaftError
+from raft.group import RaftGroup
+from raft.net.listener import bind
+from raft.settings import NodeSettings
+
+CLUSTER_ID = "test"
+FAST = RaftConfig(heartbeat_s=0.03, election_timeout_s_min=0.15, election_timeout_s_max=0.3)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has right now."""
+    holders = [bind("127.0.0.1", 0) for _ in range(count)]
+    ports = [holder.getsockname()[1] for holder in holders]
+    for holder in holders:
+        holder.close()
+    return ports
+
+
+@attrs.define
+class RunningNode:
+    """A node that can be stopped on its own."""
+
+    group: RaftGroup
+    stop: trio.CancelScope
+    stopped: trio.Event
+
+
+@attrs.define
+class LocalCluster:
+    """Nodes of one group in this process."""
+
+    directory: Path
+    members: Mapping[int, tuple[str, int]]
+    settings: NodeSettings
+    nursery: trio.Nursery
+    nodes: dict[int, RunningNode] = attrs.field(factory=dict)
+    told: list[tuple[int, str, dict[str, Any]]] = attrs.field(factory=list)
+
+    async def start(self, node_id: int) -> RaftGroup:
+        """Start a node, again after a stop as well."""
+        self.nodes[node_id] = await self.nursery.start(self._run, node_id)
+        return self.nodes[node_id].group
+
+    async def _run(self, node_id: int, task_status: trio.TaskStatus[RunningNode]) -> None:
+        stopped = trio.Event()
+        with trio.CancelScope() as stop:
+            async with RaftGroup.open(
+                node_id=node_id,
+                members=self.members,
+                directory=str(self.directory / str(node_id)),
+                cluster_id=CLUSTER_ID,
+                settings=self.settings,
+                rng=random.Random(node_id),
+                notify=lambda event, **fields: self.told.append((node_id, event, fields)),
+            ) as group:
+                task_status.started(RunningNode(group, stop, stopped))
+                await trio.sleep_forever()
+        stopped.set()
+
+    async def stop(self, node_id: int) -> None:
+        """Stop a node and wait until it has let go of its port and directory."""
+        node = self.nodes.pop(node_id)
+        node.stop.cancel()
+        await node.stopped.wait()
+
+    async def leader(self) -> RaftGroup:
+        """The node that leads, once it has committed something in its reign."""
+        while True:
+            for node in self.nodes.values():
+                status = node.group.status()
+                if status["role"] == "leader":
+                    try:
+                        await node.group.tail()
+                    except RaftError:
+                        break
+                    return node.group
+            await trio.sleep(0.005)
+
+    async def followers(self) -> list[RaftGroup]:
+        """All others."""
+        leader = await self.leader()
+        return [node.group for node in self.nodes.values() if node.group is not leader]
+
+    def address(self, group: RaftGroup) -> tuple[str, int]:
+        """Where a node listens."""
+        return group.address
+
+    def heard(self, event: str) -> list[dict[str, Any]]:
+        """What nodes told about such events."""
+        return [fields for _, name, fields in self.told if name == event]
+
+
+@asynccontextmanager
+async def local_cluster(
+    directory: Path, count: int = 3, settings: NodeSettings | None = None, start: Iterable[int] | None = None
+) -> AsyncIterator[LocalCluster]:
+    """A running cluster; stopped at the end."""
+    members = {number: ("127.0.0.1", port) for number, port in enumerate(free_ports(count), 1)}
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            cluster = LocalCluster(directory, members, settings or NodeSettings(raft=FAST), nursery)
+            for node_id in members if start is None else start:
+                await cluster.start(node_id)
+            yield cluster
+            nursery.cancel_scope.cancel()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something that other tasks bring about."""
+    with trio.fail_after(10):
+        while not condition():  # noqa: ASYNC110 - the tasks waited for know nothing of tests
+            await trio.sleep(0.002)

@@ -1,0 +1,240 @@
+"""RaftGroup over real sockets: what it promises to those who call it."""
+
+import random
+from pathlib import Path
+
+import msgpack
+import pytest
+import trio
+
+from log.memory_disk import MemoryDisk
+from log.segmented_log import StorageFailed
+from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ShuttingDown
+from raft.group import RaftGroup, WrongDirectory
+from raft.settings import NodeSettings, parse_settings
+from tests.raft.shell.nodes import FAST, free_ports, local_cluster, until
+
+
+def id_of(group: RaftGroup) -> int:
+    node = group.status()["node"]
+    assert isinstance(node, int)
+    return node
+
+
+async def knows(group: RaftGroup, **expected: object) -> None:
+    """Wait until the node's status shows this."""
+    await until(lambda: expected.items() <= group.status().items())
+
+
+async def test_what_is_appended_is_read_on_every_node(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        leader = await cluster.leader()
+        first = await leader.append([b"one", b"two"])
+        second = await leader.append([b"three"])
+        assert (first.base_offset, first.count, second.base_offset) == (0, 2, 2)
+        assert (await leader.tail()).committed_end == 3
+        for node in cluster.nodes.values():
+            await knows(node.group, committed_end=3)
+            found = await node.group.read(0)
+            assert [record for batch in found.batches for record in batch.records()] == [b"one", b"two", b"three"]
+            assert found.committed_end == 3
+
+
+async def test_a_read_at_the_committed_end_finds_nothing_on_the_leader_and_is_not_for_a_follower(
+    tmp_path: Path,
+) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        leader = await cluster.leader()
+        await leader.append([b"one"])
+        assert (await leader.read(1)).batches == ()
+        assert (await leader.read(7)).committed_end == 1
+        for follower in await cluster.followers():
+            with pytest.raises(NotLeader):
+                await follower.read(1)
+
+
+async def test_a_follower_names_the_leader_and_its_address(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        leader = await cluster.leader()
+        host, port = leader.address
+        for follower in await cluster.followers():
+            await knows(follower, leader=id_of(leader))
+            with pytest.raises(NotLeader) as caught:
+                await follower.append([b"x"])
+            assert (caught.value.leader, caught.value.address) == (id_of(leader), f"{host}:{port}")
+            with pytest.raises(NotLeader) as caught:
+                await follower.tail()
+            assert (caught.value.leader, caught.value.address) == (id_of(leader), f"{host}:{port}")
+
+
+async def test_many_callers_get_offsets_of_their_own(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        leader = await cluster.leader()
+        seen: dict[int, bytes] = {}
+
+        async def append(name: int) -> None:
+            for turn in range(5):
+                records = [f"{name}.{turn}.{at}".encode() for at in range(3)]
+                appended = await leader.append(records)
+                for at, record in enumerate(records):
+                    assert appended.base_offset + at not in seen
+                    seen[appended.base_offset + at] = record
+
+        async with trio.open_nursery() as nursery:
+            for name in range(10):
+                nursery.start_soon(append, name)
+        found = await leader.read(0)
+        stored = [record for batch in found.batches for record in batch.records()]
+        assert dict(enumerate(stored)) == seen
+
+
+async def test_commands_are_applied_once_and_queries_see_them(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        leader = await cluster.leader()
+
+        async def command(*parts: object) -> object:
+            return msgpack.unpackb((await leader.apply(msgpack.packb(parts))).result)
+
+        assert await command("w", "key", 1) is None
+        assert await command("c", "key", 1, 2) == [True, 1]
+        assert await command("c", "key", 1, 3) == [False, 2]
+        answer = await leader.query(msgpack.packb(["r", "key"]))
+        assert msgpack.unpackb(answer.result) == 2
+        with pytest.raises(InvalidRequest):
+            await leader.apply(msgpack.packb(["nonsense"]))
+        with pytest.raises(InvalidRequest):
+            await leader.query(msgpack.packb(["w", 1, 1]))
+
+
+async def test_commands_take_no_offsets(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 1) as cluster:
+        group = await cluster.leader()
+        await group.append([b"one"])
+        await group.apply(msgpack.packb(["w", 1, 1]))
+        assert (await group.append([b"two"])).base_offset == 1
+        found = await group.read(0)
+        assert [batch.base_offset for batch in found.batches] == [0, 1]
+
+
+async def test_everything_acknowledged_survives_a_restart_of_all_nodes(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        leader = await cluster.leader()
+        await leader.append([b"kept"])
+        await leader.apply(msgpack.packb(["w", "key", 7]))
+        old_term = (await leader.tail()).epoch
+        for node_id in (1, 2, 3):
+            await cluster.stop(node_id)
+        for node_id in (1, 2, 3):
+            await cluster.start(node_id)
+        leader = await cluster.leader()
+        assert (await leader.tail()).epoch > old_term
+        assert [record for batch in (await leader.read(0)).batches for record in batch.records()] == [b"kept"]
+        assert msgpack.unpackb((await leader.query(msgpack.packb(["r", "key"]))).result) == 7
+
+
+async def test_a_majority_goes_on_when_the_leader_stops_and_the_leader_catches_up_when_it_returns(
+    tmp_path: Path,
+) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        old = await cluster.leader()
+        old_id = id_of(old)
+        await old.append([b"before"])
+        await cluster.stop(old_id)
+        new = await cluster.leader()
+        appended = await new.append([b"after"])
+        returned = await cluster.start(old_id)
+        await knows(returned, committed_end=2)
+        assert appended.base_offset == 1
+        assert len((await returned.read(0)).batches) == 2
+
+
+async def test_without_a_majority_an_append_ends_unknown_when_the_leader_gives_up(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        leader = await cluster.leader()
+        for follower in await cluster.followers():
+            await cluster.stop(id_of(follower))
+        with pytest.raises(OutcomeUnknown):
+            await leader.append([b"lost or not"])
+        with pytest.raises(NotLeader):
+            await leader.append([b"certainly not"])
+
+
+async def test_what_is_in_flight_when_a_node_stops_is_unknown_and_later_calls_are_refused(tmp_path: Path) -> None:
+    outcomes: list[BaseException] = []
+    async with local_cluster(tmp_path) as cluster:
+        leader = await cluster.leader()
+        for follower in await cluster.followers():
+            await cluster.stop(id_of(follower))
+
+        async def append() -> None:
+            try:
+                await leader.append([b"x"])
+            except (OutcomeUnknown, ShuttingDown) as error:
+                outcomes.append(error)
+
+        cluster.nursery.start_soon(append)
+        await until(lambda: leader.status()["last_index"] != leader.status()["commit_index"])
+        await cluster.stop(id_of(leader))
+        await until(lambda: outcomes)
+        with pytest.raises(ShuttingDown):
+            await leader.append([b"y"])
+        with pytest.raises(ShuttingDown):
+            await leader.read(0)
+    assert isinstance(outcomes[0], OutcomeUnknown)
+
+
+async def test_a_batch_that_could_never_be_answered_is_refused(tmp_path: Path) -> None:
+    settings = NodeSettings(raft=FAST, frame_bytes_max=64 * 1024, read_bytes_max=32 * 1024)
+    async with local_cluster(tmp_path, 1, settings) as cluster:
+        group = await cluster.leader()
+        with pytest.raises(InvalidRequest, match="too large"):
+            await group.append([b"x" * 64 * 1024])
+
+
+@pytest.mark.parametrize("flush", ["interval", "none"])
+async def test_the_weaker_flush_policies_serve_too(tmp_path: Path, flush: str) -> None:
+    settings = parse_settings(
+        [
+            f"flush={flush}",
+            "flush_interval_s=0.01",
+            "heartbeat_s=0.03",
+            "election_timeout_s_min=0.15",
+            "election_timeout_s_max=0.3",
+        ]
+    )
+    async with local_cluster(tmp_path, 3, settings) as cluster:
+        leader = await cluster.leader()
+        for turn in range(20):
+            assert (await leader.append([b"x"])).base_offset == turn
+
+
+async def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
+    members = {number: ("127.0.0.1", port) for number, port in enumerate(free_ports(2), 1)}
+    async with RaftGroup.open(node_id=1, members=members, directory=str(tmp_path)):
+        pass
+    with pytest.raises(WrongDirectory, match="belongs to node 1 of cluster 'quorumlog'"):
+        async with RaftGroup.open(node_id=2, members=members, directory=str(tmp_path)):
+            pass
+
+
+async def test_a_node_must_be_among_the_members(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not among the members"):
+        async with RaftGroup.open(node_id=3, members={1: ("127.0.0.1", 1)}, directory=str(tmp_path)):
+            pass
+
+
+async def test_a_failed_disk_ends_the_group() -> None:
+    disk = MemoryDisk(random.Random(1))
+    (port,) = free_ports(1)
+    with pytest.RaisesGroup(StorageFailed, flatten_subgroups=True):
+        async with RaftGroup.open(
+            node_id=1,
+            members={1: ("127.0.0.1", port)},
+            directory="node",
+            settings=NodeSettings(raft=FAST),
+            disk=disk,
+        ) as group:
+            await until(lambda: group.status()["role"] == "leader")
+            await group.append([b"fine"])
+            disk.fail_call(1)
+            await group.append([b"not fine"])
