@@ -1,0 +1,379 @@
+"""The deliberate bugs: mistakes that people have made, each a few lines, each invisible on the happy path."""
+
+from collections.abc import Sequence
+
+from tests.mutants.mutant import Edit, Mutant
+
+CORE = "raft.core"
+
+RAFT: Sequence[Mutant] = (
+    Mutant(
+        name="vote-before-durable",
+        bug="a granted vote leaves before the vote is durable (P1)",
+        module=CORE,
+        edits=[
+            Edit(
+                "Send(sender, VoteReply(self.term, granted), after=self._hard_state_write)",
+                "Send(sender, VoteReply(self.term, granted))",
+            )
+        ],
+        oracles=["A1"],
+    ),
+    Mutant(
+        name="vote-not-persisted",
+        bug="a granted vote is never written (P1)",
+        module=CORE,
+        edits=[Edit("                self._persist(hard_state=HardState(self.term, sender))", "                pass")],
+        oracles=["A1"],
+    ),
+    Mutant(
+        name="votes-twice",
+        bug="a vote is granted but not remembered, so others get one too in the same term",
+        module=CORE,
+        edits=[Edit("                self.vote = sender\n", "")],
+        oracles=["A1", "I1"],
+    ),
+    Mutant(
+        name="candidacy-before-durable",
+        bug="requests for votes leave before the candidate's own vote is durable (P1)",
+        module=CORE,
+        edits=[Edit("            self._effects.append(Send(peer, request, after=write))", "            self._effects.append(Send(peer, request))")],
+        oracles=["A1"],
+    ),
+    Mutant(
+        name="ack-before-fsync",
+        bug="a follower acknowledges entries that are not on its disk yet (P3)",
+        module=CORE,
+        edits=[Edit("Send(sender, accepted, after=self._write_covering(match_index))", "Send(sender, accepted)")],
+        oracles=["A2"],
+    ),
+    Mutant(
+        name="term-not-persisted",
+        bug="a newer term learnt from a message is not written (P1, P2)",
+        module=CORE,
+        edits=[Edit("            self._persist(hard_state=HardState(term, None))\n", "")],
+        oracles=["A2"],
+    ),
+    Mutant(
+        name="leader-counts-itself-unflushed",
+        bug="a leader counts its own copy before its own flush (P4)",
+        module=CORE,
+        edits=[
+            Edit(
+                "reached_by_majority([*matched, self.log.durable_index])",
+                "reached_by_majority([*matched, self.log.last_index])",
+            )
+        ],
+        oracles=["I9", "A3"],
+    ),
+    Mutant(
+        name="commit-by-count-of-older-term",
+        bug="an entry of an earlier term is committed by counting copies (section 5.4.2, figure 8)",
+        module=CORE,
+        edits=[
+            Edit(
+                "if reached > self.commit_index and self.log.term_at(reached) == self.term:",
+                "if reached > self.commit_index:",
+            )
+        ],
+        oracles=["I6", "A4"],
+    ),
+    Mutant(
+        name="no-previous-term-check",
+        bug="a follower checks that the previous entry is there, not that it is the same (section 5.3)",
+        module=CORE,
+        edits=[
+            Edit(
+                "if not self.log.matches(request.prev_index, request.prev_term):",
+                "if request.prev_index > self.log.last_index:",
+            )
+        ],
+        oracles=["I2", "A2"],
+    ),
+    Mutant(
+        name="no-up-to-date-check",
+        bug="votes go to candidates whose log is behind (section 5.4.1)",
+        module=CORE,
+        edits=[
+            Edit(
+                "return Position(last_index, last_term).up_to_date_with(self.log.position)",
+                "return last_index >= 0 and last_term >= 0",
+            )
+        ],
+        oracles=["I3"],
+    ),
+    Mutant(
+        name="up-to-date-by-length-only",
+        bug="logs are compared by their length, not by their last term first (section 5.4.1)",
+        module=CORE,
+        edits=[
+            Edit(
+                "return Position(last_index, last_term).up_to_date_with(self.log.position)",
+                "return last_index >= self.log.last_index and last_term >= 0",
+            )
+        ],
+        oracles=["I3"],
+    ),
+    Mutant(
+        name="commit-not-clamped",
+        bug="a follower commits up to the leader's index though its own tail is not known to match",
+        module=CORE,
+        edits=[
+            Edit(
+                "self._commit(min(request.commit_index, self.role.verified_index))",
+                "self._commit(min(request.commit_index, self.log.last_index))",
+            )
+        ],
+        oracles=["I4"],
+    ),
+    Mutant(
+        name="truncates-what-matches",
+        bug="every append replaces all from its first entry on, whether or not anything conflicts (P5)",
+        module=CORE,
+        edits=[
+            Edit("        missing = self.log.missing_from(request.entries)\n", "        missing = request.entries\n"),
+            Edit('            assert missing[0].index > self.commit_index, "a committed entry would be replaced (P5)"\n', ""),
+        ],
+        oracles=["I4", "A2"],
+    ),
+    Mutant(
+        name="read-without-quorum",
+        bug="a leader serves reads without asking a majority whether it still leads (P12)",
+        module=CORE,
+        edits=[
+            Edit(
+                "            leader.reads.begin(leader.round + 1, self.commit_index)\n",
+                "            leader.reads.begin(leader.round, self.commit_index)\n",
+            ),
+            Edit(
+                "        done = leader.reads.confirm(reached_by_majority([*acked, leader.round]))\n",
+                "        done = leader.reads.confirm(max([*acked, leader.round]))\n",
+            ),
+        ],
+        oracles=["A6", "B-stale"],
+    ),
+    Mutant(
+        name="read-counts-older-rounds",
+        bug="answers to heartbeats sent before the read arrived confirm it (P12)",
+        module=CORE,
+        edits=[
+            Edit(
+                "            leader.reads.begin(leader.round + 1, self.commit_index)\n",
+                "            leader.reads.begin(leader.round, self.commit_index)\n",
+            )
+        ],
+        oracles=["A6", "B-stale"],
+    ),
+    Mutant(
+        name="read-before-own-commit",
+        bug="a new leader serves reads before it has committed anything itself (P12)",
+        module=CORE,
+        edits=[
+            Edit(
+                "if leader.reads.can_begin() and self.commit_index >= leader.first_index:",
+                "if leader.reads.can_begin():",
+            )
+        ],
+        oracles=["A6", "B-stale"],
+    ),
+    Mutant(
+        name="stale-ack-counted",
+        bug="an acknowledgement of an earlier term counts for the present one",
+        module=CORE,
+        edits=[
+            Edit(
+                "        if reply.term < self.term or not isinstance(leader, Leader):",
+                "        if not isinstance(leader, Leader):",
+            )
+        ],
+        oracles=["I8"],
+    ),
+    Mutant(
+        name="verified-survives-leader",
+        bug="what matched an earlier leader's log is taken to match the new one's",
+        module=CORE,
+        edits=[
+            Edit(
+                "                self.role = Follower(deadline, leader)\n",
+                "                self.role = Follower(deadline, leader, getattr(old, 'verified_index', NO_INDEX))\n",
+            )
+        ],
+        oracles=["A2", "I4"],
+    ),
+    Mutant(
+        name="superseded-write-proves-durable",
+        bug="the completion of a write marks entries durable that have replaced its own (P9)",
+        module=CORE,
+        edits=[
+            Edit(
+                "attrs.evolve(write, last_index=min(write.last_index, kept)) for write in self._pending_writes",
+                "write for write in self._pending_writes",
+            )
+        ],
+        oracles=["A2", "I9"],
+    ),
+    Mutant(
+        name="pre-vote-raises-term",
+        bug="a node takes over the term of a mere pre-vote request (section 9.6)",
+        module=CORE,
+        edits=[
+            Edit(
+                "        granted = (\n            request.term > self.term\n            and not self._trusts_a_leader()",
+                "        if request.term > self.term and not self._trusts_a_leader():\n"
+                "            self._become_follower(Term(request.term - 1), leader=None)\n"
+                "        granted = (\n            request.term > self.term\n            and not self._trusts_a_leader()",
+            )
+        ],
+        oracles=["I10"],
+    ),
+    Mutant(
+        name="half-is-a-majority",
+        bug="in a group of four, two are taken for a majority",
+        module="raft.quorum",
+        edits=[Edit("    return voters // 2 + 1", "    return (voters + 1) // 2")],
+        oracles=["I9", "I1"],
+    ),
+    Mutant(
+        name="window-forgets-lost-acks",
+        bug="a follower never repeats a lost acknowledgement, so a full window stays full",
+        module=CORE,
+        edits=[
+            Edit(
+                "        match_index = max(request.last_index, min(self.role.verified_index, self.log.durable_index))\n",
+                "        match_index = request.last_index\n",
+            )
+        ],
+        oracles=["V-liveness"],
+    ),
+)
+
+DRIVER: Sequence[Mutant] = (
+    Mutant(
+        name="outbox-one-write-early",
+        bug="a held message leaves one write too early",
+        module="raft.outbox",
+        edits=[Edit("            if send.after > self.durable:", "            if send.after > self.durable + 1:")],
+        oracles=["A1", "A2"],
+    ),
+    Mutant(
+        name="outbox-holds-nothing-of-the-newest",
+        bug="a message that depends on the newest write does not wait for it",
+        module="raft.outbox",
+        edits=[Edit("        if send.after <= self.durable:", "        if send.after <= self.durable + 1:")],
+        oracles=["A1", "A2"],
+    ),
+    Mutant(
+        name="outbox-keeps-older-terms",
+        bug="a message held since an older term is sent once its write is durable (P9)",
+        module="raft.outbox",
+        edits=[Edit("            elif send.message.term >= term:", "            elif term >= 0:")],
+        oracles=["A2"],
+    ),
+    Mutant(
+        name="flush-proves-later-writes",
+        bug="a flush that ends proves all that was written meanwhile, not what was written before it began",
+        module="raft.storage",
+        edits=[
+            Edit(
+                "        self.durable = max(self.durable, flush.write_id)\n",
+                "        self.durable = self.written\n",
+            )
+        ],
+        oracles=["A1", "A2"],
+    ),
+    Mutant(
+        name="restart-forgets-vote",
+        bug="a restart reads the term back, but not the vote",
+        module="raft.storage",
+        edits=[
+            Edit(
+                "            return HardState(Term(term), None if vote is None else NodeId(vote))",
+                "            return HardState(Term(term), None if vote is None else None)",
+            )
+        ],
+        oracles=["A5"],
+    ),
+    Mutant(
+        name="restart-trusts-page-cache",
+        bug="what a killed process left in the page cache is taken to be on the disk (P10)",
+        module="log.recovery",
+        edits=[
+            Edit(
+                "            found.file.write_at(position, [chunk])\n        found.file.sync()\n",
+                "            assert chunk\n",
+            )
+        ],
+        oracles=["A5", "A2"],
+    ),
+)
+
+LOG: Sequence[Mutant] = (
+    Mutant(
+        name="directory-not-synced",
+        bug="the name of a new segment is never synced, so power loss takes the whole file",
+        module="log.segmented_log",
+        edits=[Edit("            names_changed=self._names_changed,\n", "            names_changed=False,\n")],
+        oracles=["A1", "A2"],
+    ),
+    Mutant(
+        name="sealed-segment-not-synced",
+        bug="a flush forgets the segments that were filled since the last one",
+        module="log.segmented_log",
+        edits=[Edit("            sealed=tuple(self._unproven),\n", "            sealed=(),\n")],
+        oracles=["A1", "A2"],
+    ),
+    Mutant(
+        name="torn-tail-not-cut",
+        bug="recovery leaves the torn tail in place, and the log goes on behind it",
+        module="log.recovery",
+        edits=[
+            Edit(
+                "            last.file.cut(last.valid_bytes)\n"
+                "            last.file.sync()\n"
+                "            last.segment.size = last.valid_bytes\n",
+                "            last.file.sync()\n",
+            )
+        ],
+        oracles=["A1", "A2"],
+    ),
+    Mutant(
+        name="torn-payload-accepted",
+        bug="recovery checks the frame's header, but not its payload",
+        module="log.recovery",
+        edits=[
+            Edit(
+                "            if checksum(payload) != header.payload_crc:\n"
+                '                raise DamagedFrame("the checksum of the payload does not match", header)\n'
+                "            found",
+                "            found",
+            )
+        ],
+        oracles=["A5"],
+    ),
+    Mutant(
+        name="truncation-keeps-old-index",
+        bug="replacing a tail leaves the old entries' places in the index",
+        module="log.segmented_log",
+        edits=[
+            Edit(
+                "        if first_index <= self._last_index:\n            self._sparse.cut(first_index)\n",
+                "        if first_index <= self._last_index:\n",
+            )
+        ],
+        oracles=["B-moved", "B-diverged"],
+    ),
+    Mutant(
+        name="oldest-state-wins",
+        bug="recovery takes term and vote from the oldest segment instead of the newest",
+        module="log.recovery",
+        edits=[Edit("        for each in reversed(kept):\n            position = each.index", "        for each in kept:\n            position = each.index")],
+        oracles=["A5"],
+    ),
+)
+
+ALL: Sequence[Mutant] = (*RAFT, *DRIVER, *LOG)
+
+
+def by_name(name: str) -> Mutant:
+    """The mutant of this name; `KeyError` if there is none."""
+    return {mutant.name: mutant for mutant in ALL}[name]
