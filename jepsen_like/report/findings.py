@@ -78,13 +78,22 @@ class Fault:
     """Who led when it was planned."""
     rto_s: float | None = None
     """Seconds until an operation that began after the fault was acknowledged; None: not measured."""
-    observed: str = ""
+    gap_s: float | None = None
+    """The longest time without an acknowledged write around it."""
+    acked_before: int | None = None
+    """Writes acknowledged in the second before it: with none, the recovery time says nothing."""
+    observed: tuple[str, ...] = ()
     """What was seen of it from outside: a dead pid, a stopped process, a cut link."""
 
     @property
     def title(self) -> str:
         """What it did, to whom: `kill n2 (leader)`."""
         return " ".join(part for part in (self.kind, self.whom) if part)
+
+    @property
+    def hit_leader(self) -> bool:
+        """Whether it struck the node that led."""
+        return self.target == "leader" or (len(self.nodes) == 1 and self.leader in self.nodes)
 
     @property
     def whom(self) -> str:
@@ -148,7 +157,8 @@ class Check:
     name: str
     valid: bool | None
     count: int
-    reason: str = ""
+    notes: tuple[str, ...] = ()
+    """Why it could not be decided, or examples of what was found."""
 
 
 @attrs.frozen
@@ -261,10 +271,16 @@ def findings(results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mappi
         ),
         violations=tuple(violation_of(row) for row in results.get("violations") or ()),
         checks=tuple(
-            Check(name, row.get("valid"), int(row.get("count") or 0), str(row.get("reason") or ""))
+            Check(name, row.get("valid"), int(row.get("count") or 0), notes_of(row))
             for name, row in (results.get("checks") or {}).items()
         ),
     )
+
+
+def notes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a check says beside its verdict."""
+    examples = row.get("examples") or ()
+    return tuple(str(note) for note in (row.get("reason"), *examples) if note)
 
 
 def number(value: Any) -> float | None:
@@ -289,12 +305,9 @@ def fault_of(row: Mapping[str, Any], rto: Mapping[str, Any], seen: Mapping[str, 
         end_s=number(row.get("end_s")),
         leader=whole(seen.get("leader")),
         rto_s=number(rto.get("s")),
-        observed="; ".join(
-            f"n{name}: {what}" if str(name).isdigit() else f"{name}: {what}" if what is not True else str(name)
-            for name, what in observed.items()
-        )
-        if isinstance(observed, Mapping)
-        else str(observed),
+        gap_s=number(rto.get("gap_s")),
+        acked_before=whole(rto.get("acked_before")),
+        observed=tuple(f"n{name}: {what}" if str(name).isdigit() else str(what) for name, what in observed.items()),
     )
 
 

@@ -124,8 +124,9 @@ def hatches() -> list[Markup]:
 
 
 def label_text(fault: Fault) -> str:
-    """The label above a band: its number in the table, and what it did."""
-    return f"{fault.id} {fault.kind} {','.join(f'n{node}' for node in fault.nodes)}".strip()
+    """The label above a band: its number in the table, what it did, to whom; a star when that was the leader."""
+    whom = "".join(f"n{node}" for node in fault.nodes) if len(fault.nodes) == 1 else fault.target
+    return f"{fault.id} {fault.kind} {whom}{' ★' if fault.hit_leader else ''}"
 
 
 def label_rows(faults: Sequence[Fault], x: Scale) -> dict[int, int]:
@@ -275,7 +276,8 @@ def lanes(found: Findings, x: Scale, layout: Layout) -> Iterable[Markup]:
         yield element("text", f"n{node}", class_="lane-name", x=LEFT - 8, y=top + 13, text_anchor="end")
         yield element("rect", class_="lane", x=LEFT, y=top, width=WIDTH - RIGHT - LEFT, height=height, rx=2)
         own = [change for change in found.roles if change.node == node]
-        for change, until in zip(own, [*(later.at_s for later in own[1:]), x.high], strict=True):
+        ends = [*(later.at_s for later in own[1:]), x.high]
+        for change, until in zip(own, ends[: len(own)], strict=True):
             held = (fault.begin_s for fault in found.faults if node in fault.nodes and fault.begin_s > change.at_s)
             seen_until = min(min(held, default=until), until)
             yield from role_span(change, until, seen_until, x, top, height)

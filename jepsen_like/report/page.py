@@ -14,13 +14,32 @@ import jinja2
 from markupsafe import Markup
 
 from jepsen_like.report.canvas import rounded, seconds
-from jepsen_like.report.findings import Fault, Findings, read_findings
+from jepsen_like.report.findings import Check, Fault, Findings, read_findings
 from jepsen_like.report.overview import overview, readings
 from jepsen_like.report.witness import witness
 
 VIOLATIONS_MAX = 40
 """More would bury the first one; all of them are in results.json."""
 EXAMPLES_MAX = 50
+OBSERVED_MAX = 3
+CHECKS_IN_WORDS: Mapping[str, str] = {
+    "linearizable": "one order of all operations explains what each of them saw",
+    "lost": "what was acknowledged or read is in the final logs",
+    "duplicated": "what was appended once is there once",
+    "phantom": "nothing is there that nobody wrote",
+    "aborted_read": "nothing is seen that was refused for certain",
+    "divergent_offset": "one place of the log holds one value, on every node",
+    "order": "what began after another had ended comes after it",
+    "stale": "nobody sees an older state after a newer one",
+    "lost_update": "no two compare-and-sets replace the same value",
+    "gap": "the log is as long as its appends explain",
+    "nodes": "no node ended by itself",
+    "answers": "every answer made sense",
+    "recovered": "the healed cluster agreed and served again",
+}
+"""What holds when a check does."""
+SUMMARY = "linearizable"
+"""The check that sums up the others: named in the banner only when no closer one is."""
 FACES = {True: ("valid", "Valid", "✓", "2a9d63"), False: ("violated", "Violated", "✗", "d1343b")}
 UNDECIDED = ("unknown", "Unknown", "?", "d98a00")
 
@@ -86,12 +105,18 @@ def page(found: Findings, directory: str) -> str:
         readings=readings(found),
         faults=list(fault_rows(found.faults)),
         checks=[
-            {"name": words(check.name), "reason": check.reason, "count": f"{check.count:,}", **outcome(check.valid)}
+            {
+                "name": words(check.name),
+                "meaning": CHECKS_IN_WORDS.get(check.name, ""),
+                "notes": () if check.valid is True else check.notes,
+                "count": f"{check.count:,}",
+                **outcome(check.valid),
+            }
             for check in found.checks
         ],
         elections=[
             {
-                "at": f"{election.at_s:.2f} s",
+                "at": f"{election.at_s:.2f} s" if election.at_s >= 0 else "before the load",
                 "term": election.term,
                 "leader": election.leader,
                 "took": "" if election.took_s is None else seconds(election.took_s),
@@ -137,23 +162,21 @@ def verdict(found: Findings, face: tuple[str, str, str, str]) -> Verdict:
         headline = "Every promise was kept"
         told = f"{acked:,} acknowledged {through}: {lost}, none contradicted by any read."
     elif found.valid is False:
-        broken = [check for check in found.checks if check.valid is False]
         headline = "A promise was broken"
+        broken = [check for check in found.checks if check.valid is False]
+        closer = [check for check in broken if check.name != SUMMARY] or broken
         told = (
-            "; ".join(f"{words(check.name)}: {check.count:,} found" for check in broken)
-            + f" — {acked:,} acknowledged {through}."
-            if broken
-            else f"{acked:,} acknowledged {through}."
+            "; ".join(f"{words(check.name)}: {check.count:,} found" for check in closer) or "Something does not add up"
         )
+        told += f". {acked:,} acknowledged {through}."
     else:
-        undecided = [
-            f"{words(check.name)} ({check.reason})" if check.reason else words(check.name)
-            for check in found.checks
-            if check.valid is None
-        ]
         headline = "No verdict"
-        reason = str(results.get("reason") or "; ".join(undecided) or "the run ended before the check did")
-        told = f"It could not be decided: {reason}."
+        unknown = results.get("unknown")
+        reasons = [str(reason) for reason in unknown] if isinstance(unknown, list) else []
+        reasons += [
+            f"{words(check.name)}: {note}" for check in found.checks if check.valid is None for note in check.notes
+        ]
+        told = f"It could not be decided: {'; '.join(reasons[:3]) or 'the run ended before the check did'}."
     example = found.violations[0].sentence if found.violations else ""
     return Verdict(kind, word, sign, headline, told, promise, example)
 
@@ -223,7 +246,10 @@ def fault_rows(faults: Iterable[Fault]) -> Iterable[dict[str, Any]]:
             "whom": fault.whom,
             "at": f"{fault.begin_s:.1f} s",
             "lasted": "to the end" if fault.end_s is None else seconds(fault.end_s - fault.begin_s),
-            "observed": fault.observed,
+            "observed": fault.observed[:OBSERVED_MAX],
+            "observed_more": len(fault.observed[OBSERVED_MAX:]),
+            "gap": "" if fault.gap_s is None else seconds(fault.gap_s),
+            "acked_before": "" if fault.acked_before is None else f"{fault.acked_before:,}",
             "rto": "" if fault.rto_s is None else seconds(fault.rto_s),
             "share": 0 if fault.rto_s is None else round(100 * fault.rto_s / worst, 1),
         }
@@ -237,7 +263,8 @@ def losses(results: Mapping[str, Any]) -> Iterable[dict[str, str]]:
     ):
         rows = results.get(key)
         if isinstance(rows, list) and rows:
-            text = "\n".join(json.dumps(row, sort_keys=True) for row in rows[:EXAMPLES_MAX])
+            shown = (row if isinstance(row, str) else json.dumps(row, sort_keys=True) for row in rows[:EXAMPLES_MAX])
+            text = "\n".join(shown)
             yield {"name": name, "note": note, "text": text}
 
 

@@ -78,17 +78,22 @@ def operation(op: Op, number: int, places: dict[float, float]) -> Iterable[Marku
     y = TOP + number * ROW
     left = places[op.t_inv_s]
     right = WIDTH - RIGHT if op.t_ret_s is None else max(places[op.t_ret_s], left + 4)
-    took = "" if op.t_ret_s is None else f", took {seconds(op.t_ret_s - op.t_inv_s)}"
-    who = f"p{op.process}" if op.process is not None else ""
-    where = f" via n{op.node}" if op.node else ""
     yield element("text", call(op), class_="call", x=LEFT - 8, y=y + 14, text_anchor="end")
-    yield element(
-        "text", f"{who}{where} at {op.t_inv_s:.3f} s{took}", class_="when", x=LEFT - 8, y=y + 27, text_anchor="end"
-    )
+    yield element("text", who_and_when(op), class_="when", x=LEFT - 8, y=y + 27, text_anchor="end")
     yield element("rect", class_=f"bar {op.type}", x=left, y=y + 6, width=right - left, height=18, rx=3)
     if op.t_ret_s is None:
         yield element("path", class_="ongoing", d=f"M{right:.1f} {y + 6:.1f}l9 9l-9 9z")
     yield element("text", answer(op), class_="answer", x=max(right, LEFT) + 16, y=y + 19)
+
+
+def who_and_when(op: Op) -> str:
+    """Which client asked which node, and when; a row without a client is what the nodes held at the end."""
+    if op.process == NOTHING:
+        return f"the final log of n{op.node}" if op.node not in (None, NOTHING) else "the final logs"
+    who = f"p{op.process}" if op.process is not None else "somebody"
+    where = f" via n{op.node}" if op.node not in (None, NOTHING, 0) else ""
+    took = "" if op.t_ret_s is None else f", took {seconds(op.t_ret_s - op.t_inv_s)}"
+    return f"{who}{where} at {op.t_inv_s:.3f} s{took}"
 
 
 def value(number: int | None) -> str:
@@ -104,7 +109,7 @@ def call(op: Op) -> str:
         case "cas":
             return f"cas {value(op.a)} → {value(op.b)}"
         case "read" if op.offset is not None and op.offset != NOTHING:
-            return f"read offset {op.offset}"
+            return f"offset {op.offset}" if op.process == NOTHING else f"read offset {op.offset}"
         case _:
             return op.f
 
@@ -118,7 +123,7 @@ def answer(op: Op) -> str:
         case "append":
             return f"→ offset {value(op.offset)}{term}"
         case "read":
-            return f"→ saw {value(op.a)}{term}"
+            return f"→ {'holds' if op.process == NOTHING else 'saw'} {value(op.a)}{term}"
         case "tail":
             return f"→ the end is {value(op.offset)}"
         case "cas":

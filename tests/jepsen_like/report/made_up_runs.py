@@ -23,7 +23,7 @@ def made_up_run(
     """A valid run with a fault on the then leader every few seconds."""
     rng = random.Random(seed)
     drawn, nemesis, outages = reigns(rng, nodes, duration_s, fault_every_s)
-    checks = ("lost", "duplicate", "stale_read", "two_values")
+    checks = ("lost", "duplicated", "stale", "divergent_offset")
     results = {
         "valid": True,
         "checks": {name: {"valid": True, "count": 0, "examples": []} for name in checks},
@@ -76,8 +76,8 @@ def reigns(
         elections.append({"at_s": elected_s, "term": term, "leader": leader, "took_s": took_s * 0.95})
         fault = {"id": number, "kind": kind, "target": "leader"}
         faults.append({**fault, "nodes": [old], "begin_s": at, "end_s": end_s})
-        rto.append({**fault, "s": took_s})
-        seen = {"kill": "pid 4711 dead", "pause": "state T", "partition": "cut"}[kind]
+        rto.append({**fault, "s": took_s, "gap_s": took_s + 0.02, "acked_before": 1790})
+        seen = {"kill": "pid 4711 dead", "pause": "state T", "partition": "cut off"}[kind]
         nemesis.append({**fault, "nodes": [old], "leader": old, "observed": {str(old): seen}})
         outages.append((at, at + took_s))
         at += fault_every_s + rng.uniform(-1.0, 1.0)
@@ -123,7 +123,7 @@ VIOLATIONS = [
         "ops": [op("append", "ok", 3.214, 3.223, a=4711, offset=42, epoch=3), op("read", "ok", 58.1, 58.102, offset=42, a=4802, epoch=5)],
     },
     {
-        "check": "stale_read",
+        "check": "stale",
         "object": "register 7",
         "sentence": "A read saw 12 after a later write of 13 had been acknowledged.",
         "ops": [
@@ -142,9 +142,9 @@ def violated_run(directory: Path) -> Path:
     """A run in which promises were broken."""
     checks = {
         "lost": {"valid": False, "count": 3, "examples": []},
-        "stale_read": {"valid": False, "count": 1, "examples": []},
-        "duplicate": {"valid": True, "count": 0, "examples": []},
-        "two_values": {"valid": None, "count": 0, "examples": [], "reason": "a dump is missing: n3"},
+        "stale": {"valid": False, "count": 1, "examples": []},
+        "duplicated": {"valid": True, "count": 0, "examples": []},
+        "divergent_offset": {"valid": None, "count": 0, "examples": [], "reason": "a dump is missing: n3"},
     }
     lost = [{"value": 4711, "offset": 42, "acked_s": 3.223}, {"value": 4712, "offset": 43, "acked_s": 3.223}]
     return changed(

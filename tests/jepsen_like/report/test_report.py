@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jepsen_like.checker.verdict import Check
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.report import render_report
 from jepsen_like.report.canvas import Scale, rounded, seconds, ticks
 from jepsen_like.report.findings import Op, Series, UnreadableRun, read_findings
 from jepsen_like.report.overview import overview
+from jepsen_like.report.page import CHECKS_IN_WORDS
 from jepsen_like.report.witness import axis_places, witness
 from tests.jepsen_like.report.made_up_runs import VIOLATIONS, changed, made_up_run, op, violated_run, write
 
@@ -42,15 +44,50 @@ def test_a_valid_run_says_so_in_words(tmp_path: Path) -> None:
 def test_a_violated_run_says_what_was_broken_first(tmp_path: Path) -> None:
     page = seen(text_of(violated_run(tmp_path)))
     assert "A promise was broken" in page
-    assert "lost: 3 found; stale read: 1 found" in page
+    assert "lost: 3 found; stale: 1 found. 60,803 acknowledged through 8 faults." in page
     assert page.index("A promise was broken") < page.index("What went wrong") < page.index("What happened")
 
 
 def test_an_undecided_run_says_why(tmp_path: Path) -> None:
-    checks = {"stale_read": {"valid": None, "count": 0, "reason": "more than 2^20 states"}}
-    page = seen(text_of(changed(made_up_run(tmp_path), valid=None, checks=checks)))
+    unknown = ["object 7: more than 2^20 configurations after 12 of 40 operations"]
+    page = seen(text_of(changed(made_up_run(tmp_path), valid=None, unknown=unknown)))
     assert "No verdict" in page
-    assert "stale read (more than 2^20 states)" in page
+    assert "object 7: more than 2^20 configurations" in page
+
+
+def test_a_node_that_ended_by_itself_is_told(tmp_path: Path) -> None:
+    checks = {"nodes": {"valid": False, "count": 1, "examples": ["n2 ended with status 1: broken invariant"]}}
+    page = seen(text_of(changed(made_up_run(tmp_path), valid=False, checks=checks)))
+    assert "nodes: 1 found" in page
+    assert "no node ended by itself" in page
+    assert "n2 ended with status 1: broken invariant" in page
+
+
+def test_every_check_is_said_in_words() -> None:
+    assert {str(check) for check in Check} <= set(CHECKS_IN_WORDS)
+
+
+def test_the_summary_is_not_named_beside_what_it_sums_up(tmp_path: Path) -> None:
+    broken = {"valid": False, "count": 1, "examples": []}
+    page = seen(text_of(changed(made_up_run(tmp_path), valid=False, checks={"linearizable": broken, "stale": broken})))
+    assert "stale: 1 found" in page
+    assert "linearizable: 1 found" not in page
+
+
+def test_an_election_before_the_first_operation_is_in_the_picture(tmp_path: Path) -> None:
+    roles = [{"node": 1, "at_s": -0.4, "role": "leader", "term": 1}]
+    elections = [{"at_s": -0.4, "term": 1, "leader": 1, "took_s": None}]
+    page = seen(text_of(changed(made_up_run(tmp_path), roles=roles, elections=elections, faults=[])))
+    assert "before the load" in page
+    assert "★ term 1" in page
+
+
+def test_what_the_final_logs_hold_is_told_from_what_a_client_read(tmp_path: Path) -> None:
+    rows = [op("append", "ok", 1.0, 1.1, a=5, offset=2), op("read", "ok", 9.0, 9.0, a=6, offset=2, process=-1, node=3)]
+    violation = {"check": "divergent_offset", "object": 0, "sentence": "Two values at offset 2.", "ops": rows}
+    page = seen(text_of(changed(made_up_run(tmp_path), valid=False, violations=[violation])))
+    assert "the final log of n3" in page
+    assert "→ holds 6" in page
 
 
 def test_an_allowed_loss_is_named_beside_a_valid_verdict(tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""The parts of the README that the source knows better: printed from it, between `<!-- printed: NAME -->` and `<!-- end -->`.
+
+`python -m tests.house.printed` renews them; a test fails when the committed text differs.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from jepsen_like.cli import COMMANDS
+from jepsen_like.promises import Harm, Replication, promise_of
+from log.flusher import FlushPolicy
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTION = re.compile(r"(<!-- printed: (\w+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
+BENCHMARK = ROOT / "benchmarks" / "results" / "raft_append.txt"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def commands() -> str:
+    """What `quorumlog --help` lists."""
+    return table(["command", ""], [[f"`quorumlog {name}`", lazy.summary] for name, lazy in COMMANDS.items()])
+
+
+def promises() -> str:
+    """What each flush policy may lose, and when service is back."""
+    rows = []
+    for harm in Harm:
+        of_policies = [promise_of(Replication.RAFT, policy, harm) for policy in FlushPolicy]
+        rows.append([harm.value, *(promise.may_lose.value for promise in of_policies), of_policies[0].serves])
+    return table(["fault", *(f"lost with `{policy.value}`" for policy in FlushPolicy), "serves again"], rows)
+
+
+def benchmark() -> str:
+    """The figures of the committed benchmark."""
+    whole = BENCHMARK.read_text()
+    return f"```text\n{whole.partition('Where the leader')[0].rstrip()}\n```\n"
+
+
+PRINTED: Mapping[str, Callable[[], str]] = {"commands": commands, "promises": promises, "benchmark": benchmark}
+
+
+def renewed(text: str) -> str:
+    """The document with every printed part as the source has it now; `KeyError` for a part nobody prints."""
+    return SECTION.sub(lambda match: f"{match[1]}{PRINTED[match[2]]()}{match[4]}", text)
+
+
+def main() -> None:
+    """Renew README.md."""
+    path = ROOT / "README.md"
+    path.write_text(renewed(path.read_text()))
+    sys.stdout.write("README.md is current\n")
+
+
+if __name__ == "__main__":
+    main()
