@@ -109,6 +109,10 @@ class Cluster:
         """SIGKILL them together and wait until they are gone."""
         await _together(lambda node: self.nodes[node].kill(), nodes)
 
+    async def pause(self, nodes: Iterable[int]) -> None:
+        """SIGSTOP them together and wait until all have stopped."""
+        await _together(lambda node: self.nodes[node].pause(), nodes)
+
     async def stop(self, nodes: Iterable[int]) -> None:
         """SIGTERM them together and wait until they are gone."""
         running = [node for node in nodes if self.nodes[node].is_running]

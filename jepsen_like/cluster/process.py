@@ -121,11 +121,14 @@ class NodeProcess:
             self.unasked_ends.append(f"node {self.node} did not stop within {within_s:g} s of SIGTERM")
             await self.kill()
 
-    def pause(self) -> None:
-        """SIGSTOP: the process keeps its sockets and its belief, and does nothing."""
-        if self.is_running:
-            os.kill(self.pid, signal.SIGSTOP)
-            self.is_paused = True
+    async def pause(self) -> None:
+        """SIGSTOP, and wait until the kernel says so: the process keeps its sockets and its belief, and does nothing."""
+        if not self.is_running:
+            return
+        os.kill(self.pid, signal.SIGSTOP)
+        self.is_paused = True
+        while process_state(self.pid) not in ("T", None):  # noqa: ASYNC110  only /proc tells
+            await trio.sleep(0.001)
 
     def resume(self) -> None:
         """SIGCONT, if it was paused."""

@@ -144,8 +144,7 @@ class Nemesis:
             case FaultKind.KILL:
                 await self._cluster.kill(blow.nodes)
             case FaultKind.PAUSE:
-                for node in blow.nodes:
-                    self._cluster.nodes[node].pause()
+                await self._cluster.pause(blow.nodes)
             case FaultKind.PARTITION:
                 self._cluster.cut(blow.cuts, blow.clients_cut)
             case FaultKind.RESTART:

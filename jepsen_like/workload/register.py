@@ -61,7 +61,7 @@ class RegisterWorkload:
         result = _result(answer.result)
         if request.f is Action.READ:
             value = _value(result)
-            if value != NONE:
+            if NONE < value < DAMAGED:
                 self._newest[request.object] = value
             return Seen((value,))
         if request.f is Action.WRITE:
@@ -70,7 +70,8 @@ class RegisterWorkload:
         if type(result) is not list or len(result) != 2:
             raise ProtocolError("a compare-and-set is answered by [swapped, seen]")
         seen = _value(result[1])
-        self._newest[request.object] = request.b if seen == request.a else seen
+        if NONE < seen < DAMAGED:
+            self._newest[request.object] = request.b if seen == request.a else seen
         return Seen((request.a,), seen=seen)
 
     def _write(self, key: int) -> Request:

@@ -1,0 +1,223 @@
+"""results.json: the checker's verdict together with what only the run itself knows.
+
+Times in it are seconds since the first operation of the history, on the one monotonic clock; the first election lies before
+that and has a negative time. A verdict is about the promise of the mode that ran (`promises`): a loss that it allows does
+not make a run invalid; a node that ended by itself, an answer that made no sense, or a healed cluster that does not come
+to agree does, whatever the history says.
+"""
+
+import bisect
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from jepsen_like.cluster.cluster import RoleSeen
+from jepsen_like.history import NEVER, Action, HistoryReader, Outcome, read_part
+from jepsen_like.nemesis.nemesis import FaultRecord
+from jepsen_like.promises import Attribution
+from jepsen_like.recovery_time import Writes, elections, recovery
+
+BUCKET_S = 0.25
+WRITES = (Action.APPEND, Action.WRITE, Action.CAS)
+EXAMPLES_MAX = 5
+
+Ints = npt.NDArray[np.int64]
+
+
+@attrs.frozen
+class Attempts:
+    """The operations of a history, one entry each (a batch of records is one operation), in no order."""
+
+    f: Ints
+    outcome: Ints
+    t_inv: Ints
+    t_ret: Ints
+
+    @classmethod
+    def read(cls, history: Path) -> "Attempts":
+        """From the files of a run. `UnreadableHistory` if there are none."""
+        names = ("process", "f", "type", "t_inv", "t_ret")
+        parts: list[list[Ints]] = []
+        for path in HistoryReader.open(history).files():
+            table = read_part(path, names)
+            columns = [np.asarray(table.column(name).to_numpy()).astype(np.int64) for name in names]
+            parts.append(columns)
+        process, f, outcome, t_inv, t_ret = (
+            [np.concatenate(of) for of in zip(*parts, strict=True)] if parts else [np.empty(0, np.int64)] * 5
+        )
+        # Rows of one batch follow each other and share process and begin; a process does one thing at a time.
+        first = np.ones(len(f), dtype=bool)
+        first[1:] = (t_inv[1:] != t_inv[:-1]) | (process[1:] != process[:-1])
+        return cls(f[first], outcome[first], t_inv[first], t_ret[first])
+
+    @property
+    def origin_ns(self) -> int:
+        """When the first operation began; 0 for none."""
+        return int(self.t_inv.min()) if len(self.t_inv) else 0
+
+    def acknowledged_writes(self) -> Writes:
+        """What recovery times are measured by."""
+        chosen = (self.outcome == Outcome.OK) & np.isin(self.f, WRITES)
+        return Writes.of(self.t_inv[chosen], self.t_ret[chosen])
+
+    def latency_ms(self) -> dict[str, float | None]:
+        """Percentiles over all operations that were answered."""
+        ok = self.outcome == Outcome.OK
+        return percentiles((self.t_ret[ok] - self.t_inv[ok]) / 1e6)
+
+    def throughput_ops_s(self) -> float:
+        """Answered operations per second, from the first begin to the last answer."""
+        answered = self.t_ret[self.outcome == Outcome.OK]
+        span_s = (int(answered.max()) - self.origin_ns) / 1e9 if len(answered) else 0.0
+        return round(len(answered) / span_s, 1) if span_s > 0 else 0.0
+
+    def series(self) -> dict[str, list[Any]]:
+        """Rates per second and latencies over time. An unknown outcome counts where it began, the others where they ended."""
+        when = (np.where(self.t_ret >= NEVER, self.t_inv, self.t_ret) - self.origin_ns) / 1e9
+        bucket = (when / BUCKET_S).astype(np.int64)
+        count = int(bucket.max()) + 1 if len(bucket) else 0
+        rates = {
+            name: (np.bincount(bucket[self.outcome == outcome], minlength=count) / BUCKET_S).tolist()
+            for name, outcome in (("ok_s", Outcome.OK), ("fail_s", Outcome.FAIL), ("info_s", Outcome.INFO))
+        }
+        ok = self.outcome == Outcome.OK
+        order = np.argsort(bucket[ok], kind="stable")
+        sorted_buckets, latencies = bucket[ok][order], ((self.t_ret[ok] - self.t_inv[ok]) / 1e6)[order]
+        borders = np.searchsorted(sorted_buckets, np.arange(count + 1))
+        both = [percentiles(latencies[low:high]) for low, high in itertools.pairwise(borders)]
+        return {
+            "t_s": [round(number * BUCKET_S, 2) for number in range(count)],
+            **rates,
+            "p50_ms": [each["p50"] for each in both],
+            "p99_ms": [each["p99"] for each in both],
+        }
+
+
+def percentiles(latencies_ms: npt.NDArray[np.float64]) -> dict[str, float | None]:
+    """p50 and p99; None for no latencies."""
+    if not len(latencies_ms):
+        return {"p50": None, "p99": None}
+    p50, p99 = np.percentile(latencies_ms, (50, 99))
+    return {"p50": round(float(p50), 3), "p99": round(float(p99), 3)}
+
+
+@attrs.frozen(kw_only=True)
+class Observed:
+    """What a run knows beside its history."""
+
+    faults: Sequence[FaultRecord]
+    roles: Sequence[RoleSeen]
+    unasked_ends: Sequence[str]
+    """Nodes that ended by themselves, one line each."""
+    nonsense: Sequence[str]
+    """Answers that did not answer what was asked."""
+    not_recovered: str | None
+    """Why the healed cluster did not come to agree and serve; None if it did."""
+    is_interrupted: bool
+
+
+def failure(reasons: Sequence[str]) -> dict[str, Any]:
+    """A check of the run itself: valid without reasons."""
+    return {"valid": not reasons, "count": len(reasons), "examples": list(reasons[:EXAMPLES_MAX])}
+
+
+def merged(
+    verdict: Mapping[str, Any], attempts: Attempts, observed: Observed, lost: Sequence[Attribution]
+) -> dict[str, Any]:
+    """The whole of results.json. `verdict` is the checker's part; `lost` says of every lost record what allows it."""
+    checks = {
+        **verdict["checks"],
+        "nodes": failure(observed.unasked_ends),
+        "answers": failure(observed.nonsense),
+        "recovered": failure([observed.not_recovered] if observed.not_recovered else []),
+    }
+    allowed = [each for each in lost if each.promise is not None]
+    unexplained = int(verdict["lost_acked"]) - len(allowed)
+    if not unexplained and "lost" in checks and allowed:
+        checks["lost"] = {**checks["lost"], "valid": True, "reason": "allowed by the promise of this mode"}
+    return {
+        **verdict,
+        "valid": conclusion(verdict, checks, has_allowed=bool(allowed)),
+        "checks": checks,
+        "lost_allowed": [allowed_row(each) for each in allowed],
+        "lost_unexplained": unexplained,
+        **measured(attempts, observed, lost),
+        "is_interrupted": observed.is_interrupted,
+    }
+
+
+def conclusion(verdict: Mapping[str, Any], checks: Mapping[str, Any], *, has_allowed: bool) -> bool | None:
+    """False for a broken promise, None for an open question, else True."""
+    summary = "linearizable"  # sums up the checks of the history, allowed losses included
+    broken = [name for name, check in checks.items() if check["valid"] is False]
+    if has_allowed and set(broken) <= {summary}:
+        return None if verdict["valid"] is None else True
+    return False if broken else verdict["valid"]
+
+
+def allowed_row(each: Attribution) -> dict[str, Any]:
+    """A row of `lost_allowed`."""
+    assert each.fault is not None
+    assert each.promise is not None
+    return {
+        "value": each.record.value,
+        "records": 1,
+        "fault": each.fault.id,
+        "kind": each.fault.kind,
+        "promise": f"{each.promise.replication}, flush {each.promise.flush}: {each.promise.may_lose}",
+    }
+
+
+def measured(attempts: Attempts, observed: Observed, lost: Sequence[Attribution]) -> dict[str, Any]:
+    """Recovery, loss, speed and the picture of the run over time."""
+    origin = attempts.origin_ns
+    writes = attempts.acknowledged_writes()
+    recoveries = [recovery(fault, writes) for fault in observed.faults]
+    longest = max((each.first_success_s for each in recoveries if each.first_success_s is not None), default=None)
+    return {
+        "elections": [
+            {"at_s": since(each.t_ns, origin), "term": each.term, "leader": each.node, "took_s": each.took_s}
+            for each in elections(observed.roles, observed.faults)
+        ],
+        "rto_s": {"max": longest, "faults": [each.as_json() for each in recoveries]},
+        "rpo": {"records": len(lost), "s": rpo_s(lost, observed.faults)},
+        "latency_ms": attempts.latency_ms(),
+        "throughput_ops_s": attempts.throughput_ops_s(),
+        "series": attempts.series(),
+        "faults": [
+            {
+                "id": fault.id,
+                "kind": fault.kind,
+                "target": fault.target,
+                "nodes": list(fault.nodes),
+                "begin_s": since(fault.begun_ns, origin),
+                "end_s": since(fault.ended_ns, origin),
+            }
+            for fault in observed.faults
+        ],
+        "roles": [
+            {"node": role.node, "at_s": since(role.t_ns, origin), "role": role.role, "term": role.term}
+            for role in observed.roles
+        ],
+    }
+
+
+def rpo_s(lost: Sequence[Attribution], faults: Sequence[FaultRecord]) -> float:
+    """How far back loss reaches: from a lost acknowledgement to the next fault; 0 for none."""
+    begins = sorted(fault.begun_ns for fault in faults)
+    spans = []
+    for acked_ns in (each.record.acked_ns for each in lost):
+        later = bisect.bisect_left(begins, acked_ns)
+        if later < len(begins):
+            spans.append(begins[later] - acked_ns)
+    return round(max(spans, default=0) / 1e9, 4)
+
+
+def since(t_ns: int, origin_ns: int) -> float:
+    """A moment in seconds from the first operation."""
+    return round((t_ns - origin_ns) / 1e9, 4)

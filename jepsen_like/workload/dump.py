@@ -1,0 +1,41 @@
+"""The final log of every node, read by the wire from the node itself: what the checker holds the history against."""
+
+from collections.abc import Mapping
+
+import trio
+
+from jepsen_like.history import DumpWriter
+from jepsen_like.workload.payload import decode_value
+from raft.client import Connection
+from raft.errors import ProtocolError
+
+READ_BYTES = 1024 * 1024
+DUMP_WITHIN_S = 60.0
+
+Address = tuple[str, int]
+
+
+async def dump_logs(addresses: Mapping[int, Address], cluster_id: str, end: int, writer: DumpWriter) -> None:
+    """Read offsets 0 to `end`, exclusive, from every node; call it when all have committed that much.
+
+    `RaftError` or `trio.TooSlowError` (in a group) if a node does not give its log.
+    """
+    with trio.fail_after(DUMP_WITHIN_S):
+        async with trio.open_nursery() as nursery:
+            for node, address in addresses.items():
+                nursery.start_soon(_dump, node, address, cluster_id, end, writer)
+
+
+async def _dump(node: int, address: Address, cluster_id: str, end: int, writer: DumpWriter) -> None:
+    async with Connection.open(*address, cluster_id) as connection:
+        offset = 0
+        while offset < end:
+            records = await connection.read(offset, READ_BYTES)
+            if not records.batches:
+                raise ProtocolError(f"node {node} has committed {end} records and shows {offset}")
+            for batch in records.batches:
+                if batch.base_offset != offset:
+                    raise ProtocolError(f"node {node} answers a read at {offset} from {batch.base_offset} on")
+                # The checker wants each value; a damaged record gets one that nobody appended.
+                writer.record(node, offset, batch.epoch, [decode_value(record)[0] for record in batch.records()])
+                offset += batch.span

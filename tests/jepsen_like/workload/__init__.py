@@ -1,0 +1,1 @@
+"""What is recorded of an operation, and by whom it is asked."""

@@ -1,0 +1,140 @@
+"""What the history says of one attempt is exactly what can be known of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from jepsen_like.history import NEVER, Action, ErrorCode, HistoryReader, HistoryWriter, Op, Outcome
+from jepsen_like.workload import load as load_module
+from jepsen_like.workload.load import Client, Load, LoadPlan
+from jepsen_like.workload.log import LogWorkload
+from jepsen_like.workload.recorder import Recorder
+from raft import client_codec, errors
+from raft.net.framing import encode_frame
+from tests.jepsen_like.fake_node import Answer, fake_node, hangs_up, is_silent, leads, refuses
+
+
+@pytest.fixture(autouse=True)
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_module, "OPERATION_WITHIN_S", 0.05)
+    monkeypatch.setattr(load_module, "PROOF_WITHIN_S", 0.05)
+    monkeypatch.setattr(load_module, "CONNECT_WITHIN_S", 0.2)
+
+
+def damaged(message_type: int, fields: list[Any]) -> bytes:
+    frame = bytearray(leads(message_type, fields))
+    frame[-1] ^= 1
+    return bytes(frame)
+
+
+def answers_something_else(message_type: int, fields: list[Any]) -> bytes:
+    return client_codec.encode_applied(fields[0], 1, b"")
+
+
+def uses_an_unknown_type(message_type: int, fields: list[Any]) -> bytes:
+    return encode_frame(99, b"\x91\x01")
+
+
+OUTCOMES = [
+    pytest.param(leads, Outcome.OK, ErrorCode.NONE, id="an answer is ok"),
+    pytest.param(refuses(errors.NotLeader(2, "x:1")), Outcome.FAIL, ErrorCode.NOT_LEADER, id="not leader"),
+    pytest.param(refuses(errors.Busy()), Outcome.FAIL, ErrorCode.BUSY, id="busy"),
+    pytest.param(refuses(errors.StorageFull()), Outcome.FAIL, ErrorCode.STORAGE_FULL, id="storage full"),
+    pytest.param(refuses(errors.InvalidRequest("no")), Outcome.FAIL, ErrorCode.INVALID_REQUEST, id="invalid"),
+    pytest.param(refuses(errors.ShuttingDown()), Outcome.FAIL, ErrorCode.SHUTTING_DOWN, id="shutting down"),
+    pytest.param(refuses(errors.OutcomeUnknown()), Outcome.INFO, ErrorCode.UNKNOWN_OUTCOME, id="unknown"),
+    pytest.param(is_silent, Outcome.INFO, ErrorCode.TIMEOUT, id="no answer in time"),
+    pytest.param(hangs_up, Outcome.INFO, ErrorCode.CONNECTION_LOST, id="connection lost"),
+    pytest.param(damaged, Outcome.INFO, ErrorCode.CONNECTION_LOST, id="an answer with a wrong CRC"),
+    pytest.param(uses_an_unknown_type, Outcome.INFO, ErrorCode.CONNECTION_LOST, id="an unknown answer"),
+    pytest.param(answers_something_else, Outcome.INFO, ErrorCode.CONNECTION_LOST, id="the wrong answer"),
+]
+
+
+async def attempt_append(answer: Answer, directory: Path) -> tuple[Sequence[Op], Recorder]:
+    with HistoryWriter(directory) as history:
+        recorder = Recorder(history)
+        async with fake_node(answer) as node:
+            workload = LogWorkload()
+            load = Load(workload, recorder, {1: node.address}, "x", LoadPlan(concurrency=1))
+            client = Client({1: node.address}, "x")
+            request = workload.write(load._rng)
+            await load._attempt(client, 1, request, recorder.new_process())
+            client.close()
+    return list(HistoryReader.open(directory).ops()), recorder
+
+
+@pytest.mark.parametrize(("answer", "outcome", "code"), OUTCOMES)
+async def test_an_attempt_is_recorded_with_what_is_known(
+    answer: Answer, outcome: Outcome, code: ErrorCode, tmp_path: Path
+) -> None:
+    (op,), recorder = await attempt_append(answer, tmp_path)
+    assert (op.f, op.type, op.err, op.a) == (Action.APPEND, outcome, code, 1)
+    assert (op.t_ret == NEVER) == (outcome is Outcome.INFO)
+    counts = recorder.counts
+    assert (counts.ok, counts.fail, counts.info) == tuple(int(outcome is each) for each in Outcome)
+    assert counts.acked == int(outcome is Outcome.OK)
+
+
+async def test_an_answer_says_where_the_record_landed(tmp_path: Path) -> None:
+    (op,), _ = await attempt_append(leads, tmp_path)
+    assert (op.offset, op.epoch, op.count, op.node) == (7, 3, 1, 1)
+
+
+async def test_what_was_never_asked_is_not_recorded(tmp_path: Path) -> None:
+    listener = trio.socket.socket()
+    await listener.bind(("127.0.0.1", 0))
+    address = listener.getsockname()[:2]
+    with HistoryWriter(tmp_path) as history, listener:
+        recorder = Recorder(history)
+        workload = LogWorkload()
+        load = Load(workload, recorder, {1: address}, "x", LoadPlan(concurrency=1))
+        outcome = await load._attempt(Client({1: address}, "x"), 1, workload.write(load._rng), 0)
+    assert outcome is Outcome.FAIL
+    assert list(HistoryReader.open(tmp_path).ops()) == []
+
+
+async def run_load(answers: Sequence[Answer], directory: Path, *, concurrency: int, seconds: float) -> Recorder:
+    with HistoryWriter(directory) as history:
+        recorder = Recorder(history)
+        async with fake_node(answers[0]) as first, fake_node(answers[1]) as second:
+            addresses = {1: first.address, 2: second.address}
+            load = Load(LogWorkload(), recorder, addresses, "x", LoadPlan(concurrency=concurrency))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(load.run)
+                await trio.sleep(seconds)
+                load.stop()
+    return recorder
+
+
+async def test_a_process_ends_with_an_unknown_outcome_and_values_are_never_sent_twice(tmp_path: Path) -> None:
+    turns = iter(range(1_000_000))
+
+    def sometimes_silent(message_type: int, fields: list[Any]) -> bytes:
+        silent = message_type == client_codec.APPEND and next(turns) % 5 == 4
+        return is_silent(message_type, fields) if silent else leads(message_type, fields)
+
+    await run_load([sometimes_silent, refuses(errors.NotLeader(1))], tmp_path, concurrency=3, seconds=1.0)
+    ops = sorted(HistoryReader.open(tmp_path).ops(), key=lambda op: op.t_inv)
+    unknown = [op for op in ops if op.type is Outcome.INFO]
+    assert len(unknown) >= 3
+    for op in unknown:
+        assert not any(later.process == op.process for later in ops if later.t_inv > op.t_inv)
+    appended = [op.a for op in ops if op.f is Action.APPEND]
+    assert len(appended) == len(set(appended))
+
+
+async def test_an_outage_costs_about_one_unknown_operation_per_client(tmp_path: Path) -> None:
+    recorder = await run_load([is_silent, refuses(errors.NotLeader(1))], tmp_path, concurrency=8, seconds=1.0)
+    assert recorder.counts.ok == 0
+    assert recorder.counts.info <= 8, "clients kept asking a node that does not answer"
+
+
+async def test_load_finds_the_leader_and_keeps_every_client_at_work(tmp_path: Path) -> None:
+    recorder = await run_load([refuses(errors.NotLeader(2)), leads], tmp_path, concurrency=4, seconds=0.5)
+    assert recorder.counts.ok > 100
+    assert recorder.counts.info == 0
+    assert recorder.new_process() == 4 + 2, "a process number was drawn without need"
