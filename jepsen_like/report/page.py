@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from jepsen_like.report.canvas import rounded, seconds
-from jepsen_like.report.findings import Check, Fault, Findings, read_findings
+from jepsen_like.report.findings import Fault, Findings, read_findings
 from jepsen_like.report.overview import overview, readings
 from jepsen_like.report.witness import witness
 
