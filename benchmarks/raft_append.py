@@ -95,6 +95,7 @@ def main() -> None:
 
 def benchmark(work: Path, seconds: float, repeats: int) -> str:
     """All contenders, interleaved, so that a slow minute of the machine hits all of them."""
+    head = list(heading(work, seconds, repeats))
     results: dict[str, list[Result]] = {"disk": [], "pysyncobj": [], "quorumlog": []}
     for repeat in range(repeats):
         for name, measure in (
@@ -110,9 +111,7 @@ def benchmark(work: Path, seconds: float, repeats: int) -> str:
     directory = work / "profile"
     directory.mkdir()
     profile = profile_quorumlog(directory, seconds)
-    return "\n".join(
-        [*heading(work, seconds, repeats), "", *table(results), "", *where(results["quorumlog"]), "", *profile]
-    )
+    return "\n".join([*head, "", *table(results), "", *where(results["quorumlog"]), "", *profile])
 
 
 # -------------------------------------------------------------------- the text
@@ -123,7 +122,7 @@ def heading(work: Path, seconds: float, repeats: int) -> Iterator[str]:
     yield f"Appends of {RECORD_BYTES} B, {CONNECTIONS} in flight, {NODES} processes on loopback; {repeats} repeats of {seconds:g} s."
     yield f"Machine: {os.cpu_count()} cores ({cpu_name()}), Linux {platform.release().partition('-')[0]}, {disk_kind(work)}."
     yield f"Python {platform.python_version()}, {versions()}."
-    yield "The load generator shares the cores with the nodes. Ratios hold better than figures."
+    yield f"Load average before: {os.getloadavg()[0]:.1f}. The load generator shares the cores with the nodes; ratios hold better than figures."
 
 
 def cpu_name() -> str:

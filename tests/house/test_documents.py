@@ -1,0 +1,110 @@
+"""What the documents say is true: tables are current, commands parse, examples run, links lead somewhere."""
+
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from jepsen_like.cli import COMMANDS, ExitStatus, cli, execute
+from tests.house import printed
+from tests.house.checks import ROOT
+
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+BIN = Path(sys.executable).parent
+
+
+def blocks(document: str, language: str) -> list[str]:
+    """The fenced blocks of one language."""
+    return [body for found, body in FENCE.findall((ROOT / document).read_text()) if found == language]
+
+
+def commands(document: str) -> Iterator[list[str]]:
+    """The command lines in the shell blocks of a document, as argument vectors."""
+    for block in blocks(document, "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.strip() and not line.startswith("#"):
+                yield shlex.split(line)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_to_files_of_this_project(document: str) -> None:
+    missing = [target for target in LINK.findall((ROOT / document).read_text()) if not (ROOT / target).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_files_that_are_named_exist(document: str) -> None:
+    named = re.findall(r"`((?:log|raft|jepsen_like|tests|benchmarks)/[\w./]+)`", (ROOT / document).read_text())
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_modules_that_the_architecture_names_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    names = set(re.findall(r"`(\w+\.py)`", text))
+    known = {path.name for path in ROOT.rglob("*.py") if ".venv" not in path.parts}
+    assert names - known == set()
+
+
+def test_printed_tables_are_current() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert set(re.findall(r"<!-- printed: (\w+) -->", text)) == set(printed.PRINTED)
+    assert printed.renewed(text) == text, "renew it: python -m tests.house.printed"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_commands_in_the_documents_can_be_given(document: str) -> None:
+    targets = set(re.findall(r"^([\w.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for program, *arguments in commands(document):
+        match Path(program).name, arguments:
+            case "make", [target]:
+                assert target in targets
+            case "quorumlog", [name, *rest]:
+                command = COMMANDS[name].load()
+                try:
+                    command.make_context(name, list(rest), parent=click.Context(cli))
+                except click.UsageError as error:
+                    pytest.fail(f"{name} {rest}: {error.format_message()}")
+            case (("python" | "python3"), ["-m", module, *_]):
+                path = ROOT.joinpath(*module.split("."))
+                assert module in ("venv", "pip") or path.is_dir() or path.with_suffix(".py").is_file()
+            case "git", _:
+                pass
+            case _:
+                pytest.fail(f"nothing here knows {program} {arguments}")
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("number", range(len(blocks("README.md", "python"))))
+def test_examples_in_the_readme_run(number: int) -> None:
+    code = blocks("README.md", "python")[number]
+    for port in set(re.findall(r"\b40\d\d\b", code)):  # the reader's ports may be taken here
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            code = code.replace(port, str(free.getsockname()[1]))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "first" in done.stdout
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(180)
+def test_the_commands_to_try_end_as_they_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = [block for block in blocks("README.md", "sh") if "quorumlog doctor" in block]
+    for line in block.splitlines():
+        done = subprocess.run([BIN / "quorumlog", *shlex.split(line)[1:]], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    assert (tmp_path / "runs" / "latest" / "report.html").is_file()
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["--help"]) == ExitStatus.VALID
+    shown = capsys.readouterr().out
+    assert all(re.search(rf"^  {name} ", shown, re.MULTILINE) for name in COMMANDS)
