@@ -1,0 +1,203 @@
+"""A node process is what its process id says it is, and never outlives the harness."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from jepsen_like.cluster.cluster import NodeStatus, leader_among
+from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
+from jepsen_like.cluster.process import Event, NodeDidNotStart, NodeProcess, process_state
+from jepsen_like.cluster.raft_nodes import NodePlan, raft_command
+
+SAYS_STARTED = """
+import json, sys, time
+print(json.dumps({"t_ns": time.monotonic_ns(), "event": "started"}), flush=True)
+print("not json", flush=True)
+print(json.dumps({"event": "role", "role": "leader", "term": 4}), flush=True)
+"""
+NODE = SAYS_STARTED + "time.sleep(600)"
+DEAF_NODE = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" + NODE
+ENDING_NODE = SAYS_STARTED + "sys.exit('out of luck')"
+SILENT_NODE = "import time; time.sleep(600)"
+BROKEN_NODE = "import sys; sys.exit('no such option')"
+
+HARNESS = """
+import sys, trio
+from pathlib import Path
+from jepsen_like.cluster.process import NodeProcess
+
+async def main():
+    async with trio.open_nursery() as nursery:
+        node = NodeProcess(1, [sys.executable, "-c", sys.argv[1]], Path(sys.argv[2]), lambda node, event: None)
+        await node.start(nursery, within_s=20)
+        await node.pause()
+        print(node.pid, flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+def node(script: str, directory: Path, heard: list[Event] | None = None) -> NodeProcess:
+    events = [] if heard is None else heard
+    return NodeProcess(1, [sys.executable, "-c", script], directory, lambda _, event: events.append(event))
+
+
+async def test_a_node_is_ready_when_it_says_so_and_its_events_are_heard_and_kept(tmp_path: Path) -> None:
+    heard: list[Event] = []
+    async with trio.open_nursery() as nursery:
+        process = node(NODE, tmp_path, heard)
+        await process.start(nursery, within_s=20)
+        assert process.observe() in (f"pid {process.pid} state S", f"pid {process.pid} state R")
+        with trio.fail_after(10):
+            while len(heard) < 2:  # noqa: ASYNC110  what is waited for happens in another process
+                await trio.sleep(0.005)
+        await process.kill()
+    assert [event["event"] for event in heard] == ["started", "role"]
+    assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 3
+
+
+async def test_kill_leaves_no_process_and_the_node_can_be_started_again(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        process = node(NODE, tmp_path)
+        await process.start(nursery, within_s=20)
+        first = process.pid
+        await process.kill()
+        assert process.observe() == f"pid {first} dead"
+        assert not process.is_running
+        await process.start(nursery, within_s=20)
+        assert process.pid != first
+        await process.kill()
+    assert process.unasked_ends == []
+
+
+async def test_pause_is_seen_as_state_t_and_resume_ends_it(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        process = node(NODE, tmp_path)
+        await process.start(nursery, within_s=20)
+        await process.pause()
+        assert process.observe() == f"pid {process.pid} state T"
+        process.resume()
+        assert process_state(process.pid) != "T"
+        await process.pause()
+        await process.stop(within_s=10)
+        assert process.observe() == f"pid {process.pid} dead"
+    assert process.unasked_ends == []
+
+
+async def test_a_node_that_ignores_sigterm_is_killed_and_that_is_noted(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        process = node(DEAF_NODE, tmp_path)
+        await process.start(nursery, within_s=20)
+        await process.stop(within_s=0.1)
+        assert not process.is_running
+    assert process.unasked_ends == ["node 1 did not stop within 0.1 s of SIGTERM"]
+
+
+async def test_a_node_that_ends_by_itself_is_noted_with_its_last_words(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        process = node(ENDING_NODE, tmp_path)
+        await process.start(nursery, within_s=20)
+    (line,) = process.unasked_ends
+    assert "ended with status 1: out of luck" in line
+
+
+@pytest.mark.parametrize(
+    ("script", "within_s", "says"),
+    [(BROKEN_NODE, 20.0, "status 1: no such option"), (SILENT_NODE, 0.3, "not ready after 0.3 s")],
+)
+async def test_a_node_that_does_not_start_says_why_and_leaves_nothing(
+    script: str, within_s: float, says: str, tmp_path: Path
+) -> None:
+    async with trio.open_nursery() as nursery:
+        process = node(script, tmp_path)
+        with pytest.raises(NodeDidNotStart, match=says):
+            await process.start(nursery, within_s=within_s)
+        assert process_state(process.pid) is None
+
+
+async def test_a_cancelled_harness_leaves_no_process(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        process = node(NODE, tmp_path)
+        await process.start(nursery, within_s=20)
+        nursery.cancel_scope.cancel()
+    assert process_state(process.pid) is None
+
+
+def test_not_even_a_paused_node_outlives_a_killed_harness(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HARNESS, NODE, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as harness:
+        assert harness.stdout is not None
+        pid = int(harness.stdout.readline())
+        assert process_state(pid) == "T"
+        watch = os.pidfd_open(pid)
+        harness.kill()
+        harness.wait()
+        os.set_blocking(watch, False)
+        try:
+            trio.run(trio.lowlevel.wait_readable, watch)
+        finally:
+            os.close(watch)
+    assert process_state(pid) is None
+
+
+def test_a_node_has_a_process_group_of_its_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            process = node(NODE, tmp_path)
+            await process.start(nursery, within_s=20)
+            assert os.getpgid(process.pid) == process.pid
+            await process.kill()
+
+    trio.run(main)
+
+
+async def test_a_reserved_port_is_free_for_a_server_and_for_nobody_else() -> None:
+    with ReservedPorts(2) as reserved:
+        assert len(set(reserved.ports)) == 2
+        port = reserved.ports[0]
+        for _ in range(2):
+            (listener,) = await trio.open_tcp_listeners(port, host=LOOPBACK)
+            await listener.aclose()
+        with trio.socket.socket() as other, pytest.raises(OSError, match="in use"):
+            await other.bind((LOOPBACK, port))
+
+
+def test_the_command_of_a_node_names_proxies_for_all_others() -> None:
+    plan = NodePlan(
+        node=2,
+        cluster_id="c",
+        listen=(LOOPBACK, 1002),
+        data=Path("d"),
+        peers={1: (LOOPBACK, 2001)},
+        advertised={1: (LOOPBACK, 3001), 2: (LOOPBACK, 3002)},
+        settings=("flush=none",),
+    )
+    words = " ".join(raft_command(plan)[1:])
+    assert words == (
+        "-m raft.node --id 2 --cluster-id c --listen 127.0.0.1:1002 --data d --peer 1=127.0.0.1:2001 "
+        "--advertise 1=127.0.0.1:3001 --advertise 2=127.0.0.1:3002 --set flush=none"
+    )
+
+
+def status(number: int, role: str, term: int) -> NodeStatus:
+    return NodeStatus(number, role, term, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "leader"),
+    [
+        pytest.param([], None, id="nobody answers"),
+        pytest.param([status(1, "leader", 3), status(2, "follower", 3)], 1, id="one leader"),
+        pytest.param([status(1, "leader", 3), status(2, "leader", 4)], 2, id="the newer of two"),
+        pytest.param([status(1, "leader", 3), status(2, "follower", 4)], None, id="deposed, and nobody elected"),
+    ],
+)
+def test_who_leads_is_decided_by_the_highest_term(statuses: list[NodeStatus], leader: int | None) -> None:
+    found = leader_among(statuses)
+    assert (found.node if found else None) == leader
