@@ -1,0 +1,333 @@
+"""`quorumlog run`: a cluster of real processes, load, faults, the check of what was recorded, and a report.
+
+Everything a run leaves lies in a directory of its own under `--out`, and `latest` there is a link to it. Progress goes to
+stderr; the summary, or with `--json` the results as one line, to stdout.
+"""
+
+import json
+import os
+import platform
+import random
+import shlex
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+import trio
+
+from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.verdict import Check, Engine, Model
+from jepsen_like.cli import EnvironmentMissing, ExitStatus
+from jepsen_like.cluster.cluster import NotServing
+from jepsen_like.cluster.process import NodeDidNotStart
+from jepsen_like.exercise import WORKLOADS, RunPlan, exercise, first_cause
+from jepsen_like.java import find_java
+from jepsen_like.nemesis.schedule import FaultKind, schedule
+from jepsen_like.progress import Progress
+from jepsen_like.promises import Harm, LostRecord, Replication, attribute, describe
+from jepsen_like.report import render_report
+from jepsen_like.results import Attempts, Observed, merged
+from raft.settings import NodeSettings, WrongSetting, parse_settings
+
+DURATION_S = 30.0
+QUICK_DURATION_S = 10.0
+NODES = 3
+CONCURRENCY = 10
+NEMESIS = "kill,pause,partition"
+NO_NEMESIS = "none"
+SEED_BITS = 31
+NODES_MAX = 15
+
+
+def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[FaultKind, ...]:
+    """Kinds of faults from `a,b,c`; none from "none" or nothing."""
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    if names in ([], [NO_NEMESIS]):
+        return ()
+    known = [kind.value for kind in FaultKind]
+    for name in names:
+        if name not in known:
+            raise click.BadParameter(f"no nemesis {name!r}; there are {', '.join(known)} and {NO_NEMESIS}")
+    return tuple(dict.fromkeys(FaultKind(name) for name in names))
+
+
+@click.command()
+@click.option("--system", type=click.Choice(["raft"]), default="raft", show_default=True, help="What to run.")
+@click.option(
+    "--replication",
+    type=click.Choice([each.value for each in Replication]),
+    default=Replication.RAFT.value,
+    show_default=True,
+    help="How copies are made.",
+)
+@click.option("--nodes", type=click.IntRange(1, NODES_MAX), default=NODES, show_default=True, help="Processes.")
+@click.option(
+    "--duration",
+    type=click.FloatRange(0, min_open=True),
+    default=None,
+    metavar="S",
+    help=f"Seconds of load.  [default: {DURATION_S:g}, with --quick {QUICK_DURATION_S:g}]",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    metavar="OPS",
+    help="Operations per second over all clients (open loop); 0: as fast as answers come (closed loop).",
+)
+@click.option("--concurrency", type=click.IntRange(1, 1000), default=CONCURRENCY, show_default=True, help="Clients.")
+@click.option(
+    "--nemesis",
+    "kinds",
+    default=NEMESIS,
+    show_default=True,
+    callback=parse_nemesis,
+    metavar="A,B,C",
+    help=f"What to break: {', '.join(FaultKind)}; or {NO_NEMESIS}.",
+)
+@click.option("--workload", type=click.Choice(WORKLOADS), default=WORKLOADS[0], show_default=True)
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of every node; may be repeated."
+)
+@click.option("--seed", type=click.IntRange(0), default=None, help="Draws faults and load.  [default: random]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs"),
+    show_default=True,
+    help="Parent of run directories.",
+)
+@click.option("--quick", is_flag=True, help="Check in this process, without a JVM.")
+@click.option("--json", "as_json", is_flag=True, help="Print results.json as one line, last on stdout.")
+def run(
+    *,
+    system: str,
+    replication: str,
+    nodes: int,
+    duration: float | None,
+    rate: float,
+    concurrency: int,
+    kinds: tuple[FaultKind, ...],
+    workload: str,
+    settings: tuple[str, ...],
+    seed: int | None,
+    out: Path,
+    quick: bool,
+    as_json: bool,
+) -> ExitStatus:
+    """Start a cluster, load it, break it, check what it said, and write a report.
+
+    Ends with 0 if every promise was kept, 1 if one was broken, 3 if the check could not decide.
+    """
+    plan = RunPlan(
+        system=system,
+        replication=replication,
+        nodes=nodes,
+        duration_s=duration if duration is not None else (QUICK_DURATION_S if quick else DURATION_S),
+        rate=rate,
+        concurrency=concurrency,
+        kinds=kinds,
+        workload=workload,
+        settings=settings,
+        seed=seed if seed is not None else random.SystemRandom().getrandbits(SEED_BITS),
+    )
+    effective = validated(plan)
+    command = reproduction(plan, quick=quick)
+    engine = Engine.LOCAL if quick else Engine.SPARK
+    if engine is Engine.SPARK:
+        find_java()  # its absence is better known before the run than after it
+    directory = new_run_directory(out, plan.seed)
+    write_json(directory / "test.json", description(plan, effective, command))
+    click.echo(headline(plan), err=True)
+    with Progress(total_s=plan.duration_s, nodes=range(1, nodes + 1)) as progress:
+        observed = exercised(plan, directory, progress)
+        progress.phase("checking")
+        results = checked(plan, effective, directory, observed, engine)
+        results["repro"] = command
+        write_json(directory / "results.json", results)
+        report = render_report(directory)
+        progress.event(str(report), topic="report")
+    return concluded(results, report, command, as_json=as_json)
+
+
+# -------------------------------------------------------------------- before
+
+
+def validated(plan: RunPlan) -> NodeSettings:
+    """The effective settings; `UsageError` for a plan that cannot be carried out."""
+    if FaultKind.PARTITION in plan.kinds and plan.nodes < 2:
+        raise click.UsageError("a partition needs at least 2 nodes")
+    try:
+        schedule(plan.seed, plan.kinds, plan.duration_s)
+        return parse_settings(plan.settings)
+    except WrongSetting as error:
+        raise click.UsageError(f"--set: {error}") from error
+    except ValueError as error:
+        raise click.UsageError(f"--duration: {error}") from error
+
+
+def reproduction(plan: RunPlan, *, quick: bool) -> str:
+    """The command that runs the same again."""
+    words = ["quorumlog", "run", "--system", plan.system, "--nodes", str(plan.nodes)]
+    words += ["--duration", f"{plan.duration_s:g}", "--nemesis", ",".join(plan.kinds) or NO_NEMESIS]
+    words += ["--workload", plan.workload, "--concurrency", str(plan.concurrency)]
+    words += ["--rate", f"{plan.rate:g}"] if plan.rate else []
+    for setting in plan.settings:
+        words += ["--set", setting]
+    words += ["--seed", str(plan.seed)]
+    words += ["--quick"] if quick else []
+    return shlex.join(words)
+
+
+def new_run_directory(parent: Path, seed: int) -> Path:
+    """A directory that did not exist before, and `latest` pointing at it. `EnvironmentMissing` if it cannot be made."""
+    name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}-{seed}"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        directory = parent / name
+        number = 1
+        while True:
+            try:
+                directory.mkdir()
+                break
+            except FileExistsError:
+                number += 1
+                directory = parent / f"{name}-{number}"
+        link = parent / f".latest-{directory.name}"
+        link.symlink_to(directory.name)
+        os.replace(link, parent / "latest")
+    except OSError as error:
+        raise EnvironmentMissing(
+            f"cannot make a run directory in {parent}: {error.strerror or error}; choose another with --out"
+        ) from error
+    return directory
+
+
+def description(plan: RunPlan, effective: NodeSettings, command: str) -> dict[str, Any]:
+    """test.json: everything that was decided before the run."""
+    settings = attrs.asdict(effective)
+    return {
+        "system": plan.system,
+        "replication": plan.replication,
+        "nodes": plan.nodes,
+        "duration_s": plan.duration_s,
+        "rate": plan.rate,
+        "concurrency": plan.concurrency,
+        "nemesis": [kind.value for kind in plan.kinds],
+        "workload": plan.workload,
+        "settings": {**settings.pop("raft"), **settings},
+        "seed": plan.seed,
+        "promise": promised(plan, effective),
+        "command": command,
+        "versions": versions(),
+    }
+
+
+def promised(plan: RunPlan, effective: NodeSettings) -> str:
+    """The promise of this run in a sentence."""
+    return describe(Replication(plan.replication), effective.flush, [Harm(kind.value) for kind in plan.kinds])
+
+
+def versions() -> dict[str, str]:
+    """What ran."""
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for package in ("quorumlog", "trio", "attrs", "msgpack", "crc32c", "numpy", "pyarrow", "pyspark"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def headline(plan: RunPlan) -> str:
+    """The first line of a run."""
+    faults = ",".join(plan.kinds) or NO_NEMESIS
+    return (
+        f"quorumlog run  {plan.system}  nodes={plan.nodes}  clients={plan.concurrency}  workload={plan.workload}  "
+        f"faults={faults}  duration={plan.duration_s:g}s  seed={plan.seed}"
+    )
+
+
+# -------------------------------------------------------------------- the run
+
+
+def exercised(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
+    """Run it. `EnvironmentMissing` if there was never a cluster to break."""
+    try:
+        return trio.run(exercise, plan, directory, progress)
+    except BaseExceptionGroup as group:
+        expected, rest = group.split((NodeDidNotStart, NotServing))
+        if expected is None or rest is not None:
+            raise
+        raise EnvironmentMissing(f"{first_cause(expected)}; see {directory / 'nodes'}") from group
+
+
+def checked(
+    plan: RunPlan, effective: NodeSettings, directory: Path, observed: Observed, engine: Engine
+) -> dict[str, Any]:
+    """Everything in results.json but the command that repeats it."""
+    verdict = check_run(directory, Model(plan.workload), engine)
+    lost = [
+        LostRecord(violation.ops[0].a, violation.ops[0].t_ret)
+        for violation in verdict.violations
+        if violation.check is Check.LOST and violation.ops
+    ]
+    attributions = attribute(
+        lost, observed.faults, Replication(plan.replication), effective.flush, effective.flush_interval_s
+    )
+    results = merged(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed, attributions)
+    return {**results, "promise": promised(plan, effective)}
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """One JSON document, readable by people."""
+    path.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
+
+
+# -------------------------------------------------------------------- after
+
+
+def concluded(results: dict[str, Any], report: Path, command: str, *, as_json: bool) -> ExitStatus:
+    """Say how it went, last of all the command that repeats a run that failed; the exit status."""
+    status = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}[results["valid"]]
+    lines = summary(results, report)
+    if status is not ExitStatus.VALID:
+        lines.append(command)
+    for line in lines:
+        click.echo(line, err=as_json)
+    if as_json:
+        sys.stderr.flush()
+        click.echo(json.dumps(results, default=str, separators=(",", ":")))
+    return status
+
+
+def summary(results: dict[str, Any], report: Path) -> list[str]:
+    """What a person wants to know, in a few lines."""
+    verdict = {True: "VALID", False: "INVALID: a promise was broken", None: "UNKNOWN: the check could not decide"}
+    ops, rto, latency = results["ops"], results["rto_s"]["max"], results["latency_ms"]
+    lines = [
+        f"{verdict[results['valid']]}   acked {results['acked']:,}   lost {results['lost_acked']:,}   "
+        f"duplicated {results['duplicated']:,}   failed {ops['fail']:,}   unknown {ops['info']:,}",
+        f"{len(results['faults'])} faults   RTO max {seconds(rto)}   RPO {results['rpo']['records']} records   "
+        f"{results['throughput_ops_s']:,.0f} ops/s   p50 {milliseconds(latency['p50'])}   p99 {milliseconds(latency['p99'])}",
+    ]
+    for name, check in results["checks"].items():
+        if check["valid"] is not True and check["examples"]:
+            lines.append(f"{name}: {check['count']:,} found, for example: {check['examples'][0]}")
+    lines += [f"not decided: {reason}" for reason in results.get("unknown", ())]
+    return [*lines, f"report: {report}"]
+
+
+def seconds(value: float | None) -> str:
+    """A time, or a dash for one that is not known."""
+    return "-" if value is None else f"{value:.2f} s"
+
+
+def milliseconds(value: float | None) -> str:
+    """A latency, or a dash."""
+    return "-" if value is None else f"{value:.1f} ms"
