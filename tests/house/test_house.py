@@ -8,9 +8,8 @@ import pytest
 from tests.house import tidy
 from tests.house.checks import CHECKS, ROOT, pure_modules, settings
 
-pytestmark = pytest.mark.house
 
-
+@pytest.mark.house
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", CHECKS)
 def test_the_house_is_in_order(name: str) -> None:
