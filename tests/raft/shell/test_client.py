@@ -1,0 +1,204 @@
+"""The client: one call is one attempt, and its outcome is exact whatever the connection does."""
+
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgpack
+import pytest
+import trio
+
+from raft import client_codec as wire
+from raft.client import Attempt, Client, Connection, Unreachable
+from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ProtocolError, RaftError
+from raft.net.framing import Frame, FrameDecoder, encode_frame
+from tests.raft.shell.nodes import CLUSTER_ID, LocalCluster, free_ports, local_cluster
+
+Script = Callable[[Frame], bytes | None]
+"""What a false node answers to a request; None: it closes."""
+
+
+@asynccontextmanager
+async def false_node(answer: Script) -> AsyncIterator[Connection]:
+    """A connection to a node that says what a test wants."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        decoder = FrameDecoder(1 << 20)
+        async with stream:
+            async for chunk in stream:
+                for frame in decoder.feed(bytes(chunk)):
+                    if frame[0] == wire.HELLO:
+                        await stream.send_all(wire.encode_hello_reply(wire.HelloReply(1, 1 << 20)))
+                    elif (said := answer(frame)) is None:
+                        return
+                    else:
+                        await stream.send_all(said)
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, serve, 0)
+        port = listeners[0].socket.getsockname()[1]
+        with trio.fail_after(5):
+            async with Connection.open("127.0.0.1", port, CLUSTER_ID) as connection:
+                yield connection
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def connected(cluster: LocalCluster, *, to_leader: bool = True) -> AsyncIterator[Connection]:
+    leader = await cluster.leader()
+    address = next(node.group.address for node in cluster.nodes.values() if (node.group is leader) == to_leader)
+    async with Connection.open(*address, CLUSTER_ID) as connection:
+        yield connection
+
+
+async def test_every_request_of_the_protocol(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster, connected(cluster) as connection:
+        appended = await connection.append([b"a", b"b"])
+        assert (appended.base_offset, appended.count) == (0, 2)
+        assert await connection.tail() == wire.Tail(2, appended.epoch)
+        found = await connection.read(1)
+        assert [batch.records() for batch in found.batches] == [[b"a", b"b"]]
+        await connection.apply(msgpack.packb(["w", "k", 5]))
+        answer = await connection.apply(msgpack.packb(["r", "k"]), read_only=True)
+        assert msgpack.unpackb(answer.result) == 5
+        status = await connection.status()
+        assert (status["role"], status["committed_end"], status["voters"]) == ("leader", 2, [1, 2, 3])
+        with pytest.raises(InvalidRequest):
+            await connection.apply(b"nonsense")
+        with pytest.raises(InvalidRequest):
+            await connection.apply(b"nonsense", read_only=True)
+
+
+async def test_many_tasks_share_one_connection(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 1) as cluster, connected(cluster) as connection:
+        offsets: list[int] = []
+
+        async def append() -> None:
+            for _ in range(10):
+                appended = await connection.append([b"x"])
+                offsets.append(appended.base_offset)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(append)
+        assert sorted(offsets) == list(range(200))
+
+
+async def test_a_cancelled_call_does_not_disturb_the_others(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 1) as cluster, connected(cluster) as connection:
+        for _ in range(20):
+            with trio.move_on_after(0.0005):
+                await connection.append([b"x"])
+            await connection.status()
+
+        async def append() -> None:
+            await connection.append([b"y"])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(append)
+            with trio.move_on_after(0.0005):
+                await connection.tail()
+            nursery.start_soon(append)
+
+
+async def test_a_connection_cut_before_the_answer_leaves_an_append_unknown() -> None:
+    async with false_node(lambda frame: None) as connection:
+        with pytest.raises(OutcomeUnknown, match="broke: the node closed it"):
+            await connection.append([b"x"])
+        with pytest.raises(Unreachable):
+            await connection.append([b"y"])
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        pytest.param(wire.encode_tail_reply(1, 5, 1), "was not asked for", id="the wrong kind"),
+        pytest.param(wire.encode_appended(9, 5, 1, 1), "never made", id="an id of the future"),
+        pytest.param(encode_frame(wire.APPENDED, b"\xc1"), "not the msgpack", id="garbage"),
+        pytest.param(b"\xff" * 12, "version", id="no frame"),
+        pytest.param(wire.encode_error(0, ProtocolError("enough")), "enough", id="an error of the connection"),
+    ],
+)
+async def test_an_answer_of_nonsense_leaves_an_append_unknown(said: bytes, why: str) -> None:
+    async with false_node(lambda frame: said) as connection:
+        with pytest.raises(OutcomeUnknown, match=why):
+            await connection.append([b"x"])
+        assert not connection.is_open
+
+
+async def test_a_node_that_cannot_be_reached_did_nothing() -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(Unreachable, match="refused"):
+        await Connection.connect("127.0.0.1", port, CLUSTER_ID)
+
+
+async def test_a_node_that_never_answers_the_handshake_did_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(Unreachable, match="no answer within"):
+        await Connection.connect("127.0.0.1", listening.getsockname()[1], CLUSTER_ID, timeout_s=0.05)
+
+
+async def test_another_cluster_is_refused_at_the_handshake(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 1) as cluster:
+        await cluster.leader()
+        with pytest.raises(ProtocolError, match="this is cluster"):
+            await Connection.connect(*cluster.members[1], "another")
+
+
+async def test_a_batch_above_what_the_node_takes_is_not_even_sent() -> None:
+    async with false_node(lambda frame: None) as connection:
+        with pytest.raises(InvalidRequest, match="over the node's bound"):
+            await connection.append([b"x" * (1 << 20)])
+        assert connection.is_open
+
+
+async def test_a_follower_refuses_and_names_the_leader(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        leader = await cluster.leader()
+        await leader.append([b"heard of by all"])
+        async with connected(cluster, to_leader=False) as connection:
+            with pytest.raises(NotLeader) as caught:
+                await connection.append([b"x"])
+            host, port = leader.address
+            assert caught.value.address in (f"{host}:{port}", None)
+
+
+async def test_a_client_finds_the_leader_and_tells_of_every_attempt(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        leader = await cluster.leader()
+        await leader.append([b"first"])
+        (dead_port,) = free_ports(1)
+        followers = [f"{host}:{port}" for host, port in (group.address for group in await cluster.followers())]
+        attempts: list[Attempt] = []
+        async with Client([f"127.0.0.1:{dead_port}", *followers], CLUSTER_ID) as client:
+            assert (await client.append([b"second"], on_attempt=attempts.append)).base_offset == 1
+            assert (await client.tail()).committed_end == 2
+            assert len((await client.read(0)).batches) == 2
+            await client.apply(msgpack.packb(["w", 1, 1]))
+        assert isinstance(attempts[0].error, Unreachable)
+        assert isinstance(attempts[1].error, NotLeader)
+        assert attempts[-1].error is None
+        host, port = leader.address
+        assert attempts[-1].address == f"{host}:{port}"
+
+
+async def test_a_client_does_not_repeat_what_may_have_happened() -> None:
+    asked: list[int] = []
+
+    def answer(frame: Frame) -> bytes | None:
+        asked.append(frame[0])
+        return wire.encode_error(1, OutcomeUnknown("who knows"))
+
+    attempts: list[RaftError | None] = []
+    async with false_node(answer) as connection, Client([connection.address], CLUSTER_ID) as client:
+        with pytest.raises(OutcomeUnknown):
+            await client.append([b"x"], on_attempt=lambda attempt: attempts.append(attempt.error))
+    assert asked == [wire.APPEND]
+    assert len(attempts) == 1
+
+
+async def test_a_client_gives_up_at_its_deadline_with_the_last_definite_error() -> None:
+    (port,) = free_ports(1)
+    client = Client([f"127.0.0.1:{port}"], CLUSTER_ID, deadline_s=0.05, retry_pause_s=0.01)
+    with pytest.raises(Unreachable):
+        await client.append([b"x"])

@@ -1,0 +1,361 @@
+"""The driver, without Trio: a core and a log on an imagined disk, flushes that end when the test says so."""
+
+import random
+from collections.abc import Callable
+
+import attrs
+import crc32c
+import msgpack
+import pytest
+
+from log.flusher import FlushPolicy
+from log.memory_disk import MemoryDisk
+from log.segmented_log import LogConfig, SegmentedLog
+from raft.client_codec import pack_batch
+from raft.config import RaftConfig
+from raft.core import Leader, RaftCore
+from raft.driver import DriverConfig, RaftDriver
+from raft.effects import RoleName
+from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, StorageFull
+from raft.membership import Configuration
+from raft.messages import AppendAccepted, AppendEntries, Message, PreVoteReply, RequestVote, VoteReply
+from raft.model import Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
+from raft.register import RegisterMachine
+from raft.storage import RaftStorage
+
+ME, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+
+
+@attrs.define
+class Outcomes:
+    """A caller that notes its outcomes by request id."""
+
+    seen: dict[int, object] = attrs.field(factory=dict)
+
+    def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+        self._note(request_id, (base_offset, span, term))
+
+    def applied(self, request_id: int, index: int, result: bytes) -> None:
+        self._note(request_id, msgpack.unpackb(result))
+
+    def readable(self, request_id: int) -> None:
+        self._note(request_id, "readable")
+
+    def refused(self, request_id: int, error: RaftError) -> None:
+        self._note(request_id, type(error))
+
+    def _note(self, request_id: int, outcome: object) -> None:
+        assert request_id not in self.seen, "a request is answered once"
+        self.seen[request_id] = outcome
+
+
+class Rig:
+    """One driver of a group of one or three. The clock stands still unless moved."""
+
+    def __init__(
+        self,
+        voters: int = 1,
+        config: DriverConfig | None = None,
+        disk: MemoryDisk | None = None,
+        segment_bytes: int = 1 << 20,
+    ) -> None:
+        self.now = 0.0
+        self.disk = disk or MemoryDisk(random.Random(1))
+        self.sent: list[tuple[NodeId, Message]] = []
+        self.told: list[str] = []
+        self.flushes: list[Callable[[], None]] = []
+        self.caller = Outcomes()
+        self.storage = RaftStorage(
+            SegmentedLog.open(self.disk, "node", LogConfig(segment_bytes_max=segment_bytes), log_id=1)
+        )
+        hard_state, view = self.storage.restore()
+        self.core = RaftCore(
+            node_id=ME,
+            configuration=Configuration(frozenset(map(NodeId, range(1, voters + 1)))),
+            config=RaftConfig(),
+            log=view,
+            hard_state=hard_state,
+            rng=random.Random(1),
+            now=0.0,
+        )
+        self.driver = RaftDriver(
+            core=self.core,
+            storage=self.storage,
+            transport=self,
+            state_machine=RegisterMachine(),
+            submit=self.flushes.append,
+            clock=lambda: self.now,
+            wall_clock_ms=lambda: 0,
+            addresses={TWO: "two:1"},
+            config=config or DriverConfig(),
+            notify=lambda event, **fields: self.told.append(event),
+        )
+
+    def send(self, to: NodeId, message: Message) -> None:
+        self.sent.append((to, message))
+
+    def pump(self) -> None:
+        self.driver.pump()
+        self.driver.begin_flush()
+
+    def end_flush(self) -> None:
+        self.flushes.pop(0)()
+        self.driver.flushed()
+        self.pump()
+
+    def settle(self) -> None:
+        self.pump()
+        while self.flushes:
+            self.end_flush()
+
+    def hear(self, sender: NodeId, message: Message) -> None:
+        self.driver.deliver(sender, message)
+        self.pump()
+
+    def lead(self) -> "Rig":
+        """Win an election."""
+        self.now = self.core.deadline
+        self.settle()
+        for peer in self.core.configuration.peers(ME):
+            self.hear(peer, PreVoteReply(Term(self.core.term + 1), granted=True))
+            self.settle()
+            self.hear(peer, VoteReply(self.core.term, granted=True))
+            self.settle()
+            break
+        assert isinstance(self.core.role, Leader)
+        return self
+
+    def accept(self, peer: NodeId = TWO) -> None:
+        """A follower acknowledges everything."""
+        last = self.core.log.last_index
+        assert isinstance(self.core.role, Leader)
+        self.hear(peer, AppendAccepted(self.core.term, last, last, self.core.role.round))
+
+    def append(self, request_id: int, *records: bytes) -> None:
+        self.driver.append(self.caller, request_id, pack_batch(records), len(records))
+
+    def apply(self, request_id: int, *command: object) -> None:
+        self.driver.apply(self.caller, request_id, msgpack.packb(command))
+
+    def messages(self, kind: type[Message]) -> list[Message]:
+        return [message for _, message in self.sent if type(message) is kind]
+
+
+def entry(index: int, data: bytes, term: int = 1) -> Entry:
+    batch = Batch(EntryKind.RECORDS, 1, 0, data, crc32c.crc32c(data))
+    return Entry(LogIndex(index), Term(term), Offset(index - 1), batch)
+
+
+def heartbeat(*entries: Entry, term: int = 1, prev: int = 0, round_: int = 1) -> AppendEntries:
+    prev_term = Term(1) if prev else Term(0)
+    return AppendEntries(Term(term), LogIndex(prev), prev_term, LogIndex(0), round_, entries)
+
+
+def test_a_vote_leaves_only_when_it_is_durable() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, RequestVote(Term(1), LogIndex(0), Term(0)))
+    assert rig.messages(VoteReply) == []
+    rig.end_flush()
+    assert rig.sent == [(TWO, VoteReply(Term(1), granted=True))]
+
+
+def test_a_follower_acknowledges_only_what_a_flush_that_began_later_has_covered() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, heartbeat(entry(1, b"a")))
+    rig.hear(TWO, heartbeat(entry(2, b"b"), prev=1))
+    assert rig.messages(AppendAccepted) == []
+    rig.end_flush()
+    assert [message.match_index for message in rig.messages(AppendAccepted)] == [1]  # type: ignore[union-attr]
+    rig.end_flush()
+    assert [message.match_index for message in rig.messages(AppendAccepted)] == [1, 2]  # type: ignore[union-attr]
+
+
+def test_an_append_is_answered_only_when_it_is_durable() -> None:
+    rig = Rig().lead()
+    rig.append(1, b"a", b"b")
+    rig.pump()
+    assert rig.caller.seen == {}
+    rig.end_flush()
+    assert rig.caller.seen == {1: (0, 2, 1)}
+    assert rig.storage.log.durable_end == rig.storage.log.end
+
+
+def test_appends_that_wait_for_the_disk_become_one_entry_and_get_their_own_offsets() -> None:
+    rig = Rig().lead()
+    rig.append(1, b"a")
+    rig.pump()
+    for request_id in (2, 3, 4):
+        rig.append(request_id, b"x", b"y")
+        rig.pump()
+    before = rig.core.log.last_index
+    rig.end_flush()
+    rig.settle()
+    assert rig.core.log.last_index == before + 1
+    assert rig.caller.seen == {1: (0, 1, 1), 2: (1, 2, 1), 3: (3, 2, 1), 4: (5, 2, 1)}
+    batches = rig.driver.committed(1, 1000)
+    assert [batch.records() for batch in batches] == [[b"x", b"y"] * 3]
+
+
+def test_entries_stay_below_the_bound_of_a_batch_and_a_large_one_stays_whole() -> None:
+    rig = Rig(config=DriverConfig(batch_bytes_max=100)).lead()
+    for request_id in range(6):
+        rig.append(request_id, b"x" * 40)
+    rig.append(6, b"x" * 400)
+    rig.settle()
+    assert [batch.span for batch in rig.driver.committed(0, 10_000)] == [2, 2, 2, 1]
+
+
+def test_what_waits_above_the_bound_is_refused_as_busy() -> None:
+    rig = Rig(config=DriverConfig(pending_bytes_max=10)).lead()
+    rig.append(1, b"x" * 20)
+    rig.append(2, b"y")
+    assert rig.caller.seen == {2: Busy}
+    rig.settle()
+    assert rig.caller.seen[1] == (0, 1, 1)
+
+
+def test_a_node_that_wakes_late_hears_its_leader_before_it_counts_the_silence() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, heartbeat())
+    rig.now = rig.core.deadline + 5
+    rig.hear(TWO, heartbeat(round_=2))
+    assert rig.core.leader == TWO
+    rig.now = rig.core.deadline
+    rig.pump()
+    assert rig.core.role_name is RoleName.PRE_CANDIDATE
+
+
+def test_a_full_disk_refuses_an_append_for_certain_and_hands_leadership_over() -> None:
+    disk = MemoryDisk(random.Random(1), capacity_bytes=1 << 20)
+    rig = Rig(3, disk=disk).lead()
+    rig.accept()
+    last_index = rig.core.log.last_index
+    rig.append(1, b"x" * (1 << 20))
+    rig.append(2, b"y")
+    rig.settle()
+    assert rig.caller.seen == {1: StorageFull, 2: NotLeader}
+    assert rig.core.log.last_index == last_index
+    assert rig.core.role_name is RoleName.FOLLOWER
+    assert "storage_full" in rig.told
+
+
+def test_a_full_disk_drops_incoming_entries_but_not_heartbeats_or_votes() -> None:
+    disk = MemoryDisk(random.Random(1), capacity_bytes=256 * 1024)
+    rig = Rig(3, disk=disk)
+    rig.hear(TWO, heartbeat(entry(1, b"x" * 300_000)))
+    rig.settle()
+    assert rig.core.log.last_index == 0
+    rig.hear(TWO, heartbeat())
+    rig.settle()
+    assert rig.core.leader == TWO
+    assert len(rig.messages(AppendAccepted)) == 1
+
+
+def test_with_the_interval_policy_an_append_counts_at_once_and_the_flush_follows_in_time() -> None:
+    rig = Rig(config=DriverConfig(flush_policy=FlushPolicy.INTERVAL, flush_interval_s=0.05)).lead()
+    rig.now += 1
+    rig.settle()
+    rig.append(1, b"a")
+    rig.pump()
+    assert rig.caller.seen == {1: (0, 1, 1)}
+    assert rig.flushes == []
+    assert rig.driver.deadline <= rig.now + 0.05
+    rig.now += 0.05
+    rig.pump()
+    assert len(rig.flushes) == 1
+
+
+def test_without_flushes_an_append_counts_at_once() -> None:
+    rig = Rig(config=DriverConfig(flush_policy=FlushPolicy.NONE)).lead()
+    rig.append(1, b"a")
+    rig.pump()
+    assert rig.caller.seen == {1: (0, 1, 1)}
+    assert rig.flushes == []
+
+
+def test_waiting_reads_share_one_round_of_heartbeats() -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    rig.sent.clear()
+    for request_id in range(1, 6):
+        rig.driver.read(rig.caller, request_id)
+    rig.pump()
+    assert len(rig.messages(AppendEntries)) == 2
+    assert rig.caller.seen == {}
+    rig.accept(THREE)
+    assert rig.caller.seen == dict.fromkeys(range(1, 6), "readable")
+
+
+def test_a_read_on_a_follower_is_refused() -> None:
+    rig = Rig(3)
+    rig.driver.read(rig.caller, 1)
+    rig.pump()
+    assert rig.caller.seen == {1: NotLeader}
+
+
+def test_commands_are_applied_in_order_and_answered_one_by_one() -> None:
+    rig = Rig().lead()
+    rig.apply(1, "w", "k", 1)
+    rig.apply(2, "c", "k", 1, 2)
+    rig.apply(3, "c", "k", 1, 3)
+    rig.apply(4, "nonsense")
+    rig.driver.read(rig.caller, 5, after_apply=True)
+    rig.settle()
+    assert rig.caller.seen == {1: None, 2: [True, 1], 3: [False, 2], 4: InvalidRequest, 5: "readable"}
+
+
+def test_a_restart_applies_the_log_again_a_portion_at_a_time() -> None:
+    rig = Rig().lead()
+    for turn in range(5):
+        rig.append(2 * turn, b"x" * 500_000)
+        rig.apply(2 * turn + 1, "w", "k", turn)
+        rig.settle()
+    rig.storage.close()
+    again = Rig(disk=rig.disk).lead()
+    while again.driver.applied_index < again.core.commit_index:
+        assert again.driver.deadline <= again.now, "there is more to do"
+        before = again.driver.applied_index
+        again.pump()
+        assert 0 < again.driver.applied_index - before < 9
+    assert msgpack.unpackb(again.driver.query(msgpack.packb(["r", "k"]))) == 4
+    assert again.driver.committed_end == 5
+
+
+def test_closing_tells_everybody_what_is_known() -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    rig.append(1, b"in flight")
+    rig.apply(2, "w", 1, 1)
+    rig.pump()
+    rig.append(3, b"waits for the disk")
+    rig.driver.read(rig.caller, 4)
+    rig.driver.close()
+    rig.append(5, b"too late")
+    assert rig.caller.seen == {
+        1: OutcomeUnknown,
+        2: OutcomeUnknown,
+        3: ShuttingDown,
+        4: ShuttingDown,
+        5: ShuttingDown,
+    }
+
+
+def test_a_deposed_leader_leaves_its_appends_unknown_and_names_no_wrong_leader() -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    rig.append(1, b"x")
+    rig.pump()
+    rig.hear(TWO, heartbeat(term=9))
+    rig.append(2, b"y")
+    rig.settle()
+    assert rig.caller.seen == {1: OutcomeUnknown, 2: NotLeader}
+
+
+def test_an_error_of_the_disk_climbs_out_of_the_flush() -> None:
+    rig = Rig().lead()
+    rig.append(1, b"x")
+    rig.pump()
+    rig.disk.fail_call(1)
+    with pytest.raises(Exception, match="failed"):
+        rig.flushes.pop(0)()
+    assert rig.caller.seen == {}

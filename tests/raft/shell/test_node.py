@@ -1,0 +1,218 @@
+"""Node processes: started by a command, stopped by signals, killed without mercy."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from log.segmented_log import LogConfig
+from raft.client import Client, Connection
+from raft.errors import RaftError
+from tests.raft.shell.nodes import CLUSTER_ID, free_ports
+
+ROOT = Path(__file__).parents[3]
+
+
+@attrs.define
+class NodeProcess:
+    """A started node; its events are read as they come."""
+
+    process: "subprocess.Popen[str]"
+    events: list[dict[str, Any]] = attrs.field(factory=list)
+
+    def wait_for(self, event: str) -> dict[str, Any]:
+        """The next event of this name."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.events.append(json.loads(line))
+            if self.events[-1]["event"] == event:
+                return self.events[-1]
+        raise AssertionError(f"the node ended without {event}: {self.events}")
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the end: exit status and stderr."""
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.events += map(json.loads, self.process.stdout)
+        error = self.process.stderr.read()
+        return self.process.wait(10), error
+
+
+def flags(node_id: int, ports: dict[int, int], directory: Path, *more: str) -> list[str]:
+    peers = [f"--peer={peer}=127.0.0.1:{port}" for peer, port in ports.items() if peer != node_id]
+    return [
+        f"--id={node_id}",
+        f"--cluster-id={CLUSTER_ID}",
+        f"--listen=127.0.0.1:{ports[node_id]}",
+        f"--data={directory / str(node_id)}",
+        *peers,
+        *more,
+    ]
+
+
+@contextmanager
+def node_process(arguments: list[str]) -> Iterator[NodeProcess]:
+    command = [sys.executable, "-m", "raft.node", *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield NodeProcess(process)
+        finally:
+            process.kill()
+
+
+def test_sigterm_stops_a_node_cleanly(tmp_path: Path) -> None:
+    ports = {1: free_ports(1)[0]}
+    with node_process(flags(1, ports, tmp_path)) as node:
+        started = node.wait_for("started")
+        assert started["address"] == f"127.0.0.1:{ports[1]}"
+        assert started["t_ns"] < time.monotonic_ns()
+        role = node.wait_for("role")
+        assert role.keys() == {"t_ns", "event", "role", "term", "leader"}
+        node.process.send_signal(signal.SIGTERM)
+        assert node.end() == (0, "")
+        assert [event["event"] for event in node.events[-2:]] == ["stopping", "stopped"]
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        pytest.param(["--set", "hartbeat_s=1"], "did you mean heartbeat_s", id="an unknown setting"),
+        pytest.param(["--set", "heartbeat_s=soon"], "heartbeat_s is a number", id="a wrong value"),
+        pytest.param(["--bogus"], "No such option", id="an unknown flag"),
+        pytest.param(["--peer=2"], "not of the form ID=HOST:PORT", id="a peer without an address"),
+        pytest.param(["--peer=2=127.0.0.1:99999"], "not of the form HOST:PORT", id="a port out of range"),
+        pytest.param(["--peer=1=127.0.0.1:1"], "which is this node itself", id="itself as a peer"),
+        pytest.param(["--peer=2=h:1", "--peer=2=h:2"], "names node 2 twice", id="a peer twice"),
+        pytest.param(["--advertise=7=h:1"], "for which there is no --peer", id="an address of a stranger"),
+        pytest.param(["--cluster-id="], "--cluster-id has 1 to", id="an empty cluster id"),
+        pytest.param(["--state-machine=abacus"], "'abacus' is not 'register'", id="an unknown state machine"),
+    ],
+)
+def test_a_wrong_command_line_is_named_in_one_line(tmp_path: Path, more: list[str], line: str) -> None:
+    with node_process([*flags(1, {1: 1}, tmp_path), *more]) as node:
+        status, error = node.end()
+    assert status == 2
+    assert line in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "1").exists()
+
+
+def refused(arguments: list[str], line: str) -> None:
+    with node_process(arguments) as node:
+        status, error = node.end()
+    assert status == 4, error
+    assert line in error
+    assert len(error.splitlines()) == 1
+    assert node.events[-1]["event"] == "failed"
+    assert line in node.events[-1]["reason"]
+
+
+def test_a_busy_port_is_refused_in_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused(flags(1, {1: port}, tmp_path), f"cannot listen on 127.0.0.1:{port}: Address already in use")
+
+
+def test_a_directory_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused(flags(1, {1: free_ports(1)[0]}, tmp_path / "file"), "--data")
+
+
+def test_a_locked_directory_is_refused_in_one_line(tmp_path: Path) -> None:
+    first, second = free_ports(2)
+    with node_process(flags(1, {1: first}, tmp_path)) as node:
+        node.wait_for("started")
+        refused(flags(1, {1: second}, tmp_path), "is locked")
+
+
+def test_a_directory_of_another_node_is_refused_in_one_line(tmp_path: Path) -> None:
+    port = free_ports(1)[0]
+    with node_process(flags(1, {1: port}, tmp_path)) as node:
+        node.wait_for("started")
+        node.process.terminate()
+        node.end()
+    (tmp_path / "1").rename(tmp_path / "2")
+    refused(flags(2, {2: port}, tmp_path), "belongs to node 1 of cluster 'test'")
+
+
+async def test_damage_below_what_was_durable_is_refused_in_one_line(tmp_path: Path) -> None:
+    port = free_ports(1)[0]
+    with node_process(flags(1, {1: port}, tmp_path)) as node:
+        node.wait_for("started")
+        async with Client([f"127.0.0.1:{port}"], CLUSTER_ID) as client:
+            for _ in range(3):
+                await client.append([b"x" * 100])
+        node.process.terminate()
+        node.end()
+    (segment,) = (tmp_path / "1").glob("*.log")
+    content = bytearray(segment.read_bytes())
+    content[content.index(b"x" * 100) + 7] ^= 1
+    segment.write_bytes(content)
+    assert len(content) < LogConfig().segment_bytes_max
+    refused(flags(1, {1: port}, tmp_path), "is damaged at byte")
+
+
+@pytest.mark.cluster
+async def test_what_three_processes_acknowledged_outlives_kill_9_of_each_leader(tmp_path: Path) -> None:
+    ports = dict(enumerate(free_ports(3), 1))
+    addresses = [f"127.0.0.1:{port}" for port in ports.values()]
+    acknowledged: dict[int, bytes] = {}
+    with trio.fail_after(30), ExitStack() as stack:
+        nodes = {node_id: stack.enter_context(node_process(flags(node_id, ports, tmp_path))) for node_id in ports}
+        for node in nodes.values():
+            node.wait_for("started")
+        async with Client(addresses, CLUSTER_ID) as client:
+            for turn in range(3):
+                for number in range(20):
+                    record = f"{turn}.{number}".encode()
+                    appended = await append_until_acknowledged(client, record)
+                    acknowledged[appended] = record
+                leader = await leader_of(addresses)
+                nodes[leader].process.kill()
+                nodes[leader].end()
+                killed_at = trio.current_time()
+                acknowledged[await append_until_acknowledged(client, b"after")] = b"after"
+                assert trio.current_time() - killed_at < 2
+                nodes[leader] = stack.enter_context(node_process(flags(leader, ports, tmp_path)))
+                nodes[leader].wait_for("started")
+            end = (await client.tail()).committed_end
+            found: list[bytes] = []
+            while len(found) < end:
+                for batch in (await client.read(len(found))).batches:
+                    found += batch.records()
+        assert {offset: found[offset] for offset in acknowledged} == acknowledged
+
+
+async def append_until_acknowledged(client: Client, record: bytes) -> int:
+    """Append, again after an unknown outcome too: this test asks only for what was acknowledged."""
+    while True:
+        try:
+            return (await client.append([record])).base_offset
+        except RaftError:
+            continue
+
+
+async def leader_of(addresses: list[str]) -> int:
+    while True:
+        for address in addresses:
+            host, _, port = address.rpartition(":")
+            try:
+                async with Connection.open(host, int(port), CLUSTER_ID) as connection:
+                    status = await connection.status()
+            except RaftError:
+                continue
+            if status["role"] == "leader":
+                node = status["node"]
+                assert isinstance(node, int)
+                return node
+        await trio.sleep(0.01)

@@ -1,0 +1,120 @@
+"""What a node keeps on disk: it comes back after a crash exactly as far as it was promised."""
+
+import random
+
+import crc32c
+import msgpack
+import pytest
+
+from log.errors import CorruptLog
+from log.memory_disk import MemoryDisk
+from log.segmented_log import LogConfig, OffsetOutOfRange, SegmentedLog
+from raft.effects import Load, Persist
+from raft.model import NOOP, Batch, Entry, EntryKind, HardState, LogIndex, NodeId, Offset, Term, WriteId
+from raft.storage import RaftStorage, log_id_of
+
+
+def open_on(disk: MemoryDisk) -> RaftStorage:
+    return RaftStorage(SegmentedLog.open(disk, "node", LogConfig(), log_id=7))
+
+
+def records(index: int, term: int, base_offset: int, *texts: bytes) -> Entry:
+    data: bytes = msgpack.packb(texts)
+    batch = Batch(EntryKind.RECORDS, len(texts), 5, data, crc32c.crc32c(data))
+    return Entry(LogIndex(index), Term(term), Offset(base_offset), batch)
+
+
+def noop(index: int, term: int, base_offset: int) -> Entry:
+    return Entry(LogIndex(index), Term(term), Offset(base_offset), NOOP)
+
+
+ENTRIES = (noop(1, 2, 0), records(2, 2, 0, b"a", b"b"), noop(3, 4, 2), records(4, 4, 2, b"c"))
+
+
+def filled(disk: MemoryDisk) -> RaftStorage:
+    storage = open_on(disk)
+    storage.persist(Persist(WriteId(1), HardState(Term(4), NodeId(3)), ()))
+    storage.persist(Persist(WriteId(2), None, ENTRIES))
+    storage.flush()
+    return storage
+
+
+def test_a_restart_finds_term_vote_and_log() -> None:
+    disk = MemoryDisk(random.Random(1))
+    filled(disk)
+    state, view = open_on(disk.after_crash(random.Random(2))).restore()
+    assert state == HardState(Term(4), NodeId(3))
+    assert (view.last_index, view.last_term, view.end_offset, view.durable_index) == (4, 4, 3, 4)
+    assert [view.term_at(LogIndex(index)) for index in range(5)] == [0, 2, 2, 4, 4]
+    assert view.cached(LogIndex(1), 10_000) == ENTRIES
+
+
+def test_a_new_directory_holds_nothing() -> None:
+    state, view = open_on(MemoryDisk(random.Random(1))).restore()
+    assert state == HardState()
+    assert view.last_index == 0
+
+
+def test_a_write_is_durable_once_a_flush_that_began_after_it_has_ended() -> None:
+    storage = filled(MemoryDisk(random.Random(1)))
+    storage.persist(Persist(WriteId(3), None, (records(5, 4, 3, b"d"),)))
+    flush = storage.begin_flush()
+    storage.persist(Persist(WriteId(4), None, (records(6, 4, 4, b"e"),)))
+    flush.run()
+    assert storage.end_flush(flush) == 3
+    assert not storage.is_durable
+    assert storage.flush() == 4
+    assert storage.is_durable
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_crash_leaves_entries_of_a_term_without_the_term(seed: int) -> None:
+    disk = MemoryDisk(random.Random(seed))
+    storage = filled(disk)
+    storage.persist(Persist(WriteId(3), HardState(Term(9), None), (records(5, 9, 3, b"d"),)))
+    state, view = open_on(disk.after_crash(random.Random(seed))).restore()
+    assert view.last_term <= state.term
+    assert view.last_index >= 4
+
+
+def test_entries_that_replace_others_are_all_that_is_left() -> None:
+    disk = MemoryDisk(random.Random(1))
+    storage = filled(disk)
+    storage.persist(Persist(WriteId(3), HardState(Term(5), None), (records(2, 5, 0, b"z"),)))
+    storage.flush()
+    _, view = open_on(disk.after_crash(random.Random(2))).restore()
+    assert (view.last_index, view.last_term, view.end_offset) == (2, 5, 1)
+
+
+def test_load_gives_at_least_one_entry_and_nothing_where_nothing_is() -> None:
+    storage = filled(MemoryDisk(random.Random(1)))
+    assert storage.load(Load(NodeId(2), LogIndex(2), 1)) == ENTRIES[1:2]
+    assert storage.load(Load(NodeId(2), LogIndex(2), 100_000)) == ENTRIES[1:]
+    assert storage.load(Load(NodeId(2), LogIndex(5), 100_000)) == ()
+
+
+def test_offsets_lead_to_the_entries_that_hold_them() -> None:
+    storage = filled(MemoryDisk(random.Random(1)))
+    assert [storage.find_index(Offset(offset)) for offset in range(3)] == [2, 2, 4]
+    with pytest.raises(OffsetOutOfRange):
+        storage.find_index(Offset(3))
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xc1", msgpack.packb([9, 1, None]), msgpack.packb([1, -1, None])])
+def test_a_state_that_this_version_cannot_read_is_refused(payload: bytes) -> None:
+    storage = open_on(MemoryDisk(random.Random(1)))
+    storage.log.save_state(payload)
+    with pytest.raises(CorruptLog, match="cannot read it"):
+        storage.restore()
+
+
+def test_entries_of_a_term_that_the_state_does_not_know_are_refused() -> None:
+    storage = open_on(MemoryDisk(random.Random(1)))
+    storage.persist(Persist(WriteId(1), None, (noop(1, 3, 0),)))
+    with pytest.raises(CorruptLog, match="older than that of the last entry"):
+        storage.restore()
+
+
+def test_logs_of_different_nodes_and_clusters_have_different_ids() -> None:
+    ids = {log_id_of(cluster, NodeId(node)) for cluster in ("a", "b") for node in (1, 2, 11)}
+    assert len(ids) == 6
