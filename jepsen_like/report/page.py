@@ -21,7 +21,7 @@ from jepsen_like.report.witness import witness
 VIOLATIONS_MAX = 40
 """More would bury the first one; all of them are in results.json."""
 EXAMPLES_MAX = 50
-OBSERVED_MAX = 3
+OBSERVED_MAX = 2
 CHECKS_IN_WORDS: Mapping[str, str] = {
     "linearizable": "one order of all operations explains what each of them saw",
     "lost": "what was acknowledged or read is in the final logs",
