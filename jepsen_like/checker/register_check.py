@@ -102,7 +102,7 @@ def check_of(outcome: RegisterScan, found: Found) -> Check:
     """The name under which a flaw is reported."""
     match found.flaw:
         case Flaw.UNWRITTEN:
-            return Check.ABORTED_READ if len(_refused_writers(outcome, found.where)) else Check.PHANTOM
+            return Check.ABORTED_READ if outcome.refused_writers(found.where) else Check.PHANTOM
         case Flaw.REPLACED_TWICE:
             return Check.LOST_UPDATE
         case Flaw.CYCLE:
@@ -136,16 +136,9 @@ def explain(outcome: RegisterScan, found: Found) -> Violation:
     return Violation(check_of(outcome, found), name, f"register {name}: {sentence}", in_order(ops))
 
 
-def _refused_writers(outcome: RegisterScan, block: int) -> Ints:
-    rows, blocks = outcome.rows, outcome.blocks
-    put = np.where(rows.f == Action.CAS, rows.b, rows.a)
-    mine = (rows.object == outcome.objects[blocks.object[block]]) & (put == blocks.value[block])
-    return np.flatnonzero(mine & (rows.type == Outcome.FAIL) & np.isin(rows.f, (Action.WRITE, Action.CAS)))
-
-
 def _entries_of(outcome: RegisterScan, block: int) -> Ints:
     """The entries of one block, by start."""
-    mine = np.flatnonzero(outcome.entries.block == block)
+    mine = outcome.entries_of_block(block)
     return mine[np.argsort(outcome.entries.start[mine], kind="stable")]
 
 
@@ -166,7 +159,7 @@ def _successors(outcome: RegisterScan, block: int) -> list[Op]:
 
 
 def _unwritten(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
-    refused = [outcome.rows.op(int(row)) for row in _refused_writers(outcome, found.where)[:2]]
+    refused = [outcome.rows.op(row) for row in outcome.refused_writers(found.where)[:2]]
     witnesses = [_op(outcome, int(entry)) for entry in _entries_of(outcome, found.where)]
     witnesses += _successors(outcome, found.where)
     value = int(outcome.blocks.value[found.where])
@@ -213,7 +206,7 @@ def _inside_pair(outcome: RegisterScan, found: Found) -> tuple[int, int]:
     """The entry that ended too early and the nearest entry put before it that had not begun."""
     entries = outcome.entries
     chain, place = outcome.place_chain[found.where], outcome.place[found.where]
-    mine = np.flatnonzero(entries.chain == chain)
+    mine = outcome.entries_of_chain(int(chain))
     here = mine[entries.place[mine] == place]
     early = int(here[np.argmin(entries.end[here])])
     put_before = mine[(entries.place[mine] < place) & (entries.start[mine] > entries.end[early])]
@@ -248,7 +241,7 @@ def _path(outcome: RegisterScan, older: int, newer: int) -> tuple[list[Op], str]
 def _chains_overlap(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
     """One of each chain ended before one of the other began, both ways round; the operations nearest in their chains."""
     entries = outcome.entries
-    one, other = (np.flatnonzero(entries.chain == chain) for chain in (found.where, found.other))
+    one, other = (outcome.entries_of_chain(chain) for chain in (found.where, found.other))
     other_ended, other_began = int(entries.end[other].min()), int(entries.start[other].max())
     late = one[entries.start[one] > other_ended]
     ended = one[entries.end[one] < other_began]

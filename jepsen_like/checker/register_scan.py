@@ -20,6 +20,7 @@ to the search.
 """
 
 import enum
+import functools
 
 import attrs
 import numpy as np
@@ -85,7 +86,7 @@ class Entries:
     """Start and end are small times (see `segments`) of this span."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class RegisterScan:
     """The answer of the scan, with all that is needed to explain it."""
 
@@ -102,6 +103,37 @@ class RegisterScan:
     place: Ints
     """And which place of that chain."""
 
+    def entries_of_chain(self, chain: int) -> Ints:
+        """The entries of one chain."""
+        return _run_of(self._by_chain, self.entries.chain, chain)
+
+    def entries_of_block(self, block: int) -> Ints:
+        """The entries of one block."""
+        return _run_of(self._by_block, self.entries.block, block)
+
+    def refused_writers(self, block: int) -> list[int]:
+        """The rows that would have written a block's value, had they not certainly failed."""
+        key = int(self.objects[self.blocks.object[block]]), int(self.blocks.value[block])
+        return self._refused.get(key, [])
+
+    @functools.cached_property
+    def _by_chain(self) -> Ints:
+        return np.argsort(self.entries.chain, kind="stable")
+
+    @functools.cached_property
+    def _by_block(self) -> Ints:
+        return np.argsort(self.entries.block, kind="stable")
+
+    @functools.cached_property
+    def _refused(self) -> dict[tuple[int, int], list[int]]:
+        rows = self.rows
+        writes = (rows.f == Action.WRITE) | (rows.f == Action.CAS)
+        found: dict[tuple[int, int], list[int]] = {}
+        for row in np.flatnonzero(writes & (rows.type == Outcome.FAIL)).tolist():
+            value = rows.b[row] if rows.f[row] == Action.CAS else rows.a[row]
+            found.setdefault((int(rows.object[row]), int(value)), []).append(row)
+        return found
+
 
 @attrs.frozen(eq=False)
 class _Mentions:
@@ -114,6 +146,13 @@ class _Mentions:
     swap: Ints
     """Rows of compare-and-sets that swapped or may have (they are in `write` too)."""
     swap_from: Ints
+
+
+def _run_of(order: Ints, keys: Ints, key: int) -> Ints:
+    """The positions of `key` in `keys`, which `order` sorts."""
+    begin = np.searchsorted(keys, key, side="left", sorter=order)
+    end = np.searchsorted(keys, key, side="right", sorter=order)
+    return order[begin:end]
 
 
 def scan(rows: Columns) -> RegisterScan:

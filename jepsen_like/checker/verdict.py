@@ -175,6 +175,8 @@ class Verdict:
     model: Model
     engine: Engine
     findings: Findings
+    unchecked: frozenset[Check] = frozenset()
+    """Checks that this input cannot answer."""
 
     @property
     def valid(self) -> bool | None:
@@ -201,7 +203,7 @@ class Verdict:
             whole = check is Check.LINEARIZABLE
             count = sum(self.findings.counts.values()) if whole else self.findings.counts.get(check, 0)
             of_this = [one.sentence for one in self.violations if whole or one.check is check]
-            valid = False if count else (None if self.findings.undecided else True)
+            valid = False if count else (None if self.findings.undecided or check in self.unchecked else True)
             summary[str(check)] = {"valid": valid, "count": count, "examples": of_this[:EXAMPLES_MAX]}
         return summary
 

@@ -1,0 +1,158 @@
+"""From a place on disk to a verdict: which files belong to which task, and what the final logs say.
+
+`check_run` is what the `run` command calls; `check_path` takes whatever `quorumlog check` is given.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker.columns import Ints
+from jepsen_like.checker.local_engine import LocalEngine
+from jepsen_like.checker.log_check import FinalLog, check_logs
+from jepsen_like.checker.register_check import SearchBounds
+from jepsen_like.checker.tasks import RegistersTask, Shared, Task
+from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Undecided, Verdict
+from jepsen_like.history import NONE, HistoryReader, UnreadableHistory, read_dump
+
+HISTORY: Final = "history.parquet"
+DUMP: Final = "dump.parquet"
+TEST: Final = "test.json"
+LOG_OBJECT: Final = 0
+"""The object whose final logs a dump holds."""
+
+
+class Worker(Protocol):
+    """What an engine does."""
+
+    def run(self, tasks: Sequence[Task]) -> list[Any]:
+        """Execute tasks; results in their order."""
+        ...
+
+    def share(self, array: Ints) -> Shared:
+        """Make an array reachable for tasks."""
+        ...
+
+
+@contextlib.contextmanager
+def engine_of(engine: Engine, master: str | None = None, *, gentle: bool = False) -> Iterator[Worker]:
+    """Start an engine and end it afterwards. Spark's packages are imported here and nowhere else.
+
+    `gentle` gives Spark the lowest priority: for an engine that starts while a load is still being measured.
+    """
+    match engine:
+        case Engine.LOCAL:
+            yield LocalEngine()
+        case Engine.SPARK:
+            from jepsen_like.checker.spark_engine import SparkEngine
+
+            with SparkEngine(master, gentle=gentle) as spark:
+                yield spark
+
+
+def check_run(
+    directory: Path,
+    model: Model,
+    engine: Engine,
+    *,
+    master: str | None = None,
+    bounds: SearchBounds | None = None,
+    worker: Worker | None = None,
+) -> Verdict:
+    """Check a run directory: `history.parquet/`, and for logs `dump.parquet/`.
+
+    `worker` is an engine that runs already (of kind `engine`); otherwise one is started and ended. Raises
+    `UnreadableHistory`, and `EnvironmentMissing` when Spark cannot start.
+    """
+    history = HistoryReader.open(directory / HISTORY)
+    dump = read_dump(directory / DUMP)
+    undecided = _missing_final_logs(directory, dump) if model is Model.LOG else ()
+    with contextlib.ExitStack() as stack:
+        active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
+        verdict = _checked(history, dump, model, engine, active, bounds or SearchBounds())
+    findings = attrs.evolve(verdict.findings, undecided=verdict.findings.undecided + undecided)
+    return attrs.evolve(verdict, findings=findings)
+
+
+def check_history(
+    directory: Path,
+    model: Model,
+    engine: Engine,
+    *,
+    master: str | None = None,
+    bounds: SearchBounds | None = None,
+    worker: Worker | None = None,
+) -> Verdict:
+    """Check a history alone (`bucket=<k>/` directories), without final logs: what was lost in the end cannot be seen."""
+    history = HistoryReader.open(directory)
+    with contextlib.ExitStack() as stack:
+        active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
+        return _checked(history, None, model, engine, active, bounds or SearchBounds())
+
+
+def _checked(
+    history: HistoryReader, dump: Any, model: Model, engine: Engine, worker: Worker, bounds: SearchBounds
+) -> Verdict:
+    findings = Findings()
+    unchecked: frozenset[Check] = frozenset()
+    match model:
+        case Model.REGISTER:
+            for bucket in worker.run([RegistersTask(parts, bounds) for parts in history.parts if parts]):
+                findings = findings.plus(bucket)
+        case Model.LOG:
+            logs = final_logs_of(dump) if dump is not None else ()
+            final = {LOG_OBJECT: logs} if dump is not None else None
+            findings = check_logs(history.files(), worker.run, worker.share, final)
+            unchecked = frozenset([Check.LOST]) if final is None else frozenset()
+    if not findings.objects:
+        findings = attrs.evolve(findings, undecided=(Undecided(NONE, "the history holds no operations"),))
+    return Verdict(model=model, engine=engine, findings=findings, unchecked=unchecked)
+
+
+def final_logs_of(dump: Any) -> tuple[FinalLog, ...]:
+    """The final log of every node in a dump table; `UnreadableHistory` when a node has two records at one offset."""
+    node, offset, epoch, value = (dump.column(name).to_numpy() for name in ("node", "offset", "epoch", "a"))
+    logs = []
+    for one in np.unique(node).tolist():
+        mine = np.flatnonzero(node == one)
+        first, end = int(offset[mine].min()), int(offset[mine].max()) + 1
+        if first < 0 or end - first > 2 * len(mine) + 1_000_000:
+            raise UnreadableHistory(
+                Path(DUMP), f"node {one} has records from offset {first} to {end - 1}, but not between"
+            )
+        values, epochs = np.full(end - first, NONE, np.int64), np.full(end - first, NONE, np.int64)
+        values[offset[mine] - first] = value[mine]
+        epochs[offset[mine] - first] = epoch[mine]
+        if int((values != NONE).sum()) != len(mine):
+            raise UnreadableHistory(Path(DUMP), f"node {one} has two records at one offset")
+        logs.append(FinalLog(one, first, values, epochs))
+    return tuple(logs)
+
+
+def _missing_final_logs(directory: Path, dump: Any) -> tuple[Undecided, ...]:
+    """Why losses cannot be ruled out: too few nodes could be asked for their final log."""
+    nodes = _nodes_of(directory)
+    if nodes is None:
+        return ()
+    dumped = 0 if dump is None else len(np.unique(dump.column("node").to_numpy()))
+    if 2 * dumped > nodes or (dump is not None and not dump.num_rows):
+        return ()
+    return (
+        Undecided(LOG_OBJECT, f"only {dumped} of {nodes} nodes left a final log, so that losses cannot be ruled out"),
+    )
+
+
+def _nodes_of(directory: Path) -> int | None:
+    """How many nodes the run had, if it says so."""
+    try:
+        nodes = json.loads((directory / TEST).read_text()).get("nodes")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AttributeError) as error:
+        raise UnreadableHistory(directory / TEST, f"not a JSON object ({error})") from error
+    return nodes if isinstance(nodes, int) else len(nodes) if isinstance(nodes, list) else None

@@ -1,0 +1,19 @@
+"""The same tasks in this process, one after the other: for small histories, tests and machines without Java."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jepsen_like.checker.columns import Ints
+from jepsen_like.checker.tasks import Task
+
+
+class LocalEngine:
+    """Runs tasks here and now."""
+
+    def run(self, tasks: Sequence[Task]) -> list[Any]:
+        """Execute the tasks; results in their order."""
+        return [task.execute() for task in tasks]
+
+    def share(self, array: Ints) -> Ints:
+        """Everything is reachable already."""
+        return array

@@ -1,0 +1,190 @@
+"""Spark as a scheduler: tasks go out by number, each worker reads its own part file, small results come back.
+
+No row of a history passes through the JVM. A job is `range(n).mapInArrow(...)`: the tasks travel inside the function, a
+worker executes those whose numbers it is given and yields one row per task. So Spark brings what it is good at here,
+many processes on one machine or many, retries, and one way to run on both, and costs little.
+
+The workers need this package and, on a cluster, the same paths.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyspark
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from jepsen_like.checker.columns import Ints
+from jepsen_like.checker.tasks import Task, packed, unpacked
+from jepsen_like.cli import EnvironmentMissing
+from jepsen_like.history import UnreadableHistory
+from jepsen_like.java import find_java, spark_java_home
+
+RESULT_SCHEMA: Final = "task long, result binary, unreadable string, reason string"
+TASKS_PER_SLOT: Final = 3
+"""Spark tasks per worker slot and job, so that slots do not idle behind the longest one."""
+LOG_TAIL_BYTES: Final = 4000
+
+JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+"""Short jobs on few cores: the JVM should start quickly and not compete with the workers."""
+
+
+class SparkEngine:
+    """One Spark session; runs tasks. Use as a context manager.
+
+    `master` is a Spark master URL, by default this machine with a worker per core. `gentle` gives the JVM and its
+    workers the lowest priority. What the JVM has to say goes to
+    `spark.log` in a scratch directory that ends with the session.
+    """
+
+    def __init__(self, master: str | None = None, *, gentle: bool = False) -> None:
+        self._stack = contextlib.ExitStack()
+        self.scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="quorumlog-spark-")))
+        self._arrays = 0
+        try:
+            self.session = self._started(master or f"local[{os.cpu_count() or 1}]", gentle)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def run(self, tasks: Sequence[Task]) -> list[Any]:
+        """Execute the tasks; results in their order. Raises `UnreadableHistory` when a task cannot read its input."""
+        if not tasks:
+            return []
+        todo = tuple(tasks)
+
+        def execute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    result, path, reason = b"", None, None
+                    try:
+                        result = packed(todo[number].execute())
+                    except UnreadableHistory as error:
+                        path, reason = str(error.path), error.reason
+                    yield pa.RecordBatch.from_pydict(
+                        {"task": [number], "result": [result], "unreadable": [path], "reason": [reason]},
+                        schema=pa.schema(
+                            [
+                                ("task", pa.int64()),
+                                ("result", pa.binary()),
+                                ("unreadable", pa.string()),
+                                ("reason", pa.string()),
+                            ]
+                        ),
+                    )
+
+        slots = self.session.sparkContext.defaultParallelism
+        numbers = self.session.range(0, len(todo), 1, min(len(todo), TASKS_PER_SLOT * slots))
+        rows = numbers.mapInArrow(execute, RESULT_SCHEMA).collect()
+        for row in rows:
+            if row.reason is not None:
+                raise UnreadableHistory(Path(row.unreadable), row.reason)
+        return [unpacked(bytes(row.result)) for row in sorted(rows, key=lambda row: int(row.task))]
+
+    def share(self, array: Ints) -> Ints | Path:
+        """Make an array reachable for tasks: small ones travel with them, others become a file."""
+        if array.nbytes <= 4096:
+            return array
+        self._arrays += 1
+        path = self.scratch / f"array-{self._arrays}.npy"
+        np.save(path, array, allow_pickle=False)
+        return path
+
+    def close(self) -> None:
+        """Stop the session and its JVM."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _started(self, master: str, gentle: bool) -> SparkSession:
+        java = find_java()
+        log_path = self.scratch / "spark.log"
+        log = self._stack.enter_context(log_path.open("wb"))
+        environment = {"JAVA_HOME": str(spark_java_home(java, gentle=gentle)), "PYSPARK_PYTHON": sys.executable}
+        if master.startswith("local"):
+            environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+            # Another Spark that happens to be configured on this machine is not the one that pyspark belongs to.
+            environment["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+        with _environment(environment):
+            gateway = self._gateway(self._settings(master), log, log_path)
+            context = SparkContext(gateway=gateway, conf=self._settings(master))
+        self._stack.callback(_ended, gateway)
+        self._stack.callback(_forgotten)
+        self._stack.callback(context.stop)
+        return SparkSession(context)
+
+    def _settings(self, master: str) -> SparkConf:
+        settings = SparkConf(loadDefaults=False).setMaster(master).setAppName("quorumlog check")
+        for name, value in {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": JVM_OPTIONS,
+            "spark.local.dir": str(self.scratch),
+            "spark.sql.warehouse.dir": str(self.scratch / "warehouse"),
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.catalogImplementation": "in-memory",
+            "spark.sql.artifact.isolation.enabled": "false",
+        }.items():
+            settings.set(name, value)
+        if master.startswith("local"):
+            settings.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
+        return settings
+
+    def _gateway(self, settings: SparkConf, log: IO[bytes], log_path: Path) -> Any:
+        try:
+            return launch_gateway(settings, {"stdout": log, "stderr": subprocess.STDOUT})
+        except Exception as error:
+            tail = log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip().splitlines()
+            reason = tail[-1] if tail else str(error)
+            raise EnvironmentMissing(f"Spark's JVM did not start: {reason}; run: quorumlog doctor") from error
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of this process for a while: pyspark takes its settings from nowhere else."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _ended(gateway: Any) -> None:
+    """Close the connection to the JVM and wait until it is gone: it ends when its standard input does."""
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
+    process = gateway.proc
+    process.stdin.close()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _forgotten() -> None:
+    """Let a later session of this process start a JVM of its own instead of looking for the one that ended."""
+    SparkContext._gateway = None
+    SparkContext._jvm = None
