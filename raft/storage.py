@@ -17,7 +17,6 @@ import msgpack
 from log.errors import CorruptLog
 from log.frame import HEADER_BYTES, Frame, Kind
 from log.segmented_log import Flush, SegmentedLog
-from raft.codec import NUMBER_MAX
 from raft.config import RaftConfig
 from raft.effects import Load, Persist
 from raft.log_view import LogView
@@ -191,7 +190,7 @@ def _unpack_state(payload: bytes) -> HardState:
     except (ValueError, TypeError, msgpack.UnpackException):
         values = None
     match values:
-        case [1, int(term), int() | None as vote] if 0 <= term <= NUMBER_MAX:
+        case [1, int(term), int() | None as vote] if term >= 0:
             return HardState(Term(term), None if vote is None else NodeId(vote))
         case _:
             raise CorruptLog("the state", 0, f"this version cannot read it: {payload[:40]!r}")
