@@ -72,7 +72,7 @@ def promise_of(replication: Replication, flush: FlushPolicy, harm: Harm) -> Prom
     for row in PROMISES:
         if (row.replication, row.flush, row.harm) == (replication, flush, harm):
             return row
-    raise KeyError(f"nothing is promised for {replication} with flush {flush} under {harm}")
+    raise KeyError(f"nothing is promised for {replication} with flush {flush.value} under {harm}")
 
 
 def describe(replication: Replication, flush: FlushPolicy, harms: Iterable[Harm]) -> str:

@@ -169,7 +169,7 @@ def allowed_row(each: Attribution) -> dict[str, Any]:
         "records": 1,
         "fault": each.fault.id,
         "kind": each.fault.kind,
-        "promise": f"{each.promise.replication}, flush {each.promise.flush}: {each.promise.may_lose}",
+        "promise": f"{each.promise.replication}, flush {each.promise.flush.value}: {each.promise.may_lose}",
     }
 
 

@@ -12,6 +12,7 @@ import shlex
 import sys
 from datetime import UTC, datetime
 from importlib import metadata
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -285,8 +286,8 @@ def checked(
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """One JSON document, readable by people."""
-    path.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
+    """One JSON document, readable by people; a member of an enumeration as its value."""
+    path.write_text(json.dumps(content, indent=1, default=attrgetter("value")) + "\n", encoding="utf-8")
 
 
 # -------------------------------------------------------------------- after
@@ -302,7 +303,7 @@ def concluded(results: dict[str, Any], report: Path, command: str, *, as_json: b
         click.echo(line, err=as_json)
     if as_json:
         sys.stderr.flush()
-        click.echo(json.dumps(results, default=str, separators=(",", ":")))
+        click.echo(json.dumps(results, separators=(",", ":")))
     return status
 
 

@@ -1,0 +1,168 @@
+"""The main job on real processes: what it leaves, how it ends, and that it always ends tidily."""
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.cluster.process import process_state
+from jepsen_like.run import concluded
+
+RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
+CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered"}
+
+
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("runs")
+    arguments = ["--nodes", "3", "--duration", "9", "--seed", "11", "--out", str(out), "--json"]
+    ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == ExitStatus.VALID, ended.stderr
+    return out, json.loads(ended.stdout.splitlines()[-1])
+
+
+@pytest.mark.cluster
+def test_a_short_run_hits_a_leader_with_every_kind_and_serves_before_and_after(
+    short_run: tuple[Path, dict[str, Any]],
+) -> None:
+    out, results = short_run
+    rows = [json.loads(line) for line in (out / "latest" / "nemesis.jsonl").read_text().splitlines()]
+    said = {
+        row["kind"]: row["observed"] for row in rows if row["target"] == "leader" and row["nodes"] == [row["leader"]]
+    }
+    assert all(text.endswith("dead") for text in said["kill"].values())
+    assert all(text.endswith("state T") for text in said["pause"].values())
+    assert all(text.startswith("cut ") and ": 0 bytes passed" in text for text in said["partition"].values())
+    assert len(said["partition"]) >= 4
+    for fault in results["rto_s"]["faults"]:
+        assert fault["acked_before"] > 0, fault
+        assert fault["s"] is not None, fault
+
+
+@pytest.mark.cluster
+def test_a_short_run_is_valid_and_its_results_are_whole(short_run: tuple[Path, dict[str, Any]]) -> None:
+    _, results = short_run
+    assert results["valid"] is True
+    assert set(results["checks"]) > CHECKS_OF_THE_RUN
+    assert results["acked"] > 500
+    assert (results["lost_acked"], results["lost_allowed"], results["lost_unexplained"]) == (0, [], 0)
+    assert results["duplicated"] == 0
+    ops = results["ops"]
+    assert ops["info"] < 0.05 * sum(ops.values())
+    assert len(results["elections"]) >= 3
+    assert len(results["faults"]) == 3
+    series = results["series"]
+    assert len({len(column) for column in series.values()}) == 1
+    assert results["rpo"] == {"records": 0, "s": 0.0}
+
+
+@pytest.mark.cluster
+def test_a_run_leaves_what_is_needed_to_look_at_it_again(short_run: tuple[Path, dict[str, Any]]) -> None:
+    out, results = short_run
+    directory = out / "latest"
+    assert (out / "latest").is_symlink()
+    assert json.loads((directory / "results.json").read_text()) == results
+    test = json.loads((directory / "test.json").read_text())
+    assert (test["seed"], test["nodes"], test["settings"]["flush"]) == (11, 3, "before-ack")
+    assert (directory / "report.html").stat().st_size > 10_000
+    assert list((directory / "history.parquet").glob("bucket=*/part-*.parquet"))
+    assert list((directory / "dump.parquet").glob("*.parquet"))
+    for node in (1, 2, 3):
+        events = (directory / "nodes" / str(node) / "events.jsonl").read_text().splitlines()
+        assert json.loads(events[0])["event"] == "started"
+    assert shlex.split(results["repro"])[:2] == ["quorumlog", "run"]
+    assert "--seed 11" in results["repro"]
+
+
+@pytest.mark.cluster
+def test_interrupted_it_stops_its_nodes_and_still_reports(tmp_path: Path) -> None:
+    arguments = ["--nodes", "3", "--duration", "60", "--seed", "1", "--out", str(tmp_path), "--workload", "register"]
+    with subprocess.Popen([*RUN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if "nemesis" in line:  # the first fault: some load has gone before it
+                break
+        running.send_signal(signal.SIGINT)
+        stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == ExitStatus.VALID, stderr
+    assert "report.html" in stdout
+    results = json.loads((tmp_path / "latest" / "results.json").read_text())
+    assert results["is_interrupted"] is True
+    assert results["acked"] > 0
+    for pid in pids_of(tmp_path / "latest"):
+        assert process_state(pid) is None
+
+
+def pids_of(directory: Path) -> list[int]:
+    healed = json.loads((directory / "nemesis.jsonl").read_text().splitlines()[-1])["healed"]
+    return [int(text.split()[1]) for text in healed.values()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--nemesis", "kill,flood"], "no nemesis 'flood'"),
+        (["--nemesis", "partition", "--nodes", "1"], "a partition needs at least 2 nodes"),
+        (["--duration", "3"], "3 kinds of faults need at least 9 s"),
+        (["--set", "flush=never"], "before-ack | interval | none"),
+        (["--set", "fluhs=none"], "did you mean flush"),
+        (["--set", "election_timeout_s_min=5"], "election_timeout_s_max"),
+        (["--system", "carrier-pigeon"], "raft"),
+        (["--workload", "bank"], "log"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_is_refused_in_one_line(
+    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert execute(["run", "--quick", "--out", str(tmp_path / "runs"), *arguments]) == ExitStatus.USAGE
+    told = capsys.readouterr().err
+    assert says in told
+    assert len(told.splitlines()) == 1
+    assert not (tmp_path / "runs").exists(), "a refused plan left a directory"
+
+
+def test_a_directory_that_cannot_be_made_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert execute(["run", "--quick", "--out", str(tmp_path / "file" / "runs")]) == ExitStatus.ENVIRONMENT
+    assert "choose another with --out" in capsys.readouterr().err
+
+
+def ended(valid: bool | None) -> dict[str, Any]:
+    return {
+        "valid": valid,
+        "acked": 5,
+        "lost_acked": 1,
+        "duplicated": 0,
+        "ops": {"ok": 1, "fail": 2, "info": 3},
+        "rto_s": {"max": None},
+        "rpo": {"records": 1},
+        "latency_ms": {"p50": None, "p99": 2.0},
+        "throughput_ops_s": 1.0,
+        "faults": [],
+        "checks": {"lost": {"valid": valid, "count": 1, "examples": ["value 7 is gone"]}},
+        "unknown": ["object 0: too hard"] if valid is None else [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("valid", "status"), [(True, ExitStatus.VALID), (False, ExitStatus.VIOLATION), (None, ExitStatus.UNKNOWN)]
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_last_line_of_a_failing_run_repeats_it(
+    valid: bool | None, status: ExitStatus, as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert concluded(ended(valid), Path("r.html"), "quorumlog run --seed 3", as_json=as_json) == status
+    told = capsys.readouterr()
+    lines = (told.err if as_json else told.out).splitlines()
+    assert (lines[-1] == "quorumlog run --seed 3") == (valid is not True)
+    assert any("value 7 is gone" in line for line in lines) == (valid is not True)
+    if as_json:
+        assert json.loads(told.out) == ended(valid)
