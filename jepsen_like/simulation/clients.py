@@ -39,6 +39,7 @@ class Client:
     number: int
     rng: random.Random
     target: NodeId
+    previous: NodeId
     outstanding: int = 0
     discouraged: bool = False
     """Whether a request of this round failed: it then waits longer before the next."""
@@ -57,15 +58,18 @@ class Clients:
         self.history: list[Op] = []
         self.waiting: dict[Token, Waiting] = {}
         self.clients = [
-            Client(number, stream(knobs.seed, f"client/{number}"), nodes[number % len(nodes)])
+            Client(number, stream(knobs.seed, f"client/{number}"), nodes[number % len(nodes)], nodes[0])
             for number in range(knobs.clients + 1)
         ]
 
     # ---------------------------------------------------------------- asking
 
     def choose_node(self, client: Client) -> NodeId:
-        """Mostly the believed leader."""
-        return client.target if client.rng.random() < 0.85 else client.rng.choice(self._nodes)
+        """Mostly the believed leader; sometimes the one before, which may not know that it is deposed; or anybody."""
+        dice = client.rng.random()
+        if dice < 0.8:
+            return client.target
+        return client.previous if dice < 0.9 else client.rng.choice(self._nodes)
 
     def wants_read(self, client: Client) -> bool:
         """Whether the next request is a read."""
@@ -123,6 +127,7 @@ class Clients:
                 return self._end(token, Outcome.UNKNOWN)
 
     def _seen(self, op: Op, base_offset: Offset) -> None:
+        """It is at `base_offset`, and whoever said so leads."""
         op.base_offset = base_offset
         op.end_offset = base_offset + len(op.values)
 
@@ -162,4 +167,6 @@ class Clients:
 
     def _retarget(self, client: Client, hint: NodeId | None) -> None:
         client.discouraged = True
-        client.target = hint if hint is not None else client.rng.choice(self._nodes)
+        aim = hint if hint is not None else client.rng.choice(self._nodes)
+        if aim != client.target:
+            client.previous, client.target = client.target, aim

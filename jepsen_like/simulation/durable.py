@@ -11,11 +11,13 @@ import msgpack
 from crc32c import crc32c
 
 from log.memory_disk import MemoryDisk
-from raft.model import Entry, LogIndex, NodeId, Position, Term
+from raft.model import NO_INDEX, NO_TERM, Entry, LogIndex, NodeId, Position, Term
 
 _HEADER = struct.Struct("<4sBBBBQQQQQQQIIII")
 _CHECKED_BYTES = _HEADER.size - 4
 _MAGIC = b"QLOG"
+
+EMPTY = Position(NO_INDEX, NO_TERM)
 
 
 @attrs.frozen
@@ -34,11 +36,11 @@ class DurableLog:
     """
 
     directory: str
-    term: Term = Term(0)
+    term: Term = NO_TERM
     vote: NodeId | None = None
     votes: dict[Term, NodeId] = attrs.field(factory=dict)
     entries: list[Stored] = attrs.field(factory=list)
-    position: Position = Position(LogIndex(0), Term(0))
+    position: Position = EMPTY
     _segment: int = 0
     """The address of the segment that is being read; segments are named by it."""
     _read: int = 0

@@ -17,9 +17,9 @@ from jepsen_like.simulation.durable import DurableLog
 from jepsen_like.simulation.streams import stream
 from jepsen_like.simulation.swarm import Knobs
 from log.disk import NoSpace
+from log.errors import LogError, StorageError
 from log.frame import HEADER_BYTES
 from log.memory_disk import MemoryDisk
-from log.errors import LogError, StorageError
 from log.segmented_log import LogConfig, SegmentedLog
 from raft.core import Leader, RaftCore
 from raft.effects import (

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, assert_never
 
 from jepsen_like.simulation.machine import Machine
@@ -92,6 +92,8 @@ class Nemesis:
                 self._pause(rng)
             case FaultKind.ISOLATE | FaultKind.HALVES | FaultKind.ONE_WAY | FaultKind.BRIDGE:
                 self._partition(fault.kind, rng)
+            case FaultKind.COUP:
+                self._coup(rng)
             case FaultKind.RESET:
                 self._reset(rng)
             case FaultKind.CLOCK_JUMP:
@@ -208,6 +210,43 @@ class Nemesis:
     def _heal(self, links: Sequence[Link]) -> None:
         self._world.note(f"heals {' '.join(f'{a}>{b}' for a, b in links)}")
         self._world.network.heal(self._world.now, links)
+
+    def _coup(self, rng: random.Random) -> None:
+        """Cut a leader off for long enough that another is elected, sometimes with a follower whose disk is slow."""
+        leaders = self._leaders()
+        if not leaders:
+            return
+        group = {rng.choice(leaders).node_id}
+        if len(self._nodes) > 3 and rng.random() < 0.6:
+            follower = rng.choice(
+                [machine for machine in self._world.machines.values() if machine.node_id not in group]
+            )
+            group.add(follower.node_id)
+            if rng.random() < 0.6:
+                follower.slowness = rng.choice((10.0, 40.0))
+                self._later(rng, self._restore_disk, follower)
+        links = [(a, b) for a, b in self._world.network.links if (a in group) != (b in group)]
+        self.counts["coups"] += 1
+        self._world.note(f"coup cuts {' '.join(f'{a}>{b}' for a, b in links)}")
+        self._world.network.cut(links, holds=rng.random() < 0.5)
+        lasts = rng.uniform(1.0, 3.0) * self._unit_s
+        self._world.schedule(self._world.now + lasts, self._end_coup, links, group, rng)
+
+    def _end_coup(self, links: Sequence[Link], group: Collection[NodeId], rng: random.Random) -> None:
+        successors = [machine for machine in self._leaders() if machine.node_id not in group]
+        self._heal(links)
+        for machine in successors:
+            match rng.randrange(4):
+                case 0:
+                    self._world.cut_power(machine, self._outage_s(rng))
+                case 1:
+                    self._world.kill(machine, self._outage_s(rng))
+                case 2:
+                    near = [link for link in self._world.network.links if link[0] == machine.node_id]
+                    self._world.network.cut(near, holds=rng.random() < 0.5)
+                    self._later(rng, self._heal, near)
+                case _:
+                    pass
 
     def _links_to_cut(self, kind: FaultKind, rng: random.Random) -> list[Link]:
         first = self._one(rng)

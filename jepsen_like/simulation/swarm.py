@@ -39,6 +39,8 @@ class FaultKind(enum.Enum):
     """Some links are cut in one direction only."""
     BRIDGE = "bridge"
     """Two groups that see each other only through one node."""
+    COUP = "coup"
+    """A leader is cut off, alone or with one follower, while clients go on; as it comes back, its successor fails."""
     RESET = "reset"
     """Connections break: what was in flight is lost and both ends are told."""
     CLOCK_JUMP = "clock_jump"
@@ -51,6 +53,10 @@ class FaultKind(enum.Enum):
     """One of a node's next disk calls fails; a failed fsync may have lost what it should have saved."""
     LOSS_BURST = "loss_burst"
     """The network loses a third of all messages for a while."""
+
+
+TELLING = frozenset({FaultKind.COUP, FaultKind.CUT_IN_FLUSH, FaultKind.CUT_AFTER_SEND})
+"""Drawn twice as often: they aim at the moments in which most bugs show."""
 
 
 @attrs.frozen
@@ -130,7 +136,7 @@ def draw(seed: int) -> Knobs:
         burst=rng.choice((1, 1, 1, 3, 8)),
         reads=rng.choice((0.1, 0.3, 0.6)),
         records_max=rng.choice((1, 3, 10)),
-        filler_bytes_max=rng.choice((0, 40, 300)),
+        filler_bytes_max=rng.choice((0, 40, 300, 900)),
         recovery_crash=rng.choice((0.0, 0.0, 0.3)),
         faults=_faults(seed, safety_s),
     )
@@ -158,7 +164,7 @@ def _faults(seed: int, safety_s: float) -> tuple[PlannedFault, ...]:
     kinds = [kind for kind in FaultKind if rng.random() < 0.5]
     if not kinds or rng.random() < 0.02:
         return ()
-    weights = [rng.choice((1, 2, 4)) for _ in kinds]
+    weights = [rng.choice((1, 2, 4)) * (2 if kind in TELLING else 1) for kind in kinds]
     count = rng.randint(2, 14)
     times = sorted(rng.uniform(0.05, 0.95) * safety_s for _ in range(count))
     chosen = rng.choices(kinds, weights, k=count)
