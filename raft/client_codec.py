@@ -37,7 +37,7 @@ HELLO_BYTES_MAX = 4096
 """Until it has been greeted, a client may not send frames above this."""
 RECORDS_MAX = 65536
 """Records in one batch."""
-BATCHES_MAX = 65536
+BATCHES_MAX = 2**20
 """Entries in one RECORDS reply."""
 CLUSTER_ID_LENGTH_MAX = 256
 NODE_ID_MAX = 2**31 - 1

@@ -40,7 +40,7 @@ NUMBER_MAX = 2**62
 """Terms, indexes, offsets and ids end well below what 64 bits hold, so that adding to one cannot leave the wire's range."""
 SPAN_MAX = 2**32 - 1
 CRC_MAX = 2**32 - 1
-ENTRIES_MAX = 65536
+ENTRIES_MAX = 2**20
 """Entries in one message. The window of a peer is in bytes; this bounds what empty entries could cost."""
 
 _ENTRY_FIELDS = 6

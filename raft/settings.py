@@ -43,6 +43,11 @@ class NodeSettings:
     """About the most that one read brings, whatever it asks for."""
 
     def __attrs_post_init__(self) -> None:
+        # Whatever one node stores must fit a frame to any other, where peers take four times what a client may send.
+        if self.batch_bytes_max > self.frame_bytes_max:
+            raise ValueError("need batch_bytes_max <= frame_bytes_max")
+        if self.raft.append_bytes_max > 2 * self.frame_bytes_max:
+            raise ValueError("need append_bytes_max <= 2 * frame_bytes_max")
         if self.read_bytes_max > self.frame_bytes_max // 2:
             raise ValueError("need read_bytes_max <= frame_bytes_max / 2")
 

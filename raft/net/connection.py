@@ -148,6 +148,7 @@ class Connection(Generic[FrameT]):
         self._watch()
         if not self._outbound and self._was_full:
             self._was_full = False
+            self.reactor.has_news = True
             self.session.on_drained()
 
     def _take_piece(self) -> bytes | memoryview:
@@ -227,6 +228,7 @@ class Connection(Generic[FrameT]):
         self.socket.close()
         self._outbound.clear()
         self.outbound_bytes = 0
+        self.reactor.has_news = True
         self.session.on_closed(reason)
 
     def _watch(self) -> None:

@@ -63,6 +63,8 @@ class Reactor:
         self._epoll.register(self._wake_fd, READABLE)
         self._in_round = False
         self._wake_requested = False
+        self.has_news = False
+        """Set by a flushable that found itself broken, or free for more: the owner has something to decide again."""
         self.closed = False
 
     # ---------------------------------------------------------------- what takes part
@@ -116,6 +118,7 @@ class Reactor:
                 pollable = self._registered.get(descriptor)
                 if pollable is not None:
                     pollable.on_ready(events)
+            self.has_news = False
             self.on_round_end()
             self._flush_written()
         finally:
@@ -131,8 +134,9 @@ class Reactor:
             written, self._written = self._written, []
             for flushable in written:
                 flushable.flush()
-            # A flush can find a connection broken, or free for more, which is news for the owner.
-            self.on_round_end()
+            if self.has_news:
+                self.has_news = False
+                self.on_round_end()
         self.on_urgent_sent()
 
     def close(self) -> None:

@@ -184,7 +184,7 @@ async def test_what_is_in_flight_when_a_node_stops_is_unknown_and_later_calls_ar
 
 
 async def test_a_batch_that_could_never_be_answered_is_refused(tmp_path: Path) -> None:
-    settings = NodeSettings(raft=FAST, frame_bytes_max=64 * 1024, read_bytes_max=32 * 1024)
+    settings = NodeSettings(raft=FAST, frame_bytes_max=64 * 1024, read_bytes_max=32 * 1024, batch_bytes_max=32 * 1024)
     async with local_cluster(tmp_path, 1, settings) as cluster:
         group = await cluster.leader()
         with pytest.raises(InvalidRequest, match="too large"):

@@ -39,6 +39,8 @@ def test_core_and_node_settings_are_taken_by_name() -> None:
         ("heartbeat_s=10", "need 2 \\* heartbeat_s"),
         ("connections_max=1.5", "connections_max is a whole number"),
         ("flush=sometimes", "flush is before-ack \\| interval \\| none"),
+        ("batch_bytes_max=16777217", "batch_bytes_max <= frame_bytes_max"),
+        ("frame_bytes_max=65536", "need batch_bytes_max <= frame_bytes_max"),
         ("read_bytes_max=16777216", "read_bytes_max <= frame_bytes_max / 2"),
     ],
 )
