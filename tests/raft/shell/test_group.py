@@ -184,11 +184,12 @@ async def test_what_is_in_flight_when_a_node_stops_is_unknown_and_later_calls_ar
 
 
 async def test_a_batch_that_could_never_be_answered_is_refused(tmp_path: Path) -> None:
-    settings = NodeSettings(raft=FAST, frame_bytes_max=64 * 1024, read_bytes_max=32 * 1024, batch_bytes_max=32 * 1024)
+    bound = 512 * 1024
+    settings = NodeSettings(raft=FAST, frame_bytes_max=bound, read_bytes_max=bound // 2, batch_bytes_max=bound)
     async with local_cluster(tmp_path, 1, settings) as cluster:
         group = await cluster.leader()
         with pytest.raises(InvalidRequest, match="too large"):
-            await group.append([b"x" * 64 * 1024])
+            await group.append([b"x" * bound])
 
 
 @pytest.mark.parametrize("flush", ["interval", "none"])
