@@ -94,6 +94,18 @@ async def test_a_flush_that_has_begun_is_finished_though_its_task_is_cancelled()
     assert log.flush() == log.end
 
 
+async def test_a_cancellation_on_the_way_to_a_flush_leaves_no_flush_half_begun() -> None:
+    log = open_log(memory_disk(), LogConfig())
+    flusher = GroupFlusher(log)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        await trio.testing.wait_all_tasks_blocked()
+        log.append([frame(1)])
+        flusher.appended()
+        nursery.cancel_scope.cancel()
+    assert log.flush() == log.end
+
+
 async def test_a_failed_flush_ends_the_task_and_every_waiter() -> None:
     disk = memory_disk()
     log = open_log(disk, LogConfig())

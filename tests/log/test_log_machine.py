@@ -157,4 +157,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLogMachine = LogMachine.TestCase
-TestLogMachine.settings = settings(max_examples=300, stateful_step_count=40)
+TestLogMachine.settings = settings(max_examples=120, stateful_step_count=40)

@@ -21,6 +21,12 @@ def test_a_log_on_a_real_disk_is_found_again(tmp_path: Path) -> None:
     log.append(frames(300, 310, 2))
     log.truncate(305)
     before = content(log)
+    opened = [os.path.realpath(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")]
+    assert (
+        1
+        <= len([path for path in opened if path.startswith(directory) and path.endswith(".log")])
+        <= SMALL.open_files_max + 1
+    )
     log.close()
     reopened = open_log(RealDisk(), directory=directory)
     assert (content(reopened), reopened.state) == (before, b"vote")
@@ -107,6 +113,22 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file = RealDisk().open(str(tmp_path / "file"), create=True)
     file.write_at(2, [b"ab", b"", b"cdef", memoryview(b"g"), b"hijklmnop"])
     assert file.read_at(0, 99) == b"\0\0abcdefghijklmnop"
+    file.close()
+
+
+def test_a_cut_is_made_durable_by_a_full_sync_and_bytes_by_a_cheaper_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: calls.append("fsync"))
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: calls.append("fdatasync"))
+    file = RealDisk().open(str(tmp_path / "file"), create=True)
+    for _ in range(2):
+        file.write_at(0, [b"bytes"])
+        file.sync()
+        file.cut(2)
+        file.sync()
+    assert calls == ["fdatasync", "fsync"] * 2
     file.close()
 
 

@@ -7,7 +7,7 @@ from log import checkpoint
 from log.disk import StorageFailed
 from log.frame import HEADER_BYTES
 from log.memory_disk import MemoryDisk, PowerLoss
-from log.segmented_log import CorruptLog, SegmentedLog
+from log.segmented_log import CorruptLog, LogConfig, SegmentedLog
 from tests.log.frames import (
     DIRECTORY,
     Entry,
@@ -42,6 +42,10 @@ def grown(disk: MemoryDisk, last: int = 200) -> SegmentedLog:
 
 def segments(disk: MemoryDisk) -> list[str]:
     return [path for path in disk.paths() if path.endswith(".log")]
+
+
+def sidecars(disk: MemoryDisk) -> dict[str, bytes]:
+    return {path: disk.content(path) for path in disk.paths() if path.endswith(".index")}
 
 
 def tear(disk: MemoryDisk, path: str, size: int) -> None:
@@ -139,6 +143,47 @@ def test_a_segment_whose_name_was_lost_takes_the_later_ones_along() -> None:
     assert reopened.end == int(lost[-24:-4])
     assert content(reopened) == content(log)[: reopened.last_index]
     assert segments(after) == [FIRST]
+
+
+def test_a_sealed_segment_that_is_written_again_outgrows_its_index() -> None:
+    """The name of the segment behind it was lost, so it is the newest again, and its sidecar tells an old size."""
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append(frames(1, 60))
+    log.append(frames(61, 120))
+    flush = log.begin_flush()
+    log.append(frames(121, 130))
+    flush.run()
+    log.end_flush(flush)
+    stale = sidecars(disk)
+    disk.remove(segments(disk)[1])
+    disk = killed(disk)
+    log = open_log(disk, LogConfig(segment_bytes_max=10_000, index_interval_bytes=512))
+    assert (log.last_index, log.recovery.segments_removed) == (60, 1)
+    for index in range(61, 151):
+        log.append(frames(index, index, 2))
+    before = content(log)
+    disk = killed(disk)
+    assert sidecars(disk) == stale
+    log = open_log(disk)
+    assert (content(log), log.recovery.indexes_rebuilt) == (before, 1)
+    assert sidecars(disk) != stale
+
+
+def test_an_index_that_grew_in_two_lives_equals_a_rebuilt_one() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append(frames(1, 30))
+    log.close()
+    log = open_log(disk)
+    for index in range(31, 90):
+        log.append(frames(index, index))
+    log.close()
+    written = sidecars(disk)
+    for path in written:
+        disk.remove(path)
+    open_log(disk)
+    assert sidecars(disk) == written != {}
 
 
 def test_damage_below_the_recorded_durable_end_is_never_cut() -> None:
@@ -293,10 +338,6 @@ def test_what_the_cache_shows_after_a_failed_sync_is_written_again_before_it_is_
     assert (content(survivor), survivor.end) == (promised, end)
 
 
-def sidecars(disk: MemoryDisk) -> dict[str, bytes]:
-    return {path: disk.content(path) for path in disk.paths() if path.endswith(".index")}
-
-
 def _remove(disk: MemoryDisk, path: str) -> None:
     disk.remove(path)
 
@@ -373,13 +414,13 @@ def test_no_flipped_bit_below_the_durable_end_is_silently_lost() -> None:
     places = [(path, bit) for path in disk.paths() for bit in range(len(disk.content(path)) * 8)]
     rng = random.Random(11)
     found = 0
-    for path, bit in rng.sample(places, 1500):
+    for path, bit in rng.sample(places, 600):
         after = killed(disk)
         after.flip_bit(path, bit)
         seen = outcome(after)
         assert seen in (None, right), f"bit {bit} of {path}"
         found += seen is None
-    assert found > 900
+    assert found > 350
 
 
 def test_every_flipped_bit_of_a_durable_frame_is_found_without_a_clean_close() -> None:

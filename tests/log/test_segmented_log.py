@@ -402,6 +402,18 @@ def test_a_full_disk_met_in_the_middle_of_a_write_leaves_the_log_as_it_was() -> 
     assert numbers(open_log(disk)) == [(1, 1), (2, 2)]
 
 
+def test_what_was_reserved_before_a_refused_write_is_reserved_anew() -> None:
+    disk = memory_disk(capacity_bytes=200_000)
+    log = open_log(disk)
+    log.reserve(1_000)
+    with pytest.raises(NoSpace):
+        log.append([frame(1, payload=bytes(300_000))])
+    log.reserve(1_000)
+    disk.capacity_bytes = disk.used_bytes()
+    log.append([frame(1, payload=bytes(900))])
+    assert log.last_index == 1
+
+
 def test_nothing_of_a_write_that_met_a_full_disk_turns_up_after_a_power_cut() -> None:
     """The refused frames have the right length and follow the one that was written in their place."""
     for seed in range(300):
