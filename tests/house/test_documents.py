@@ -60,7 +60,9 @@ def test_printed_tables_are_current() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_commands_in_the_documents_can_be_given(document: str) -> None:
+def test_commands_in_the_documents_can_be_given(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "latest").mkdir(parents=True)
     targets = set(re.findall(r"^([\w.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for program, *arguments in commands(document):
         match Path(program).name, arguments:
@@ -91,6 +93,17 @@ def test_examples_in_the_readme_run(number: int) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "first" in done.stdout
+
+
+def test_the_history_in_the_readme_is_judged_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (history,) = blocks("README.md", "json")
+    (said,) = [block for block in blocks("README.md", "text") if "register.jsonl" in block]
+    (tmp_path / "register.jsonl").write_text(history)
+    assert execute(shlex.split("check register.jsonl --model register --engine local")) == ExitStatus.VIOLATION
+    assert capsys.readouterr().out == said
 
 
 @pytest.mark.cluster
