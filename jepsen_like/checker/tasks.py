@@ -16,8 +16,8 @@ import numpy as np
 from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.checker.log_scan import Before, Facts, Piece, Times, facts_of, pieces_of, times_of
 from jepsen_like.checker.register_check import SearchBounds, check_registers
-from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation
-from jepsen_like.history import NEVER, Action, ErrorCode, Op, Outcome
+from jepsen_like.checker.verdict import Check, Findings, Model, Undecided, Violation
+from jepsen_like.history import NEVER, Action, ErrorCode, Op, Outcome, UnreadableHistory
 
 FETCHED_MAX: Final = 200
 """Operations that one task brings back for explanations."""
@@ -26,6 +26,13 @@ Source = Columns | Path
 """Rows in memory, or the part file that holds them."""
 Shared = Ints | Path
 """An array in memory, or the file that holds it."""
+
+
+ACTIONS: Final = {
+    Model.LOG: (Action.APPEND, Action.READ, Action.TAIL),
+    Model.REGISTER: (Action.READ, Action.WRITE, Action.CAS),
+}
+"""The operations of each model."""
 
 
 class Task(Protocol):
@@ -46,6 +53,18 @@ def loaded(sources: Sequence[Source]) -> Columns:
     raise ValueError("rows in memory come as one piece")
 
 
+def of_model(rows: Columns, source: Source, model: Model) -> Columns:
+    """The same rows; `UnreadableHistory` when they are operations of another model."""
+    foreign = np.unique(rows.f[~np.isin(rows.f, ACTIONS[model])]).tolist()
+    if foreign:
+        names = " and ".join(Action(f).name.lower() for f in foreign)
+        path = source if isinstance(source, Path) else Path("history")
+        raise UnreadableHistory(
+            path, f"holds {names} operations, which a {model.value} does not have; another --model?"
+        )
+    return rows
+
+
 def array(shared: Shared) -> Ints:
     """The array itself, mapped rather than read when it is a file."""
     return np.load(shared, mmap_mode="r", allow_pickle=False) if isinstance(shared, Path) else shared
@@ -60,7 +79,8 @@ class RegistersTask:
 
     def execute(self) -> Findings:
         """See `Task`."""
-        return check_registers(loaded(self.sources), self.bounds)
+        rows = of_model(loaded(self.sources), self.sources[0], Model.REGISTER)
+        return check_registers(rows, self.bounds)
 
 
 @attrs.frozen
@@ -78,7 +98,7 @@ class FactsTask:
         nothing = np.zeros(0, np.int64)
         return [
             facts_of(piece, name=name, number=self.number, content=array(contents.get(name, nothing)))
-            for name, piece in pieces_of(loaded([self.source])).items()
+            for name, piece in pieces_of(of_model(loaded([self.source]), self.source, Model.LOG)).items()
         ]
 
 

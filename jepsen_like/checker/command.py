@@ -1,0 +1,118 @@
+"""`quorumlog check`: a history or a run directory in, a verdict out."""
+
+import contextlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from jepsen_like.checker.checking import DUMP, HISTORY, check_run, engine_of
+from jepsen_like.checker.jepsen_maps import operations, read_events
+from jepsen_like.checker.verdict import Engine, Model, Verdict
+from jepsen_like.cli import ExitStatus
+from jepsen_like.history import HistoryReader, HistoryWriter, UnreadableHistory, read_part
+
+SHOWN_MAX: Final = 10
+STATUS: Final = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}
+WORD: Final = {True: "true", False: "false", None: "unknown"}
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--model",
+    type=click.Choice([one.value for one in Model]),
+    required=True,
+    help="What the objects of the history are.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice([one.value for one in Engine]),
+    default=Engine.SPARK.value,
+    show_default=True,
+    help="spark: workers scheduled by Spark. local: this process, without Java.",
+)
+@click.option("--master", metavar="URL", help="A Spark master, such as spark://host:7077; by default this machine.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print everything found as one line of JSON, before the last line."
+)
+def check(path: Path, model: str, engine: str, master: str | None, as_json: bool) -> ExitStatus:
+    """Check a history against a model; the last line is PATH<TAB>true|false|unknown.
+
+    PATH is a run directory, a history of ours (Parquet), or a file of Jepsen's operation maps as JSON lines or EDN,
+    one map {type: invoke|ok|fail|info, f, value, process, time, index} per event, in the order they happened:
+
+    \b
+    register  write v             ok v
+              read nil            ok v          (nil: never written)
+              cas [old new]       ok [old new]
+              several registers: every value is [key value], of a cas [key [old new]]
+    log       append v            ok [offset v]
+              read offset         ok [offset v] (v nil: nothing there yet), or several such pairs
+              tail nil            ok n          (the committed end)
+
+    Ends with 0 if valid, 1 if a violation was found, 3 if it could not be decided, 2 if PATH is no history, 4 if
+    something is missing on this machine.
+    """
+    if master is not None and engine != Engine.SPARK.value:
+        raise click.UsageError("--master needs --engine spark")
+    try:
+        verdict = checked(path, Model(model), Engine(engine), master)
+    except UnreadableHistory as error:
+        raise click.UsageError(str(error)) from error
+    for line in summary(verdict):
+        click.echo(line)
+    if as_json:
+        click.echo(json.dumps(verdict.as_json()))
+    click.echo(f"{path}\t{WORD[verdict.valid]}")
+    return STATUS[verdict.valid]
+
+
+def checked(path: Path, model: Model, engine: Engine, master: str | None = None) -> Verdict:
+    """The verdict on whatever `path` is; `UnreadableHistory` when it is no history."""
+    with _as_run(path, model) as directory, engine_of(engine, master) as worker:
+        return check_run(directory, model, engine, worker=worker)
+
+
+@contextlib.contextmanager
+def _as_run(path: Path, model: Model) -> Iterator[Path]:
+    """`path` as a run directory, in a temporary place when it is something else."""
+    if path.is_dir() and (path / HISTORY).is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="quorumlog-check-") as scratch:
+        run = Path(scratch)
+        if path.is_dir():
+            HistoryReader.open(path)
+            (run / HISTORY).symlink_to(path.absolute(), target_is_directory=True)
+            if path.name == HISTORY and (path.parent / DUMP).is_dir():
+                (run / DUMP).symlink_to((path.parent / DUMP).absolute(), target_is_directory=True)
+        elif path.suffix == ".parquet":
+            read_part(path)
+            (run / HISTORY / "bucket=0").mkdir(parents=True)
+            shutil.copyfile(path, run / HISTORY / "bucket=0" / "part-0.parquet")
+        else:
+            with HistoryWriter(run / HISTORY) as writer:
+                for op in sorted(
+                    operations(read_events(path), model, path), key=lambda op: min(op.t_ret, op.t_inv + 1)
+                ):
+                    writer.record(op)
+        yield run
+
+
+def summary(verdict: Verdict) -> Iterator[str]:
+    """What was found, for people."""
+    found = verdict.findings
+    total = found.ok + found.fail + found.info
+    yield f"{total} operations ({found.info} of unknown outcome) on {found.objects} {verdict.model.value}s"
+    for violation in verdict.violations[:SHOWN_MAX]:
+        yield f"{violation.check}: {violation.sentence}"
+    hidden = sum(found.counts.values()) - min(len(verdict.violations), SHOWN_MAX)
+    if hidden:
+        yield f"... and {hidden} more violations"
+    for reason in verdict.reasons[:SHOWN_MAX]:
+        yield f"undecided: {reason}"

@@ -1,0 +1,232 @@
+"""Turns a history of Jepsen's operation maps, as JSON lines or EDN, into a history of ours.
+
+A map is one event: `{type: invoke|ok|fail|info, f, value, process, time, index}`. An invocation and the next event of the
+same process are one operation; without a second event its outcome is unknown. The order of the file is the order of the
+events. Events of processes that are not numbers (`nemesis`) are skipped.
+
+    register   write v -> ok    read -> ok v (null: never written)    cas [old new] -> ok
+               with several registers every value is [key value], cas values [key [old new]]
+    log        append v -> ok [offset v]    read -> ok [offset v] (v null: nothing there yet), or several such pairs
+               tail -> ok n
+
+Values that are no non-negative integers are numbered from `NAMED_FROM` on. A failed `cas` says nothing here: Jepsen does
+not record what it saw.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from jepsen_like.checker.edn import EdnError, forms
+from jepsen_like.checker.verdict import Model
+from jepsen_like.history import NEVER, NONE, Action, Op, Outcome, UnreadableHistory
+
+NAMED_FROM: Final = 2**61
+OUTCOMES: Final = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
+ACTIONS: Final = {
+    Model.REGISTER: {"write": Action.WRITE, "read": Action.READ, "cas": Action.CAS},
+    Model.LOG: {"append": Action.APPEND, "read": Action.READ, "tail": Action.TAIL},
+}
+
+
+def read_events(path: Path) -> list[Mapping[str, Any]]:
+    """The maps in a file; `UnreadableHistory` when it holds something else."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableHistory(path, str(error)) from error
+    found: list[Any] = []
+    try:
+        found = list(forms(text)) if _is_edn(path, text) else list(_json_values(text))
+    except (EdnError, ValueError, RecursionError) as error:
+        raise UnreadableHistory(path, f"neither JSON lines nor EDN of operation maps: {error}") from error
+    if len(found) == 1 and isinstance(found[0], list | tuple):
+        found = list(found[0])
+    for number, one in enumerate(found, start=1):
+        if not isinstance(one, dict) or not {"type", "f", "process"} <= set(one):
+            raise UnreadableHistory(path, f"item {number} is no map with type, f and process")
+    return found
+
+
+def _is_edn(path: Path, text: str) -> bool:
+    if path.suffix in (".edn", ".json", ".jsonl"):
+        return path.suffix == ".edn"
+    head = text[:1000].lstrip("[ \t\r\n")
+    return head.startswith((";", "#", "{:"))
+
+
+def _json_values(text: str) -> Iterator[Any]:
+    if text.lstrip().startswith("["):
+        yield json.loads(text)
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from error
+
+
+class _Numbers:
+    """Values as numbers: non-negative integers as they are, None as `NONE`, others in the order they appear."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, int] = {}
+
+    def of(self, value: Any) -> int:
+        if value is None:
+            return NONE
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NAMED_FROM:
+            return value
+        return self._named.setdefault(repr(value), NAMED_FROM + len(self._named))
+
+
+@attrs.define
+class BadOperation(ValueError):
+    """An operation that does not say what its model needs."""
+
+    number: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"operation {self.number}: {self.reason}"
+
+
+@attrs.frozen
+class _Attempt:
+    """An invocation with what came back."""
+
+    number: int
+    f: Action
+    outcome: Outcome
+    asked: Any
+    answered: Any
+    process: int
+    t_inv: int
+    t_ret: int
+
+    @property
+    def value(self) -> Any:
+        """What came back; what was asked where nothing did."""
+        return self.asked if self.answered is None else self.answered
+
+
+def operations(events: Sequence[Mapping[str, Any]], model: Model, path: Path) -> Iterator[Op]:
+    """The operations that the events describe; `UnreadableHistory` when one does not fit the model."""
+    attempts = list(_attempts(events, model, path))
+    numbers = _Numbers()
+    try:
+        match model:
+            case Model.REGISTER:
+                keyed = any(one.f is not Action.CAS and _is_pair(one.value) for one in attempts)
+                for one in attempts:
+                    yield _register_op(one, numbers, keyed=keyed)
+            case Model.LOG:
+                for one in attempts:
+                    yield from _log_ops(one, numbers)
+    except BadOperation as error:
+        raise UnreadableHistory(path, str(error)) from error
+
+
+def _attempts(events: Iterable[Mapping[str, Any]], model: Model, path: Path) -> Iterator[_Attempt]:
+    running: dict[int, tuple[int, Mapping[str, Any], int]] = {}
+    now = -1
+    for number, event in enumerate(events, start=1):
+        process = event["process"]
+        if not isinstance(process, int):
+            continue
+        time = event.get("time")
+        # Events in one nanosecond still happened in the order of the file.
+        now = max(now + 1, time if isinstance(time, int) else 0)
+        begun = running.pop(process, None)
+        if event["type"] == "invoke":
+            if begun is not None:
+                yield _attempt(begun, None, process, now, model, path)
+            running[process] = (number, event, now)
+        elif event["type"] not in OUTCOMES:
+            raise UnreadableHistory(path, f"item {number}: type is {event['type']!r}, not invoke, ok, fail or info")
+        elif begun is not None:
+            yield _attempt(begun, event, process, now, model, path)
+        elif event["type"] != "info":
+            raise UnreadableHistory(path, f"item {number}: {event['type']} of process {process}, which invoked nothing")
+    for process, begun in running.items():
+        yield _attempt(begun, None, process, now, model, path)
+
+
+def _attempt(
+    begun: tuple[int, Mapping[str, Any], int],
+    event: Mapping[str, Any] | None,
+    process: int,
+    now: int,
+    model: Model,
+    path: Path,
+) -> _Attempt:
+    number, invocation, t_inv = begun
+    action = ACTIONS[model].get(str(invocation["f"]))
+    if action is None:
+        known = ", ".join(ACTIONS[model])
+        raise UnreadableHistory(path, f"item {number}: a {model.value} has {known}, but not {invocation['f']!r}")
+    outcome = Outcome.INFO if event is None else OUTCOMES[str(event["type"])]
+    return _Attempt(
+        number,
+        action,
+        outcome,
+        invocation.get("value"),
+        None if event is None else event.get("value"),
+        process,
+        t_inv,
+        NEVER if outcome is Outcome.INFO else now,
+    )
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2
+
+
+def _pair(one: _Attempt, value: Any, what: str) -> tuple[Any, Any]:
+    if not _is_pair(value):
+        raise BadOperation(one.number, f"{what} expected, not {value!r}")
+    return value[0], value[1]
+
+
+def _register_op(one: _Attempt, numbers: _Numbers, *, keyed: bool) -> Op:
+    key, value = _pair(one, one.value, "[key value]") if keyed else (0, one.value)
+    common: dict[str, Any] = {
+        "f": one.f, "type": one.outcome, "t_inv": one.t_inv, "t_ret": one.t_ret, "process": one.process,
+        "object": numbers.of(key),
+    }  # fmt: skip
+    if one.f is not Action.CAS:
+        return Op(**common, a=numbers.of(value))
+    old, new = (numbers.of(each) for each in _pair(one, value, "[old new]"))
+    return Op(**common, a=old, b=new, seen=old if one.outcome is Outcome.OK else NONE)
+
+
+def _log_ops(one: _Attempt, numbers: _Numbers) -> Iterator[Op]:
+    common: dict[str, Any] = {
+        "f": one.f, "type": one.outcome, "t_inv": one.t_inv, "t_ret": one.t_ret, "process": one.process,
+    }  # fmt: skip
+    ok = one.outcome is Outcome.OK
+    match one.f:
+        case Action.APPEND if not ok:
+            yield Op(**common, a=numbers.of(one.asked))
+        case Action.APPEND:
+            offset, value = _pair(one, one.answered, "[offset value]")
+            yield Op(**common, a=numbers.of(value), offset=_offset(one, offset))
+        case Action.TAIL:
+            yield Op(**common, offset=_offset(one, one.answered) if ok else NONE)
+        case _ if ok:
+            several = isinstance(one.answered, list | tuple) and all(_is_pair(each) for each in one.answered)
+            for each in one.answered if several else [one.answered]:
+                offset, value = _pair(one, each, "[offset value]")
+                yield Op(**common, a=numbers.of(value), offset=_offset(one, offset))
+        case _:
+            yield Op(**common)
+
+
+def _offset(one: _Attempt, offset: Any) -> int:
+    if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < NAMED_FROM:
+        raise BadOperation(one.number, f"an offset expected, not {offset!r}")
+    return offset
