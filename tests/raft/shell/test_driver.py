@@ -18,7 +18,7 @@ from raft.driver import DriverConfig, RaftDriver
 from raft.effects import RoleName
 from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, StorageFull
 from raft.membership import Configuration
-from raft.messages import AppendAccepted, AppendEntries, Message, PreVoteReply, RequestVote, VoteReply
+from raft.messages import AppendAccepted, AppendEntries, Message, PreVoteReply, RequestPreVote, RequestVote, VoteReply
 from raft.model import Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
 from raft.register import RegisterMachine
 from raft.storage import RaftStorage
@@ -220,6 +220,7 @@ def test_a_node_that_wakes_late_hears_its_leader_before_it_counts_the_silence() 
     rig.now = rig.core.deadline + 5
     rig.hear(TWO, heartbeat(round_=2))
     assert rig.core.leader == TWO
+    assert rig.messages(RequestPreVote) == []
     rig.now = rig.core.deadline
     rig.pump()
     assert rig.core.role_name is RoleName.PRE_CANDIDATE
