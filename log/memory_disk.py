@@ -323,7 +323,10 @@ class MemoryDisk:
             path = _directory_of(path)
 
     def sync_directory(self, path: str) -> None:
-        """See `Disk`. If it fails, some of the pending names are saved and the others forgotten."""
+        """See `Disk`. If it fails, some of the pending names are saved and the others stay pending.
+
+        Unlike data, names are not forgotten while they are still visible: a file system whose journal fails stops.
+        """
         covered = [
             change
             for change in self._pending_names
@@ -332,10 +335,10 @@ class MemoryDisk:
         try:
             self.enter("sync directory", path)
         except StorageFailed:
-            self._settle_names(covered, lambda: self.rng.random() < 0.5)
+            self._settle_names([change for change in covered if self.rng.random() < 0.5])
             raise
         if not self.lying_sync:
-            self._settle_names(covered, lambda: True)
+            self._settle_names(covered)
 
     def lock(self, path: str) -> Lock:
         """See `Disk`."""
@@ -463,10 +466,9 @@ class MemoryDisk:
         _apply_name(change, self._names)
         self._pending_names.append(change)
 
-    def _settle_names(self, covered: Sequence[_NameChange], keep: Callable[[], bool]) -> None:
-        for change in covered:
-            if keep():
-                _apply_name(change, self._durable_names)
+    def _settle_names(self, saved: Sequence[_NameChange]) -> None:
+        for change in saved:
+            _apply_name(change, self._durable_names)
             self._pending_names.remove(change)
 
     def _survivor(self, inode: _Inode, rng: random.Random, loss: PowerLoss | None) -> _Inode:
