@@ -230,6 +230,13 @@ class Nemesis:
         self._world.note(f"coup cuts {' '.join(f'{a}>{b}' for a, b in links)}")
         self._world.network.cut(links, holds=rng.random() < 0.5)
         lasts = rng.uniform(1.0, 3.0) * self._unit_s
+        for machine in leaders:
+            if machine.node_id in group and not machine.paused and rng.random() < 0.3:
+                # It stands still as well: when it wakes, still cut off, it takes itself for the leader.
+                self.counts["pauses"] += 1
+                machine.pause()
+                wakes = self._world.now + lasts * rng.uniform(0.5, 1.0)
+                self._world.schedule(wakes, self._resume, machine, machine.incarnation, rng.random() < 0.3)
         self._world.schedule(self._world.now + lasts, self._end_coup, links, group, rng)
 
     def _end_coup(self, links: Sequence[Link], group: Collection[NodeId], rng: random.Random) -> None:
