@@ -3,7 +3,8 @@
 The question at every invalid byte is whether it was ever promised. The *known durable end* answers it: the greatest of
 
 - the durable end recorded by any whole frame header, also behind the damage (headers are trusted alone),
-- the end of every segment that has a whole sidecar (one is written only after the segment was synced),
+- the end of every segment that has a whole sidecar, or had one (it is written only after the segment and its name were
+  synced),
 - the checkpoint of the last clean close.
 
 Invalid bytes at or beyond it are the torn tail of writes that nobody was promised: they are cut, and reported. Invalid bytes
@@ -146,7 +147,7 @@ class Recovery:
         durable_end = self._checkpointed()
         with contextlib.ExitStack() as files:
             found = self._find(names, files)
-            durable_end = max([durable_end, *(each.durable_end for each in found)])
+            durable_end = max([durable_end, self._orphans_end(names), *(each.durable_end for each in found)])
             hole = self._hole(found, durable_end)
             if hole is not None and hole.address < durable_end:
                 raise hole.error
@@ -204,6 +205,16 @@ class Recovery:
             return SegmentIndex.decode(content, log_id=self._log_id, base=base, interval_bytes=self._interval_bytes)
         except DamagedIndex:
             return None, 0
+
+    def _orphans_end(self, names: Sequence[str]) -> int:
+        """What the sidecars of missing segments vouch for."""
+        ends = [0]
+        for name in names:
+            base = base_of(name, INDEX_SUFFIX)
+            if base is not None and segment_name(base) not in names:
+                vouched, vouched_bytes = self._sidecar(base, names)
+                ends.append(base + vouched_bytes if vouched is not None else 0)
+        return max(ends)
 
     def _hole(self, found: Sequence[_Found], durable_end: int) -> _Hole | None:
         """The first place where the segments, one after the other, are not one whole log."""

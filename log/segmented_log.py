@@ -123,12 +123,13 @@ class Flush:
     def run(self) -> None:
         """Sync. `StorageFailed` ends the log: it refuses every later call, and so must its owner."""
         try:
+            # Names first: a sidecar then proves that its segment was there to stay, so that its loss is noticed.
+            if self._names_changed:
+                self._sync_directory()
             for segment in self._sealed:
                 self._seal(segment)
             if self._active is not None:
                 self._active.sync()
-            if self._names_changed:
-                self._sync_directory()
         except StorageError as error:
             self._fail(error)
             raise

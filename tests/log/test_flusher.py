@@ -1,3 +1,5 @@
+"""Group commit: who waits for which sync, and what each policy lets be acknowledged."""
+
 import random
 import threading
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""The bytes of a frame, and everything that is not one."""
+
 import struct
 
 import pytest

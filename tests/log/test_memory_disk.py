@@ -1,3 +1,5 @@
+"""The disk of the simulator is as bad as a real one may be, and no worse."""
+
 import random
 
 import pytest

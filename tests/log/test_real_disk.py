@@ -1,3 +1,5 @@
+"""The real disk, and a log on it."""
+
 import os
 import subprocess
 import sys

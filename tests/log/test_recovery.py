@@ -1,3 +1,5 @@
+"""What is found after a crash: torn tails are cut, damage is reported, indexes are rebuilt, nothing durable is lost."""
+
 import random
 from collections.abc import Callable
 
@@ -163,11 +165,12 @@ def test_a_sealed_segment_that_is_written_again_outgrows_its_index() -> None:
     for index in range(61, 151):
         log.append(frames(index, index, 2))
     before = content(log)
-    disk = killed(disk)
-    assert sidecars(disk) == stale
-    log = open_log(disk)
-    assert (content(log), log.recovery.indexes_rebuilt) == (before, 1)
-    assert sidecars(disk) != stale
+    after = killed(disk)
+    assert sidecars(after) == stale
+    reopened = open_log(after)
+    assert (content(reopened), reopened.recovery.indexes_rebuilt) == (before, 1)
+    log.flush()
+    assert sidecars(after) == sidecars(disk) != stale
 
 
 def test_an_index_that_grew_in_two_lives_equals_a_rebuilt_one() -> None:
@@ -289,6 +292,23 @@ def test_durable_bytes_that_are_gone_are_missed(harm: Callable[[MemoryDisk], Non
     harm(disk)
     with pytest.raises(CorruptLog):
         content(open_log(killed(disk)))
+
+
+def test_a_sidecar_vouches_for_its_segment_when_nothing_behind_it_is_left() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append(frames(1, 60))
+    log.append(frames(61, 70))
+    log.flush()
+    sealed, newest = segments(disk)
+    disk.remove(newest)
+    assert open_log(killed(disk)).last_index == 60
+    tear(disk, sealed, len(disk.content(sealed)) - 5)
+    with pytest.raises(CorruptLog, match="the file ends inside the frame"):
+        open_log(killed(disk))
+    disk.remove(sealed)
+    with pytest.raises(CorruptLog, match="the segment is missing"):
+        open_log(killed(disk))
 
 
 def test_a_sync_that_lied_is_found_out() -> None:

@@ -1,3 +1,5 @@
+"""Appends, reads, cuts, states, flushes and refusals of a log that nothing happens to."""
+
 import random
 
 import pytest
