@@ -299,9 +299,12 @@ class RaftDriver:
             self._drain_inbox(now)
             if now >= self.core.deadline:
                 self._step(now, Tick())
-            self._ask_reads(now)
-            self._propose_waiting(now)
-            self._apply_committed()
+            if self._reads:
+                self._ask_reads(now)
+            if self._appends or self._commands:
+                self._propose_waiting(now)
+            if self._applies_more:
+                self._apply_committed()
             # An answer can set free the next request of a caller that had too many under way.
             if not (self._inbox or self._reads or (self._may_propose and (self._appends or self._commands))):
                 break
@@ -355,10 +358,8 @@ class RaftDriver:
         return self._flush is None or self._pending_bytes >= self.config.batch_bytes_max
 
     def _propose_waiting(self, now: float) -> None:
-        if self._commands:
-            self._propose_all(now, self._commands, EntryKind.COMMANDS)
-        if self._appends:
-            self._propose_all(now, self._appends, EntryKind.RECORDS)
+        self._propose_all(now, self._commands, EntryKind.COMMANDS)
+        self._propose_all(now, self._appends, EntryKind.RECORDS)
 
     def _propose_all(self, now: float, queue: deque[_Request], kind: EntryKind) -> None:
         """Each entry takes what fits. Nothing is proposed while the disk is busy, unless a whole batch waits."""
@@ -437,10 +438,9 @@ class RaftDriver:
 
     def _ask_reads(self, now: float) -> None:
         """All reads that wait share one token, and so one round of heartbeats."""
-        if self._reads:
-            token = self._draw_token()
-            self._reads_asked[token], self._reads = self._reads, []
-            self._step(now, Read(token))
+        token = self._draw_token()
+        self._reads_asked[token], self._reads = self._reads, []
+        self._step(now, Read(token))
 
     def _release_reads(self, reads: list[_ReadRequest], read_index: LogIndex) -> None:
         for read in reads:
@@ -456,8 +456,6 @@ class RaftDriver:
         return self.applied_index < self.core.commit_index
 
     def _apply_committed(self) -> None:
-        if not self._applies_more:
-            return
         first = LogIndex(self.applied_index + 1)
         commit_index = self.core.commit_index
         entries = self.core.log.cached(first, APPLY_BYTES)

@@ -142,7 +142,7 @@ class RaftGroup:
             node_id=node_id,
             addresses=dial_addresses,
             outbound_bytes_max=settings.link_bytes_max,
-            rng=rng,
+            rng=random.Random(rng.getrandbits(64)),
             notify=notify,
         )
         self._driver = self._make_driver(node_id, [*dial_addresses, node_id], advertised, state_machine, rng)
@@ -180,7 +180,7 @@ class RaftGroup:
             config=settings.raft,
             log=view,
             hard_state=hard_state,
-            rng=rng,
+            rng=random.Random(rng.getrandbits(64)),
             now=trio.current_time(),
         )
         return RaftDriver(

@@ -1,7 +1,9 @@
 """The node process: one `RaftGroup` behind a command, told what to do by flags and telling what it does in JSON lines.
 
-Every line on stdout is one object with `t_ns` (monotonic clock) and `event`; `started` comes once the port is open. SIGTERM
-and SIGINT stop it cleanly.
+Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `started` (the port is open), `role`, `link_up`,
+`link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason), `storage_full`, `stopping`,
+`stopped`, and before a bad end `broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it cleanly; a
+reader of stdout that goes away does not.
 
 Exit status: 0 stopped when asked; 1 a broken invariant, with the node's state in the event before the last; 2 wrong
 usage; 4 the environment does not allow it: the port is taken, the directory cannot be used, belongs to another node, is
@@ -9,6 +11,7 @@ locked or damaged, or the disk failed.
 """
 
 import json
+import os
 import signal
 import sys
 import time
@@ -36,8 +39,13 @@ STATE_MACHINES: Mapping[str, type[StateMachine]] = {"register": RegisterMachine}
 def tell(event: str, **fields: object) -> None:
     """One line on stdout, at once."""
     line = json.dumps({"t_ns": time.monotonic_ns(), "event": event, **fields})
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody listens any more. The node serves on; what else it would say goes nowhere, the interpreter's last flush
+        # included.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Address(click.ParamType[Address]):
@@ -64,9 +72,9 @@ class _NodeAddress(click.ParamType[tuple[int, Address]]):
         return int(node), _Address().convert(address, param, ctx)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class _NodePlan:
-    """What the flags say, all checked."""
+    """What the flags say, all checked; and whether the node has come so far that only its disk can stop it."""
 
     node_id: int
     cluster_id: str
@@ -76,6 +84,7 @@ class _NodePlan:
     advertised: dict[int, str]
     state_machine: type[StateMachine]
     settings: NodeSettings
+    started: bool = False
 
 
 @click.command(
@@ -174,6 +183,7 @@ async def _serve(plan: _NodePlan) -> None:
             notify=tell,
         ) as group:
             host, port = group.address
+            plan.started = True
             recovery = attrs.asdict(group.recovery)
             tell("started", node=plan.node_id, address=f"{host}:{port}", recovery=recovery, **_place(group))
             async for number in signals:
@@ -218,9 +228,11 @@ def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
             return f"{error}; nothing was changed. Keep a copy, then start this node with an empty --data: it fetches the log again from its peers, as long as a majority of them is whole"
         case NoSpace():
             return f"{error}; free some space"
+        case StorageFailed() if not plan.started:
+            return f"cannot use --data {plan.directory}: {error}; choose a directory that this user can write"
         case StorageFailed():
             return f"{error}; the node stops, since what the disk holds is not known. Check --data {plan.directory} and the disk"
-        case OSError():
+        case OSError() if not plan.started:
             return f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --listen or stop what holds it"
         case _:
             return None

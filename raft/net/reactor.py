@@ -106,6 +106,7 @@ class Reactor:
         """Handle what is ready now, without waiting; how many descriptors were."""
         assert not self._in_round, "a round may not start another"
         self._in_round = True
+        self.has_news = False
         try:
             ready = self._epoll.poll(0)
             for descriptor, events in ready:
@@ -118,26 +119,23 @@ class Reactor:
                 pollable = self._registered.get(descriptor)
                 if pollable is not None:
                     pollable.on_ready(events)
-            self.has_news = False
             self.on_round_end()
             self._flush_written()
         finally:
             self._in_round = False
+        if self.has_news or self._written or self._urgent:
+            # Not at once: somebody who takes all that is sent as fast as it comes may not keep the others waiting.
+            self.request_round()
         return len(ready)
 
     def _flush_written(self) -> None:
-        while self._written or self._urgent:
-            urgent, self._urgent = self._urgent, []
-            for flushable in urgent:
-                flushable.flush()
-            self.on_urgent_sent()
-            written, self._written = self._written, []
-            for flushable in written:
-                flushable.flush()
-            if self.has_news:
-                self.has_news = False
-                self.on_round_end()
+        urgent, self._urgent = self._urgent, []
+        for flushable in urgent:
+            flushable.flush()
         self.on_urgent_sent()
+        written, self._written = self._written, []
+        for flushable in written:
+            flushable.flush()
 
     def close(self) -> None:
         """Release the descriptors of the reactor itself."""

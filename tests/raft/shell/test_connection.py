@@ -1,6 +1,7 @@
 """Connections on a reactor: bounded queues, and failures that stay where they belong."""
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -177,6 +178,36 @@ def test_a_lossy_connection_drops_whole_new_frames_when_full_and_goes_on(reactor
 def test_a_lossy_connection_takes_one_frame_above_its_bound_when_empty(reactor: Reactor) -> None:
     with closing(Ends(reactor, lossy=True)) as ends:
         assert ends.connection.write(b"x" * (QUEUE_BYTES + 1))
+
+
+class Greedy(Recorder):
+    """A session that has more to say whenever its queue is empty."""
+
+    connection: Connection[Frame]
+
+    def on_drained(self) -> None:
+        super().on_drained()
+        self.fill()
+
+    def fill(self) -> None:
+        while not self.connection.is_full:
+            self.connection.write(b"x" * QUEUE_BYTES)
+
+
+def test_somebody_who_takes_all_there_is_does_not_hold_up_a_round(reactor: Reactor) -> None:
+    with closing(Ends(reactor)) as ends:
+        greedy = Greedy()
+        greedy.connection, ends.connection.session = ends.connection, greedy
+        ends.far.setblocking(True)
+        reader = threading.Thread(target=lambda: [None for _ in iter(lambda: ends.far.recv(1 << 20), b"")])
+        reader.start()
+        greedy.fill()
+        while greedy.drained < 3:
+            before = greedy.drained
+            reactor.round()
+            assert greedy.drained <= before + 1
+        ends.connection.close("enough")
+        reader.join()
 
 
 class Door:

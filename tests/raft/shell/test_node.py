@@ -133,7 +133,20 @@ def test_a_busy_port_is_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    refused(flags(1, {1: free_ports(1)[0]}, tmp_path / "file"), "--data")
+    refused(flags(1, {1: free_ports(1)[0]}, tmp_path / "file"), f"cannot use --data {tmp_path}/file/1")
+
+
+def test_a_node_whose_reader_went_away_serves_on_and_stops_when_asked(tmp_path: Path) -> None:
+    ports = {1: free_ports(1)[0]}
+    with node_process(flags(1, ports, tmp_path)) as node:
+        node.wait_for("started")
+        assert node.process.stdout is not None
+        node.process.stdout.close()
+        with socket.create_connection(("127.0.0.1", ports[1])) as connection:
+            connection.sendall(b"nonsense whose end is to be told")
+            assert connection.recv(4096)
+        node.process.terminate()
+        assert node.process.wait(10) == 0
 
 
 def test_a_locked_directory_is_refused_in_one_line(tmp_path: Path) -> None:
