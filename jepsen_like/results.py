@@ -146,7 +146,8 @@ def merged(
         "checks": checks,
         "lost_allowed": [allowed_row(each) for each in allowed],
         "lost_unexplained": unexplained,
-        **measured(attempts, observed, lost),
+        **measured(attempts, observed),
+        "rpo": {"records": int(verdict["lost_acked"]), "s": rpo_s(lost, observed.faults)},
         "is_interrupted": observed.is_interrupted,
     }
 
@@ -173,8 +174,8 @@ def allowed_row(each: Attribution) -> dict[str, Any]:
     }
 
 
-def measured(attempts: Attempts, observed: Observed, lost: Sequence[Attribution]) -> dict[str, Any]:
-    """Recovery, loss, speed and the picture of the run over time."""
+def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
+    """Recovery, speed and the picture of the run over time."""
     origin = attempts.origin_ns
     writes = attempts.acknowledged_writes()
     recoveries = [recovery(fault, writes) for fault in observed.faults]
@@ -185,7 +186,6 @@ def measured(attempts: Attempts, observed: Observed, lost: Sequence[Attribution]
             for each in elections(observed.roles, observed.faults)
         ],
         "rto_s": {"max": longest, "faults": [each.as_json() for each in recoveries]},
-        "rpo": {"records": len(lost), "s": rpo_s(lost, observed.faults)},
         "latency_ms": attempts.latency_ms(),
         "throughput_ops_s": attempts.throughput_ops_s(),
         "series": attempts.series(),

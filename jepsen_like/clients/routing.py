@@ -6,7 +6,8 @@ The rules keep an outage from turning into thousands of operations with unknown 
 - A leader that leaves one operation unanswered is believed no more, whatever others still say of it: it is a *suspect*.
 - Only an answer that needs a majority, a *proof*, makes a leader out of a suspect, or ends a time without one.
 - A refusal's hint is followed unless it points at a suspect.
-- Others than the leader are asked on purpose, for stale answers would come from them; a suspect by one client at a time.
+- Others than the leader are asked on purpose, for stale answers would come from them: any node now and then (a suspect by
+  one client at a time), and for a while one that was believed to lead until just now.
 """
 
 import random
@@ -14,6 +15,8 @@ from collections.abc import Iterable
 
 RETRY_SUSPECT_S = 1.0
 """How often one client tries a node that did not answer."""
+OLD_BELIEFS_S = 6.0
+"""For how long a node that was believed to lead is asked on: longer than a pause, after which it may still believe it."""
 
 
 class Routing:
@@ -23,24 +26,34 @@ class Routing:
         self.nodes = tuple(nodes)
         self.leader: int | None = None
         self._suspect_until: dict[int, float] = {}
+        self._led_until: dict[int, float] = {}
 
-    def on_proof(self, node: int) -> None:
+    def on_proof(self, node: int, now: float) -> None:
         """`node` gave an answer that only a leader with a majority can give."""
-        self.leader = node
+        self._believe(node, now)
         self._suspect_until.clear()
 
-    def on_refused(self, node: int, hint: int | None) -> None:
+    def on_refused(self, node: int, hint: int | None, now: float) -> None:
         """`node` said that it does not lead, and who may."""
         self._suspect_until.pop(node, None)
         if self.leader in (None, node):
             trusted = hint is not None and hint != node and hint in self.nodes and hint not in self._suspect_until
-            self.leader = hint if trusted else None
+            self._believe(hint if trusted else None, now)
 
     def on_unanswered(self, node: int, now: float) -> None:
         """An operation sent to `node` has no outcome, or no connection to it can be made."""
         self._suspect_until[node] = now + RETRY_SUSPECT_S
         if self.leader == node:
-            self.leader = None
+            self._believe(None, now)
+
+    def may_have_old_beliefs(self, node: int, now: float) -> bool:
+        """Whether `node` was believed to lead until just now, and is no more."""
+        return node != self.leader and now - self._led_until.get(node, -OLD_BELIEFS_S) < OLD_BELIEFS_S
+
+    def _believe(self, leader: int | None, now: float) -> None:
+        if self.leader is not None and leader != self.leader:
+            self._led_until[self.leader] = now
+        self.leader = leader
 
     def anyone(self, rng: random.Random, now: float) -> int | None:
         """A node to ask on purpose, whoever leads. None if the one drawn is a suspect that somebody has tried just now."""

@@ -3,8 +3,9 @@
 Every attempt is one operation with values of its own: nothing is ever sent twice, so an operation with unknown outcome
 can never be confused with a retry of itself. How an outage is kept from costing more than about one unknown operation
 per client is said in `clients.routing`; who ends it is the *scouts*, one per node, which ask for a proof of leadership
-while no leader is believed in or nothing has been acknowledged for a while, and follow a proof with one write. So recovery
-is seen within about `PROOF_EVERY_S`, also while every client still waits for an operation sent to the node that was lost.
+while no leader is believed in or nothing has been acknowledged for a while, and follow the first proof with one write. So
+recovery is seen within about `PROOF_EVERY_S`, also while every client still waits for an operation sent to the node that
+was lost. And they go on asking a node that led until just now: an answer from old beliefs is what the checker looks for.
 """
 
 import contextlib
@@ -190,7 +191,7 @@ class Load:
         if outcome is Outcome.INFO:
             self._doubt(node)
         elif isinstance(error, NotLeader):
-            self.routing.on_refused(node, error.leader)
+            self.routing.on_refused(node, error.leader, trio.current_time())
         elif isinstance(error, Busy):
             await trio.sleep(BACK_OFF_S)
         else:
@@ -211,25 +212,28 @@ class Load:
     # ---------------------------------------------------------------- scouts
 
     async def _scout(self, node: int) -> None:
-        """Ask `node` for a proof of leadership whenever there is doubt who leads."""
+        """Ask `node` for a proof of leadership whenever there is doubt who leads, or whether `node` knows that it does not."""
         client = Client(self._addresses, self._cluster_id)
         rng = random.Random(f"scout {node} {self.plan.seed}")
         process = self.recorder.new_process()
         try:
             while True:
                 await trio.sleep(PROOF_EVERY_S)
-                if not self._in_doubt() or not await self._proves(client, node, process, rng):
+                if not self._worth_asking(node) or not await self._proves(client, node, process, rng):
                     continue
-                self.routing.on_proof(node)
+                is_news = self.routing.leader != node
+                self.routing.on_proof(node, trio.current_time())
                 self._announce()
-                if await self._attempt(client, node, self.workload.write(rng), process) is Outcome.INFO:
+                if is_news and await self._attempt(client, node, self.workload.write(rng), process) is Outcome.INFO:
                     process = self.recorder.new_process()
         finally:
             client.close()
 
-    def _in_doubt(self) -> bool:
+    def _worth_asking(self, node: int) -> bool:
+        if self.routing.leader is None or self.routing.may_have_old_beliefs(node, trio.current_time()):
+            return True
         silent_s = (time.monotonic_ns() - self.recorder.last_write_ns) / 1e9
-        return self.routing.leader is None or silent_s > self._doubt_after_s
+        return silent_s > self._doubt_after_s
 
     async def _proves(self, client: Client, node: int, process: int, rng: random.Random) -> bool:
         """Whether `node` leads, by an operation that is recorded if it is answered: without an answer it says nothing."""
@@ -260,7 +264,7 @@ class Load:
                         node = rng.choice(self.routing.nodes)
                         if not await self._proves(client, node, process, rng):
                             continue
-                        self.routing.on_proof(node)
+                        self.routing.on_proof(node, trio.current_time())
                     outcome = await self._attempt(client, node, request, process)
                     if outcome is Outcome.OK:
                         break
