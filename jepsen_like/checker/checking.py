@@ -117,8 +117,10 @@ def _checked(
 def final_logs_of(dump: Any) -> tuple[FinalLog, ...]:
     """The final log of every node in a dump table; `UnreadableHistory` when a node has two records at one offset."""
     node, offset, epoch, value = (dump.column(name).to_numpy() for name in ("node", "offset", "epoch", "a"))
+    if len(node) and int(node.min()) < 0:
+        raise UnreadableHistory(Path(DUMP), "has records of no node")
     logs = []
-    for one in np.unique(node).tolist():
+    for one in np.flatnonzero(np.bincount(node)).tolist():
         mine = np.flatnonzero(node == one)
         first, end = int(offset[mine].min()), int(offset[mine].max()) + 1
         if first < 0 or end - first > 2 * len(mine) + 1_000_000:
@@ -139,7 +141,7 @@ def _missing_final_logs(directory: Path, dump: Any) -> tuple[Undecided, ...]:
     nodes = _nodes_of(directory)
     if nodes is None:
         return ()
-    dumped = 0 if dump is None else len(np.unique(dump.column("node").to_numpy()))
+    dumped = 0 if dump is None else len(dump.column("node").unique())
     if 2 * dumped > nodes or (dump is not None and not dump.num_rows):
         return ()
     return (

@@ -151,7 +151,7 @@ class _LogCheck:
             deadlines = np.minimum(deadlines, one.deadlines)
         wrong = [*plan.wrong, *log_scan.holes_filled(plan, deadlines)]
         told_all, counts = self._explained(plan, wrong, times, differ)
-        present = plan.content[plan.content != NONE]
+        present = np.sort(plan.content[plan.content != NONE])
         return attrs.evolve(
             summed,
             violated=frozenset([name] if counts else []),
@@ -160,7 +160,7 @@ class _LogCheck:
                 Violation(one.check, name, f"log {name}: {one.sentence}", in_order(one.ops)) for one in told_all
             ),
             lost_acked=plan.lost_acked,
-            duplicated=len(present) - len(np.unique(present)),
+            duplicated=int((present[1:] == present[:-1]).sum()),
         )
 
     def _times(self, plan: Plan) -> list[Times]:
@@ -326,12 +326,11 @@ class _Explainer:
         seen = self._shows(wrong.offset, wrong.value)
         appends = self._appends(wrong.value)
         if check is Check.DUPLICATED:
-            elsewhere = [int(place) for place in np.flatnonzero(self._plan.content == wrong.value)]
-            other = next(place for place in elsewhere if place != wrong.offset)
-            evidence = [seen[0], *self._shows(other, wrong.value)[:1], *appends[:3]]
-            times = "once" if len(appends) == 1 else f"{len(appends)} times"
-            places = f"{len(elsewhere)} places" if len(elsewhere) > 2 else f"offsets {other} and {wrong.offset}"
-            return f"{wrong.value} was appended {times} but stands at {places}", evidence
+            possible, places = self._possible(wrong.value), self._places(wrong.value)
+            times = "once" if len(possible) == 1 else f"{len(possible)} times"
+            where = f"{len(places)} places" if len(places) > 2 else f"offsets {places[0]} and {places[1]}"
+            evidence = self._claims(wrong.offset, wrong.value)
+            return f"{wrong.value} was appended {times} but stands at {where}", evidence
         if check is Check.ABORTED_READ:
             return (
                 f"{told(seen[0])}, though the {told(appends[0])} was answered as certainly not done",
@@ -340,13 +339,27 @@ class _Explainer:
         return f"{told(seen[0])}, but nobody ever appended {wrong.value}", seen[:1]
 
     def _seen_early(self, wrong: SeenEarly) -> tuple[str, list[Op]]:
-        appends = self._appends(wrong.value)
+        late = [op for op in self._possible(wrong.value) if op.t_inv > wrong.deadline]
         knew = self._knew(wrong.offset, wrong.deadline)
         return (
-            f"the {told(appends[0])} can only have landed at offset {wrong.offset}, "
-            f"but the {told(knew)} had ended before it began",
-            [knew, *appends[:2], *self._shows(wrong.offset, wrong.value)[:1]],
+            f"{wrong.value} stands at offset {wrong.offset}, but the {told(knew)} had ended "
+            f"before the {told(late[0])} began",
+            [knew, late[0], *self._claims(wrong.offset, wrong.value)],
         )
+
+    def _possible(self, value: int) -> list[Op]:
+        """The appends of a value that may have happened."""
+        return [op for op in self._appends(value) if op.type is not Outcome.FAIL]
+
+    def _places(self, value: int) -> list[int]:
+        """Where a value stands."""
+        return [int(place) for place in np.flatnonzero(self._plan.content == value)]
+
+    def _claims(self, offset: int, value: int) -> list[Op]:
+        """All that can have put a value somewhere and all places where it stands, this one first."""
+        places = [offset, *[place for place in self._places(value) if place != offset]]
+        shown_at = [op for place in places for op in self._shows(place, value)[:1]]
+        return [shown_at[0], *self._possible(value), *shown_at[1:]]
 
     def _knew(self, offset: int, deadline: int) -> Op:
         """The operation that first showed a length greater than `offset`."""

@@ -106,10 +106,11 @@ class Facts:
 
 def pieces_of(rows: Columns) -> dict[int, Piece]:
     """The logs in one part file."""
-    objects = np.unique(rows.object)
-    if len(objects) == 1:
-        return {int(objects[0]): Piece(rows)}
-    return {int(one): Piece(rows.where(np.flatnonzero(rows.object == one))) for one in objects}
+    if not len(rows):
+        return {}
+    if (rows.object == rows.object[0]).all():
+        return {int(rows.object[0]): Piece(rows)}
+    return {int(one): Piece(rows.where(np.flatnonzero(rows.object == one))) for one in np.unique(rows.object)}
 
 
 def facts_of(piece: Piece, *, name: int, number: int, content: Ints) -> Facts:
@@ -409,9 +410,11 @@ def times_of(piece: Piece, beside: Iterable[Piece], earlier: Before, holes: Ints
     bad = np.flatnonzero(np.maximum(local, earlier.floor) > at_most[denies])
     # One operation that knew a wrong length contradicts all that follow: they count once, under whoever knew.
     knower = np.where(local[bad] >= earlier.floor, np.searchsorted(running, local[bad], side="left"), NONE)
-    knowers, first = np.unique(knower, return_index=True)
+    # Of those that follow, an append is the better example: it was put in the wrong place itself.
+    appends_first = np.argsort(piece.rows.f[denies[bad]] != Action.APPEND, kind="stable")
+    knowers, first = np.unique(knower[appends_first], return_index=True)
     examples = []
-    for who, at in list(zip(knowers.tolist(), bad[first].tolist(), strict=True))[:EXAMPLES_MAX]:
+    for who, at in list(zip(knowers.tolist(), bad[appends_first[first]].tolist(), strict=True))[:EXAMPLES_MAX]:
         denier = piece.rows.op(int(denies[at]))
         if who == NONE:
             assert earlier.floor_op is not None

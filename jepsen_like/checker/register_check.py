@@ -168,27 +168,35 @@ def _unwritten(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
             f"{told(witnesses[0])}, though the {told(refused[0])} was answered as certainly not done",
             [*refused[:1], witnesses[0]],
         )
-    return f"{told(witnesses[0])}, but nobody ever wrote {value}", witnesses[:1]
+    return f"{told(witnesses[0])}, but nobody ever wrote {value}", [witnesses[0], *_proofs(outcome, witnesses[0])]
 
 
 def _replaced_twice(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
     both = _successors(outcome, found.where)[:2]
     value = int(outcome.blocks.value[found.where])
-    seen = [_seen_after(outcome, op) for op in both if op.type is Outcome.INFO]
+    proofs = [op for swap in both for op in _proofs(outcome, swap)]
     return (
         f"the {told(both[0])} and the {told(both[1])} both replaced {shown(value)}, which was written once",
-        [*_writer(outcome, found.where), *both, *[op for op in seen if op is not None]],
+        [*_writer(outcome, found.where), *both, *proofs],
     )
 
 
-def _seen_after(outcome: RegisterScan, swap: Op) -> Op | None:
-    """An operation that shows that an unknown compare-and-set happened."""
-    blocks = outcome.blocks
-    number = int(np.searchsorted(outcome.objects, swap.object))
-    block = int(np.flatnonzero((blocks.object == number) & (blocks.value == swap.b))[0])
-    reads = [_op(outcome, int(entry)) for entry in _entries_of(outcome, block)]
-    others = [op for op in reads + _successors(outcome, block) if op != swap]
-    return others[0] if others else None
+def _proofs(outcome: RegisterScan, op: Op) -> list[Op]:
+    """What shows that an operation of unknown outcome happened: who saw its value, and what shows that this happened."""
+    proofs: list[Op] = []
+    while op.type is Outcome.INFO:
+        blocks = outcome.blocks
+        number = int(np.searchsorted(outcome.objects, op.object))
+        value = op.b if op.f is Action.CAS else op.a
+        block = int(np.flatnonzero((blocks.object == number) & (blocks.value == value))[0])
+        reads = [_op(outcome, int(entry)) for entry in _entries_of(outcome, block)]
+        seers = [one for one in reads if one.f is Action.READ or one.b != value] + _successors(outcome, block)
+        seers.sort(key=lambda one: one.type is Outcome.INFO)
+        if not seers or seers[0] in proofs:
+            break
+        op = seers[0]
+        proofs.append(op)
+    return proofs
 
 
 def _cycle(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:

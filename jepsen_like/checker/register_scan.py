@@ -272,16 +272,21 @@ def _time_flaws(entries: Entries, blocks: Blocks) -> tuple[Ints, Ints, list[Foun
 
     chain_begins = group_starts(chain)
     sequence = np.repeat(np.arange(len(chain_begins)), np.diff(np.append(chain_begins, len(chain))))
-    _, before = lifted_maximum_before(latest_start, sequence, entries.span)
+    running, before = lifted_maximum_before(latest_start, sequence, entries.span)
     inside = np.flatnonzero(earliest_end + sequence * entries.span < before)
-    found = [Found(Flaw.INSIDE_CHAIN, int(blocks.object[chain[group]]), int(group)) for group in inside]
+    # One operation that began too late contradicts all that follow it: they count once, under the first of them.
+    _, first = np.unique(np.searchsorted(running, before[inside], side="left"), return_index=True)
+    found = [Found(Flaw.INSIDE_CHAIN, int(blocks.object[chain[group]]), int(group)) for group in inside[first]]
 
     roots = chain[chain_begins]
     f = np.minimum.reduceat(earliest_end, chain_begins)
     g = np.maximum.reduceat(latest_start, chain_begins)
     # Nobody has to have seen the initial value's write end: it ended before everything.
     f = np.where(blocks.value[roots] == NONE, 0, f)
-    return chain, place, [*found, *_overlaps(roots, f, g, blocks, entries.span)]
+    # A chain that is wrong in itself is reported already and says nothing about others.
+    sound = (blocks.writers[roots] > 0) | (blocks.value[roots] == NONE)
+    sound[sequence[inside]] = False
+    return chain, place, [*found, *_overlaps(roots[sound], f[sound], g[sound], blocks, entries.span)]
 
 
 def _overlaps(roots: Ints, f: Ints, g: Ints, blocks: Blocks, span: int) -> list[Found]:

@@ -14,6 +14,8 @@ from jepsen_like.history import NONE, Action, Op, Outcome
 Tuple = tuple[Any, ...]
 FAR = 10**6
 """When the unknown end, in the oracle's eyes."""
+FINAL = 10**5
+"""When the final logs are read, in the oracle's eyes."""
 
 
 def _intervals(rng: random.Random, count: int) -> list[tuple[int, int, int]]:
@@ -82,12 +84,12 @@ def log_history(rng: random.Random) -> list[Tuple]:
             asked = ("get", True, start, end, place, there) if kind == "get" else ("end", True, start, end, len(state))
             history.append(asked)
     history = _damaged(rng, history, _damage_log)
-    return history + final_reads(state, 100) if rng.random() < 0.5 else history
+    return history + final_reads(state) if rng.random() < 0.5 else history
 
 
-def final_reads(state: Sequence[int], at: int) -> list[Tuple]:
+def final_reads(state: Sequence[int]) -> list[Tuple]:
     """What the oracle is told of the final logs: every place is read once all is over, and one place behind the end."""
-    return [("get", True, at, at, place, value) for place, value in enumerate([*state, None])]
+    return [("get", True, FINAL, FINAL, place, value) for place, value in enumerate([*state, None])]
 
 
 def _damaged(rng: random.Random, history: list[Tuple], damage: Any) -> list[Tuple]:

@@ -1,0 +1,185 @@
+"""The checker against the definition, on random small histories. Any difference is a bug in one of the two.
+
+    python -m tests.jepsen_like.checker.differential --count 1000000
+
+Registers go through the kernel (and the search, where values repeat) thousands at a time, as they do in a real check; logs
+are cut into up to three time segments, so that the two passes have something to join. Every history is a function of
+the seed.
+"""
+
+import argparse
+import concurrent.futures
+import multiprocessing
+import random
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import click
+import numpy as np
+
+from jepsen_like.checker.columns import Columns
+from jepsen_like.checker.local_engine import LocalEngine
+from jepsen_like.checker.log_check import FinalLog, check_logs
+from jepsen_like.checker.register_check import check_registers
+from jepsen_like.checker.verdict import Model, Violation
+from jepsen_like.history import Op
+from tests.jepsen_like.checker import oracle
+from tests.jepsen_like.checker.small_histories import (
+    FINAL,
+    as_ops,
+    log_history,
+    overlap,
+    register_history,
+)
+from tests.jepsen_like.checker.witness import alone_impossible
+
+History = list[tuple[Any, ...]]
+BATCH = 5000
+SHARE_OF_LOGS = 0.4
+
+
+@attrs.frozen
+class Tally:
+    """What was compared."""
+
+    histories: int = 0
+    invalid: int = 0
+    overlapping: int = 0
+    """With three operations or more under way at once."""
+    unknown: int = 0
+    """With operations of unknown outcome."""
+    repeated: int = 0
+    """With a value written more than once."""
+    undecided: int = 0
+    witnesses: int = 0
+    """Explanations that the search was asked about."""
+    differences: tuple[str, ...] = ()
+
+    def plus(self, other: "Tally") -> "Tally":
+        return Tally(*(getattr(self, field.name) + getattr(other, field.name) for field in attrs.fields(Tally)))
+
+
+@attrs.frozen
+class Opinion:
+    """What the checker says about one history (None: undecided)."""
+
+    valid: bool | None
+    violations: tuple[Violation, ...] = ()
+
+
+def opinions_on_registers(histories: Sequence[History]) -> Iterator[Opinion]:
+    """All at once, a register each."""
+    rows = Columns.of_ops(op for number, history in enumerate(histories) for op in as_ops(history, number))
+    findings = check_registers(rows)
+    undecided = {one.object for one in findings.undecided}
+    explained: dict[int, list[Violation]] = {}
+    for violation in findings.violations:
+        explained.setdefault(violation.object, []).append(violation)
+    for number in range(len(histories)):
+        valid = None if number in undecided else number not in findings.violated
+        yield Opinion(valid, tuple(explained.get(number, ())))
+
+
+def opinion_on_log(history: History, rng: random.Random) -> Opinion:
+    """One log, in up to three time segments."""
+    ops = sorted(as_ops([one for one in history if one[2] < FINAL]), key=lambda op: op.t_ret)
+    values = [one[5] for one in history if one[2] == FINAL]
+    final = None
+    if values:
+        content = np.array(values[:-1], np.int64)
+        final = {0: [FinalLog(1, 0, content, np.ones(len(content), np.int64))]}
+    engine = LocalEngine()
+    findings = check_logs([Columns.of_ops(part) for part in _segments(ops, rng)], engine.run, engine.share, final)
+    return Opinion(None if findings.undecided else not findings.violated, findings.violations)
+
+
+def _segments(ops: Sequence[Op], rng: random.Random) -> list[Sequence[Op]]:
+    cuts = sorted(rng.randint(0, len(ops)) for _ in range(rng.choice((0, 0, 1, 2))))
+    return [ops[a:b] for a, b in zip([0, *cuts], [*cuts, len(ops)], strict=True) if a < b]
+
+
+def compared(model: Model, count: int, seed: int) -> Tally:
+    """Compare `count` histories of one model."""
+    rng = random.Random(seed)
+    total = Tally()
+    opinions: Iterable[Opinion]
+    if model is Model.REGISTER:
+        histories = [register_history(rng) for _ in range(count)]
+        opinions = opinions_on_registers(histories)
+        truths = (oracle.linearizable(history, oracle.register, None) for history in histories)
+    else:
+        histories = [log_history(rng) for _ in range(count)]
+        opinions = (opinion_on_log(history, rng) for history in histories)
+        truths = (oracle.linearizable(history, oracle.log, ()) for history in histories)
+    for history, opinion, truth in zip(histories, opinions, truths, strict=True):
+        total = total.plus(_tally(model, history, opinion, truth))
+    return total
+
+
+def _tally(model: Model, history: History, opinion: Opinion, truth: bool) -> Tally:
+    differences = [
+        f"no witness: {violation}: {history}"
+        for violation in opinion.violations
+        if not alone_impossible(violation, model)
+    ]
+    if opinion.valid is not None and opinion.valid != truth:
+        differences.append(f"checker says {opinion.valid}, definition says {truth}: {history}")
+    written = [
+        one[-1] if model is Model.REGISTER else one[4] for one in history if one[0] in ("write", "swap", "append")
+    ]
+    return Tally(
+        histories=1,
+        invalid=not truth,
+        overlapping=overlap(history) >= 3,
+        unknown=any(one[1] is False for one in history),
+        repeated=len(set(written)) < len(written),
+        undecided=opinion.valid is None,
+        witnesses=len(opinion.violations),
+        differences=tuple(differences),
+    )
+
+
+def all_compared(count: int, seed: int, processes: int) -> dict[Model, Tally]:
+    """`count` histories, a share of them logs, over several processes."""
+    logs = int(count * SHARE_OF_LOGS)
+    work = [
+        (model, min(BATCH, total - at), seed * 1_000_003 + at)
+        for model, total in ((Model.LOG, logs), (Model.REGISTER, count - logs))
+        for at in range(0, total, BATCH)
+    ]
+    tallies = {model: Tally() for model in Model}
+    with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        for (model, _, _), tally in zip(work, pool.map(compared, *zip(*work, strict=True)), strict=True):
+            tallies[model] = tallies[model].plus(tally)
+    return tallies
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Compare the checker with the definition of linearizability.")
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=2)
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    wrong = 0
+    for model, tally in all_compared(arguments.count, arguments.seed, arguments.processes).items():
+        shares = ", ".join(
+            f"{100 * getattr(tally, name) / max(1, tally.histories):.0f} % {name}"
+            for name in ("invalid", "overlapping", "unknown", "repeated")
+        )
+        click.echo(
+            f"{model.value}: {tally.histories} histories ({shares}), {tally.undecided} undecided, "
+            f"{tally.witnesses} witnesses, {len(tally.differences)} differences"
+        )
+        wrong += len(tally.differences) + tally.undecided
+        for difference in tally.differences[:10]:
+            click.echo(f"  {difference}")
+    click.echo(f"{time.monotonic() - began:.1f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Whether a witness proves what it claims, asked of the search and not of the scan that found it.
+
+Strictly: the operations of the witness alone cannot be ordered. Honestly: they cannot be ordered either when all the rest of
+the history is given away, that is when anything the witness depends on but does not contain may have happened at any time:
+another append at every other place of the log, another write of every value it saw.
+"""
+
+import attrs
+
+from jepsen_like.checker.search import Log, Register, Sequential, search
+from jepsen_like.checker.verdict import Check, Model, Violation
+from jepsen_like.history import NONE, Action, Op, Outcome
+
+GIVEN = 10**15
+"""Values and times of what is given away."""
+
+
+def alone_impossible(violation: Violation, model: Model) -> bool:
+    """Both: strictly and, where the claim is about order, honestly."""
+    ops = list(violation.ops)
+    if model is Model.LOG:
+        ops = _renumbered(ops)
+    if _orders(ops, model) is not False:
+        return False
+    if violation.check in (Check.PHANTOM, Check.ABORTED_READ, Check.DUPLICATED, Check.GAP):
+        return True  # these claim that something is missing, so it cannot be given away
+    return _orders(ops + _given(ops, model), model) is False
+
+
+def _orders(ops: list[Op], model: Model) -> bool | None:
+    sequential: Sequential = Log() if model is Model.LOG else Register()
+    return search(ops, sequential).linearizable
+
+
+def _renumbered(ops: list[Op]) -> list[Op]:
+    """The places of a witness moved together, but not to the beginning: the search holds a log as a tuple."""
+    places = sorted({0} | {place for op in ops if op.offset != NONE for place in (op.offset, op.offset + 1)})
+    dense = {place: number for number, place in enumerate(places)}
+    return [attrs.evolve(op, offset=dense[op.offset]) if op.offset != NONE else op for op in ops]
+
+
+def _given(ops: list[Op], model: Model) -> list[Op]:
+    anything = Op(f=Action.APPEND, type=Outcome.INFO, t_inv=-GIVEN)
+    if model is Model.LOG:
+        length = max((op.offset for op in ops), default=0) + 1
+        mine = {op.offset for op in ops if op.f is Action.APPEND and op.type is Outcome.OK}
+        seen = {op.offset: op.a for op in ops if op.f is Action.READ and op.a != NONE}
+        appended = {op.a for op in ops if op.f is Action.APPEND}
+        values = [GIVEN + place if place not in seen else seen[place] for place in range(length) if place not in mine]
+        return [attrs.evolve(anything, a=value) for value in values if value not in appended]
+    put = {Register().put(op) for op in ops}
+    needed = {Register().seen(op) for op in ops} - put - {None, NONE}
+    return [attrs.evolve(anything, f=Action.WRITE, a=value) for value in needed if value is not None]
