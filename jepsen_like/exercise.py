@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import attrs
+import numpy as np
 import trio
 
 from jepsen_like.cluster.cluster import Cluster, NotServing, RoleSeen, open_cluster
@@ -17,7 +18,7 @@ from jepsen_like.history import DumpWriter, HistoryWriter
 from jepsen_like.nemesis.nemesis import FaultNews, Nemesis
 from jepsen_like.nemesis.schedule import FaultKind, schedule
 from jepsen_like.progress import NodeLine, NodeState, OpsLine, Progress
-from jepsen_like.results import Observed
+from jepsen_like.results import Observed, percentiles
 from jepsen_like.workload.dump import dump_logs
 from jepsen_like.workload.load import Load, LoadPlan
 from jepsen_like.workload.log import LogWorkload
@@ -101,7 +102,7 @@ async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observ
             leader = await cluster.leader(within_s=LEADER_WITHIN_S)
             if leader is None:
                 raise NotServing(f"no node was elected leader within {LEADER_WITHIN_S:g} s of the start")
-            progress.event(f"{plan.nodes} nodes listen, n{leader.node} leads in term {leader.term}", topic="cluster")
+            progress.event(f"n1 to n{plan.nodes} listen, n{leader.node} leads in term {leader.term}", topic="cluster")
             observed = await _break_it(plan, directory, cluster, progress, interrupted)
         nursery.cancel_scope.cancel()
     return attrs.evolve(observed, unasked_ends=tuple(cluster.unasked_ends), roles=tuple(cluster.roles))
@@ -149,6 +150,7 @@ async def _break_it(
         nonsense=tuple(recorder.nonsense),
         not_recovered=not_recovered,
         is_interrupted=interrupted.is_set,
+        latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,
     )
 
 

@@ -119,6 +119,8 @@ class Observed:
     not_recovered: str | None
     """Why the healed cluster did not come to agree and serve; None if it did."""
     is_interrupted: bool
+    latency_from_intended_ms: Mapping[str, float | None] | None = None
+    """Open loop: percentiles that count from when an operation was due, not from when a client was free to send it."""
 
 
 def failure(reasons: Sequence[str]) -> dict[str, Any]:
@@ -149,6 +151,11 @@ def merged(
         **measured(attempts, observed),
         "rpo": {"records": int(verdict["lost_acked"]), "s": rpo_s(lost, observed.faults)},
         "is_interrupted": observed.is_interrupted,
+        **(
+            {"latency_from_intended_ms": observed.latency_from_intended_ms}
+            if observed.latency_from_intended_ms is not None
+            else {}
+        ),
     }
 
 

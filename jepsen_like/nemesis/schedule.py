@@ -173,6 +173,8 @@ def _partition(rng: random.Random, target: Target, nodes: Sequence[int], leader:
             cuts = tuple((leader, other) if outward else (other, leader) for other in others)
             return Blow((leader,), cuts)
         case Target.BRIDGE:
+            if len(nodes) < 3:
+                return _partition(rng, Target.HALVES, nodes, leader)
             bridge, *sides = rng.sample(nodes, len(nodes))
             half = len(sides) // 2
             return Blow((bridge,), _both_ways(sides[:half], sides[half:]))

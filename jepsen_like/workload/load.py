@@ -122,26 +122,27 @@ class Load:
         process = self.recorder.new_process()
         try:
             while not self._stopping.is_set():
-                late_s = await self._next_turn()
+                due = await self._next_turn()
                 if self._stopping.is_set():
                     return
                 request = self.workload.request(rng)
                 node = await self._choose(request, rng)
                 if node is None:
                     continue
-                if await self._attempt(client, node, request, process, late_s) is Outcome.INFO:
+                if await self._attempt(client, node, request, process, due) is Outcome.INFO:
                     process = self.recorder.new_process()
         finally:
             client.close()
 
-    async def _next_turn(self) -> float:
-        """Closed loop: at once. Open loop: when the next operation is due; how late it already is."""
+    async def _next_turn(self) -> float | None:
+        """Closed loop: at once, None. Open loop: wait until the next operation is due; when that is."""
         if not self.plan.rate:
-            return 0.0
+            return None
         due = self._started + self._tickets / self.plan.rate
         self._tickets += 1
-        await trio.sleep_until(due)
-        return trio.current_time() - due
+        with trio.move_on_at(due):
+            await self._stopping.wait()
+        return due
 
     async def _choose(self, request: Request, rng: random.Random) -> int | None:
         """The node to ask; None if there was none and the request has grown old."""
@@ -153,7 +154,9 @@ class Load:
             await self._leader_found.wait()
         return None if self._stopping.is_set() else self.routing.leader
 
-    async def _attempt(self, client: Client, node: int, request: Request, process: int, late_s: float = 0.0) -> Outcome:
+    async def _attempt(
+        self, client: Client, node: int, request: Request, process: int, due: float | None = None
+    ) -> Outcome:
         """One operation, recorded with exactly what is known of it."""
         try:
             connection = await client.connect(node)
@@ -162,6 +165,7 @@ class Load:
             self._doubt(node)
             await trio.sleep(BACK_OFF_S)
             return Outcome.FAIL
+        late_s = trio.current_time() - due if due is not None else None
         t_inv = time.monotonic_ns()
         try:
             with trio.fail_after(OPERATION_WITHIN_S):

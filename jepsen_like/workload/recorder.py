@@ -6,6 +6,7 @@ is never used again, for that operation may still take effect at any later time.
 
 import collections
 import itertools
+from array import array
 
 import attrs
 
@@ -32,6 +33,8 @@ class Recorder:
     def __init__(self, history: HistoryWriter) -> None:
         self.counts = Counts()
         self.recent_latency_s: collections.deque[float] = collections.deque(maxlen=RECENT_LATENCIES)
+        self.from_intended_s = array("f")
+        """Open loop: from when each answered operation was due to its answer; 4 bytes for each."""
         self.nonsense: list[str] = []
         """Answers that were no answers to what was asked: failures of the node, kept in words."""
         self.last_write_ns = 0
@@ -44,11 +47,23 @@ class Recorder:
         return next(self._processes)
 
     def ok(
-        self, request: Request, seen: Seen, *, process: int, node: int, t_inv: int, t_ret: int, late_s: float = 0.0
+        self,
+        request: Request,
+        seen: Seen,
+        *,
+        process: int,
+        node: int,
+        t_inv: int,
+        t_ret: int,
+        late_s: float | None = None,
     ) -> None:
-        """An answer came. `late_s` is how much later than intended the operation was sent (open loop)."""
+        """An answer came. `late_s` is how much later than intended the operation was sent; None in a closed loop."""
         self.counts.ok += 1
-        self.recent_latency_s.append((t_ret - t_inv) / 1e9 + late_s)
+        latency_s = (t_ret - t_inv) / 1e9
+        if late_s is not None:
+            latency_s += late_s
+            self.from_intended_s.append(latency_s)
+        self.recent_latency_s.append(latency_s)
         if request.is_write:
             swapped = request.f is not Action.CAS or seen.seen == request.a
             self.counts.acked += len(seen.values) if swapped else 0

@@ -80,6 +80,11 @@ def test_isolation_cuts_the_leader_from_all_others_both_ways() -> None:
     assert {blow.clients_cut for blow in blows} == {(), (2,)}
 
 
+def test_two_nodes_have_no_bridge_and_are_cut_in_halves() -> None:
+    blow = select(fault(FaultKind.PARTITION, Target.BRIDGE), [1, 2], leader=1)
+    assert set(blow.cuts) == {(1, 2), (2, 1)}
+
+
 def test_one_way_cuts_leave_the_other_way_open() -> None:
     seen = {select(fault(FaultKind.PARTITION, Target.ONE_WAY, seed), [1, 2, 3], leader=2).cuts for seed in SEEDS}
     assert seen == {((2, 1), (2, 3)), ((1, 2), (3, 2))}

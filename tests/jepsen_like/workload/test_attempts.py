@@ -133,6 +133,40 @@ async def test_an_outage_costs_about_one_unknown_operation_per_client(tmp_path: 
     assert recorder.counts.info <= 8, "clients kept asking a node that does not answer"
 
 
+async def test_an_open_loop_keeps_its_rate_and_ends_when_it_is_told(tmp_path: Path) -> None:
+    began = trio.current_time()
+    with HistoryWriter(tmp_path) as history:
+        recorder = Recorder(history)
+        async with fake_node(leads) as node:
+            load = Load(LogWorkload(), recorder, {1: node.address}, "x", LoadPlan(concurrency=40, rate=20.0))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(load.run)
+                await trio.sleep(0.5)
+                load.stop()
+    assert trio.current_time() - began < 1.5, "40 clients hold the turns of two seconds"
+    assert 5 <= len(recorder.from_intended_s) <= 11
+
+
+async def test_an_open_loop_counts_latency_from_when_an_operation_was_due(tmp_path: Path) -> None:
+    asked = iter(range(1_000_000))
+
+    def slow_to_lead(message_type: int, fields: list[Any]) -> bytes:
+        refused = next(asked) < 10
+        return refuses(errors.NotLeader())(message_type, fields) if refused else leads(message_type, fields)
+
+    with HistoryWriter(tmp_path) as history:
+        recorder = Recorder(history)
+        async with fake_node(slow_to_lead) as node:
+            load = Load(LogWorkload(), recorder, {1: node.address}, "x", LoadPlan(concurrency=4, rate=100.0))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(load.run)
+                await trio.sleep(0.8)
+                load.stop()
+    ops = [op for op in HistoryReader.open(tmp_path).ops() if op.type is Outcome.OK]
+    assert max(recorder.from_intended_s) > 0.2, "ten refusals, one every 30 ms, kept the first operation waiting"
+    assert max(op.t_ret - op.t_inv for op in ops) / 1e9 < max(recorder.from_intended_s)
+
+
 async def test_load_finds_the_leader_and_keeps_every_client_at_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
