@@ -16,7 +16,7 @@ import trio
 
 from jepsen_like.cluster.fault_proxy import FaultNetwork, Pair
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
-from jepsen_like.cluster.process import Event, NodeProcess
+from jepsen_like.cluster.process import Event, NodeDidNotStart, NodeProcess
 from jepsen_like.cluster.raft_nodes import Address, NodePlan, raft_command
 from raft.client import Connection
 from raft.errors import RaftError
@@ -105,6 +105,15 @@ class Cluster:
             [node for node in nodes if not self.nodes[node].is_running],
         )
 
+    async def restart(self, nodes: Iterable[int]) -> None:
+        """Like `start`, for nodes that have run before: one that does not come back stands in `unasked_ends`."""
+
+        async def start(node: int) -> None:
+            with contextlib.suppress(NodeDidNotStart):
+                await self.nodes[node].start(self._nursery, within_s=START_WITHIN_S)
+
+        await _together(start, [node for node in nodes if not self.nodes[node].is_running])
+
     async def kill(self, nodes: Iterable[int]) -> None:
         """SIGKILL them together and wait until they are gone."""
         await _together(lambda node: self.nodes[node].kill(), nodes)
@@ -123,7 +132,7 @@ class Cluster:
         self.network.heal()
         for node in self.nodes.values():
             node.resume()
-        await self.start(self.nodes)
+        await self.restart(self.nodes)
 
     # ---------------------------------------------------------------- the network
 

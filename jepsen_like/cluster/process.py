@@ -104,6 +104,8 @@ class NodeProcess:
             ended = self._ended.is_set()
             await self.kill()
             reason = f"it ended with {_ending(self._popen.returncode)}" if ended else f"not ready after {within_s:g} s"
+            if not ended:
+                self.unasked_ends.append(f"node {self.node} was {reason} and had to be killed")
             raise NodeDidNotStart(self.node, reason, self.stderr_tail())
 
     async def kill(self) -> None:

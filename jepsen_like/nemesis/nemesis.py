@@ -155,7 +155,7 @@ class Nemesis:
     async def _undo(self, kind: FaultKind, blow: Blow) -> None:
         match kind:
             case FaultKind.KILL | FaultKind.RESTART:
-                await self._cluster.start(blow.nodes)
+                await self._cluster.restart(blow.nodes)
             case FaultKind.PAUSE:
                 for node in blow.nodes:
                     self._cluster.nodes[node].resume()

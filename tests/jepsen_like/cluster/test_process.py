@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from jepsen_like.cluster.cluster import NodeStatus, leader_among
+from jepsen_like.cluster.cluster import NodeStatus, leader_among, open_cluster
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from jepsen_like.cluster.process import Event, NodeDidNotStart, NodeProcess, process_state
 from jepsen_like.cluster.raft_nodes import NodePlan, raft_command
@@ -183,6 +183,23 @@ def test_the_command_of_a_node_names_proxies_for_all_others() -> None:
         "-m raft.node --id 2 --cluster-id c --listen 127.0.0.1:1002 --data d --peer 1=127.0.0.1:2001 "
         "--advertise 1=127.0.0.1:3001 --advertise 2=127.0.0.1:3002 --set flush=none"
     )
+
+
+async def test_a_node_that_does_not_come_back_is_noted_and_the_others_do(tmp_path: Path) -> None:
+    once = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch(exist_ok=sys.argv[2] == '2')" + NODE
+
+    def command(plan: NodePlan) -> list[str]:
+        return [sys.executable, "-c", once, str(tmp_path / f"seen-{plan.node}"), str(plan.node)]
+
+    async with open_cluster(tmp_path / "nodes", nodes=2, cluster_id="c", command=command) as cluster:
+        await cluster.kill([1, 2])
+        await cluster.restart([1, 2])
+        assert not cluster.nodes[1].is_running
+        assert cluster.nodes[2].is_running
+        assert await cluster.statuses() == {}
+    (line,) = cluster.unasked_ends
+    assert line.startswith("node 1 (pid ")
+    assert "FileExistsError" in line
 
 
 def status(number: int, role: str, term: int) -> NodeStatus:
