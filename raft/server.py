@@ -171,13 +171,6 @@ class ClientSession(Session[Frame]):
         self._last_read = 0
         self._held_back = False
         self._working = False
-        self._requests: Mapping[int, Callable[[bytes], None]] = {
-            client_codec.APPEND: self._on_append,
-            client_codec.READ: self._on_read,
-            client_codec.TAIL: self._on_tail,
-            client_codec.APPLY: self._on_apply,
-            client_codec.STATUS: self._on_status,
-        }
 
     # ---------------------------------------------------------------- connection
 
@@ -213,10 +206,10 @@ class ClientSession(Session[Frame]):
                     self._connection.pause_reading()
                     return
                 message_type, body = self._backlog.popleft()
-                take = self._requests.get(message_type)
+                take = _REQUESTS.get(message_type)
                 if take is None:
                     raise ProtocolError(f"message type {message_type} is not a request")
-                take(body)
+                take(self, body)
         finally:
             self._working = False
         if self._held_back:
@@ -320,3 +313,12 @@ class ClientSession(Session[Frame]):
     def _done(self, weight: int) -> None:
         self._under_way -= weight
         self._resume()
+
+
+_REQUESTS: Mapping[int, Callable[[ClientSession, bytes], None]] = {
+    client_codec.APPEND: ClientSession._on_append,
+    client_codec.READ: ClientSession._on_read,
+    client_codec.TAIL: ClientSession._on_tail,
+    client_codec.APPLY: ClientSession._on_apply,
+    client_codec.STATUS: ClientSession._on_status,
+}

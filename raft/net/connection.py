@@ -15,7 +15,7 @@ nothing else. Any other exception climbs. A half-closed connection counts as clo
 import socket
 from collections import deque
 from contextlib import suppress
-from typing import Generic, Protocol
+from typing import Any, Generic, Protocol
 
 from raft.errors import ProtocolError
 from raft.net.framing import Decoder, FrameT
@@ -41,6 +41,26 @@ class Session(Protocol[FrameT]):
 
     def on_closed(self, reason: str) -> None:
         """It is over. Called once, whichever side ended it."""
+
+
+class _Over:
+    """The session of a connection that is over: hears nothing. Taking the place of the true one, it breaks the cycle of
+    references between connection and session, so that both are gone at once and no garbage collection is waited for."""
+
+    def on_frames(self, frames: list[Any]) -> None:
+        """Nothing is heard any more."""
+
+    def on_drained(self) -> None:
+        """Nothing is said any more."""
+
+    def on_protocol_error(self, error: ProtocolError) -> None:
+        """Nothing is wrong any more."""
+
+    def on_closed(self, reason: str) -> None:
+        """Known already."""
+
+
+_OVER = _Over()
 
 
 class Connection(Generic[FrameT]):
@@ -203,10 +223,11 @@ class Connection(Generic[FrameT]):
         try:
             if frames:
                 self.session.on_frames(frames)
-            if self.decoder.failure is not None:
-                raise self.decoder.failure
         except ProtocolError as error:
             self.refuse(error)
+        else:
+            if self.decoder.failure is not None:
+                self.refuse(self.decoder.failure)
 
     # ---------------------------------------------------------------- the end
 
@@ -229,7 +250,8 @@ class Connection(Generic[FrameT]):
         self._outbound.clear()
         self.outbound_bytes = 0
         self.reactor.has_news = True
-        self.session.on_closed(reason)
+        session, self.session = self.session, _OVER
+        session.on_closed(reason)
 
     def _watch(self) -> None:
         events = (READABLE if self._reading else 0) | (WRITABLE if self._outbound else 0)

@@ -69,28 +69,30 @@ class FrameDecoder:
             self._buffer += chunk
             if len(self._buffer) < self._needed:
                 return []
-            chunk = bytes(self._buffer)
+            arrived: bytes | memoryview = memoryview(self._buffer)
             self._buffer = bytearray()
+        else:
+            arrived = chunk
         frames: list[Frame] = []
         position = 0
         self._needed = HEADER.size
-        while len(chunk) - position >= HEADER.size:
-            length, version, message_type, reserved, crc = HEADER.unpack_from(chunk, position)
+        while len(arrived) - position >= HEADER.size:
+            length, version, message_type, reserved, crc = HEADER.unpack_from(arrived, position)
             if length > self.body_bytes_max or version != PROTOCOL_VERSION or reserved:
                 self.failure = self._refusal(length, version, reserved)
                 return frames
             start = position + HEADER.size
-            if start + length > len(chunk):
+            if start + length > len(arrived):
                 self._needed = HEADER.size + length
                 break
-            body = chunk[start : start + length]
+            body = bytes(arrived[start : start + length])
             if crc32c.crc32c(body) != crc:
                 self.failure = ProtocolError(f"the CRC of a frame of type {message_type} is wrong")
                 return frames
             frames.append((message_type, body))
             position = start + length
-        if position < len(chunk):
-            self._buffer += memoryview(chunk)[position:]
+        if position < len(arrived):
+            self._buffer += arrived[position:]
         return frames
 
     def _refusal(self, length: int, version: int, reserved: int) -> ProtocolError:

@@ -1,5 +1,6 @@
 """The port of a node: nonsense ends the connection it came on, greed is slowed down, everybody else is served."""
 
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +10,9 @@ import trio
 
 from raft import client_codec as wire
 from raft.errors import NotLeader, ProtocolError
+from raft.net.connection import Connection
 from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame
+from raft.server import ClientSession
 from raft.settings import NodeSettings
 from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, local_cluster, until
 
@@ -221,6 +224,22 @@ async def test_a_client_that_leaves_with_requests_in_flight_harms_nobody(tmp_pat
         async with raw_client(cluster) as client:
             await client.send(wire.encode_append(1, RECORD))
             assert [(await client.frame() or (0,))[0] for _ in range(2)] == [wire.HELLO_REPLY, wire.APPENDED]
+
+
+async def test_a_connection_that_is_over_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    async with one_node(tmp_path) as cluster:
+        gc.collect()
+        gc.disable()
+        try:
+            for ending in (b"", b"\xff" * 12, wire.encode_append(1, b"\x93")):
+                async with raw_client(cluster) as client:
+                    await client.send(wire.encode_append(1, RECORD) + wire.encode_bare(wire.TAIL, 2))
+                    for _ in range(3):
+                        await client.frame()
+                    await client.send(ending)
+            await until(lambda: not [each for each in gc.get_objects() if isinstance(each, ClientSession | Connection)])
+        finally:
+            gc.enable()
 
 
 async def test_a_peer_that_sends_nonsense_loses_its_connection_and_the_group_goes_on(tmp_path: Path) -> None:
