@@ -500,7 +500,6 @@ class SegmentedLog:
         if first_index <= self._last_index:
             self._sparse.cut(first_index)
             self.epochs.cut(first_index)
-            self._last_epoch = self.epochs.last_epoch
         note = index.note_indexed
         for frame in frames:
             if note(frame.index, frame.epoch, frame.base_offset, frame.span, position):

@@ -7,11 +7,12 @@ import pytest
 
 from log import checkpoint
 from log.disk import StorageFailed
-from log.frame import HEADER_BYTES
+from log.frame import HEADER_BYTES, Kind, encode_header
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import CorruptLog, LogConfig, SegmentedLog
 from tests.log.frames import (
     DIRECTORY,
+    LOG_ID,
     Entry,
     content,
     entries,
@@ -151,8 +152,8 @@ def test_a_sealed_segment_that_is_written_again_outgrows_its_index() -> None:
     """The name of the segment behind it was lost, so it is the newest again, and its sidecar tells an old size."""
     disk = memory_disk()
     log = open_log(disk)
-    log.append(frames(1, 60))
-    log.append(frames(61, 120))
+    log.append(frames(1, 58))
+    log.append(frames(59, 120))
     flush = log.begin_flush()
     log.append(frames(121, 130))
     flush.run()
@@ -161,9 +162,9 @@ def test_a_sealed_segment_that_is_written_again_outgrows_its_index() -> None:
     disk.remove(segments(disk)[1])
     disk = killed(disk)
     log = open_log(disk, LogConfig(segment_bytes_max=10_000, index_interval_bytes=512))
-    assert (log.last_index, log.recovery.segments_removed) == (60, 1)
-    for index in range(61, 151):
-        log.append(frames(index, index, 2))
+    assert (log.last_index, log.recovery.segments_removed) == (58, 1)
+    for index in range(59, 151):
+        log.append(frames(index, index))
     before = content(log)
     after = killed(disk)
     assert sidecars(after) == stale
@@ -326,6 +327,38 @@ def test_a_sync_that_lied_is_found_out() -> None:
     overwrite(disk, FIRST, position, bytes(size_of(frame(2))))
     with pytest.raises(CorruptLog, match="zeros where a frame should begin"):
         open_log(killed(disk))
+
+
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "index", "epoch", "offset"),
+    [
+        pytest.param(Kind.RECORDS, 63, 1, 61, id="a gap in the index"),
+        pytest.param(Kind.RECORDS, 62, 1, 60, id="an offset again"),
+        pytest.param(Kind.RECORDS, 62, 0, 61, id="an older epoch"),
+        pytest.param(Kind.RECORDS, 0, 1, 0, id="index 0"),
+        pytest.param(Kind.STATE, 60, 1, 60, id="a state of another time"),
+        pytest.param(Kind.TRUNCATE, 62, 1, 62, id="a cut behind the end"),
+    ],
+)
+@pytest.mark.parametrize("rolled", [True, False])
+def test_a_whole_frame_that_does_not_follow_is_as_bad_as_a_torn_one(
+    rolled: bool, kind: Kind, index: int, epoch: int, offset: int, durable: bool
+) -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    end = log.append(frames(1, 61))
+    address = end + HEADER_BYTES
+    header = encode_header(kind, 0, LOG_ID, end, epoch, index, offset, 0, 0, 0, 0, 0)
+    witness = encode_header(kind, 0, LOG_ID, address, 0, 0, 0, 0, address if durable else 0, 0, 0, 0)
+    path = f"{DIRECTORY}/{end:020d}.log" if rolled else FIRST
+    disk.open(path, create=True).write_at(0 if rolled else end, [header, witness])
+    if durable:
+        with pytest.raises(CorruptLog, match="does not follow index 61"):
+            open_log(killed(disk))
+    else:
+        reopened = open_log(killed(disk))
+        assert (reopened.last_index, reopened.recovery.torn_bytes_cut) == (61, len(header + witness))
 
 
 def test_another_logs_directory_is_refused_and_not_cut() -> None:

@@ -179,16 +179,17 @@ def test_the_newest_state_outlives_cuts_before_it_and_rolls_behind_it() -> None:
 def test_every_new_segment_begins_with_the_newest_state() -> None:
     disk = memory_disk()
     log = open_log(disk)
-    log.append(frames(1, 60))
-    for index in range(61, 1_000, 60):
-        log.save_state(b"vote before %d" % index)
-        log.append(frames(index, index + 59))
+    for index in range(1, 1_000, 120):
+        log.append(frames(index, index + 9))
+        log.save_state(b"vote at %d" % (index + 9))
+        log.append(frames(index + 10, index + 59))
+        log.append(frames(index + 60, index + 119))
     _, *rolled = [disk.content(path) for path in disk.paths() if path.endswith(".log")]
     assert len(rolled) > 5
     for stored in rolled:
         header = decode_header(memoryview(stored), 0, log_id=7, address=int.from_bytes(stored[16:24], "little"))
         assert header.kind == Kind.STATE
-        assert stored[HEADER_BYTES : header.frame_bytes] == b"vote before %d" % (header.log_index // 60 * 60 + 1)
+        assert stored[HEADER_BYTES : header.frame_bytes] == b"vote at %d" % ((header.log_index - 10) // 120 * 120 + 10)
 
 
 def test_an_old_frame_is_never_taken_for_the_new_one_of_the_same_index_and_epoch() -> None:
@@ -275,7 +276,8 @@ def test_a_flush_covers_what_was_appended_before_it_began_and_no_more() -> None:
     first = log.append([frame(1)])
     flush = log.begin_flush()
     mark = disk.mark()
-    log.append(frames(2, 300))
+    for index in range(2, 301):
+        log.append([frame(index)])
     with disk.issued_before(mark):
         flush.run()
     assert log.durable_end == 0
