@@ -4,7 +4,8 @@ Random schedules alone seldom turn an early promise into a loss: power must fail
 and fsync, on the right nodes. An audit needs no such luck: the simulator knows what is on each disk *now*.
 
 - A1 a vote or a candidacy on the wire: that (term, vote) is durable at the sender, and it is its only one in that term.
-- A2 an accepted append on the wire: the log is durable up to `match_index` and equals that of the term's leader.
+- A2 an accepted append on the wire: the log is durable up to `match_index` and equals that of the term's leader, and the
+  sender is still in that term.
 - A3 a client hears "committed": its own entry is on the disks of a majority.
 - A4 electability: no node that lacks a committed entry could win a majority of the logs that are durable.
 - A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable.
@@ -54,7 +55,9 @@ class Audits:
             self._accuse("A1", machine, f"{deed} in term {term}, in which it voted for n{given}")
 
     def _check_accepted(self, machine: Machine, term: Term, match_index: LogIndex) -> None:
-        durable = machine.durable_log()
+        durable, core = machine.durable_log(), machine.core
+        if core is not None and core.term > term:
+            self._accuse("A2", machine, f"accepts in term {term}, though it has gone on to term {core.term}")
         if durable.term < term:
             self._accuse("A2", machine, f"accepts in term {term}; its disk knows only term {durable.term}")
         if match_index == 0:

@@ -44,6 +44,8 @@ class Parcel:
     message: Message
 
 
+LATE_TIMEOUTS = 6.0
+"""How late a late copy may be, in election timeouts."""
 HELD_MAX = 64
 """What a cut link keeps for later; a socket buffer is not endless either."""
 
@@ -78,7 +80,10 @@ class Network:
         self._send(now, link, state, message)
         if self.duplicate and state.rng.random() < self.duplicate:
             self.counts["messages_duplicated"] += 1
-            self._send(now, link, state, message)
+            if state.rng.random() < 0.5:
+                self._send(now, link, state, message)
+            else:
+                self._send_late(now, link, state, message)
 
     def _send(self, now: float, link: Link, state: LinkState, message: Message) -> None:
         knobs = self._knobs
@@ -90,6 +95,11 @@ class Network:
                 self.counts["messages_reordered"] += 1
         state.last_arrival = max(arrival, state.last_arrival)
         self._schedule(arrival, Parcel(link, state.epoch, message))
+
+    def _send_late(self, now: float, link: Link, state: LinkState, message: Message) -> None:
+        """A copy from another age: it arrives after leaders have come and gone."""
+        late_s = state.rng.random() * LATE_TIMEOUTS * self._knobs.raft.election_timeout_s_max
+        self._schedule(now + late_s, Parcel(link, state.epoch, message))
 
     def arrives(self, parcel: Parcel) -> bool:
         """Whether this parcel gets through: its connection still stands and its direction is not cut."""

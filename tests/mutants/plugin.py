@@ -4,7 +4,6 @@ import os
 
 from tests.mutants.catalogue import by_name
 from tests.mutants.mutant import install
-
-VARIABLE = "QUORUMLOG_MUTANT"
+from tests.mutants.plugin_name import VARIABLE
 
 install(by_name(os.environ[VARIABLE]))

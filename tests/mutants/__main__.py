@@ -1,0 +1,120 @@
+"""`python -m tests.mutants run [NAME ...]` and `python -m tests.mutants replay NAME`: put deliberate bugs on trial.
+
+`run` prints for each bug the oracle expected, the oracle that killed it and how many seeds that took; with `--happy` it
+first shows that the happy-path tests stay green with the bug in place. Exit status 1 if a bug survives, is killed only by
+a crash, or breaks the happy path. `replay` plays the seed that kills a bug, one line for each event.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import attrs
+import click
+
+from tests.mutants.catalogue import ALL, by_name
+from tests.mutants.mutant import ROOT, Mutant, install
+from tests.mutants.plugin_name import PLUGIN, VARIABLE
+
+
+@attrs.frozen
+class Verdict:
+    """What became of one mutant."""
+
+    mutant: Mutant
+    killed_by: str | None
+    seeds: int
+    seed: int | None
+    sentence: str
+    happy: bool | None
+    """Whether the happy path stayed green; None if that was not asked."""
+
+    @property
+    def good(self) -> bool:
+        """Killed by an oracle, invisible on the happy path."""
+        return self.killed_by is not None and self.happy is not False
+
+
+def try_mutant(mutant: Mutant, seeds: int, *, happy: bool = False) -> Verdict:
+    """Put one bug on trial in a process of its own."""
+    green = stays_green(mutant) if happy else None
+    command = [sys.executable, "-m", "tests.mutants.trial", mutant.name, "0", str(seeds)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise click.ClickException(f"the trial of {mutant.name} broke: {done.stderr.strip()[-600:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return Verdict(
+        mutant, found["killed_by"], found["seeds"], found.get("seed"), found.get("sentence", ""), green
+    )
+
+
+def stays_green(mutant: Mutant) -> bool:
+    """Whether the happy-path tests pass with the bug in place."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider", *mutant.happy]
+    environment = {**os.environ, VARIABLE: mutant.name}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode == 0
+
+
+def chosen(names: Sequence[str]) -> Sequence[Mutant]:
+    """The named mutants, or all; a usage error for an unknown name."""
+    try:
+        return [by_name(name) for name in names] or list(ALL)
+    except KeyError as unknown:
+        known = ", ".join(mutant.name for mutant in ALL)
+        raise click.UsageError(f"no mutant named {unknown}; there are {known}") from None
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Deliberate bugs on trial."""
+
+
+@cli.command()
+@click.argument("names", nargs=-1)
+@click.option("--seeds", type=click.IntRange(1), default=1500, show_default=True, help="Give up after this many.")
+@click.option("--happy", is_flag=True, help="Also run the happy-path tests with each bug in place.")
+@click.option("--jobs", type=click.IntRange(1), default=len(os.sched_getaffinity(0)), show_default=True)
+def run(names: Sequence[str], seeds: int, happy: bool, jobs: int) -> None:
+    """Try the named bugs, or all of them."""
+    mutants = chosen(names)
+    click.echo(f"{'bug':<34} {'expected':<16} {'killed by':<11} {'seeds':>5}  {'happy' if happy else '':<6} what it is")
+    survivors: list[str] = []
+    with ThreadPoolExecutor(jobs) as pool:
+        for verdict in pool.map(lambda mutant: try_mutant(mutant, seeds, happy=happy), mutants):
+            mutant = verdict.mutant
+            green = {True: "green", False: "RED", None: ""}[verdict.happy]
+            killer = verdict.killed_by or "SURVIVED"
+            expected = "|".join(mutant.oracles)
+            click.echo(f"{mutant.name:<34} {expected:<16} {killer:<11} {verdict.seeds:>5}  {green:<6} {mutant.bug}")
+            if not verdict.good:
+                survivors.append(mutant.name)
+    click.echo(f"{len(mutants) - len(survivors)} of {len(mutants)} killed by an oracle")
+    if survivors:
+        raise click.exceptions.Exit(1)
+
+
+@cli.command()
+@click.argument("name")
+@click.option("--seed", type=click.IntRange(0), default=None, help="Which seed; default: the first that kills it.")
+@click.option("--seeds", type=click.IntRange(1), default=1500, show_default=True, help="Look for it in this many.")
+def replay(name: str, seed: int | None, seeds: int) -> None:
+    """Play the seed that kills a bug, one line for each event, up to the violation."""
+    (mutant,) = chosen([name])
+    if seed is None:
+        verdict = try_mutant(mutant, seeds)
+        if verdict.seed is None:
+            raise click.ClickException(f"{name} survives {seeds} seeds")
+        seed = verdict.seed
+    install(mutant)
+    from jepsen_like.simulation.command import replay as replay_seed  # after the bug is in place
+
+    raise click.exceptions.Exit(replay_seed.main([str(seed)], standalone_mode=False))
+
+
+if __name__ == "__main__":
+    cli()

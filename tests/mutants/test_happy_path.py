@@ -1,0 +1,69 @@
+"""The happy path: a calm cluster elects, commits, serves, restarts; a log gives back what it took.
+
+Every deliberate bug must leave these green, or it would be no test of the oracles. So nothing here looks at disks,
+crashes or promises: only at what a user in fair weather would see.
+"""
+
+import random
+
+import attrs
+
+from jepsen_like.simulation.blackbox import Outcome
+from jepsen_like.simulation.swarm import Knobs, draw
+from jepsen_like.simulation.world import World
+from log.memory_disk import MemoryDisk
+from log.segmented_log import Frame, LogConfig, SegmentedLog
+from raft.config import RaftConfig
+
+
+def calm_weather(seed: int) -> Knobs:
+    """Three nodes, a good network, fast disks, no faults."""
+    return attrs.evolve(
+        draw(seed),
+        nodes=3,
+        raft=RaftConfig(),
+        safety_s=6.0,
+        delay_s=0.002,
+        delay_s_spread=0.2,
+        loss=0.0,
+        duplicate=0.0,
+        fifo=True,
+        flush_s=0.001,
+        flush_s_spread=0.2,
+        drift=0.0,
+        clients=2,
+        think_s=0.02,
+        retry_s=0.1,
+        burst=1,
+        client_timeout_s=1.0,
+        reads=0.3,
+        records_max=3,
+        filler_bytes_max=40,
+        recovery_crash=0.0,
+        faults=(),
+    )
+
+
+def test_a_calm_cluster_commits_and_serves() -> None:
+    world = World(calm_weather(1), stop_at_first=False)
+    world.run()
+    ended = [op.outcome for op in world.clients.history]
+    assert ended.count(Outcome.OK) > 100, f"{len(ended)} requests"
+    assert Outcome.UNKNOWN not in ended
+    assert [machine.core.commit_index for machine in world.machines.values() if machine.core] == [
+        world.record.committed_index
+    ] * 3
+
+
+def test_a_log_gives_back_what_it_took_after_a_clean_close() -> None:
+    disk = MemoryDisk(random.Random(1))
+    config = LogConfig(segment_bytes_max=4096)
+    frames = [Frame.of(b"x" * 200, index=index, epoch=1, base_offset=index - 1, span=1) for index in range(1, 51)]
+    log = SegmentedLog.open(disk, "log", config, log_id=1)
+    log.save_state(b"state")
+    for frame in frames:
+        log.append([frame])
+    log.close()
+    again = SegmentedLog.open(disk, "log", config, log_id=1)
+    assert again.state == b"state"
+    assert again.read(1, 1 << 20) == frames
