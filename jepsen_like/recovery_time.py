@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from jepsen_like.cluster.cluster import LEADER, RoleSeen
 from jepsen_like.nemesis.nemesis import FaultRecord
+from jepsen_like.nemesis.schedule import STOPS_SERVICE
 
 AFTERMATH_S = 5.0
 """For how long after its end a fault may still be the cause of an election."""
@@ -60,6 +61,7 @@ class Recovery:
             "target": self.fault.target,
             "s": self.first_success_s,
             "gap_s": self.longest_gap_s,
+            "hold_s": round((self.fault.ended_ns - self.fault.begun_ns) / 1e9, 4),
             "acked_before": self.acked_before,
         }
 
@@ -84,7 +86,9 @@ def _longest_gap(fault: FaultRecord, t_ret: Nanoseconds) -> float | None:
 
 @attrs.frozen
 class Election:
-    """A node became leader. `took_s` counts from the begin of the fault that made it necessary, None if none did."""
+    """A node became leader. `took_s` counts from the begin of the fault that made it necessary, or, if that fault left no
+    majority to elect anybody, from its end. None if no fault did, or if it was over before that end.
+    """
 
     node: int
     term: int
@@ -104,9 +108,15 @@ def elections(roles: Sequence[RoleSeen], faults: Sequence[FaultRecord]) -> list[
             fault = unused.pop(0)
             explains = role.t_ns <= fault.ended_ns + AFTERMATH_S * 1e9 and _touches_leader(fault)
             cause = fault if explains else None
-        took_s = (role.t_ns - cause.begun_ns) / 1e9 if cause is not None else None
-        found.append(Election(role.node, role.term, role.t_ns, _rounded(took_s)))
+        found.append(Election(role.node, role.term, role.t_ns, _rounded(_took_s(role, cause))))
     return found
+
+
+def _took_s(role: RoleSeen, cause: FaultRecord | None) -> float | None:
+    if cause is None:
+        return None
+    since_ns = cause.ended_ns if cause.target in STOPS_SERVICE else cause.begun_ns
+    return (role.t_ns - since_ns) / 1e9 if role.t_ns >= since_ns else None
 
 
 def _touches_leader(fault: FaultRecord) -> bool:

@@ -11,7 +11,7 @@ was lost. And they go on asking a node that led until just now: an answer from o
 import contextlib
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import attrs
 import trio
@@ -35,6 +35,8 @@ DOUBT_AFTER_S = 0.25
 ASK_ANYONE_CHANCE = 0.03
 """How often an operation for the leader goes to any node instead: a node with old beliefs must get its chance to be wrong."""
 BACK_OFF_S = 0.05
+LEFT_BEHIND_S = 0.1
+"""How long an operation may still wait for a leader once another one is known."""
 LAST_WORDS_WITHIN_S = 20.0
 
 # Everything by which an operation can end without an answer.
@@ -98,6 +100,7 @@ class Load:
         self._doubt_after_s = max(DOUBT_AFTER_S, 5 / plan.rate if plan.rate else 0.0)
         self._started = 0.0
         self._tickets = 0
+        self._under_way: dict[int, set[trio.CancelScope]] = {node: set() for node in addresses}
 
     async def run(self) -> None:
         """Drive all clients; returns when `stop` was called and every operation has ended."""
@@ -168,7 +171,7 @@ class Load:
         late_s = trio.current_time() - due if due is not None else None
         t_inv = time.monotonic_ns()
         try:
-            with trio.fail_after(OPERATION_WITHIN_S):
+            with trio.fail_after(OPERATION_WITHIN_S) as patience, self._noted(node, patience):
                 answer = await request.ask(connection)
             t_ret = time.monotonic_ns()
             seen = self._interpret(request, answer, node)
@@ -182,6 +185,23 @@ class Load:
             return outcome
         self.recorder.ok(request, seen, process=process, node=node, t_inv=t_inv, t_ret=t_ret, late_s=late_s)
         return Outcome.OK
+
+    @contextlib.contextmanager
+    def _noted(self, node: int, patience: trio.CancelScope) -> Iterator[None]:
+        """Keep an operation under way where `_give_up_on_old_leaders` finds it."""
+        self._under_way[node].add(patience)
+        try:
+            yield
+        finally:
+            self._under_way[node].discard(patience)
+
+    def _give_up_on_old_leaders(self) -> None:
+        """A new leader was found: clients should not wait their whole time for the one that was lost."""
+        now = trio.current_time()
+        for node, under_way in self._under_way.items():
+            if self.routing.may_have_old_beliefs(node, now):
+                for patience in under_way:
+                    patience.deadline = min(patience.deadline, now + LEFT_BEHIND_S)
 
     def _interpret(self, request: Request, answer: Answer, node: int) -> Seen:
         try:
@@ -228,8 +248,10 @@ class Load:
                 is_news = self.routing.leader != node
                 self.routing.on_proof(node, trio.current_time())
                 self._announce()
-                if is_news and await self._attempt(client, node, self.workload.write(rng), process) is Outcome.INFO:
-                    process = self.recorder.new_process()
+                if is_news:
+                    self._give_up_on_old_leaders()
+                    if await self._attempt(client, node, self.workload.write(rng), process) is Outcome.INFO:
+                        process = self.recorder.new_process()
         finally:
             client.close()
 

@@ -1,5 +1,6 @@
 """Recovery times on series made by hand."""
 
+import attrs
 import numpy as np
 import pytest
 
@@ -76,6 +77,12 @@ def test_an_election_takes_from_the_fault_that_made_it_necessary() -> None:
     roles += [RoleSeen(3, int(30 * S), "leader", 3)]
     found = elections(roles, [a_fault(5.0, 8.0)])
     assert [(each.node, each.term, each.took_s) for each in found] == [(1, 1, None), (2, 2, 0.4), (3, 3, None)]
+
+
+def test_an_election_that_had_to_wait_for_a_majority_takes_from_its_return() -> None:
+    fault = attrs.evolve(a_fault(5.0, 8.0), target="majority")
+    assert elections([RoleSeen(2, int(8.4 * S), "leader", 2)], [fault])[0].took_s == 0.4
+    assert elections([RoleSeen(2, int(7.9 * S), "leader", 2)], [fault])[0].took_s is None
 
 
 def test_a_fault_that_leaves_the_leader_alone_explains_no_election() -> None:

@@ -167,6 +167,24 @@ async def test_an_open_loop_counts_latency_from_when_an_operation_was_due(tmp_pa
     assert max(op.t_ret - op.t_inv for op in ops) / 1e9 < max(recorder.from_intended_s)
 
 
+async def test_clients_do_not_wait_for_an_old_leader_once_there_is_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_module, "OPERATION_WITHIN_S", 3.0)
+    turns = iter(range(1_000_000))
+
+    def leads_then_is_paused(message_type: int, fields: list[Any]) -> bytes:
+        return leads(message_type, fields) if next(turns) < 50 else is_silent(message_type, fields)
+
+    def follows_then_leads(message_type: int, fields: list[Any]) -> bytes:
+        paused = next(turns) >= 50
+        return leads(message_type, fields) if paused else refuses(errors.NotLeader(1))(message_type, fields)
+
+    recorder = await run_load([leads_then_is_paused, follows_then_leads], tmp_path, concurrency=4, seconds=1.5)
+    assert recorder.counts.ok > 200, "every client waits three seconds for the old leader"
+    assert 1 <= recorder.counts.info <= 8
+
+
 async def test_load_finds_the_leader_and_keeps_every_client_at_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
