@@ -25,7 +25,7 @@ from jepsen_like.checker.log_scan import (
     Unwritten,
     Wrong,
 )
-from jepsen_like.checker.sentences import shown, told
+from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.tasks import FactsTask, FetchTask, Shared, Source, Task, TimesTask
 from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order
 from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
@@ -330,7 +330,7 @@ class _Explainer:
             times = "once" if len(possible) == 1 else f"{len(possible)} times"
             where = f"{len(places)} places" if len(places) > 2 else f"offsets {places[0]} and {places[1]}"
             evidence = self._claims(wrong.offset, wrong.value)
-            return f"{wrong.value} was appended {times} but stands at {where}", evidence
+            return f"{wrong.value} was appended {times} but stands at {where}{unshown(evidence)}", evidence
         if check is Check.ABORTED_READ:
             return (
                 f"{told(seen[0])}, though the {told(appends[0])} was answered as certainly not done",
@@ -341,10 +341,11 @@ class _Explainer:
     def _seen_early(self, wrong: SeenEarly) -> tuple[str, list[Op]]:
         late = [op for op in self._possible(wrong.value) if op.t_inv > wrong.deadline]
         knew = self._knew(wrong.offset, wrong.deadline)
+        evidence = list(dict.fromkeys([knew, late[0], *self._claims(wrong.offset, wrong.value)]))
         return (
             f"{wrong.value} stands at offset {wrong.offset}, but the {told(knew)} had ended "
-            f"before the {told(late[0])} began",
-            [knew, late[0], *self._claims(wrong.offset, wrong.value)],
+            f"before the {told(late[0])} began{unshown(evidence)}",
+            evidence,
         )
 
     def _possible(self, value: int) -> list[Op]:
@@ -363,8 +364,8 @@ class _Explainer:
 
     def _knew(self, offset: int, deadline: int) -> Op:
         """The operation that first showed a length greater than `offset`."""
-        knew = [op for op in self._ops if op.t_ret == deadline and op.offset + (op.f is not Action.TAIL) > offset]
-        return knew[0]
+        lengths = [op for op in self._ops if op.t_ret == deadline and (op.f is not Action.READ or op.a != NONE)]
+        return next(op for op in lengths if op.offset + (op.f is not Action.TAIL) > offset)
 
     def _gap(self, wrong: Gap) -> tuple[str, list[Op]]:
         if wrong.deadline == NEVER:

@@ -13,7 +13,7 @@ from jepsen_like.checker import register_scan
 from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.checker.register_scan import Flaw, Found, RegisterScan
 from jepsen_like.checker.search import CONFIGURATIONS_MAX, STEPS_MAX, Register, search, smallest_contradiction
-from jepsen_like.checker.sentences import shown, told
+from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
 from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
 
@@ -89,11 +89,10 @@ def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool
         near = list(smallest_contradiction(ops, Register(), answer.failed))
     before = sorted((op for op in near if op.t_inv <= answer.failed.t_ret), key=lambda op: op.t_inv)
     kept = [answer.failed, *[op for op in reversed(before) if op != answer.failed]]
-    more = f" (and {len(kept) - WITNESS_OPS_MAX} earlier operations)" if len(kept) > WITNESS_OPS_MAX else ""
     return Violation(
         Check.LINEARIZABLE,
         name,
-        f"register {name}: no order of these operations{more} explains the {told(answer.failed)}",
+        f"register {name}: no order explains the {told(answer.failed)} beside these operations{unshown(kept)}",
         in_order(kept),
     )
 
@@ -166,7 +165,7 @@ def _unwritten(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
     if refused:
         return (
             f"{told(witnesses[0])}, though the {told(refused[0])} was answered as certainly not done",
-            [*refused[:1], witnesses[0]],
+            [*refused[:1], witnesses[0], *_proofs(outcome, witnesses[0])],
         )
     return f"{told(witnesses[0])}, but nobody ever wrote {value}", [witnesses[0], *_proofs(outcome, witnesses[0])]
 
@@ -189,8 +188,8 @@ def _proofs(outcome: RegisterScan, op: Op) -> list[Op]:
         number = int(np.searchsorted(outcome.objects, op.object))
         value = op.b if op.f is Action.CAS else op.a
         block = int(np.flatnonzero((blocks.object == number) & (blocks.value == value))[0])
-        reads = [_op(outcome, int(entry)) for entry in _entries_of(outcome, block)]
-        seers = [one for one in reads if one.f is Action.READ or one.b != value] + _successors(outcome, block)
+        reads = [entry for entry in _entries_of(outcome, block) if outcome.entries.place[entry] % 2]
+        seers = [_op(outcome, int(entry)) for entry in reads] + _successors(outcome, block)
         seers.sort(key=lambda one: one.type is Outcome.INFO)
         if not seers or seers[0] in proofs:
             break
@@ -207,7 +206,7 @@ def _cycle(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
         if block == found.where:
             break
     values = ", ".join(f"{shown(op.a)} to {op.b}" for op in swaps[:WITNESS_OPS_MAX])
-    return f"these compare-and-sets replaced each other's value in a circle: {values}", swaps
+    return f"these compare-and-sets replaced each other's value in a circle: {values}{unshown(swaps)}", swaps
 
 
 def _inside_pair(outcome: RegisterScan, found: Found) -> tuple[int, int]:
@@ -226,24 +225,22 @@ def _inside_chain(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
     early, late = _inside_pair(outcome, found)
     entries = outcome.entries
     first, second = _op(outcome, early), _op(outcome, late)
-    link, hidden = _path(outcome, int(entries.block[late]), int(entries.block[early]))
-    ops = [first, second, *link]
+    ops = [first, second, *_path(outcome, int(entries.block[late]), int(entries.block[early]))]
     if entries.block[early] == entries.block[late]:
         return f"{told(first)} had ended before the {told(second)} began", ops
     return (
-        f"the {told(first)} had ended before the {told(second)} began, but its value replaced the older one{hidden}",
+        f"the {told(first)} had ended before the {told(second)} began, but its value replaced the older one{unshown(ops)}",
         ops,
     )
 
 
-def _path(outcome: RegisterScan, older: int, newer: int) -> tuple[list[Op], str]:
-    """The writers from one block of a chain to a later one, both included, and a remark when they are many."""
+def _path(outcome: RegisterScan, older: int, newer: int) -> list[Op]:
+    """The writers from one block of a chain to a later one, both included."""
     block, writers = newer, _writer(outcome, newer)
     while block != older:
         block = int(outcome.blocks.parent[block])
         writers += _writer(outcome, block)
-    long = len(writers) > WITNESS_OPS_MAX - 2
-    return writers, f" through {len(writers) - 1} compare-and-sets, not all shown" if long else ""
+    return writers
 
 
 def _chains_overlap(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
@@ -259,18 +256,19 @@ def _chains_overlap(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]
     other_last, other_first = _nearest(
         outcome, other[entries.start[other] > first_end], other[entries.end[other] < last_start], found.other
     )
-    writers, hidden = _link(outcome, found.where, first, last)
-    more, hidden_too = _link(outcome, found.other, other_last, other_first)
+    writers = _link(outcome, found.where, first, last)
+    more = _link(outcome, found.other, other_last, other_first)
     began, before = _op(outcome, last), _op(outcome, other_first)
     cause = f"the {told(before)} had ended before the {told(began)} began"
     ops = [began, before]
     if first == NONE:
-        return f"{cause}, but the former's value came later{hidden or hidden_too}", [*ops, *more, *writers]
+        ops += [*more, *writers]
+        return f"{cause}, but the former's value came later{unshown(ops)}", ops
     earlier, between = _op(outcome, first), _op(outcome, other_last)
     ops += [earlier, between, *writers, *more]
     return (
         f"{cause}, and the {told(earlier)} had ended before the {told(between)} began, "
-        f"so neither value can have come first{hidden or hidden_too}",
+        f"so neither value can have come first{unshown(ops)}",
         ops,
     )
 
@@ -290,7 +288,7 @@ def _nearest(outcome: RegisterScan, some: Ints, others: Ints, chain: int) -> tup
     return int(best[0]), int(best[1])
 
 
-def _link(outcome: RegisterScan, chain: int, some: int, other: int) -> tuple[list[Op], str]:
+def _link(outcome: RegisterScan, chain: int, some: int, other: int) -> list[Op]:
     """The writers between two entries of a chain (`NONE`: its root)."""
     ends = [chain if entry == NONE else int(outcome.entries.block[entry]) for entry in (some, other)]
     ends.sort(key=lambda block: int(outcome.blocks.depth[block]))

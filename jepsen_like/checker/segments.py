@@ -38,7 +38,7 @@ def small_times(t_inv: Ints, t_ret: Ints, sequences: int) -> SmallTimes:
         return SmallTimes(start, np.where(unended, span - 2, t_ret - (first - 1)), span)
     moments, ranks = np.unique(np.concatenate([t_inv, np.where(unended, last + 1, t_ret)]), return_inverse=True)
     ranks = ranks.astype(np.int64) + 1
-    return SmallTimes(ranks[: len(t_inv)], ranks[len(t_inv) :], len(moments) + 3)
+    return SmallTimes(ranks[: len(t_inv)], ranks[len(t_inv) :], len(moments) + 2)
 
 
 def dense(values: Ints) -> tuple[Ints, Ints]:

@@ -1,8 +1,12 @@
 """Operations in words, the same words everywhere."""
 
-from typing import assert_never
+from collections.abc import Sequence
+from typing import Final, assert_never
 
+from jepsen_like.checker.verdict import WITNESS_OPS_MAX
 from jepsen_like.history import NONE, Action, Op, Outcome
+
+NOT_ALL_SHOWN: Final = "not all operations are shown"
 
 
 def told(op: Op) -> str:
@@ -37,6 +41,11 @@ def deed(op: Op) -> str:
             return f"compare-and-set of {new}{_doubt(op)}"
         case _:
             assert_never(op.f)
+
+
+def unshown(evidence: Sequence[Op]) -> str:
+    """A remark for the end of a sentence whose evidence is longer than a witness may be."""
+    return f" ({NOT_ALL_SHOWN})" if len(set(evidence)) > WITNESS_OPS_MAX else ""
 
 
 def shown(value: int) -> str:

@@ -2,7 +2,7 @@
 
     python -m tests.jepsen_like.checker.differential --count 1000000
 
-Registers go through the kernel (and the search, where values repeat) thousands at a time, as they do in a real check; logs
+Registers go through the kernel (and the search, where values repeat) many at a time, as they do in a real check; logs
 are cut into up to three time segments, so that the two passes have something to join. Every history is a function of
 the seed.
 """
@@ -38,6 +38,7 @@ from tests.jepsen_like.checker.witness import alone_impossible
 
 History = list[tuple[Any, ...]]
 BATCH = 5000
+TOGETHER = 250
 SHARE_OF_LOGS = 0.4
 
 
@@ -71,7 +72,12 @@ class Opinion:
 
 
 def opinions_on_registers(histories: Sequence[History]) -> Iterator[Opinion]:
-    """All at once, a register each."""
+    """A register each, `TOGETHER` at a time: few enough that many are explained, too."""
+    for at in range(0, len(histories), TOGETHER):
+        yield from _opinions_together(histories[at : at + TOGETHER])
+
+
+def _opinions_together(histories: Sequence[History]) -> Iterator[Opinion]:
     rows = Columns.of_ops(op for number, history in enumerate(histories) for op in as_ops(history, number))
     findings = check_registers(rows)
     undecided = {one.object for one in findings.undecided}

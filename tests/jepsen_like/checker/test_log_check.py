@@ -1,0 +1,240 @@
+"""Every way in which a log can be wrong has its name, its sentence and its operations."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from jepsen_like.checker.columns import Columns
+from jepsen_like.checker.local_engine import LocalEngine
+from jepsen_like.checker.log_check import FinalLog, check_logs
+from jepsen_like.checker.verdict import Check, Findings
+from jepsen_like.history import NONE, Action, ErrorCode, Op, Outcome
+
+
+def append(value: int, offset: int, start: int, end: int, outcome: Outcome = Outcome.OK) -> Op:
+    return Op(f=Action.APPEND, type=outcome, a=value, offset=offset, t_inv=start, t_ret=end, process=value)
+
+
+def unknown(value: int, start: int) -> Op:
+    return Op(f=Action.APPEND, type=Outcome.INFO, a=value, t_inv=start, process=value)
+
+
+def refused(value: int, start: int, end: int) -> Op:
+    return append(value, NONE, start, end, Outcome.FAIL)
+
+
+def read(offset: int, value: int, start: int, end: int) -> Op:
+    return Op(f=Action.READ, type=Outcome.OK, a=value, offset=offset, t_inv=start, t_ret=end, process=20)
+
+
+def tail(length: int, start: int, end: int) -> Op:
+    return Op(f=Action.TAIL, type=Outcome.OK, offset=length, t_inv=start, t_ret=end, process=30)
+
+
+def final(*logs: Sequence[int], epochs: Sequence[Sequence[int]] | None = None) -> list[FinalLog]:
+    """The final logs of nodes 1, 2, ..."""
+    return [
+        FinalLog(
+            node,
+            0,
+            np.array(values, np.int64),
+            np.array(epochs[node - 1] if epochs else [1] * len(values), np.int64),
+        )
+        for node, values in enumerate(logs, start=1)
+    ]
+
+
+def checked(ops: Sequence[Op], logs: list[FinalLog] | None = None, pieces: int = 1) -> Findings:
+    engine = LocalEngine()
+    by_end = sorted(ops, key=lambda op: op.t_ret)
+    parts = [by_end[at::pieces] for at in range(pieces)]
+    sources = [Columns.of_ops(part) for part in parts if part]
+    return check_logs(sources, engine.run, engine.share, None if logs is None else {0: logs})
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize(
+    ("check", "sentence", "ops", "logs"),
+    [
+        pytest.param(
+            Check.STALE,
+            "the append of 1 at offset 0 by process 1 had ended before the tail of 0 by process 30 began",
+            [append(1, 0, 1, 2), tail(0, 3, 4)],
+            final([1]),
+            id="stale tail",
+        ),
+        pytest.param(
+            Check.STALE,
+            "the tail of 1 by process 30 had ended before the read of nothing at offset 0 by process 20 began",
+            [append(1, 0, 1, 9), tail(1, 2, 3), read(0, NONE, 4, 5)],
+            None,
+            id="stale read",
+        ),
+        pytest.param(
+            Check.LOST,
+            "the append of 2 at offset 1 by process 2 was acknowledged, but the final logs end at 1",
+            [append(1, 0, 1, 2), append(2, 1, 1, 2)],
+            final([1], [1]),
+            id="lost at the end",
+        ),
+        pytest.param(
+            Check.LOST,
+            "the append of 2 at offset 1 by process 2 was acknowledged, but the final logs hold 3 there",
+            [append(1, 0, 1, 2), append(2, 1, 1, 2), unknown(3, 1)],
+            final([1, 3]),
+            id="lost and replaced",
+        ),
+        pytest.param(
+            Check.LOST,
+            "the read of 2 at offset 1 by process 20 happened, but the final logs end at 1",
+            [append(1, 0, 1, 2), unknown(2, 1), read(1, 2, 3, 4)],
+            final([1]),
+            id="read and then lost",
+        ),
+        pytest.param(
+            Check.LOST,
+            "tail of 2 by process 30, but the final logs end at 1",
+            [append(1, 0, 1, 2), unknown(2, 1), tail(2, 3, 4)],
+            final([1]),
+            id="a length that is not there in the end",
+        ),
+        pytest.param(
+            Check.DUPLICATED,
+            "1 was appended once but stands at offsets 0 and 1",
+            [append(1, 0, 1, 2)],
+            final([1, 1]),
+            id="duplicate",
+        ),
+        pytest.param(
+            Check.DUPLICATED,
+            "offset 0 was acknowledged to two appends of 1",
+            [append(1, 0, 1, 4), append(1, 0, 3, 4)],
+            final([1]),
+            id="one place acknowledged twice",
+        ),
+        pytest.param(
+            Check.PHANTOM,
+            "read of 9 at offset 1 by the final log of node 1, but nobody ever appended 9",
+            [append(1, 0, 1, 2)],
+            final([1, 9]),
+            id="phantom",
+        ),
+        pytest.param(
+            Check.ABORTED_READ,
+            "read of 9 at offset 1 by process 20, though the append of 9 (refused) by process 9 "
+            "was answered as certainly not done",
+            [append(1, 0, 1, 2), refused(9, 1, 2), read(1, 9, 3, 4)],
+            final([1, 9]),
+            id="aborted read",
+        ),
+        pytest.param(
+            Check.DIVERGENT_OFFSET,
+            "offset 0 holds two values: 1 (append of 1 at offset 0 by process 1) and 2 (read of 2 at offset 0 by process 20)",
+            [append(1, 0, 1, 2), unknown(2, 1), read(0, 2, 3, 4)],
+            final([1]),
+            id="a read saw another value",
+        ),
+        pytest.param(
+            Check.DIVERGENT_OFFSET,
+            "the final logs of nodes 1 and 2 hold 2 and 3 at offset 1",
+            [append(1, 0, 1, 2), unknown(2, 1), unknown(3, 1)],
+            final([1, 2], [1, 3]),
+            id="nodes differ",
+        ),
+        pytest.param(
+            Check.DIVERGENT_OFFSET,
+            "the final logs of nodes 1 and 2 hold 1 of epoch 1 and of epoch 2 at offset 0",
+            [append(1, 0, 1, 2)],
+            final([1], [1], epochs=[[1], [2]]),
+            id="nodes agree on the value but not on the epoch",
+        ),
+        pytest.param(
+            Check.ORDER,
+            "the append of 2 at offset 1 by process 2 had ended before the append of 1 at offset 0 by process 1 began",
+            [append(2, 1, 1, 2), append(1, 0, 3, 4)],
+            final([1, 2]),
+            id="reordered appends",
+        ),
+        pytest.param(
+            Check.ORDER,
+            "2 stands at offset 1, but the tail of 2 by process 30 had ended before the append of 2 (outcome unknown) "
+            "by process 2 began",
+            [append(1, 0, 1, 2), tail(2, 3, 4), unknown(2, 5)],
+            final([1, 2]),
+            id="known before its append began",
+        ),
+        pytest.param(
+            Check.GAP,
+            "tail of 2 by process 30, but no append can have filled offset 1 by then",
+            [append(1, 0, 1, 2), tail(2, 3, 4), unknown(2, 5)],
+            None,
+            id="a length that no append explains",
+        ),
+        pytest.param(
+            Check.GAP,
+            "tail of 1000000000000000 by process 30, but there were only 1 appends in all",
+            [append(1, 0, 1, 2), tail(10**15, 3, 4)],
+            None,
+            id="an absurd length costs no memory",
+        ),
+    ],
+)
+def test_each_flaw_is_told_by_name(
+    check: Check, sentence: str, ops: list[Op], logs: list[FinalLog] | None, pieces: int
+) -> None:
+    findings = checked(ops, logs, pieces)
+    (violation,) = findings.violations
+    assert violation.check is check
+    assert violation.sentence == f"log 0: {sentence}"
+    assert findings.counts == {check: 1}
+    assert findings.violated == {0}
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+@pytest.mark.parametrize(
+    ("ops", "logs"),
+    [
+        pytest.param([append(1, 0, 1, 4), append(2, 1, 1, 4), tail(1, 2, 3)], final([1, 2]), id="a batch half seen"),
+        pytest.param([unknown(1, 1), read(0, 1, 50, 60), read(0, NONE, 2, 3)], None, id="unknown, and seen much later"),
+        pytest.param([unknown(1, 1)], final([]), id="unknown, and never there"),
+        pytest.param([unknown(1, 1)], final([1], [1]), id="unknown, and there in the end"),
+        pytest.param([refused(1, 1, 2), append(1, 0, 3, 4)], final([1]), id="refused, tried again, there once"),
+        pytest.param([unknown(1, 1), append(1, 1, 3, 4)], final([1, 1]), id="unknown, tried again, there twice"),
+        pytest.param([append(1, 0, 1, 2), append(2, 1, 1, 2)], final([1, 2], [1]), id="a node that lags behind"),
+        pytest.param([unknown(7, 1), append(1, 1, 2, 3), tail(2, 4, 5)], None, id="a place nobody read"),
+    ],
+)
+def test_what_some_order_explains_is_valid(ops: list[Op], logs: list[FinalLog] | None, pieces: int) -> None:
+    assert checked(ops, logs, pieces).counts == {}
+
+
+def test_lost_and_duplicated_records_are_counted() -> None:
+    ops = [append(value, value, 1, 2) for value in range(1, 6)] + [append(9, 0, 1, 2)]
+    findings = checked(ops, final([9, 1, 1, 2, 2]))
+    assert findings.acked == 6
+    assert findings.lost_acked == 4
+    assert findings.duplicated == 2
+
+
+def test_a_damaged_record_is_a_violation() -> None:
+    damaged = Op(
+        f=Action.READ, type=Outcome.OK, err=ErrorCode.DAMAGED_VALUE, a=1, offset=0, t_inv=3, t_ret=4, process=2
+    )
+    findings = checked([append(1, 0, 1, 2), damaged], final([1]))
+    assert findings.counts == {Check.PHANTOM: 1}
+    assert findings.violations[0].ops == (damaged,)
+
+
+def test_an_acknowledgement_without_a_place_leaves_the_log_undecided() -> None:
+    findings = checked([append(1, NONE, 1, 2)])
+    assert not findings.violated
+    assert findings.undecided[0].reason == "1 acknowledged operations do not say at which offset"
+
+
+def test_one_wrong_acknowledgement_is_one_violation_however_much_follows_it() -> None:
+    ops = [append(value, value - 1, 10 * value, 10 * value + 5) for value in range(1, 1001)]
+    ops[499] = append(2000, 900, 5000, 5005)
+    logs = final([*range(1, 500), 500, *range(501, 1001)])
+    findings = checked([*ops, unknown(500, 5000)], logs)
+    assert findings.counts == {Check.LOST: 1, Check.ORDER: 1}

@@ -1,0 +1,157 @@
+"""Every way in which registers can be wrong has its name, its sentence and its operations."""
+
+import random
+
+import numpy as np
+import pytest
+
+from jepsen_like.checker import segments
+from jepsen_like.checker.columns import Columns
+from jepsen_like.checker.register_check import check_registers
+from jepsen_like.checker.verdict import Check, Model
+from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
+from tests.jepsen_like.checker.small_histories import as_ops, register_history
+from tests.jepsen_like.checker.witness import alone_impossible
+
+
+def write(value: int, start: int, end: int, outcome: Outcome = Outcome.OK) -> Op:
+    return Op(f=Action.WRITE, type=outcome, a=value, t_inv=start, t_ret=end, process=value)
+
+
+def read(value: int, start: int, end: int) -> Op:
+    return Op(f=Action.READ, type=Outcome.OK, a=value, t_inv=start, t_ret=end, process=20)
+
+
+def swap(old: int, new: int, start: int, end: int, seen: int | None = None) -> Op:
+    saw = old if seen is None else seen
+    return Op(f=Action.CAS, type=Outcome.OK, a=old, b=new, seen=saw, t_inv=start, t_ret=end, process=30)
+
+
+@pytest.mark.parametrize(
+    ("check", "sentence", "ops"),
+    [
+        pytest.param(
+            Check.PHANTOM,
+            "read of 9 by process 20, but nobody ever wrote 9",
+            [write(1, 1, 2), read(9, 3, 4)],
+            id="phantom",
+        ),
+        pytest.param(
+            Check.ABORTED_READ,
+            "read of 9 by process 20, though the write of 9 (refused) by process 9 was answered as certainly not done",
+            [write(9, 1, 2, Outcome.FAIL), read(9, 3, 4)],
+            id="aborted read",
+        ),
+        pytest.param(
+            Check.ORDER,
+            "read of 1 by process 20 had ended before the write of 1 by process 1 began",
+            [read(1, 1, 2), write(1, 3, 4)],
+            id="read before its write",
+        ),
+        pytest.param(
+            Check.STALE,
+            "the write of 2 by process 2 had ended before the read of 1 by process 20 began, and the write of 1 by "
+            "process 1 had ended before the write of 2 by process 2 began, so neither value can have come first",
+            [write(1, 1, 2), write(2, 3, 4), read(1, 5, 6)],
+            id="overwritten value came back",
+        ),
+        pytest.param(
+            Check.STALE,
+            "the write of 2 by process 2 had ended before the read of nothing by process 20 began, "
+            "but the former's value came later",
+            [write(2, 3, 4), read(NONE, 5, 6)],
+            id="initial value came back",
+        ),
+        pytest.param(
+            Check.STALE,
+            "the compare-and-set of 1 to 2 by process 30 had ended before the read of 1 by process 20 began, "
+            "but its value replaced the older one",
+            [write(1, 1, 2), swap(1, 2, 3, 4), read(1, 5, 6)],
+            id="swapped value came back",
+        ),
+        pytest.param(
+            Check.STALE,
+            "the write of 2 by process 2 had ended before the compare-and-set of 8 to 9 that saw 1 by process 30 began, "
+            "and the write of 1 by process 1 had ended before the write of 2 by process 2 began, "
+            "so neither value can have come first",
+            [write(1, 1, 2), write(2, 3, 4), swap(8, 9, 5, 6, seen=1)],
+            id="a swap that did not happen saw an old value",
+        ),
+        pytest.param(
+            Check.LOST_UPDATE,
+            "the compare-and-set of 1 to 2 by process 30 and the compare-and-set of 1 to 3 by process 30 both replaced 1, "
+            "which was written once",
+            [write(1, 1, 2), swap(1, 2, 3, 4), swap(1, 3, 3, 4)],
+            id="two swaps of one value",
+        ),
+        pytest.param(
+            Check.ORDER,
+            "these compare-and-sets replaced each other's value in a circle: 2 to 1, 1 to 2",
+            [swap(1, 2, 1, 9), swap(2, 1, 1, 9)],
+            id="swaps in a circle",
+        ),
+    ],
+)
+def test_each_flaw_is_told_by_name(check: Check, sentence: str, ops: list[Op]) -> None:
+    findings = check_registers(Columns.of_ops(ops))
+    (violation,) = findings.violations
+    assert violation.check is check
+    assert violation.sentence == f"register 0: {sentence}"
+    assert set(violation.ops) <= set(ops)
+    assert alone_impossible(violation, Model.REGISTER)
+    assert findings.counts == {check: 1}
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        pytest.param([write(1, 1, 5), write(2, 1, 5), read(1, 6, 7)], id="concurrent writes in either order"),
+        pytest.param([write(1, 1, 2), write(2, 2, 3), read(1, 3, 4)], id="what ends as another begins is concurrent"),
+        pytest.param([swap(NONE, 1, 1, 2), swap(1, 2, 3, 4), read(2, 5, 6)], id="swaps from nothing on"),
+        pytest.param([write(1, 1, 2), swap(1, 1, 3, 4), read(1, 5, 6)], id="a swap of a value to itself"),
+        pytest.param([], id="nothing at all"),
+    ],
+)
+def test_what_some_order_explains_is_valid(ops: list[Op]) -> None:
+    findings = check_registers(Columns.of_ops(ops))
+    assert not findings.violated
+    assert not findings.undecided
+
+
+def test_unknown_operations_count_only_when_their_value_was_seen() -> None:
+    unseen = [Op(f=Action.WRITE, type=Outcome.INFO, a=value, t_inv=value) for value in range(5, 500)]
+    seen = Op(f=Action.CAS, type=Outcome.INFO, a=1, b=2, t_inv=4)
+    assert not check_registers(Columns.of_ops([write(1, 1, 2), seen, read(2, 50, 60), *unseen])).violated
+    assert check_registers(Columns.of_ops([write(1, 1, 2), seen, read(2, 50, 60), read(1, 70, 80), *unseen])).violated
+
+
+def test_long_chains_of_swaps_are_followed_and_cut_for_the_witness() -> None:
+    chain = [write(1, 1, 2), *[swap(at, at + 1, 3, 1000) for at in range(1, 3000)]]
+    assert not check_registers(Columns.of_ops([*chain, read(3000, 2000, 2001)])).violated
+    (violation,) = check_registers(Columns.of_ops([*chain, read(3000, 500, 501), read(1, 600, 601)])).violations
+    assert violation.check is Check.STALE
+    assert violation.sentence.endswith("(not all operations are shown)")
+
+
+def test_registers_do_not_influence_each_other() -> None:
+    rng = random.Random(9)
+    histories = [register_history(rng) for _ in range(300)]
+    together = check_registers(Columns.of_ops(op for at, one in enumerate(histories) for op in as_ops(one, at)))
+    alone = {at for at, one in enumerate(histories) if check_registers(Columns.of_ops(as_ops(one))).violated}
+    assert together.violated == alone
+
+
+def test_times_too_far_apart_to_be_lifted_are_ranked_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(10)
+    rows = Columns.of_ops(op for at in range(500) for op in as_ops(register_history(rng), at))
+    expected = check_registers(rows)
+    monkeypatch.setattr(segments, "LIFT_MAX", 2)
+    assert check_registers(rows) == expected
+
+
+def test_ranking_keeps_order_and_equality() -> None:
+    start, end = np.array([5, 5, 2**61]), np.array([5, 2**61, NEVER])
+    times = segments.small_times(start, end, sequences=2**20)
+    both = np.concatenate([times.start, times.end])
+    assert both.tolist() == [1, 1, 2, 1, 2, 3]
+    assert times.span == 5

@@ -1,0 +1,92 @@
+"""The search decides what the scans leave, and says honestly when it gave up."""
+
+import random
+
+from jepsen_like.checker.columns import Columns
+from jepsen_like.checker.register_check import SearchBounds, check_registers
+from jepsen_like.checker.search import Log, Register, search, smallest_contradiction
+from jepsen_like.checker.verdict import Check
+from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
+from tests.jepsen_like.checker import oracle
+from tests.jepsen_like.checker.small_histories import FINAL, as_ops, log_history, register_history
+
+
+def op(f: Action, start: int, end: int, a: int, process: int = 0, object: int = 0) -> Op:  # noqa: A002 - the column's name
+    return Op(f=f, type=Outcome.OK, t_inv=start, t_ret=end, a=a, process=process, object=object)
+
+
+def crowd(width: int, value: int = 7) -> list[Op]:
+    """Writes of a few values over and over, all at the same time, and a read in the middle of them."""
+    writes = [op(Action.WRITE, 0, 100, a=1 + number % 5, process=number) for number in range(width)]
+    return [*writes, op(Action.READ, 40, 60, a=value, process=width)]
+
+
+def test_both_models_agree_with_the_definition() -> None:
+    rng = random.Random(5)
+    for _ in range(1500):
+        history = register_history(rng)
+        assert search(as_ops(history), Register()).linearizable == oracle.linearizable(history, oracle.register, None)
+        history = [one for one in log_history(rng) if one[2] < FINAL]
+        assert search(as_ops(history), Log()).linearizable == oracle.linearizable(history, oracle.log, ())
+
+
+def test_too_many_configurations_are_an_unknown_with_a_reason() -> None:
+    answer = search(crowd(16, value=1), Register(), configurations_max=100)
+    assert answer.linearizable is None
+    assert answer.reason.startswith("more than 100 configurations after 17 of ")
+
+
+def test_too_many_steps_are_an_unknown_with_a_reason() -> None:
+    answer = search(crowd(16, value=1), Register(), steps_max=50)
+    assert answer.linearizable is None
+    assert answer.reason.startswith("too many steps after ")
+
+
+def test_an_undecided_register_leaves_the_verdicts_of_others_alone() -> None:
+    stale = [
+        op(Action.WRITE, 1, 2, a=1, object=2),
+        op(Action.WRITE, 3, 4, a=2, object=2),
+        op(Action.READ, 5, 6, a=1, object=2),
+    ]
+    findings = check_registers(Columns.of_ops([*crowd(16, value=1), *stale]), SearchBounds(configurations_max=100))
+    assert findings.violated == {2}
+    assert [one.object for one in findings.undecided] == [0]
+    assert "values are written more than once and the search reached its bound" in findings.undecided[0].reason
+
+
+def test_a_contradiction_among_repeated_values_shrinks_to_what_matters() -> None:
+    noise = [op(Action.READ, 20 + 2 * at, 21 + 2 * at, a=1, process=9) for at in range(50)]
+    repeated = [op(Action.WRITE, 1, 2, a=1), op(Action.WRITE, 3, 4, a=2), op(Action.WRITE, 5, 6, a=1)]
+    bad = op(Action.READ, 300, 301, a=2, process=5)
+    findings = check_registers(Columns.of_ops([*repeated, *noise, bad]))
+    (violation,) = findings.violations
+    assert violation.check is Check.LINEARIZABLE
+    assert len(violation.ops) <= 4
+    assert bad in violation.ops
+    assert search(violation.ops, Register()).linearizable is False
+
+
+def test_shrinking_never_leaves_out_a_write_that_is_still_read() -> None:
+    rng = random.Random(3)
+    shrunk = 0
+    while shrunk < 100:
+        ops = as_ops(register_history(rng))
+        answer = search(ops, Register())
+        if answer.failed is not None:
+            smaller = smallest_contradiction(ops, Register(), answer.failed)
+            seen = {Register().seen(one) for one in smaller}
+            left_out = {
+                Register().put(one) for one in ops if one.type is not Outcome.FAIL and one.t_inv <= answer.failed.t_ret
+            }
+            left_out -= {Register().put(one) for one in smaller}
+            assert not (seen & left_out) - {NONE, None}
+            shrunk += 1
+
+
+def test_unknown_operations_may_take_effect_at_any_later_time_or_never() -> None:
+    unknown = Op(f=Action.WRITE, type=Outcome.INFO, t_inv=5, a=1)
+    later = [op(Action.READ, 1, 2, a=NONE), unknown, op(Action.READ, 100, 101, a=NONE), op(Action.READ, 200, 201, a=1)]
+    assert search(later, Register()).linearizable
+    assert search(later[:3], Register()).linearizable
+    assert not search([op(Action.READ, 1, 2, a=1), unknown], Register()).linearizable
+    assert unknown.t_ret == NEVER
