@@ -143,8 +143,8 @@ async def test_an_open_loop_keeps_its_rate_and_ends_when_it_is_told(tmp_path: Pa
                 nursery.start_soon(load.run)
                 await trio.sleep(0.5)
                 load.stop()
-    assert trio.current_time() - began < 1.5, "40 clients hold the turns of two seconds"
-    assert 5 <= len(recorder.from_intended_s) <= 11
+    assert trio.current_time() - began < 1.9, "40 clients hold the turns of two seconds"
+    assert 2 <= len(recorder.from_intended_s) <= 11
 
 
 async def test_an_open_loop_counts_latency_from_when_an_operation_was_due(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_clients_do_not_wait_for_an_old_leader_once_there_is_a_new_one(
         return leads(message_type, fields) if paused else refuses(errors.NotLeader(1))(message_type, fields)
 
     recorder = await run_load([leads_then_is_paused, follows_then_leads], tmp_path, concurrency=4, seconds=1.5)
-    assert recorder.counts.ok > 200, "every client waits three seconds for the old leader"
+    assert recorder.counts.ok > 60, "every client waits three seconds for the old leader"
     assert 1 <= recorder.counts.info <= 8
 
 
@@ -190,6 +190,6 @@ async def test_load_finds_the_leader_and_keeps_every_client_at_work(
 ) -> None:
     monkeypatch.setattr(load_module, "OPERATION_WITHIN_S", 30.0)
     recorder = await run_load([refuses(errors.NotLeader(2)), leads], tmp_path, concurrency=4, seconds=0.5)
-    assert recorder.counts.ok > 100
+    assert recorder.counts.ok > 20
     assert recorder.counts.info == 0
     assert recorder.new_process() == 4 + 2, "a process number was drawn without need"
