@@ -1,6 +1,6 @@
 """What must hold in the whole cluster after every step, whatever happened (the paper's figure 3, and what follows from it).
 
-- I1 election safety: at most one leader a term.
+- I1 election safety: at most one leader a term, elected by votes that are on the disks of a majority.
 - I2 log matching: (index, term) has one content and one predecessor, everywhere and for ever.
 - I3 leader completeness: a leader holds all that leaders of earlier terms committed.
 - I4 state-machine safety: what is committed at an index never differs between nodes and never changes.
@@ -128,6 +128,13 @@ class Invariants:
         other = record.leaders.setdefault(core.term, machine.node_id)
         if other != machine.node_id:
             self._accuse("I1", machine, f"leads term {core.term}, as n{other} did")
+        votes = [
+            voter.node_id
+            for voter in self._machines.values()
+            if voter.durable_log().votes.get(core.term) == machine.node_id
+        ]
+        if len(votes) < self._majority:
+            self._accuse("I1", machine, f"leads term {core.term}, but only the disks of {votes} have a vote for it")
         must_hold = record.committed_before(core.term)
         if must_hold is not None and not prefix_holds(machine.entries, must_hold):
             self._accuse("I3", machine, f"leads term {core.term} without the committed entry {must_hold.index}")

@@ -177,16 +177,16 @@ RAFT: Sequence[Mutant] = (
         oracles=["A6", "B-stale"],
     ),
     Mutant(
-        name="stale-ack-counted",
-        bug="an acknowledgement of an earlier term counts for the present one",
+        name="stale-vote-counted",
+        bug="a vote given in an earlier term counts for the present one",
         module=CORE,
         edits=[
             Edit(
-                "        if reply.term < self.term or not isinstance(leader, Leader):",
-                "        if not isinstance(leader, Leader):",
+                "        elif reply.term == self.term and reply.granted and isinstance(self.role, Candidate):",
+                "        elif reply.granted and isinstance(self.role, Candidate):",
             )
         ],
-        oracles=["I8"],
+        oracles=["I1", "I3"],
     ),
     Mutant(
         name="verified-survives-leader",
