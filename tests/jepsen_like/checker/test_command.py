@@ -1,0 +1,153 @@
+"""`quorumlog check` says one word last, and its exit status says the same."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.history import Action, DumpWriter, HistoryWriter, Op, Outcome
+
+
+def append(value: int, outcome: Outcome = Outcome.OK) -> Op:
+    return Op(f=Action.APPEND, type=outcome, a=value, offset=value - 1, t_inv=value * 10, t_ret=value * 10 + 5)
+
+
+def run_directory(place: Path, records: int = 100, *, final: int = 100, nodes: int = 3, dumped: int = 3) -> Path:
+    with HistoryWriter(place / "history.parquet", part_rows_max=30) as history:
+        for value in range(1, records + 1):
+            history.record(append(value))
+    with DumpWriter(place / "dump.parquet") as dump:
+        for node in range(1, dumped + 1):
+            dump.record(node, 0, 1, range(1, final + 1))
+    (place / "test.json").write_text(json.dumps({"nodes": nodes}))
+    return place
+
+
+def check(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, list[str], str]:
+    status = execute(["check", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return status, out.splitlines(), err
+
+
+def test_a_valid_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_directory(tmp_path)
+    status, lines, err = check(capsys, run, "--model", "log", "--engine", "local")
+    assert (status, lines[-1], err) == (ExitStatus.VALID, f"{run}\ttrue", "")
+    assert lines[0] == "100 operations (0 of unknown outcome) on 1 logs"
+
+
+def test_a_violated_run_says_which_and_as_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_directory(tmp_path, final=99)
+    status, lines, _ = check(capsys, run, "--model", "log", "--engine", "local", "--json")
+    sentence = "log 0: the append of 100 at offset 99 by process 0 was acknowledged, but the final logs end at 99"
+    assert (status, lines[-1]) == (ExitStatus.VIOLATION, f"{run}\tfalse")
+    assert f"lost: {sentence}" in lines
+    results = json.loads(lines[-2])
+    assert results["valid"] is False
+    assert results["checks"]["lost"] == {"valid": False, "count": 1, "examples": [sentence]}
+    assert results["checks"]["linearizable"]["count"] == 1
+    assert results["checks"]["phantom"] == {"valid": True, "count": 0, "examples": []}
+    assert (results["acked"], results["lost_acked"], results["lost_unexplained"], results["duplicated"]) == (
+        100,
+        1,
+        1,
+        0,
+    )
+    assert results["objects"] == {"ok": 0, "violated": 1, "unknown": 0}
+    (violation,) = results["violations"]
+    assert violation["ops"][0] == {
+        "f": "append",
+        "type": "ok",
+        "a": 100,
+        "b": -1,
+        "seen": -1,
+        "offset": 99,
+        "epoch": -1,
+        "process": 0,
+        "node": -1,
+        "t_inv_s": 9.9e-7,
+        "t_ret_s": 9.95e-7,
+    }
+
+
+def test_too_few_final_logs_leave_losses_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_directory(tmp_path, nodes=5, dumped=2)
+    status, lines, _ = check(capsys, run, "--model", "log", "--engine", "local")
+    assert (status, lines[-1]) == (ExitStatus.UNKNOWN, f"{run}\tunknown")
+    assert lines[1] == "undecided: object 0: only 2 of 5 nodes left a final log, so that losses cannot be ruled out"
+
+
+def test_a_violation_is_found_even_with_too_few_final_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_directory(tmp_path, final=90, nodes=5, dumped=2)
+    assert check(capsys, run, "--model", "log", "--engine", "local")[0] == ExitStatus.VIOLATION
+
+
+def test_no_operations_prove_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_directory(tmp_path, records=0, final=0)
+    status, lines, _ = check(capsys, run, "--model", "log", "--engine", "local")
+    assert (status, lines[-1]) == (ExitStatus.UNKNOWN, f"{run}\tunknown")
+
+
+def test_a_history_alone_and_a_single_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_directory(tmp_path, records=20)
+    shutil.rmtree(run / "dump.parquet")
+    (part,) = run.glob("history.parquet/bucket=*/*.parquet")
+    for path in (run / "history.parquet", part):
+        status, lines, _ = check(capsys, path, "--model", "log", "--engine", "local", "--json")
+        assert (status, lines[-1]) == (ExitStatus.VALID, f"{path}\ttrue")
+        assert json.loads(lines[-2])["checks"]["lost"]["valid"] is None, "without final logs nobody knows"
+
+
+def test_operation_maps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(
+        "{:process 0 :type :invoke :f :write :value 1}\n{:process 0 :type :ok :f :write :value 1}\n"
+        "{:process 0 :type :invoke :f :read :value nil}\n{:process 0 :type :ok :f :read :value nil}\n"
+    )
+    status, lines, _ = check(capsys, path, "--model", "register", "--engine", "local")
+    assert (status, lines[-1]) == (ExitStatus.VIOLATION, f"{path}\tfalse")
+    assert lines[1].startswith("stale: register 0: the write of 1 by process 0 had ended before the read of nothing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        pytest.param(["--model", "queue"], "'queue' is not one of 'log', 'register'", id="unknown model"),
+        pytest.param([], "Missing option '--model'", id="no model"),
+        pytest.param(["--model", "register", "--engine", "local"], "holds append operations", id="wrong model"),
+        pytest.param(["--model", "log", "--engine", "local", "--master", "local"], "--master needs", id="master"),
+    ],
+)
+def test_a_wrong_command_line_gives_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    status, out, err = check(capsys, run_directory(tmp_path), *arguments)
+    assert (status, out) == (ExitStatus.USAGE, [])
+    assert complaint in err
+    assert err.count("\n") == 1
+
+
+def test_what_is_no_history_gives_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    for path, complaint in (
+        (tmp_path, "not a history"),
+        (tmp_path / "notes.txt", "neither JSON"),
+        (tmp_path / "x", "exist"),
+    ):
+        status, out, err = check(capsys, path, "--model", "log", "--engine", "local")
+        assert (status, out) == (ExitStatus.USAGE, [])
+        assert complaint in err
+        assert err.count("\n") == 1
+
+
+def test_a_damaged_dump_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_directory(tmp_path)
+    with DumpWriter(run / "dump.parquet") as dump:
+        dump.record(1, 0, 1, [1, 2])
+        dump.record(1, 1, 1, [2, 3])
+    status, _, err = check(capsys, run, "--model", "log", "--engine", "local")
+    assert status == ExitStatus.USAGE
+    assert "node 1 has two records at one offset" in err

@@ -1,0 +1,97 @@
+"""Both engines do the same work, and a machine without a Java of its own can run Spark too."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jepsen_like.checker.checking import check_history
+from jepsen_like.checker.columns import Columns
+from jepsen_like.checker.local_engine import LocalEngine
+from jepsen_like.checker.register_check import SearchBounds
+from jepsen_like.checker.spark_engine import SparkEngine
+from jepsen_like.checker.tasks import FactsTask, RegistersTask, packed, unpacked
+from jepsen_like.checker.verdict import Engine, Model
+from jepsen_like.history import Action, HistoryWriter, Op, Outcome, UnreadableHistory
+from tests.jepsen_like.checker.test_command import run_directory
+
+
+def unsettled(place: Path) -> Path:
+    """A stale register, one of which too much is unknown, and a fine one."""
+    ops = [Op(f=Action.WRITE, type=Outcome.OK, t_inv=0, t_ret=100, a=1 + at % 5, object=1) for at in range(18)]
+    ops += [Op(f=Action.READ, type=Outcome.OK, t_inv=40, t_ret=60, a=1, object=1)]
+    ops += [Op(f=Action.WRITE, type=Outcome.OK, t_inv=1, t_ret=2, a=value, object=value) for value in (2, 3)]
+    ops += [Op(f=Action.READ, type=Outcome.OK, t_inv=3, t_ret=4, a=-1, object=2)]
+    with HistoryWriter(place) as writer:
+        for op in ops:
+            writer.record(op)
+    return place
+
+
+def test_results_survive_the_wire(tmp_path: Path) -> None:
+    verdict = check_history(
+        unsettled(tmp_path), Model.REGISTER, Engine.LOCAL, bounds=SearchBounds(configurations_max=100)
+    )
+    assert verdict.valid is False
+    assert len(verdict.findings.undecided) == 1
+    assert len(verdict.findings.violations) == 1
+    assert unpacked(packed(verdict.findings)) == verdict.findings
+
+
+def test_arrays_survive_the_wire() -> None:
+    rows = Columns.of_ops([Op(f=Action.APPEND, type=Outcome.OK, t_inv=1, t_ret=2, a=7, offset=3)])
+    (facts,) = FactsTask(rows, 0, ()).execute()
+    (again,) = unpacked(packed([facts]))
+    assert again.append_offset.tolist() == [3]
+    assert again.append_offset.dtype == np.int64
+    assert again.length_op == facts.length_op
+
+
+@pytest.mark.spark
+def test_spark_says_the_same_of_what_it_cannot_decide(tmp_path: Path, spark: SparkEngine) -> None:
+    bounds = SearchBounds(configurations_max=100)
+    history = unsettled(tmp_path)
+    here = check_history(history, Model.REGISTER, Engine.LOCAL, bounds=bounds)
+    assert check_history(history, Model.REGISTER, Engine.SPARK, bounds=bounds, worker=spark).findings == here.findings
+
+
+@pytest.mark.spark
+def test_an_unreadable_file_is_named_by_both_engines(tmp_path: Path, spark: SparkEngine) -> None:
+    torn = tmp_path / "part-0.parquet"
+    torn.write_bytes(b"PAR1 nothing more")
+    task = RegistersTask((torn,), SearchBounds())
+    for engine in (LocalEngine(), spark):
+        with pytest.raises(UnreadableHistory, match=r"part-0\.parquet: not a readable Parquet file"):
+            engine.run([task])
+
+
+@pytest.mark.spark
+def test_an_engine_without_work_returns_nothing(spark: SparkEngine) -> None:
+    assert spark.run([]) == []
+
+
+def without_java(place: Path) -> dict[str, str]:
+    """An environment with everything on PATH but Java."""
+    place.mkdir()
+    for folder in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(folder).iterdir() if Path(folder).is_dir() else ():
+            if not program.name.startswith("java"):
+                (place / program.name).unlink(missing_ok=True)
+                (place / program.name).symlink_to(program)
+    kept = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    return kept | {"PATH": str(place)}
+
+
+@pytest.mark.spark
+def test_spark_runs_on_the_java_that_pip_brings_and_nothing_but_the_verdict_is_printed(tmp_path: Path) -> None:
+    run = run_directory(tmp_path / "run")
+    command = [sys.executable, "-m", "jepsen_like.cli", "check", str(run), "--model", "log"]
+    done = subprocess.run(
+        command, env=without_java(tmp_path / "bin"), capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == f"{run}\ttrue"
+    assert done.returncode == 0

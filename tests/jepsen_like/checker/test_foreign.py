@@ -1,0 +1,159 @@
+"""Histories of Jepsen's operation maps are read as they were meant, or refused with the place that cannot be read."""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jepsen_like.checker.edn import DEPTH_MAX, EdnError, forms
+from jepsen_like.checker.jepsen_maps import NAMED_FROM, operations, read_events
+from jepsen_like.checker.verdict import Model
+from jepsen_like.history import NEVER, NONE, Action, Op, Outcome, UnreadableHistory
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param("{:type :invoke, :f :read, :value nil}", {"type": "invoke", "f": "read", "value": None}, id="map"),
+        pytest.param("[1 -2 3N 4.5 6e1 7M]", (1, -2, 3, 4.5, 60.0, 7), id="numbers"),
+        pytest.param("(a b/c #{1})", ("a", "b/c", (1,)), id="list and set"),
+        pytest.param("#jepsen.history.Op{:index 3}", {"index": 3}, id="a tag is skipped"),
+        pytest.param("[1 #_ [2 #_3] 4] ; end", (1, 4), id="discarded forms and comments"),
+        pytest.param(r'"a\"b\n" ', 'a"b\n', id="string"),
+        pytest.param(r"[\a \newline]", ("a", "\n"), id="characters"),
+        pytest.param("[true false nil]", (True, False, None), id="names"),
+    ],
+)
+def test_edn_is_read(text: str, value: Any) -> None:
+    assert list(forms(text)) == [value]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param("[1 2", "the text ends before ]", id="unclosed"),
+        pytest.param("[1)", "unexpected )", id="wrong bracket"),
+        pytest.param("{:a}", "a key and no value", id="odd map"),
+        pytest.param("{{} 1}", "key is a map", id="map as key"),
+        pytest.param('"open', "unreadable text", id="unclosed string"),
+        pytest.param("[" * (DEPTH_MAX + 5), "nested too deeply", id="deep"),
+        pytest.param("#_", "nothing to discard", id="nothing to discard"),
+    ],
+)
+def test_what_is_not_edn_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(EdnError, match=reason.replace("[", r"\[").replace(")", r"\)")):
+        list(forms(text))
+
+
+@given(st.text(alphabet='[](){}#_:"\\;, a1n\n', max_size=40))
+def test_any_text_is_either_read_or_refused(text: str) -> None:
+    with contextlib.suppress(EdnError):
+        list(forms(text))
+
+
+def read(path: Path, text: str, model: Model) -> list[Op]:
+    path.write_text(text)
+    return list(operations(read_events(path), model, path))
+
+
+REGISTER_EDN = """
+{:type :invoke, :f :write, :value 3, :process 0, :time 10, :index 0}
+{:type :invoke, :f :cas, :value [3 4], :process 1, :time 10, :index 1}
+{:type :info, :f :start, :value nil, :process :nemesis, :time 15, :index 2}
+{:type :ok, :f :write, :value 3, :process 0, :time 20, :index 3}
+{:type :ok, :f :cas, :value [3 4], :process 1, :time 30, :index 4}
+{:type :invoke, :f :read, :value nil, :process 2, :time 40, :index 5}
+{:type :ok, :f :read, :value 4, :process 2, :time 50, :index 6}
+{:type :invoke, :f :write, :value 5, :process 3, :time 60, :index 7}
+"""
+
+
+def test_a_register_history_in_edn(tmp_path: Path) -> None:
+    write, swap, seen, unknown = read(tmp_path / "history.edn", REGISTER_EDN, Model.REGISTER)
+    assert (write.f, write.type, write.a, write.t_inv, write.t_ret) == (Action.WRITE, Outcome.OK, 3, 10, 20)
+    assert (swap.f, swap.a, swap.b, swap.seen) == (Action.CAS, 3, 4, 3)
+    assert swap.t_inv == 11, "events of one nanosecond keep the order of the file"
+    assert (seen.f, seen.a) == (Action.READ, 4)
+    assert (unknown.type, unknown.t_ret) == (Outcome.INFO, NEVER)
+
+
+def test_a_vector_of_maps_is_the_same_history(tmp_path: Path) -> None:
+    one = read(tmp_path / "a.edn", REGISTER_EDN, Model.REGISTER)
+    assert read(tmp_path / "b.edn", f"[{REGISTER_EDN}]", Model.REGISTER) == one
+    assert read(tmp_path / "c", REGISTER_EDN, Model.REGISTER) == one
+
+
+def events(*rows: tuple[int, str, str, Any]) -> str:
+    return "\n".join(json.dumps({"process": p, "type": t, "f": f, "value": v}) for p, t, f, v in rows)
+
+
+def test_several_registers_have_pairs_for_values(tmp_path: Path) -> None:
+    text = events(
+        (0, "invoke", "write", ["x", 1]),
+        (0, "ok", "write", ["x", 1]),
+        (0, "invoke", "cas", [7, [1, 2]]),
+        (0, "fail", "cas", [7, [1, 2]]),
+        (1, "invoke", "read", [7, None]),
+        (1, "ok", "read", [7, None]),
+    )
+    write, swap, seen = read(tmp_path / "history.jsonl", text, Model.REGISTER)
+    assert (write.object, write.a) == (NAMED_FROM, 1)
+    assert (swap.object, swap.type, swap.a, swap.b) == (7, Outcome.FAIL, 1, 2)
+    assert (seen.object, seen.a) == (7, NONE)
+
+
+def test_a_log_history_in_json_lines(tmp_path: Path) -> None:
+    text = events(
+        (0, "invoke", "append", 5),
+        (0, "ok", "append", [0, 5]),
+        (0, "invoke", "append", 6),
+        (0, "info", "append", 6),
+        (1, "invoke", "read", None),
+        (1, "ok", "read", [[0, 5], [1, None]]),
+        (1, "invoke", "read", 0),
+        (1, "ok", "read", [0, 5]),
+        (1, "invoke", "tail", None),
+        (1, "ok", "tail", 1),
+    )
+    ops = read(tmp_path / "history.jsonl", text, Model.LOG)
+    assert [(op.f, op.type, op.offset, op.a) for op in ops] == [
+        (Action.APPEND, Outcome.OK, 0, 5),
+        (Action.APPEND, Outcome.INFO, NONE, 6),
+        (Action.READ, Outcome.OK, 0, 5),
+        (Action.READ, Outcome.OK, 1, NONE),
+        (Action.READ, Outcome.OK, 0, 5),
+        (Action.TAIL, Outcome.OK, 1, NONE),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "reason"),
+    [
+        pytest.param("{oops", Model.LOG, "line 1: ", id="broken JSON"),
+        pytest.param("[1, 2]", Model.LOG, "item 1 is no map with type, f and process", id="no maps"),
+        pytest.param(
+            events((0, "invoke", "enqueue", 1)), Model.LOG, "a log has append, read, tail, but not 'enqueue'", id="f"
+        ),
+        pytest.param(events((0, "ok", "append", 1)), Model.LOG, "which invoked nothing", id="no invocation"),
+        pytest.param(events((0, "what", "append", 1)), Model.LOG, "type is 'what'", id="type"),
+        pytest.param(
+            events((0, "invoke", "append", 1), (0, "ok", "append", 1)),
+            Model.LOG,
+            r"operation 1: \[offset value\] expected, not 1",
+            id="append without a place",
+        ),
+        pytest.param(
+            events((0, "invoke", "tail", None), (0, "ok", "tail", -1)),
+            Model.LOG,
+            "operation 1: an offset expected, not -1",
+            id="offset",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_place(tmp_path: Path, text: str, model: Model, reason: str) -> None:
+    with pytest.raises(UnreadableHistory, match=reason):
+        read(tmp_path / "history.json", text, model)

@@ -1,0 +1,78 @@
+"""The doctor names what is missing with the command that mends it, and its exit status says whether anything is."""
+
+import importlib.metadata
+import os
+from pathlib import Path
+
+import pytest
+
+from jepsen_like import doctor
+from jepsen_like.cli import ExitStatus, execute
+
+
+def test_a_complete_machine_is_healthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = execute(["doctor", "--out", str(tmp_path / "deep" / "runs")])
+    out = capsys.readouterr().out
+    assert status == ExitStatus.VALID, out
+    assert "MISSING" not in out
+    for name in (
+        "python",
+        "packages [check]",
+        "packages [spark]",
+        "java",
+        "cores",
+        "run directory",
+        "loopback",
+        "/proc",
+    ):
+        assert f" {name}: " in out
+
+
+def test_what_is_missing_comes_with_its_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = {"pyspark": None, "pandas": "3.1.1", "numpy": "1.20"}
+
+    def version(name: str) -> str:
+        found = versions.get(name, "99.0")
+        if found is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(doctor, "survey", lambda: (None, ()))
+    (tmp_path / "file").touch()
+    status = execute(["doctor", "--out", str(tmp_path / "file" / "runs")])
+    out = capsys.readouterr().out
+    assert status == ExitStatus.ENVIRONMENT
+    assert "pyspark is not installed" in out
+    assert "pandas is 3.1.1, but <3 is needed" in out
+    assert "numpy is 1.20, but >=1.26 is needed" in out
+    assert "pip install --upgrade 'quorumlog[spark]'" in out
+    assert "pip install 'quorumlog[java]'" in out
+    assert "no Java 17 or newer" in out
+
+
+def test_a_directory_that_cannot_be_written_is_named() -> None:
+    finding = doctor.writable(Path("/proc/runs"))
+    assert not finding.fine
+    assert "/proc cannot be written to" in finding.detail
+
+
+def test_a_single_core_is_a_note_and_not_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
+    assert (doctor.cores().fine, doctor.cores().required) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "parsed"),
+    [
+        pytest.param("trio>=0.27", ("trio", ((">=", (0, 27)),), ""), id="core"),
+        pytest.param(
+            'pandas<3,>=2.2; extra == "spark"', ("pandas", (("<", (3,)), (">=", (2, 2))), "spark"), id="two bounds"
+        ),
+        pytest.param("quorumlog[check]; extra == 'spark'", ("quorumlog", (), "spark"), id="an extra of ours"),
+    ],
+)
+def test_requirements_are_understood(requirement: str, parsed: object) -> None:
+    assert doctor.parsed(requirement) == parsed
