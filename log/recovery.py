@@ -147,6 +147,7 @@ class Recovery:
         durable_end = self._checkpointed()
         with contextlib.ExitStack() as files:
             found = self._find(names, files)
+            found, unused = self._without_unused(found)
             durable_end = max([durable_end, self._orphans_end(names), *(each.durable_end for each in found)])
             hole = self._hole(found, durable_end)
             if hole is not None and hole.address < durable_end:
@@ -155,6 +156,9 @@ class Recovery:
             kept = self._cut(found, hole) if hole is not None else found
             if kept and kept[-1].proven:
                 kept[-1] = self._rescanned(kept[-1])
+            for each in unused:
+                each.file.close()
+                self._disk.remove(each.segment.path)
             self._remove_leftovers(names, {each.segment.base for each in kept})
             for each in kept:
                 if not each.proven:
@@ -195,6 +199,24 @@ class Recovery:
                 each.durable_end = max(each.durable_end, base + vouched_bytes)
             found.append(each)
         return found
+
+    @staticmethod
+    def _without_unused(found: Sequence[_Found]) -> tuple[list[_Found], list[_Found]]:
+        """The segments, and apart from them empty files within the segment before them.
+
+        That one went on past their beginning, so they were never used: a full disk took back the beginning of a segment,
+        and the power cut took back the removal of its name.
+        """
+        used: list[_Found] = []
+        unused: list[_Found] = []
+        end = 0
+        for each in found:
+            if not each.segment.size and each.segment.base < end:
+                unused.append(each)
+            else:
+                used.append(each)
+                end = each.segment.base + each.valid_bytes
+        return used, unused
 
     def _sidecar(self, base: Address, names: Sequence[str]) -> tuple[SegmentIndex | None, int]:
         name = index_name(base)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from log import checkpoint
-from log.disk import StorageFailed
+from log.disk import NoSpace, StorageFailed
 from log.frame import HEADER_BYTES, Kind, encode_header
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import CorruptLog, LogConfig, SegmentedLog
@@ -443,6 +443,32 @@ def test_what_an_interrupted_replacement_left_is_cleared_away() -> None:
         disk.open(f"{DIRECTORY}/{name}", create=True).write_at(0, [b"half"])
     open_log(disk)
     assert not [path for path in disk.paths() if path.endswith("tmp") or "077" in path]
+
+
+def test_a_segment_that_a_full_disk_took_back_may_reappear_after_a_power_cut() -> None:
+    reappeared = 0
+    for seed in range(60):
+        disk = memory_disk(seed)
+        log = open_log(disk)
+        log.reserve(2_000)
+        log.append(frames(1, 40, size=100))
+        log.flush()
+        disk.capacity_bytes = disk.used_bytes() + 100
+        with pytest.raises(NoSpace):
+            log.reserve(3_000)
+        log.save_state(b"vote")
+        after = disk.after_crash(random.Random(seed))
+        after.capacity_bytes = None
+        names = segments(after)
+        again = open_log(after)
+        assert content(again) == entries(frames(1, 40, size=100))
+        if len(names) > 1 and again.state == b"vote":
+            reappeared += 1
+            assert segments(after) == [FIRST]
+            again.append([frame(41)])
+            again.flush()
+            assert numbers(open_log(after.durable_copy()))[-1] == (41, 1)
+    assert reappeared
 
 
 def outcome(disk: MemoryDisk) -> list[Entry] | None:
