@@ -1,7 +1,8 @@
 """The node process: one `RaftGroup` behind a command, told what to do by flags and telling what it does in JSON lines.
 
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `started` (the port is open), `role`, `link_up`,
-`link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason), `storage_full`, `stopping`,
+`link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason), `storage_full`, `disk_stalled`,
+`stopping`,
 `stopped`, and before a bad end `broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it cleanly; a
 reader of stdout that goes away does not.
 
@@ -13,11 +14,13 @@ locked or damaged, or the disk failed.
 import gc
 import json
 import os
+import resource
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NoReturn
 
 import attrs
@@ -47,6 +50,10 @@ def tell(event: str, **fields: object) -> None:
         # Nobody listens any more. The node serves on; what else it would say goes nowhere, the interpreter's last flush
         # included.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        # Stdout may be a file on the very disk that is full, which is no reason to end. What is left in the buffer goes out
+        # with a later line.
+        return
 
 
 class _Address(click.ParamType[Address]):
@@ -162,6 +169,7 @@ def _unique(
 
 def _run(plan: _NodePlan) -> None:
     """Run to the end; whatever can go wrong ends in one line and a status."""
+    _raise_descriptor_limit()
     _tame_garbage_collection()
     try:
         trio.run(_serve, plan, strict_exception_groups=True)
@@ -179,6 +187,13 @@ def _tame_garbage_collection() -> None:
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 10_000)
+
+
+def _raise_descriptor_limit() -> None:
+    """The customary soft limit of 1024 is there for programs that use `select`; this one serves as many connections and a log."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # no harm: the port then takes fewer
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve(plan: _NodePlan) -> None:

@@ -5,6 +5,7 @@ is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`: n
 holds memory for ever.
 """
 
+import resource
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +20,8 @@ from raft.net.reactor import READABLE, Reactor
 
 ACCEPTS_PER_ROUND = 64
 SHORTAGE_PAUSE_S = 0.2
+DESCRIPTORS_KEPT = 128
+"""Descriptors of the process that connections leave to everything else; half of them where there are fewer than twice as many."""
 
 
 @attrs.define(eq=False)
@@ -46,6 +49,14 @@ def bind(host: str, port: int) -> socket.socket:
     listening = socket.create_server((host, port), family=family, backlog=1024)
     listening.setblocking(False)
     return listening
+
+
+def _descriptors_for_connections() -> int:
+    """The bound for the descriptors of connections: the lowest free number is given out first, so it bounds their count too."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return 2**31
+    return limit - min(DESCRIPTORS_KEPT, limit // 2)
 
 
 class Listener(Generic[FrameT]):
@@ -113,6 +124,11 @@ class Listener(Generic[FrameT]):
         if len(self._guests) >= self._limits.connections_max:
             accepted.close()
             self._on_refused(name, f"all {self._limits.connections_max} connections are in use")
+            return
+        if accepted.fileno() >= _descriptors_for_connections():
+            # A caller can wait; a log that cannot open its next file ends its node.
+            accepted.close()
+            self._on_refused(name, "the process is short of file descriptors")
             return
         with suppress(OSError):  # a matter of speed alone, and the connection may be gone already
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,5 +1,6 @@
 """Connections on a reactor: bounded queues, and failures that stay where they belong."""
 
+import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -250,3 +251,16 @@ async def test_connections_above_the_bound_are_sent_away(reactor: Reactor) -> No
             assert len(door.connections) == 3
         door.listener.close("over")
     assert door.sessions[1].closed == ["over"]
+
+
+async def test_connections_leave_descriptors_to_the_rest_of_the_process(
+    reactor: Reactor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = Door(reactor)
+    with closing(door.dial()) as first:
+        limit = 2 * (first.fileno() + 3)
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+        with closing(door.dial()), closing(door.dial()), closing(door.dial()) as last:
+            assert last.recv(1) == b""
+        assert door.refused[-1] == "the process is short of file descriptors"
+        door.listener.close("over")

@@ -149,6 +149,25 @@ def test_a_node_whose_reader_went_away_serves_on_and_stops_when_asked(tmp_path: 
         assert node.process.wait(10) == 0
 
 
+def test_a_node_whose_output_goes_to_a_full_disk_serves_on(tmp_path: Path) -> None:
+    ports = {1: free_ports(1)[0]}
+    command = [sys.executable, "-m", "raft.node", *flags(1, ports, tmp_path)]
+    with (
+        Path("/dev/full").open("w") as full,
+        subprocess.Popen(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        try:
+            trio.run(serves, ports[1])
+        finally:
+            process.terminate()
+
+
+async def serves(port: int) -> None:
+    with trio.fail_after(10):
+        async with Client([f"127.0.0.1:{port}"], CLUSTER_ID) as client:
+            assert await append_until_acknowledged(client, b"x") == 0
+
+
 def test_a_locked_directory_is_refused_in_one_line(tmp_path: Path) -> None:
     first, second = free_ports(2)
     with node_process(flags(1, {1: first}, tmp_path)) as node:
