@@ -19,7 +19,8 @@ it counts once the operating system has it: a node that loses power can lose wha
 
 Bounds: `pending_bytes_max` for appends and commands not yet proposed (then `Busy`); the core bounds what waits for commit;
 messages wait for nothing, since every pump takes all. A full disk refuses a proposal before it is made and drops incoming
-entries before the core sees them; the leader then steps down, for a node with room. A failed write or flush climbs out.
+entries before the core sees them; the leader then steps down, for a node with room. A failed write or flush climbs out; a
+leader whose flush does not end within `flush_stall_s` steps down, for a node whose disk answers.
 """
 
 from collections import deque
@@ -72,7 +73,7 @@ from raft.model import (
 )
 from raft.outbox import Outbox
 from raft.state_machine import StateMachine
-from raft.storage import RaftStorage, StorageFlush
+from raft.storage import RaftStorage, StorageFlush, entries_bytes
 
 APPLY_BYTES = 1024 * 1024
 """How much log one pump gives to the state machine; the rest waits for the next."""
@@ -111,6 +112,8 @@ class DriverConfig:
     flush_policy: FlushPolicy = FlushPolicy.BEFORE_ACK
     flush_interval_s: float = 0.05
     """With the policy `interval`: how long a write may wait for its flush."""
+    flush_stall_s: float = 5.0
+    """A leader whose flush takes longer steps down."""
     batch_bytes_max: int = 1024 * 1024
     """Appends are joined into entries of at most this size; a single larger one stays whole."""
     pending_bytes_max: int = 32 * 1024 * 1024
@@ -174,7 +177,9 @@ class RaftDriver:
         self._notify = notify
         self._outbox = Outbox()
         self._inbox: deque[Event] = deque()
+        self._inbox_bytes = 0
         self._flush: StorageFlush | None = None
+        self._flush_begun = 0.0
         self._flush_due: float | None = None
         self._appends: deque[_Request] = deque()
         self._commands: deque[_Request] = deque()
@@ -247,11 +252,14 @@ class RaftDriver:
     def deliver(self, sender: NodeId, message: Message) -> None:
         """A message came from a peer."""
         if isinstance(message, AppendEntries) and message.entries:
+            # Nothing is written before the next pump, so this message needs room beside those that came before it.
+            wanted = self._inbox_bytes + entries_bytes(entry.batch for entry in message.entries)
             try:
-                self.storage.reserve_entries(entry.batch for entry in message.entries)
+                self.storage.reserve(wanted)
             except NoSpace as error:
                 self._notify("storage_full", detail=str(error))
                 return
+            self._inbox_bytes = wanted
         self._inbox.append(Receive(sender, message))
 
     def disconnected(self, peer: NodeId) -> None:
@@ -297,6 +305,7 @@ class RaftDriver:
         now = self._clock()
         while True:
             self._drain_inbox(now)
+            self._step_down_if_stalled(now)
             if now >= self.core.deadline:
                 self._step(now, Tick())
             if self._reads:
@@ -313,6 +322,17 @@ class RaftDriver:
         inbox = self._inbox
         while inbox:
             self._step(now, inbox.popleft())
+        self._inbox_bytes = 0
+
+    def _step_down_if_stalled(self, now: float) -> None:
+        """A disk that hangs says nothing. Heartbeats would keep the others loyal to a leader that proposes no more."""
+        if (
+            self._flush is not None
+            and now - self._flush_begun > self.config.flush_stall_s
+            and isinstance(self.core.role, Leader)
+        ):
+            self._notify("disk_stalled", seconds=round(now - self._flush_begun, 3))
+            self._step(now, StepDown())
 
     def _step(self, now: float, event: Event) -> None:
         for effect in self.core.step(now, event):
@@ -355,7 +375,12 @@ class RaftDriver:
 
     @property
     def _may_propose(self) -> bool:
-        return self._flush is None or self._pending_bytes >= self.config.batch_bytes_max
+        """Whether what waits has waited long enough. A node that does not lead only refuses, which needs no disk."""
+        return (
+            self._flush is None
+            or self._pending_bytes >= self.config.batch_bytes_max
+            or not isinstance(self.core.role, Leader)
+        )
 
     def _propose_waiting(self, now: float) -> None:
         self._propose_all(now, self._commands, EntryKind.COMMANDS)
@@ -368,7 +393,7 @@ class RaftDriver:
             batch = self._join(requests, kind)
             try:
                 if isinstance(self.core.role, Leader):
-                    self.storage.reserve_entries((batch,))
+                    self.storage.reserve(entries_bytes((batch,)))
             except NoSpace as error:
                 self._refuse(requests, StorageFull(str(error)))
                 self._notify("storage_full", detail=str(error))
@@ -501,12 +526,15 @@ class RaftDriver:
                     self._flush_due = None
                     self._submit_flush()
             case FlushPolicy.NONE:
-                pass
+                # A sealed segment keeps its file open, and its index in memory, until a flush has proved it.
+                if self.storage.log.sealed_pending:
+                    self._submit_flush()
             case _:
                 assert_never(self.config.flush_policy)
 
     def _submit_flush(self) -> None:
         self._flush = self.storage.begin_flush()
+        self._flush_begun = self._clock()
         self._submit(self._flush.run)
 
     def close(self) -> None:

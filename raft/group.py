@@ -195,6 +195,7 @@ class RaftGroup:
             config=DriverConfig(
                 flush_policy=settings.flush,
                 flush_interval_s=settings.flush_interval_s,
+                flush_stall_s=settings.flush_stall_s,
                 batch_bytes_max=settings.batch_bytes_max,
                 pending_bytes_max=settings.pending_bytes_max,
             ),
@@ -305,8 +306,7 @@ class RaftGroup:
         may have been.
         """
         batch = pack_batch(records)
-        if len(batch) > self._settings.frame_bytes_max - FRAME_OVERHEAD_BYTES:
-            raise InvalidRequest(f"a batch of {len(batch)} bytes is too large")
+        self._require_fit("a batch", batch)
         request_id, waiter = self._caller.new()
         self._driver.append(self._caller, request_id, batch, len(records))
         base_offset, term, _ = await self._settled(waiter)
@@ -330,6 +330,7 @@ class RaftGroup:
 
     async def apply(self, command: bytes) -> Applied:
         """Carry out a command on the replicated state machine; errors as for `append`."""
+        self._require_fit("a command", command)
         request_id, waiter = self._caller.new()
         self._driver.apply(self._caller, request_id, command)
         index, _, result = await self._settled(waiter)
@@ -344,6 +345,11 @@ class RaftGroup:
     def status(self) -> dict[str, object]:
         """What this node knows, right now."""
         return self._driver.status()
+
+    def _require_fit(self, what: str, data: bytes) -> None:
+        """An entry that no frame can carry would never reach a peer, and would keep all that follow it from them."""
+        if len(data) > self._settings.frame_bytes_max - FRAME_OVERHEAD_BYTES:
+            raise InvalidRequest(f"{what} of {len(data)} bytes is too large")
 
     async def _linearize(self, *, after_apply: bool = False) -> None:
         request_id, waiter = self._caller.new()

@@ -23,6 +23,8 @@ class NodeSettings:
     """When a write counts: after its flush, or once the operating system has it (`interval`, `none`)."""
     flush_interval_s: float = attrs.field(default=0.05, validator=gt(0))
     """With `flush=interval`: how long a write may wait for its flush."""
+    flush_stall_s: float = attrs.field(default=5.0, validator=gt(0))
+    """A leader whose flush takes longer steps down, for a node whose disk answers."""
     segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(64 * 1024))
     """A log file of this size is sealed and the next one begun."""
     frame_bytes_max: int = attrs.field(default=16 * MIB, validator=(ge(64 * 1024), le(512 * MIB)))

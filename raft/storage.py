@@ -45,6 +45,11 @@ def log_id_of(cluster_id: str, node_id: NodeId) -> int:
     return int.from_bytes(hashlib.sha256(f"{node_id}/{cluster_id}".encode()).digest()[:8], "little")
 
 
+def entries_bytes(batches: Iterable[Batch]) -> int:
+    """How much room entries with these batches take on disk."""
+    return sum([len(batch.data) + HEADER_BYTES for batch in batches])
+
+
 @attrs.frozen
 class StorageFlush:
     """A flush under way: when `run` has returned, every write up to `write_id` is durable."""
@@ -77,10 +82,6 @@ class RaftStorage:
     def reserve(self, size: int) -> None:
         """Make sure that a write of `size` bytes will fit; `NoSpace` before anything is written."""
         self.log.reserve(size)
-
-    def reserve_entries(self, batches: Iterable[Batch]) -> None:
-        """Make sure that entries with these batches will fit; `NoSpace` before anything is written."""
-        self.log.reserve(sum([len(batch.data) + HEADER_BYTES for batch in batches]))
 
     def persist(self, persist: Persist) -> None:
         """Write; the state goes first, so that no entry can be durable before its term (P2)."""

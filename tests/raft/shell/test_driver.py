@@ -252,6 +252,49 @@ def test_a_full_disk_drops_incoming_entries_but_not_heartbeats_or_votes() -> Non
     assert len(rig.messages(AppendAccepted)) == 1
 
 
+def test_messages_that_arrive_together_need_room_together() -> None:
+    disk = MemoryDisk(random.Random(1))
+    rig = Rig(3, disk=disk)
+    rig.hear(TWO, heartbeat())
+    rig.settle()
+    disk.capacity_bytes = disk.used_bytes() + 300_000
+    rig.driver.deliver(TWO, heartbeat(entry(1, b"x" * 200_000)))
+    rig.driver.deliver(TWO, heartbeat(entry(2, b"x" * 200_000), prev=1))
+    rig.settle()
+    assert rig.core.log.last_index == 1
+    assert rig.told.count("storage_full") == 1
+    disk.capacity_bytes = None
+    rig.hear(TWO, heartbeat(entry(2, b"x" * 200_000), prev=1))
+    assert rig.core.log.last_index == 2
+
+
+def test_a_leader_whose_disk_hangs_hands_leadership_over_and_answers_those_who_wait() -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    rig.append(1, b"on its way to a disk that hangs")
+    rig.pump()
+    rig.append(2, b"waits for that disk")
+    begun = rig.now
+    while rig.core.role_name is RoleName.LEADER:
+        rig.now = rig.driver.deadline
+        rig.pump()
+        heard = rig.core.log.durable_index
+        if isinstance(rig.core.role, Leader):
+            rig.hear(TWO, AppendAccepted(rig.core.term, heard, heard, rig.core.role.round))
+    assert 5 < rig.now - begun < 6
+    assert rig.caller.seen == {1: OutcomeUnknown, 2: NotLeader}
+    assert "disk_stalled" in rig.told
+
+
+def test_a_follower_redirects_at_once_though_its_disk_is_busy() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, heartbeat(entry(1, b"a")))
+    assert len(rig.flushes) == 1
+    rig.append(1, b"x")
+    rig.pump()
+    assert rig.caller.seen == {1: NotLeader}
+
+
 def test_with_the_interval_policy_an_append_counts_at_once_and_the_flush_follows_in_time() -> None:
     rig = Rig(config=DriverConfig(flush_policy=FlushPolicy.INTERVAL, flush_interval_s=0.05)).lead()
     rig.now += 1
@@ -272,6 +315,15 @@ def test_without_flushes_an_append_counts_at_once() -> None:
     rig.pump()
     assert rig.caller.seen == {1: (0, 1, 1)}
     assert rig.flushes == []
+
+
+def test_without_flushes_sealed_segments_are_proved_nevertheless() -> None:
+    rig = Rig(config=DriverConfig(flush_policy=FlushPolicy.NONE), segment_bytes=4096).lead()
+    for request_id in range(40):
+        rig.append(request_id, b"x" * 1000)
+        rig.settle()
+        assert not rig.storage.log.sealed_pending
+    assert sum(path.endswith(".index") for path in rig.disk.paths()) > 5
 
 
 def test_waiting_reads_share_one_round_of_heartbeats() -> None:

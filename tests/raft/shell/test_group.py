@@ -190,6 +190,8 @@ async def test_a_batch_that_could_never_be_answered_is_refused(tmp_path: Path) -
         group = await cluster.leader()
         with pytest.raises(InvalidRequest, match="too large"):
             await group.append([b"x" * bound])
+        with pytest.raises(InvalidRequest, match="too large"):
+            await group.apply(msgpack.packb(["w", "key", b"x" * bound]))
 
 
 @pytest.mark.parametrize("flush", ["interval", "none"])

@@ -1,6 +1,7 @@
 """The port of a node: nonsense ends the connection it came on, greed is slowed down, everybody else is served."""
 
 import gc
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 import trio
 
 from raft import client_codec as wire
-from raft.errors import NotLeader, ProtocolError
+from raft.errors import NotLeader, ProtocolError, ShuttingDown
 from raft.net.connection import Connection
 from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame
 from raft.server import ClientSession
@@ -72,6 +73,20 @@ async def test_the_handshake_tells_who_answers_and_what_it_takes(tmp_path: Path)
         frame = await client.frame()
         assert frame is not None
         assert wire.decode_hello_reply(*frame) == wire.HelloReply(1, NodeSettings().frame_bytes_max)
+
+
+async def test_a_request_that_arrives_while_the_node_stops_is_refused_and_the_stop_is_clean(tmp_path: Path) -> None:
+    async with one_node(tmp_path) as cluster, raw_client(cluster) as client:
+        assert await client.frame()
+        node = cluster.nodes[1]
+        await node.group.append([b"record"])
+        # Nothing awaits between the two, so the request is in the socket when the node looks for the last time.
+        os.write(client.stream.socket.fileno(), wire.encode_read(7, 0, 100))
+        node.stop.cancel()
+        (frame,) = await client.last_words()
+        request_id, reply = wire.decode_reply(*frame)
+        assert (request_id, type(reply)) == (7, ShuttingDown)
+        await node.stopped.wait()
 
 
 BAD_OPENINGS = [
