@@ -47,9 +47,7 @@ def try_mutant(mutant: Mutant, seeds: int, *, happy: bool = False) -> Verdict:
     if done.returncode != 0:
         raise click.ClickException(f"the trial of {mutant.name} broke: {done.stderr.strip()[-600:]}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return Verdict(
-        mutant, found["killed_by"], found["seeds"], found.get("seed"), found.get("sentence", ""), green
-    )
+    return Verdict(mutant, found["killed_by"], found["seeds"], found.get("seed"), found.get("sentence", ""), green)
 
 
 def stays_green(mutant: Mutant) -> bool:
@@ -105,6 +103,10 @@ def run(names: Sequence[str], seeds: int, happy: bool, jobs: int) -> None:
 def replay(name: str, seed: int | None, seeds: int) -> None:
     """Play the seed that kills a bug, one line for each event, up to the violation."""
     (mutant,) = chosen([name])
+    if mutant.judge != "simulation":
+        verdict = try_mutant(mutant, seeds)
+        click.echo(f"{name}: {verdict.sentence or 'survived'}")
+        raise click.exceptions.Exit(0 if verdict.killed_by is None else 1)
     if seed is None:
         verdict = try_mutant(mutant, seeds)
         if verdict.seed is None:

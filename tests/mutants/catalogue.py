@@ -37,7 +37,12 @@ RAFT: Sequence[Mutant] = (
         name="candidacy-before-durable",
         bug="requests for votes leave before the candidate's own vote is durable (P1)",
         module=CORE,
-        edits=[Edit("            self._effects.append(Send(peer, request, after=write))", "            self._effects.append(Send(peer, request))")],
+        edits=[
+            Edit(
+                "            self._effects.append(Send(peer, request, after=write))",
+                "            self._effects.append(Send(peer, request))",
+            )
+        ],
         oracles=["A1"],
     ),
     Mutant(
@@ -132,7 +137,10 @@ RAFT: Sequence[Mutant] = (
         module=CORE,
         edits=[
             Edit("        missing = self.log.missing_from(request.entries)\n", "        missing = request.entries\n"),
-            Edit('            assert missing[0].index > self.commit_index, "a committed entry would be replaced (P5)"\n', ""),
+            Edit(
+                '            assert missing[0].index > self.commit_index, "a committed entry would be replaced (P5)"\n',
+                "",
+            ),
         ],
         oracles=["I4", "A2"],
     ),
@@ -364,12 +372,72 @@ LOG: Sequence[Mutant] = (
         name="oldest-state-wins",
         bug="recovery takes term and vote from the oldest segment instead of the newest",
         module="log.recovery",
-        edits=[Edit("        for each in reversed(kept):\n            position = each.index", "        for each in kept:\n            position = each.index")],
+        edits=[
+            Edit(
+                "        for each in reversed(kept):\n            position = each.index",
+                "        for each in kept:\n            position = each.index",
+            )
+        ],
         oracles=["A5"],
     ),
 )
 
-ALL: Sequence[Mutant] = (*RAFT, *DRIVER, *LOG)
+CHECKER: Sequence[Mutant] = (
+    Mutant(
+        name="checker-ignores-time",
+        bug="the log checker does not ask whether what ended before is seen by what began after",
+        module="jepsen_like.checker.log_scan",
+        edits=[
+            Edit(
+                "    bad = np.flatnonzero(np.maximum(local, earlier.floor) > at_most[denies])\n",
+                "    bad = np.flatnonzero(np.maximum(local, earlier.floor) < 0)\n",
+            )
+        ],
+        oracles=["planted"],
+        judge="checker",
+    ),
+    Mutant(
+        name="checker-believes-empty-reads",
+        bug="a read that saw nothing is not held against what was known to be there",
+        module="jepsen_like.checker.log_scan",
+        edits=[
+            Edit(
+                "        denies = (rows.f != Action.READ) | (rows.a == NONE)\n",
+                "        denies = rows.f != Action.READ\n",
+            )
+        ],
+        oracles=["planted"],
+        judge="checker",
+    ),
+    Mutant(
+        name="checker-skips-missed-swaps",
+        bug="a compare-and-set that did not swap is not taken for a read of what it saw",
+        module="jepsen_like.checker.register_scan",
+        edits=[
+            Edit(
+                "    read = happened & ((rows.f == Action.READ) | (cas & ~swap))\n",
+                "    read = happened & (rows.f == Action.READ)\n",
+            )
+        ],
+        oracles=["planted"],
+        judge="checker",
+    ),
+    Mutant(
+        name="checker-forgives-unwritten",
+        bug="a register may show a value that nobody wrote",
+        module="jepsen_like.checker.register_scan",
+        edits=[
+            Edit(
+                "    unwritten = np.flatnonzero(blocks.seen & (blocks.writers == 0) & (blocks.value != NONE))\n",
+                "    unwritten = np.flatnonzero(blocks.seen & (blocks.writers < 0) & (blocks.value != NONE))\n",
+            )
+        ],
+        oracles=["planted"],
+        judge="checker",
+    ),
+)
+
+ALL: Sequence[Mutant] = (*RAFT, *DRIVER, *LOG, *CHECKER)
 
 
 def by_name(name: str) -> Mutant:

@@ -5,15 +5,20 @@ crashes or promises: only at what a user in fair weather would see.
 """
 
 import random
+from pathlib import Path
 
 import attrs
+import pytest
 
+from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.verdict import Engine
 from jepsen_like.simulation.blackbox import Outcome
 from jepsen_like.simulation.swarm import Knobs, draw
 from jepsen_like.simulation.world import World
 from log.memory_disk import MemoryDisk
 from log.segmented_log import Frame, LogConfig, SegmentedLog
 from raft.config import RaftConfig
+from tests.jepsen_like.checker.planted import Base, log_base, register_base, write_run
 
 
 def calm_weather(seed: int) -> Knobs:
@@ -67,3 +72,11 @@ def test_a_log_gives_back_what_it_took_after_a_clean_close() -> None:
     again = SegmentedLog.open(disk, "log", config, log_id=1)
     assert again.state == b"state"
     assert again.read(1, 1 << 20) == frames
+
+
+@pytest.mark.parametrize(
+    "base", [log_base(5000, seed=2), register_base(5000, seed=2, keys=50)], ids=["log", "register"]
+)
+def test_a_valid_history_is_valid(base: Base, tmp_path: Path) -> None:
+    write_run(base, tmp_path)
+    assert check_run(tmp_path, base.model, Engine.LOCAL).valid is True

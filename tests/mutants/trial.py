@@ -5,13 +5,17 @@ Plays seeds with the bug in place, past crashes, until an oracle speaks; prints 
 
 import json
 import sys
+import tempfile
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from tests.mutants.catalogue import by_name
 from tests.mutants.mutant import Mutant, install
 
+OPERATIONS = 50_000
+"""How many operations hide one planted violation."""
 NOT_ORACLES = frozenset({"crash", "V-storm"})
 """A dead node or an endless run is noticed by anybody; only what an oracle says counts."""
 
@@ -42,13 +46,32 @@ def simulate(mutant: Mutant, first_seed: int, end_seed: int) -> dict[str, Any]:
     return {"killed_by": None, "seeds": end_seed - first_seed, "crashed": dict(crashed)}
 
 
+def check(mutant: Mutant) -> dict[str, Any]:
+    """Look for each planted violation with the bug in the checker; one that is not found kills the bug."""
+    from jepsen_like.checker.checking import check_run  # after the bug is in place
+    from jepsen_like.checker.verdict import Engine
+    from tests.jepsen_like.checker.planted import CULPRIT, PLANTS, log_base, planted, register_base, write_run
+
+    bases = {base.model: base for base in (log_base(OPERATIONS, seed=1), register_base(OPERATIONS, seed=1, keys=500))}
+    for tried, plant in enumerate(PLANTS, start=1):
+        with tempfile.TemporaryDirectory() as directory:
+            write_run(planted(bases[plant.model], plant, seed=3), Path(directory))
+            verdict = check_run(Path(directory), plant.model, Engine.LOCAL)
+        witnesses = {op.process for violation in verdict.violations for op in violation.ops}
+        if verdict.valid is not False or CULPRIT not in witnesses:
+            said = {True: "valid", False: "invalid, for another reason", None: "unknown"}[verdict.valid]
+            sentence = f"a planted {plant.name} was not found: the checker says {said}"
+            return {"killed_by": "planted", "sentence": sentence, "also": [], "seed": 3, "seeds": tried, "crashed": {}}
+    return {"killed_by": None, "seeds": len(PLANTS), "crashed": {}}
+
+
 def main(arguments: list[str]) -> int:
     """Print the verdict on one mutant."""
     name, first_seed, end_seed = arguments
     mutant = by_name(name)
     install(mutant)
     began = time.monotonic()
-    verdict = simulate(mutant, int(first_seed), int(end_seed))
+    verdict = check(mutant) if mutant.judge == "checker" else simulate(mutant, int(first_seed), int(end_seed))
     print(json.dumps({**verdict, "name": name, "elapsed_s": round(time.monotonic() - began, 2)}))  # noqa: T201
     return 0
 
