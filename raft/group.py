@@ -62,6 +62,22 @@ class WrongDirectory(RaftError):
         return f"{self.directory} belongs to {self.owner}; give this node a directory of its own"
 
 
+@attrs.define
+class WrongMembers(RaftError):
+    """The data directory knows this node as a member of a group of other nodes.
+
+    A majority of fewer nodes, or of other ones, could commit without those that hold what was committed before.
+    """
+
+    directory: str
+    known: tuple[int, ...]
+    given: tuple[int, ...]
+
+    def __str__(self) -> str:
+        known, given = (", ".join(map(str, nodes)) for nodes in (self.known, self.given))
+        return f"the group of {self.directory} is made of nodes {known}, not of {given}; its members cannot be changed"
+
+
 class _Waiter:
     """One call of this process that waits for the driver."""
 
@@ -227,8 +243,8 @@ class RaftGroup:
         that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is told of
         changes of role, links and refused connections.
 
-        `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `CorruptLog`, `NoSpace` or
-        `StorageFailed` if the directory cannot.
+        `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `CorruptLog`, `NoSpace`
+        or `StorageFailed` if the directory cannot. Addresses may change from start to start, the ids of the members may not.
         """
         own_id = NodeId(node_id)
         if node_id not in members:
@@ -238,7 +254,10 @@ class RaftGroup:
         with ExitStack() as stack:
             listening = stack.enter_context(bind(*(listen or members[node_id])))
             storage = open_storage(
-                disk or RealDisk(), directory, cluster_id, own_id, (settings or NodeSettings()).segment_bytes_max
+                disk or RealDisk(),
+                directory,
+                _Identity(cluster_id, own_id, tuple(sorted(members))),
+                (settings or NodeSettings()).segment_bytes_max,
             )
             stack.callback(storage.close)
             group = cls(
@@ -420,21 +439,41 @@ class RaftGroup:
             self._notify("connection_closed", peer=connection.name, role=role, reason=reason)
 
 
-def open_storage(disk: Disk, directory: str, cluster_id: str, node_id: NodeId, segment_bytes_max: int) -> RaftStorage:
-    """The log of this node, locked and recovered; `WrongDirectory` if it is another node's."""
-    owner = _read_owner(disk, directory)
-    if owner not in (None, (cluster_id, node_id)):
-        assert owner is not None
-        raise WrongDirectory(directory, f"node {owner[1]} of cluster {owner[0]!r}")
+@attrs.frozen
+class _Identity:
+    """Whom a data directory belongs to; `members` is None if an older version wrote it down."""
+
+    cluster_id: str
+    node_id: int
+    members: tuple[int, ...] | None
+
+
+def open_storage(disk: Disk, directory: str, identity: _Identity, segment_bytes_max: int) -> RaftStorage:
+    """The log of this node, locked and recovered; `WrongDirectory` or `WrongMembers` if it is not this node's."""
+    found = _read_identity(disk, directory)
+    if found is not None:
+        _require_same(directory, found, identity)
     config = LogConfig(segment_bytes_max=segment_bytes_max)
-    log = SegmentedLog.open(disk, directory, config, log_id=log_id_of(cluster_id, node_id))
-    if owner is None:
-        content = json.dumps({"cluster_id": cluster_id, "node_id": node_id}) + "\n"
-        replace_file(disk, directory, IDENTITY_NAME, content.encode())
+    log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
+    log = SegmentedLog.open(disk, directory, config, log_id=log_id)
+    if found != identity:
+        content = json.dumps(attrs.asdict(identity)) + "\n"
+        try:
+            replace_file(disk, directory, IDENTITY_NAME, content.encode())
+        except BaseException:
+            log.close()
+            raise
     return RaftStorage(log)
 
 
-def _read_owner(disk: Disk, directory: str) -> tuple[str, int] | None:
+def _require_same(directory: str, found: _Identity, given: _Identity) -> None:
+    if (found.cluster_id, found.node_id) != (given.cluster_id, given.node_id):
+        raise WrongDirectory(directory, f"node {found.node_id} of cluster {found.cluster_id!r}")
+    if found.members not in (None, given.members):
+        raise WrongMembers(directory, found.members or (), given.members or ())
+
+
+def _read_identity(disk: Disk, directory: str) -> _Identity | None:
     path = f"{directory}/{IDENTITY_NAME}"
     if not disk.exists(path):
         return None
@@ -445,8 +484,11 @@ def _read_owner(disk: Disk, directory: str) -> tuple[str, int] | None:
         file.close()
     try:
         identity = json.loads(content)
-        return identity["cluster_id"], identity["node_id"]
-    except (ValueError, KeyError, TypeError):
+        members = identity.get("members")
+        return _Identity(
+            identity["cluster_id"], identity["node_id"], None if members is None else tuple(map(int, members))
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise WrongDirectory(directory, f"nobody this version knows ({path} cannot be read)") from None
 
 

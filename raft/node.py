@@ -29,7 +29,7 @@ import trio
 
 from log.errors import CorruptLog, DirectoryLocked, NoSpace, StorageFailed
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
-from raft.group import Address, RaftGroup, WrongDirectory
+from raft.group import Address, RaftGroup, WrongDirectory, WrongMembers
 from raft.register import RegisterMachine
 from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
 from raft.state_machine import StateMachine
@@ -251,6 +251,8 @@ def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
             return f"{error}; stop that process or choose another --data"
         case WrongDirectory():
             return f"{error} (--data)"
+        case WrongMembers():
+            return f"{error}; name them with --peer, whatever their addresses are now"
         case CorruptLog():
             return f"{error}; nothing was changed. Keep a copy, then start this node with an empty --data: it fetches the log again from its peers, as long as a majority of them is whole"
         case NoSpace():

@@ -10,7 +10,7 @@ import trio
 from log.memory_disk import MemoryDisk
 from log.segmented_log import StorageFailed
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ShuttingDown
-from raft.group import RaftGroup, WrongDirectory
+from raft.group import RaftGroup, WrongDirectory, WrongMembers
 from raft.settings import NodeSettings, parse_settings
 from tests.raft.shell.nodes import FAST, free_ports, local_cluster, until
 
@@ -218,6 +218,18 @@ async def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WrongDirectory, match="belongs to node 1 of cluster 'quorumlog'"):
         async with RaftGroup.open(node_id=2, members=members, directory=str(tmp_path)):
             pass
+
+
+async def test_a_node_does_not_start_with_other_members_than_before_but_with_other_addresses(tmp_path: Path) -> None:
+    one, two, three = (("127.0.0.1", port) for port in free_ports(3))
+    async with RaftGroup.open(node_id=1, members={1: one, 2: two}, directory=str(tmp_path)):
+        pass
+    for others in ({1: one}, {1: one, 3: three}, {1: one, 2: two, 3: three}):
+        with pytest.raises(WrongMembers, match="is made of nodes 1, 2, not of 1"):
+            async with RaftGroup.open(node_id=1, members=others, directory=str(tmp_path)):
+                pass
+    async with RaftGroup.open(node_id=1, members={2: three, 1: one}, directory=str(tmp_path)) as group:
+        assert group.status()["voters"] == [1, 2]
 
 
 async def test_a_node_must_be_among_the_members(tmp_path: Path) -> None:

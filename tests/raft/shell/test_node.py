@@ -202,6 +202,15 @@ async def test_damage_below_what_was_durable_is_refused_in_one_line(tmp_path: Pa
     refused(flags(1, {1: port}, tmp_path), "is damaged at byte")
 
 
+def test_a_node_that_was_not_told_of_its_peers_again_is_refused_in_one_line(tmp_path: Path) -> None:
+    ports = dict(enumerate(free_ports(3), 1))
+    with node_process(flags(1, ports, tmp_path)) as node:
+        node.wait_for("started")
+        node.process.terminate()
+        node.end()
+    refused(flags(1, {1: ports[1]}, tmp_path), "is made of nodes 1, 2, 3, not of 1; its members cannot be changed")
+
+
 @pytest.mark.cluster
 async def test_what_three_processes_acknowledged_outlives_kill_9_of_each_leader(tmp_path: Path) -> None:
     ports = dict(enumerate(free_ports(3), 1))
