@@ -1,0 +1,55 @@
+"""Deliberate bugs are killed by oracles: the quick ones here, all of them by `python -m tests.mutants run --happy`."""
+
+import pytest
+
+from tests.mutants.__main__ import stays_green, try_mutant
+from tests.mutants.catalogue import ALL, by_name
+from tests.mutants.mutant import LINES_MAX, Mutant, MutantMisplaced
+
+pytestmark = pytest.mark.simulation
+
+QUICK = [
+    "vote-before-durable",
+    "votes-twice",
+    "ack-before-fsync",
+    "leader-counts-itself-unflushed",
+    "commit-by-count-of-older-term",
+    "no-up-to-date-check",
+    "read-before-own-commit",
+    "outbox-one-write-early",
+    "restart-forgets-vote",
+    "directory-not-synced",
+    "torn-tail-not-cut",
+    "checker-ignores-time",
+]
+QUICK_SEEDS = 120
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_an_oracle_kills_the_bug(name: str) -> None:
+    verdict = try_mutant(by_name(name), QUICK_SEEDS)
+    assert verdict.killed_by is not None, f"{name} survived {verdict.seeds} seeds"
+    assert verdict.killed_by in verdict.mutant.oracles or verdict.killed_by[0] in "IAB", verdict
+
+
+@pytest.mark.parametrize("name", ["ack-before-fsync", "checker-ignores-time"])
+def test_the_happy_path_stays_green_with_the_bug_in_place(name: str) -> None:
+    assert stays_green(by_name(name))
+
+
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
+def test_every_bug_still_fits_the_source_and_is_small(mutant: Mutant) -> None:
+    source = mutant.path.read_text()
+    assert mutant.apply(source) != source
+    compile(mutant.apply(source), mutant.name, "exec")
+    assert mutant.lines_changed() <= LINES_MAX
+
+
+def test_a_bug_whose_place_has_moved_is_an_error() -> None:
+    mutant = ALL[0]
+    with pytest.raises(MutantMisplaced, match="0 times"):
+        mutant.apply("something else")
+
+
+def test_names_are_unique() -> None:
+    assert len({mutant.name for mutant in ALL}) == len(ALL)

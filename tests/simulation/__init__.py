@@ -1,0 +1,1 @@
+"""The simulator's own tests, and fresh seeds."""

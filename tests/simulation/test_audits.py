@@ -1,0 +1,224 @@
+"""The audits are not blind: each is shown one lie, told by hand, and must name it; and a truth, and must be silent.
+
+A calm world is played first, so that there are disks, a ledger and a leader to lie about.
+"""
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from jepsen_like.simulation.machine import Before, Machine
+from jepsen_like.simulation.swarm import draw
+from jepsen_like.simulation.world import World
+from raft.core import Leader
+from raft.effects import Committed, Send
+from raft.events import Receive
+from raft.messages import AppendAccepted, RequestPreVote, RequestVote, VoteReply
+from raft.model import NO_INDEX, NO_TERM, Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
+
+pytestmark = pytest.mark.simulation
+
+
+@pytest.fixture
+def world() -> World:
+    """A world that has healed, converged and found nothing."""
+    for seed in range(100, 200):
+        knobs = draw(seed)
+        if knobs.nodes == 3 and knobs.segment_bytes_max == 4096:
+            world = World(knobs, stop_at_first=False)
+            world.run()
+            assert not world.violations
+            return world
+    raise AssertionError("no such seed")
+
+
+def leader_of(world: World) -> Machine:
+    """The leader of the newest term."""
+    machines = [machine for machine in world.machines.values() if machine.core]
+    leaders = [machine for machine in machines if machine.core and isinstance(machine.core.role, Leader)]
+    return max(leaders, key=lambda machine: machine.core.term if machine.core else 0)
+
+
+def follower_of(world: World) -> Machine:
+    """Any other node."""
+    leader = leader_of(world)
+    return next(machine for machine in world.machines.values() if machine is not leader)
+
+
+def term_of(machine: Machine) -> Term:
+    assert machine.core is not None
+    return machine.core.term
+
+
+def entry_after(machine: Machine, term: int, data: bytes = b"never written") -> Entry:
+    """An entry that would come next."""
+    last = machine.entries[-1]
+    batch = Batch(EntryKind.RECORDS, 1, 0, data, 77)
+    return Entry(LogIndex(last.index + 1), Term(term), last.end_offset, batch)
+
+
+def vote_that_is_not_on_disk(world: World) -> None:
+    voter = follower_of(world)
+    world.sent(voter, Send(NodeId(1 + voter.node_id % 3), VoteReply(Term(term_of(voter) + 5), granted=True)))
+
+
+def candidacy_that_is_not_on_disk(world: World) -> None:
+    node = follower_of(world)
+    world.sent(node, Send(NodeId(1), RequestVote(Term(term_of(node) + 5), LogIndex(9), Term(1))))
+
+
+def second_vote_in_a_term(world: World) -> None:
+    voter = follower_of(world)
+    term = max(voter.durable_log().votes)
+    other = next(node for node in world.machines if node not in (voter.node_id, voter.durable_log().votes[term]))
+    world.sent(voter, Send(other, VoteReply(term, granted=True)))
+
+
+def acceptance_beyond_the_disk(world: World) -> None:
+    node = follower_of(world)
+    beyond = LogIndex(len(node.entries) + 1)
+    world.sent(node, Send(leader_of(world).node_id, AppendAccepted(term_of(node), beyond, beyond, 1)))
+
+
+def acceptance_of_what_the_leader_does_not_have(world: World) -> None:
+    node = follower_of(world)
+    end = LogIndex(len(node.entries))
+    log = world.record.leader_logs[term_of(leader_of(world))]
+    log[end - 1] = attrs.evolve(log[end - 1], batch=attrs.evolve(log[end - 1].batch, crc=1))
+    world.sent(node, Send(leader_of(world).node_id, AppendAccepted(term_of(node), end, end, 1)))
+
+
+def acceptance_in_a_term_that_is_over(world: World) -> None:
+    node = follower_of(world)
+    world.sent(node, Send(leader_of(world).node_id, AppendAccepted(Term(term_of(node) - 1), NO_INDEX, NO_INDEX, 1)))
+
+
+def acknowledgement_of_what_one_disk_has(world: World) -> None:
+    leader = leader_of(world)
+    entry = entry_after(leader, term_of(leader))
+    leader.entries.append(entry)
+    world.committed(leader, entry.index)
+
+
+def acknowledgement_of_another_batch(world: World) -> None:
+    leader = leader_of(world)
+    batch = entry_after(leader, 1).batch
+    outcome = Committed(world.record.committed_index, Term(1), Offset(0))
+    world._audits.answered(leader, batch, outcome)
+
+
+def commit_that_a_majority_could_unmake(world: World) -> None:
+    """One disk forgets all: with a vote from a second one that forgot, the committed log could be lost."""
+    for machine in list(world.machines.values())[:2]:
+        del machine.durable.entries[1:]
+        machine.durable.position = attrs.evolve(machine.durable.position, index=LogIndex(1))
+    world.synced(leader_of(world))
+
+
+def restart_that_forgets_its_vote(world: World) -> None:
+    node = follower_of(world)
+    node.kill()
+    node.start()
+    assert node.core is not None
+    node.core.vote = None
+    world.restarted(node)
+
+
+def restart_that_lost_durable_entries(world: World) -> None:
+    node = follower_of(world)
+    node.kill()
+    assert node.legacy is not None
+    extra = attrs.evolve(node.legacy.durable.entries[-1], crc=5)
+    node.legacy.durable.entries.append(extra)
+    node.legacy.entries.append(entry_after(node, extra.term))
+    node.start()
+
+
+def read_behind_what_was_committed(world: World) -> None:
+    world._audits.read_ready(leader_of(world), LogIndex(3), LogIndex(4))
+
+
+def two_leaders_in_a_term(world: World) -> None:
+    leader = leader_of(world)
+    world.record.leaders[term_of(leader)] = NodeId(99)
+    world.stepped(
+        leader,
+        Before(NO_TERM, None, NO_INDEX, False),
+        Receive(NodeId(1), RequestPreVote(Term(1), NO_INDEX, NO_TERM)),
+        (),
+    )
+
+
+def one_place_two_contents(world: World) -> None:
+    leader = leader_of(world)
+    world.appended(leader, [entry_after(leader, term_of(leader), b"one")])
+    other = entry_after(leader, term_of(leader))
+    world.appended(leader, [attrs.evolve(other, batch=attrs.evolve(other.batch, crc=78))])
+
+
+def committed_entry_replaced(world: World) -> None:
+    node = follower_of(world)
+    first = node.entries[0]
+    world.appended(node, [attrs.evolve(first, batch=attrs.evolve(first.batch, crc=3))])
+
+
+def leader_that_lacks_what_was_committed(world: World) -> None:
+    leader = leader_of(world)
+    world.record.ledger[-1] = attrs.evolve(world.record.ledger[-1], reign=NO_TERM)
+    leader.entries.pop()
+    world.stepped(
+        leader,
+        Before(NO_TERM, None, NO_INDEX, False),
+        Receive(NodeId(1), RequestPreVote(Term(1), NO_INDEX, NO_TERM)),
+        (),
+    )
+
+
+def commit_by_count_of_an_older_term(world: World) -> None:
+    leader = leader_of(world)
+    assert leader.core is not None
+    leader.core.term = Term(leader.core.term + 1)
+    leader.entries.append(entry_after(leader, leader.core.term - 1))
+    world.committed(leader, LogIndex(len(leader.entries)))
+
+
+LIES: list[tuple[str, Callable[[World], None]]] = [
+    ("A1", vote_that_is_not_on_disk),
+    ("A1", candidacy_that_is_not_on_disk),
+    ("A1", second_vote_in_a_term),
+    ("A2", acceptance_beyond_the_disk),
+    ("A2", acceptance_of_what_the_leader_does_not_have),
+    ("A2", acceptance_in_a_term_that_is_over),
+    ("I9", acknowledgement_of_what_one_disk_has),
+    ("A3", acknowledgement_of_another_batch),
+    ("A4", commit_that_a_majority_could_unmake),
+    ("A5", restart_that_forgets_its_vote),
+    ("A5", restart_that_lost_durable_entries),
+    ("A6", read_behind_what_was_committed),
+    ("I1", two_leaders_in_a_term),
+    ("I2", one_place_two_contents),
+    ("I3", leader_that_lacks_what_was_committed),
+    ("I4", committed_entry_replaced),
+    ("I6", commit_by_count_of_an_older_term),
+]
+
+
+@pytest.mark.parametrize(("oracle", "lie"), LIES, ids=lambda value: value if isinstance(value, str) else value.__name__)
+def test_a_lie_is_caught(world: World, oracle: str, lie: Callable[[World], None]) -> None:
+    lie(world)
+    assert oracle in [violation.oracle for violation in world.violations]
+
+
+def test_the_truth_is_left_alone(world: World) -> None:
+    node, leader = follower_of(world), leader_of(world)
+    end = LogIndex(len(node.entries))
+    world.sent(node, Send(leader.node_id, AppendAccepted(term_of(node), end, end, 1)))
+    voted_in = max(node.durable_log().votes)
+    if node.durable_log().votes[voted_in] != node.node_id:
+        world.sent(node, Send(node.durable_log().votes[voted_in], VoteReply(voted_in, granted=True)))
+    node.kill()
+    node.start()
+    node.cut_power()
+    node.start()
+    assert not world.violations

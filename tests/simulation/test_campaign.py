@@ -1,0 +1,102 @@
+"""An idle simulator fails, a violation names its seed and the command that replays it, and bad arguments are refused."""
+
+import json
+from collections import Counter
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from jepsen_like.simulation import campaign, command
+from jepsen_like.simulation.campaign import FLOORS, Block, play_all
+from jepsen_like.simulation.findings import SeedResult, Violation
+from jepsen_like.simulation.world import play
+
+pytestmark = pytest.mark.simulation
+
+
+def outcome(target: click.Command, *arguments: str) -> tuple[int, str]:
+    """The exit status that the command returns, and what it printed."""
+    runner = CliRunner()
+    result = runner.invoke(target, arguments, standalone_mode=False)
+    if isinstance(result.exception, click.ClickException):
+        return result.exception.exit_code, result.exception.format_message()
+    assert result.exception is None, result.exception
+    return result.return_value, result.output
+
+
+def idle(seed: int) -> SeedResult:
+    """A seed in which nothing happened."""
+    return SeedResult(seed, (), Counter(), 0, "")
+
+
+def test_real_seeds_reach_every_floor() -> None:
+    block = Block(0)
+    for seed in range(240):
+        block.add(play(seed))
+    assert block.floor("acknowledgements") > 0
+    assert not block.shortfalls()
+
+
+def test_an_idle_simulator_misses_every_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign, "play", idle)
+    status, printed = outcome(command.sim, "--seeds", "0:1000", "--jobs", "1")
+    assert status == 1
+    for name, floor in FLOORS.items():
+        assert f"{name} 0 is below the floor of {floor:,}" in printed
+    assert printed.splitlines()[-1] == "reproduce with: quorumlog sim --seeds 0:1000 --level core"
+
+
+def test_floors_are_not_held_against_a_handful_of_seeds() -> None:
+    block = Block(0)
+    block.add(idle(0))
+    assert not block.shortfalls()
+
+
+def test_a_violation_ends_the_campaign_with_its_seed_and_the_command_that_replays_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken_at_three(seed: int) -> SeedResult:
+        found = (Violation("A1", 1.5, 2, "votes for n3 in term 4; its disk has no vote in that term"),)
+        return SeedResult(seed, found if seed == 3 else (), Counter(), 1, "")
+
+    monkeypatch.setattr(campaign, "play", broken_at_three)
+    status, printed = outcome(command.sim, "--seeds", "0:10", "--jobs", "1")
+    assert status == 1
+    assert "seed 3: A1 at n2 at 1.5000 s: votes for n3" in printed
+    assert printed.splitlines()[-1] == "reproduce with: quorumlog replay 3 --level core"
+
+
+def test_json_is_one_line_and_the_last_on_stdout() -> None:
+    status, printed = outcome(command.sim, "--seeds", "0:3", "--jobs", "1", "--json")
+    found = json.loads(printed.splitlines()[-1])
+    assert status == 0
+    assert found["valid"] is True
+    assert found["seeds_done"] == 3
+    assert found["totals"]["acknowledgements"] > 0
+
+
+@pytest.mark.timeout(60)
+def test_workers_play_the_same_seeds_as_one_process() -> None:
+    assert list(play_all(range(20), 2)) == list(play_all(range(20), 1))
+
+
+@pytest.mark.parametrize("seeds", ["5", "9:3", "a:b", "1:1", "-1:4", "1:", ""])
+def test_a_range_that_is_none_is_refused(seeds: str) -> None:
+    status, printed = outcome(command.sim, "--seeds", seeds)
+    assert status == 2
+    assert "not a range of seeds" in printed
+
+
+def test_a_level_that_is_not_built_is_unknown() -> None:
+    assert outcome(command.sim, "--level", "node")[0] == 2
+    assert outcome(command.replay, "1", "--level", "node")[0] == 2
+
+
+def test_a_replay_prints_one_line_for_each_event() -> None:
+    status, printed = outcome(command.replay, "7", "--level", "core")
+    lines = printed.splitlines()
+    assert status == 0
+    assert lines[0].split()[:4] == ["time", "s", "node", "event"]
+    assert lines[-1].startswith("seed 7 level core: no violation, ")
+    assert f" {len(lines) - 2} events, trace " in lines[-1]

@@ -1,0 +1,45 @@
+"""A seed is a world: the same trace in every process, whatever the hash seed, and whichever process plays it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from jepsen_like.simulation.streams import stream
+from jepsen_like.simulation.tracing import Trace
+from jepsen_like.simulation.world import play
+
+pytestmark = pytest.mark.simulation
+
+
+def replayed(seed: int, hash_seed: str) -> str:
+    """The last line of a replay in a fresh process."""
+    command = [sys.executable, "-m", "jepsen_like.cli", "replay", str(seed), "--level", "core", "--quiet"]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 77])
+def test_a_seed_gives_the_same_trace_in_fresh_processes_with_other_hash_seeds(seed: int) -> None:
+    lines: list[str] = []
+    trace = Trace(lines.append)
+    result = play(seed, observer=trace.event)
+    here = f"seed {seed} level core: no violation, {result.steps} steps, {len(lines)} events, trace {trace.hash}"
+    assert replayed(seed, "1") == replayed(seed, "4321") == here
+
+
+def test_watching_a_seed_does_not_change_it() -> None:
+    watched = play(5, observer=Trace(lambda line: None).event)
+    assert watched == play(5) == play(5, stop_at_first=False)
+
+
+def test_other_seeds_are_other_worlds() -> None:
+    assert len({play(seed).fingerprint for seed in range(20)}) == 20
+
+
+def test_streams_of_other_names_are_independent() -> None:
+    assert stream(1, "a").random() == stream(1, "a").random()
+    assert stream(1, "a").random() != stream(1, "b").random()
+    assert stream(1, "a").random() != stream(2, "a").random()
