@@ -13,6 +13,7 @@ dials us is evidently alive and is dialled back without waiting.
 import random
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import attrs
 import trio
@@ -32,6 +33,9 @@ from raft.net.reactor import Reactor
 BACKOFF_S_MIN = 0.02
 BACKOFF_S_MAX = 0.5
 HANDSHAKE_TIMEOUT_S = 2.0
+UNHEARD_S_MAX = 5.0
+"""A link whose bytes nobody confirms for so long is given up. Left to itself, TCP tries on for a quarter of an hour, in the end
+every two minutes: a network that heals would be found that late, while a new dial finds it at once."""
 
 
 class Links:
@@ -152,6 +156,8 @@ class PeerLink(Session[Frame]):
     def _open(self, connected: socket.socket) -> None:
         self._settled = trio.Event()
         self._ended = trio.Event()
+        with suppress(OSError):  # the connection may be gone already
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * UNHEARD_S_MAX))
         self._connection = Connection(
             self.reactor,
             connected,
