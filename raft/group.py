@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 IDENTITY_NAME = "identity.json"
 PEER_CONNECTIONS_MAX = 4
 """Incoming connections of one peer. Redials overlap with connections not yet known to be dead; more than a few do not."""
+PEER_PLACES = 2
+"""Connections kept free for each peer: clients that take all they get must not cut this node off from its group."""
 NODE_STOPS = "the node stops"
 
 Address = tuple[str, int]
@@ -414,6 +416,11 @@ class RaftGroup:
             name=name,
         )
         return greeting.connection
+
+    def has_room_for_client(self) -> bool:
+        """See `Doorkeeper`."""
+        bound = self._settings.connections_max
+        return self._listener.connections <= bound - min(PEER_PLACES * len(self._identity.peers), bound // 2)
 
     def greeted(self, connection: Connection[Frame]) -> None:
         """See `Doorkeeper`."""

@@ -254,7 +254,7 @@ def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
         case WrongMembers():
             return f"{error}; name them with --peer, whatever their addresses are now"
         case CorruptLog():
-            return f"{error}; nothing was changed. Keep a copy, then start this node with an empty --data: it fetches the log again from its peers, as long as a majority of them is whole"
+            return f"{error}; nothing was changed. Keep a copy; then, with all other nodes up and holding everything that is committed, start this node with an empty --data: it fetches the log again from them"
         case NoSpace():
             return f"{error}; free some space"
         case StorageFailed() if not plan.started:

@@ -21,7 +21,7 @@ from raft import client_codec
 from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello, HelloReply, decode_hello
 from raft.codec import decode_message
 from raft.driver import RaftDriver
-from raft.errors import InvalidRequest, ProtocolError, RaftError, ShuttingDown
+from raft.errors import Busy, InvalidRequest, ProtocolError, RaftError, ShuttingDown
 from raft.model import NodeId
 from raft.net.connection import Connection, Session
 from raft.net.framing import Frame, FrameDecoder
@@ -52,6 +52,9 @@ class ServerIdentity:
 class Doorkeeper(Protocol):
     """Whom sessions tell of their connection's life."""
 
+    def has_room_for_client(self) -> bool:
+        """Whether one more client may stay; the last places are for peers."""
+
     def greeted(self, connection: Connection[Frame]) -> None:
         """The handshake is done."""
 
@@ -81,6 +84,10 @@ class Greeting(Session[Frame]):
         hello = decode_hello(*frames[0])
         self._check(hello)
         connection = self.connection
+        if hello.role != PEER and not self._doorkeeper.has_room_for_client():
+            connection.send(client_codec.encode_error(0, Busy("all connections for clients are in use")))
+            connection.close("all connections for clients are in use")
+            return
         if hello.role == PEER:
             peer = NodeId(hello.node_id)
             self.decoder.body_bytes_max = identity.peer_frame_bytes_max

@@ -30,7 +30,7 @@ class NodeSettings:
     frame_bytes_max: int = attrs.field(default=16 * MIB, validator=(ge(64 * 1024), le(512 * MIB)))
     """The largest frame body a client may send; peers may send four times as much."""
     connections_max: int = attrs.field(default=1024, validator=ge(8))
-    """Connections taken in at once, clients and peers together."""
+    """Connections taken in at once, clients and peers together; two for each peer are not for clients."""
     greeting_timeout_s: float = attrs.field(default=5.0, validator=gt(0))
     """A connection that has not said who it is by then is closed."""
     outbound_bytes_max: int = attrs.field(default=MIB, validator=ge(64 * 1024))

@@ -3,7 +3,7 @@
 import gc
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -87,6 +87,24 @@ async def test_a_request_that_arrives_while_the_node_stops_is_refused_and_the_st
         request_id, reply = wire.decode_reply(*frame)
         assert (request_id, type(reply)) == (7, ShuttingDown)
         await node.stopped.wait()
+
+
+async def test_clients_cannot_take_the_places_of_peers(tmp_path: Path) -> None:
+    settings = NodeSettings(raft=FAST, connections_max=8)
+    async with local_cluster(tmp_path, 2, settings) as cluster, AsyncExitStack() as stack:
+        await cluster.leader()
+        answers = []
+        for _ in range(20):
+            client = await stack.enter_async_context(raw_client(cluster))
+            frame = await client.frame()
+            assert frame is not None
+            answers.append(frame[0])
+        assert answers[:5] == [wire.HELLO_REPLY] * 5
+        assert set(answers[6:]) == {wire.ERROR}
+        await cluster.stop(2)
+        await cluster.start(2)
+        leader = await cluster.leader()
+        await leader.append([b"both nodes are needed for this"])
 
 
 BAD_OPENINGS = [
