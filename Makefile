@@ -17,7 +17,7 @@ help:
 	@echo 'make test      house checks and every test, under 10 minutes on two cores'
 	@echo 'make check     house checks alone: lint, format, types, import directions, tidiness'
 	@echo 'make format    let ruff rewrite the layout of the source'
-	@echo 'make campaign  the long ranges: seeds, histories and deliberate bugs, most of an hour'
+	@echo 'make campaign  the long ranges: seeds, histories, damaged frames and deliberate bugs; an hour or two'
 	@echo 'make clean     remove .venv and caches; runs/ stays'
 
 demo: $(DEMO)
@@ -39,6 +39,9 @@ format: $(DEV)
 
 campaign: $(DEV)
 	$(BIN)/quorumlog sim --level core --seeds 0:5000
+	$(BIN)/python -m tests.jepsen_like.checker.differential --count 1000000
+	$(BIN)/python -m tests.fuzz.wire --frames 100000 --seed 1
+	$(BIN)/python -m tests.mutants run --happy
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
