@@ -11,7 +11,10 @@ import attrs
 from attrs.validators import ge, gt, le
 
 from log.flusher import FlushPolicy
+from raft.client_codec import BATCHES_MAX
+from raft.codec import ENTRIES_MAX
 from raft.config import MIB, RaftConfig
+from raft.model import ENTRY_OVERHEAD_BYTES
 
 
 @attrs.frozen(kw_only=True)
@@ -52,6 +55,11 @@ class NodeSettings:
             raise ValueError("need append_bytes_max <= 2 * frame_bytes_max")
         if self.read_bytes_max > self.frame_bytes_max // 2:
             raise ValueError("need read_bytes_max <= frame_bytes_max / 2")
+        # And no message may hold more entries than its receiver takes, even if they are all but empty.
+        if self.raft.append_bytes_max > ENTRIES_MAX * ENTRY_OVERHEAD_BYTES:
+            raise ValueError(f"need append_bytes_max <= {ENTRIES_MAX * ENTRY_OVERHEAD_BYTES}")
+        if self.read_bytes_max > BATCHES_MAX * ENTRY_OVERHEAD_BYTES:
+            raise ValueError(f"need read_bytes_max <= {BATCHES_MAX * ENTRY_OVERHEAD_BYTES}")
 
 
 class WrongSetting(ValueError):

@@ -47,3 +47,11 @@ def test_core_and_node_settings_are_taken_by_name() -> None:
 def test_a_mistake_is_named(assignment: str, line: str) -> None:
     with pytest.raises(WrongSetting, match=line):
         parse_settings([assignment])
+
+
+@pytest.mark.parametrize("name", ["append_bytes_max", "read_bytes_max"])
+def test_no_message_may_hold_more_entries_than_its_receiver_takes(name: str) -> None:
+    frames = ["frame_bytes_max=268435456", "inflight_bytes_max=268435456"]
+    parse_settings([*frames, f"{name}=67108864"])
+    with pytest.raises(WrongSetting, match=f"need {name} <= 67108864"):
+        parse_settings([*frames, f"{name}=67108865"])
