@@ -351,7 +351,7 @@ def _placed_twice(content: Ints, filled: npt.NDArray[np.bool_], offset: Ints, va
     """Mark what these acknowledged appends fill; return the places filled more than once with one value."""
     same = offset[content[offset] == value]
     places, count = np.unique(same, return_counts=True)
-    twice: Ints = places[(count > 1) | filled[places]]
+    twice: Ints = places[count > 1]
     filled[places] = True
     return twice
 

@@ -31,7 +31,7 @@ def _intervals(rng: random.Random, count: int) -> list[tuple[int, int, int]]:
 
 
 def register_history(rng: random.Random) -> list[Tuple]:
-    """Writes, reads, swaps and failed swaps of one register."""
+    """Writes (also of None, as if it had never been written), reads, swaps and failed swaps of one register."""
     count = rng.randint(3, 8)
     repeats = rng.random() < 0.35
     fresh = iter(range(1, 100))
@@ -39,7 +39,7 @@ def register_history(rng: random.Random) -> list[Tuple]:
     state: int | None = None
     history: list[Tuple] = []
     for start, _, end in _intervals(rng, count):
-        value = rng.randint(1, 3) if repeats else next(fresh)
+        value = rng.choice((None, 1, 1, 2, 2, 3, 3)) if repeats else next(fresh)
         kind = rng.choice(("write", "write", "read", "read", "read", "swap", "swap"))
         if kind == "swap" and (state is None or rng.random() < 0.3):
             operation: Tuple = ("noswap", state)
@@ -108,8 +108,6 @@ def _damage_register(rng: random.Random, history: list[Tuple], one: Tuple) -> Tu
     what, known, start, end, *arguments = one
     values = [None, 99, *(other[-1] for other in history if other[0] in ("write", "swap"))]
     arguments[rng.randrange(len(arguments)) if what == "swap" else 0] = rng.choice(values)
-    if what in ("write", "swap") and arguments[-1] is None:
-        arguments[-1] = 98
     return (what, known, start, end, *arguments)
 
 

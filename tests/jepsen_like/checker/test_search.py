@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.register_check import SearchBounds, check_registers
 from jepsen_like.checker.search import Log, Register, search, smallest_contradiction
@@ -81,6 +83,22 @@ def test_shrinking_never_leaves_out_a_write_that_is_still_read() -> None:
             left_out -= {Register().put(one) for one in smaller}
             assert not (seen & left_out) - {NONE, None}
             shrunk += 1
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_which_unknown_operation_explained_a_read_stays_open(swapped: bool) -> None:
+    unknown = [
+        Op(f=Action.WRITE, type=Outcome.INFO, t_inv=1, a=1),
+        Op(f=Action.CAS, type=Outcome.INFO, t_inv=1, a=5, b=1),
+    ]
+    known = [
+        op(Action.WRITE, 2, 3, a=5),
+        op(Action.READ, 4, 5, a=1),
+        op(Action.WRITE, 6, 7, a=2),
+        op(Action.READ, 8, 9, a=1),
+    ]
+    assert search([*(reversed(unknown) if swapped else unknown), *known], Register()).linearizable
+    assert search([unknown[0], *known], Register()).linearizable is False
 
 
 def test_unknown_operations_may_take_effect_at_any_later_time_or_never() -> None:
