@@ -6,8 +6,9 @@ always refused. So each thing that must have happened is counted, and every bloc
 
 import contextlib
 import multiprocessing
+import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 
 import attrs
 
@@ -90,7 +91,11 @@ def _play_chunk(seeds: range) -> list[SeedResult]:
     return [play(seed) for seed in seeds]
 
 
-def play_all(seeds: range, jobs: int) -> Iterator[SeedResult]:
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def play_all(seeds: range, jobs: int) -> Generator[SeedResult, None, None]:
     """The results of all seeds, in order; closing the iterator ends the workers."""
     chunks = [seeds[at : at + CHUNK_SEEDS] for at in range(0, len(seeds), CHUNK_SEEDS)]
     if jobs == 1 or len(chunks) == 1:
@@ -98,6 +103,7 @@ def play_all(seeds: range, jobs: int) -> Iterator[SeedResult]:
             yield play(seed)
         return
     with contextlib.ExitStack() as stack:
-        pool = stack.enter_context(multiprocessing.get_context("spawn").Pool(min(jobs, len(chunks))))
+        spawned = multiprocessing.get_context("spawn")
+        pool = stack.enter_context(spawned.Pool(min(jobs, len(chunks)), _leave_interrupts_to_the_parent))
         for results in pool.imap(_play_chunk, chunks):
             yield from results

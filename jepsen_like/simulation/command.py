@@ -1,5 +1,6 @@
 """`quorumlog sim` and `quorumlog replay`: the simulator from the command line."""
 
+import contextlib
 import json
 import os
 import sys
@@ -107,16 +108,17 @@ class Campaign:
     def run(self) -> int:
         """Play the seeds, block by block."""
         block = Block(self.seeds[0])
-        for result in play_all(self.seeds, self.jobs):
-            self.done += 1
-            block.add(result)
-            if result.violations:
-                self._close_progress()
-                return self._failed(result)
-            self._tell_progress()
-            if block.seeds == BLOCK_SEEDS:
-                self._close_block(block)
-                block = Block(result.seed + 1)
+        with contextlib.closing(play_all(self.seeds, self.jobs)) as results:
+            for result in results:
+                self.done += 1
+                block.add(result)
+                if result.violations:
+                    self._close_progress()
+                    return self._failed(result)
+                self._tell_progress()
+                if block.seeds == BLOCK_SEEDS:
+                    self._close_block(block)
+                    block = Block(result.seed + 1)
         if block.seeds:
             self._close_block(block)
         return self._finished()

@@ -348,8 +348,11 @@ class Machine:
                 self._carry_out(storage, effect)
                 if self.incarnation != incarnation:
                     return
-            if isinstance(event, Persisted) and not self._release(event.write_id):
-                return
+            if isinstance(event, Persisted):
+                released = self._release(event.write_id)
+                if self.incarnation != incarnation:
+                    return
+                effects = [*effects, *released]
         except NODE_ERRORS as error:
             self._world.died(self, error)
             return
@@ -408,15 +411,17 @@ class Machine:
             case _:
                 assert_never(effect)
 
-    def _release(self, durable: WriteId) -> bool:
-        """Send what waited for this write; false if power was cut meanwhile."""
+    def _release(self, durable: WriteId) -> list[Send]:
+        """Send what waited for this write; stops short if power is cut meanwhile."""
         core, incarnation = self.core, self.incarnation
         assert core is not None
+        released: list[Send] = []
         for send in self.outbox.release(durable, core.term):
             self._transmit(send)
             if incarnation != self.incarnation:
-                return False
-        return True
+                break
+            released.append(Send(send.to, send.message))
+        return released
 
     def _transmit(self, send: Send) -> None:
         self._world.sent(self, send)

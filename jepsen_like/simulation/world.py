@@ -24,7 +24,7 @@ from jepsen_like.simulation.network import Link, Network, Parcel
 from jepsen_like.simulation.record import ClusterRecord, same, values_of
 from jepsen_like.simulation.streams import stream
 from jepsen_like.simulation.swarm import Knobs, draw
-from log.errors import StorageError
+from log.errors import CorruptLog, LogError, StorageError
 from raft.effects import Committed, Effect, Load, Rejected, Send, Unknown
 from raft.events import Disconnected, Event, Propose, Read, Receive
 from raft.messages import Message
@@ -81,6 +81,9 @@ class World:
             self._judge()
         except _Stop:
             pass
+        except NODE_ERRORS as error:
+            # Whatever a node can raise inside a step ends that node; out here it is a bug too, and the seed must be named.
+            self.violations.append(Violation(CRASH, self.now, 0, f"{type(error).__name__}: {error}"))
         return SeedResult(self.knobs.seed, tuple(self.violations), self._total(), self.steps, self._fingerprint())
 
     def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
@@ -150,6 +153,8 @@ class World:
         if isinstance(error, StorageError):
             # The disk failed or filled up as the nemesis asked, and so the process ends, as it must.
             self.counts["disk_failures"] += 1
+        elif isinstance(error, CorruptLog):
+            self._report("A5", machine, f"finds damage on a disk that was never damaged: {error}")
         else:
             self._report(CRASH, machine, f"{type(error).__name__}: {error}")
         if machine.up:
@@ -379,7 +384,11 @@ class World:
         for machine in self.machines.values():
             if machine.storage is None or not self.record.ledger or not self._converged():
                 continue
-            stored = machine.storage.entries(LogIndex(1), 1 << 40)
+            try:
+                stored = machine.storage.entries(LogIndex(1), 1 << 40)
+            except LogError as error:
+                self._report("B-diverged", machine, f"its stored log cannot be read: {error}")
+                continue
             if len(stored) < len(self.record.ledger) or not all(
                 same(entry, known.entry) for entry, known in zip(stored, self.record.ledger, strict=False)
             ):
