@@ -175,7 +175,7 @@ class Progress:
             ("━" * filled, "cyan"),
             ("━" * (30 - filled), "dim"),
             (f"  {self._phase}", "bold"),
-            (f"  {elapsed:.0f} s, {left:.0f} s left", "dim"),
+            (f"  {elapsed:.0f} s" + (f", {left:.0f} s left" if left >= 0.5 else ""), "dim"),
         )
 
     def _table(self) -> Table:
