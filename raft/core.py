@@ -169,9 +169,7 @@ class RaftCore:
         self.term = hard_state.term
         self.vote = hard_state.vote
         self.commit_index = NO_INDEX
-        self.role: Role = Follower(
-            now + rng.uniform(config.election_timeout_s_min, config.election_timeout_s_max)
-        )
+        self.role: Role = Follower(now + rng.uniform(config.election_timeout_s_min, config.election_timeout_s_max))
         self._peers = configuration.peers(node_id)
         self._majority = majority(len(configuration.voters))
         self._rng = rng
@@ -299,17 +297,14 @@ class RaftCore:
             self._heartbeat(leader)
 
     def _election_deadline(self) -> float:
-        return self._now + self._rng.uniform(
-            self.config.election_timeout_s_min, self.config.election_timeout_s_max
-        )
+        return self._now + self._rng.uniform(self.config.election_timeout_s_min, self.config.election_timeout_s_max)
 
     def _trusts_a_leader(self) -> bool:
         """Stickiness: a node that leads, or has lately heard from a leader, helps nobody to unseat it (section 6, 9.6)."""
         if isinstance(self.role, Leader):
             return True
         return (
-            self._heard_leader_at is not None
-            and self._now - self._heard_leader_at < self.config.election_timeout_s_min
+            self._heard_leader_at is not None and self._now - self._heard_leader_at < self.config.election_timeout_s_min
         )
 
     # ---------------------------------------------------------------- roles
@@ -391,9 +386,7 @@ class RaftCore:
             and self._may_lead(request.last_index, request.last_term)
         )
         # A refusal carries our own term: a candidate that is behind learns it and can ask for a term that is new to us.
-        reply = (
-            PreVoteReply(request.term, granted=True) if granted else PreVoteReply(self.term, granted=False)
-        )
+        reply = PreVoteReply(request.term, granted=True) if granted else PreVoteReply(self.term, granted=False)
         self._effects.append(Send(sender, reply))
 
     def _on_pre_vote_reply(self, sender: NodeId, reply: PreVoteReply) -> None:

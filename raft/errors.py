@@ -23,13 +23,9 @@ class NotLeader(RaftError):
     address: str | None = None
 
     def __str__(self) -> str:
-        where = (
-            f"node {self.leader}" if self.leader is not None else "no leader is known yet; try again shortly"
-        )
+        where = f"node {self.leader}" if self.leader is not None else "no leader is known yet; try again shortly"
         return (
-            f"this node does not lead; ask {where}"
-            if self.leader is not None
-            else f"this node does not lead; {where}"
+            f"this node does not lead; ask {where}" if self.leader is not None else f"this node does not lead; {where}"
         )
 
 

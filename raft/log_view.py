@@ -60,9 +60,7 @@ class LogView:
 
     def term_at(self, index: LogIndex) -> Term:
         """The term of the entry at `index`; 0 at index 0."""
-        assert NO_INDEX <= index <= self.last_index, (
-            f"no entry {index} in a log that ends at {self.last_index}"
-        )
+        assert NO_INDEX <= index <= self.last_index, f"no entry {index} in a log that ends at {self.last_index}"
         if index == NO_INDEX:
             return NO_TERM
         return self._run_terms[bisect_right(self._run_starts, index) - 1]

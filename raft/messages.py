@@ -92,6 +92,4 @@ class AppendRejected:
     round: int
 
 
-Message = (
-    RequestPreVote | PreVoteReply | RequestVote | VoteReply | AppendEntries | AppendAccepted | AppendRejected
-)
+Message = RequestPreVote | PreVoteReply | RequestVote | VoteReply | AppendEntries | AppendAccepted | AppendRejected

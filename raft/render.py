@@ -37,11 +37,7 @@ def _render_nodes(nodes: set[NodeId]) -> str:
 def _render_peers(core: RaftCore) -> str:
     if not isinstance(core.role, Leader):
         return ""
-    return (
-        " {"
-        + " ".join(_render_progress(peer, progress) for peer, progress in core.role.progress.items())
-        + "}"
-    )
+    return " {" + " ".join(_render_progress(peer, progress) for peer, progress in core.role.progress.items()) + "}"
 
 
 def _render_progress(peer: NodeId, progress: Progress) -> str:
