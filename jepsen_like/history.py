@@ -282,7 +282,8 @@ class HistoryWriter:
 class DumpWriter:
     """Writes the final log of every node into `directory` (a run's `dump.parquet/`), committed records only.
 
-    A node's rows start at its first offset and have no gaps; a node that could not be dumped has no rows.
+    A node's rows start at its first offset and have no gaps; a node that could not be dumped has no rows. Left by an
+    exception it removes what it wrote: half a log would look like a loss.
     """
 
     def __init__(self, directory: Path, *, part_rows_max: int = 1 << 18) -> None:
@@ -319,7 +320,11 @@ class DumpWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if kind is None:
+            self.close()
+            return
+        for part in self.directory.glob("part-*.parquet"):
+            part.unlink()
 
 
 @attrs.frozen

@@ -1,8 +1,7 @@
-"""The pieces of work of a check, each small enough for one process, and how their results travel.
+"""The pieces of work of a check, each small enough for one process.
 
 A task names its input (part files, or columns already in memory) and does not depend on which process or machine runs it.
-Results are plain values; `packed` turns them into bytes for engines whose workers are other processes. Nothing that can
-run code is ever unpacked.
+Tasks and results are values, small beside the rows that they stand for.
 """
 
 from collections.abc import Sequence
@@ -10,14 +9,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import attrs
-import msgpack
 import numpy as np
 
 from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.checker.log_scan import Before, Facts, Piece, Times, facts_of, pieces_of, times_of
 from jepsen_like.checker.register_check import SearchBounds, check_registers
-from jepsen_like.checker.verdict import Check, Findings, Model, Undecided, Violation
-from jepsen_like.history import NEVER, Action, ErrorCode, Op, Outcome, UnreadableHistory
+from jepsen_like.checker.verdict import Findings, Model
+from jepsen_like.history import NEVER, Action, Op, Outcome, UnreadableHistory
 
 FETCHED_MAX: Final = 200
 """Operations that one task brings back for explanations."""
@@ -39,7 +37,7 @@ class Task(Protocol):
     """One piece of work."""
 
     def execute(self) -> Any:
-        """Do it. The result is made of plain values and the value classes in `CLASSES`."""
+        """Do it. Raises `UnreadableHistory`."""
         ...
 
 
@@ -140,45 +138,17 @@ class FetchTask:
         return [rows.op(int(row)) for row in chosen[:FETCHED_MAX]]
 
 
-CLASSES: Final = (Op, Violation, Undecided, Findings, Facts, Times)
-"""What `packed` knows beside plain values and arrays; the position is the code on the wire."""
-_ARRAY: Final = 100
-_SET: Final = 101
+@attrs.frozen
+class Unreadable:
+    """In place of a result: the input that could not be read."""
+
+    path: Path
+    reason: str
 
 
-def packed(result: Any) -> bytes:
-    """A task's result as bytes."""
-    data = msgpack.packb(result, default=_pack, strict_types=False)
-    assert isinstance(data, bytes)
-    return data
-
-
-def unpacked(data: bytes) -> Any:
-    """The result again. Sequences come back as tuples."""
-    return msgpack.unpackb(data, ext_hook=_unpack, use_list=False, strict_map_key=False)
-
-
-def _pack(value: Any) -> msgpack.ExtType:
-    if isinstance(value, np.ndarray):
-        return msgpack.ExtType(_ARRAY, packed((value.dtype.str, value.tobytes())))
-    if isinstance(value, frozenset):
-        return msgpack.ExtType(_SET, packed(sorted(value)))
-    code = CLASSES.index(type(value))
-    return msgpack.ExtType(code, packed([getattr(value, field.name) for field in attrs.fields(type(value))]))
-
-
-def _unpack(code: int, data: bytes) -> Any:
-    content = unpacked(data)
-    if code == _ARRAY:
-        return np.frombuffer(content[1], dtype=np.dtype(content[0]))
-    if code == _SET:
-        return frozenset(content)
-    of = CLASSES[code]
-    fields = {field.name: value for field, value in zip(attrs.fields(of), content, strict=True)}
-    if of is Op:
-        fields |= {"f": Action(fields["f"]), "type": Outcome(fields["type"]), "err": ErrorCode(fields["err"])}
-    elif of is Violation:
-        fields["check"] = Check(fields["check"])
-    elif of is Findings:
-        fields["counts"] = {Check(check): count for check, count in fields["counts"].items()}
-    return of(**fields)
+def attempted(task: Task) -> Any:
+    """A task's result, or `Unreadable`: what a user can cause crosses process borders as a value, not as an exception."""
+    try:
+        return task.execute()
+    except UnreadableHistory as error:
+        return Unreadable(error.path, error.reason)

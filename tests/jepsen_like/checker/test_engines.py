@@ -5,15 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from jepsen_like.checker.checking import check_history
-from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.spark_engine import SparkEngine
-from jepsen_like.checker.tasks import FactsTask, RegistersTask, packed, unpacked
+from jepsen_like.checker.tasks import RegistersTask
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.history import Action, HistoryWriter, Op, Outcome, UnreadableHistory
 from tests.jepsen_like.checker.test_command import run_directory
@@ -29,25 +27,6 @@ def unsettled(place: Path) -> Path:
         for op in ops:
             writer.record(op)
     return place
-
-
-def test_results_survive_the_wire(tmp_path: Path) -> None:
-    verdict = check_history(
-        unsettled(tmp_path), Model.REGISTER, Engine.LOCAL, bounds=SearchBounds(configurations_max=100)
-    )
-    assert verdict.valid is False
-    assert len(verdict.findings.undecided) == 1
-    assert len(verdict.findings.violations) == 1
-    assert unpacked(packed(verdict.findings)) == verdict.findings
-
-
-def test_arrays_survive_the_wire() -> None:
-    rows = Columns.of_ops([Op(f=Action.APPEND, type=Outcome.OK, t_inv=1, t_ret=2, a=7, offset=3)])
-    (facts,) = FactsTask(rows, 0, ()).execute()
-    (again,) = unpacked(packed([facts]))
-    assert again.append_offset.tolist() == [3]
-    assert again.append_offset.dtype == np.int64
-    assert again.length_op == facts.length_op
 
 
 @pytest.mark.spark

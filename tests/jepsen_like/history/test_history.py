@@ -166,6 +166,13 @@ def test_a_dump_keeps_every_node_and_may_be_empty(tmp_path: Path) -> None:
     assert read_dump(tmp_path / "absent") is None
 
 
+def test_half_a_dump_is_no_dump(tmp_path: Path) -> None:
+    with pytest.raises(TimeoutError), DumpWriter(tmp_path, part_rows_max=1) as writer:
+        writer.record(1, 0, 1, [5])
+        raise TimeoutError
+    assert read_dump(tmp_path) is None
+
+
 def test_files_that_are_not_ours_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UnreadableHistory, match="not a history"):
         HistoryReader.open(tmp_path)
