@@ -167,9 +167,13 @@ def test_a_dump_keeps_every_node_and_may_be_empty(tmp_path: Path) -> None:
 
 
 def test_half_a_dump_is_no_dump(tmp_path: Path) -> None:
-    with pytest.raises(TimeoutError), DumpWriter(tmp_path, part_rows_max=1) as writer:
-        writer.record(1, 0, 1, [5])
-        raise TimeoutError
+    def interrupted() -> None:
+        with DumpWriter(tmp_path, part_rows_max=1) as writer:
+            writer.record(1, 0, 1, [5])
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        interrupted()
     assert read_dump(tmp_path) is None
 
 
