@@ -340,7 +340,7 @@ class _Explainer:
 
     def _seen_early(self, wrong: SeenEarly) -> tuple[str, list[Op]]:
         late = [op for op in self._possible(wrong.value) if op.t_inv > wrong.deadline]
-        knew = self._knew(wrong.offset, wrong.deadline)
+        knew = self._knew(wrong.reach, wrong.deadline)
         evidence = list(dict.fromkeys([knew, late[0], *self._claims(wrong.offset, wrong.value)]))
         return (
             f"{wrong.value} stands at offset {wrong.offset}, but the {told(knew)} had ended "

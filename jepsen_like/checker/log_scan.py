@@ -22,7 +22,7 @@ piece is a time segment of one log, so a log of any length needs the memory of a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 import numpy as np
@@ -236,11 +236,16 @@ class Unwritten:
 
 @attrs.frozen
 class SeenEarly:
-    """The only appends that can have filled the place began after it was known to be filled."""
+    """The only appends left for the place began after it was known to be filled.
+
+    All other appends of the value are needed at places up to `reach`, which were known to be filled by `deadline`; for a
+    value that was appended once, `reach` is the place itself.
+    """
 
     offset: int
     value: int
     deadline: int
+    reach: int
 
 
 @attrs.frozen
@@ -445,6 +450,14 @@ def _deadlines(end: Ints, length: Ints, holes: Ints) -> Ints:
     return deadlines
 
 
+class _Taken(NamedTuple):
+    """A hole, when it was known to be filled, and the beginning of the append that it took."""
+
+    offset: int
+    deadline: int
+    start: int
+
+
 def holes_filled(plan: Plan, deadlines: Ints) -> list[Wrong]:
     """Let appends of unknown outcome fill the holes; return the holes that stay empty. See the module for the rule.
 
@@ -460,6 +473,7 @@ def holes_filled(plan: Plan, deadlines: Ints) -> list[Wrong]:
         of_value.sort()
     wrong: list[Wrong] = []
     late: dict[int, int] = {}
+    taken: dict[int, list[_Taken]] = {}
     latest_first = np.argsort(deadlines, kind="stable")[::-1].tolist()
     values = plan.content[plan.holes]
     for at in latest_first:
@@ -471,9 +485,11 @@ def holes_filled(plan: Plan, deadlines: Ints) -> list[Wrong]:
         while spare < len(of_value) and of_value[len(of_value) - 1 - spare] > deadline:
             spare += 1
         if spare < len(of_value):
-            of_value.pop(len(of_value) - 1 - spare)
+            start = of_value.pop(len(of_value) - 1 - spare)
+            taken.setdefault(value, []).append(_Taken(int(plan.holes[at]), deadline, start))
         elif spare:
-            wrong.append(SeenEarly(int(plan.holes[at]), value, deadline))
+            offset = int(plan.holes[at])
+            wrong.append(SeenEarly(offset, value, *_needed(taken.get(value, []), offset, deadline)))
         else:
             wrong.append(Unwritten(int(plan.holes[at]), value))
         late[value] = spare
@@ -487,3 +503,12 @@ def holes_filled(plan: Plan, deadlines: Ints) -> list[Wrong]:
             else:
                 left.pop()
     return wrong
+
+
+def _needed(taken: Sequence[_Taken], offset: int, deadline: int) -> tuple[int, int]:
+    """The last deadline and the last place of the holes that compete with this one for the appends they all could use."""
+    reach = offset
+    for one in reversed(taken):  # deadlines ascend, and so do places
+        if one.start <= deadline:
+            deadline, reach = max(deadline, one.deadline), max(reach, one.offset)
+    return deadline, reach
