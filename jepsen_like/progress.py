@@ -43,12 +43,11 @@ STYLE_OF_STATE: Mapping[NodeState, str] = {
 
 @attrs.frozen
 class NodeLine:
-    """One node now. `role` is the node's own word; `term` and `commit_index` are 0 while nothing is known."""
+    """One node now. `role` is the node's own word; `term` is 0 while nothing is known."""
 
     node: int
     role: str = ""
     term: int = 0
-    commit_index: int = 0
     state: NodeState = NodeState.UP
 
 
@@ -180,7 +179,7 @@ class Progress:
 
     def _table(self) -> Table:
         table = Table(box=None, padding=(0, 2), show_header=False)
-        for justify in ("left", "left", "right", "right", "left"):
+        for justify in ("left", "left", "right", "left"):
             table.add_column(justify=justify)
         for line in self._nodes.values():
             leads = line.role == "leader" and line.state is not NodeState.DOWN
@@ -192,7 +191,6 @@ class Progress:
                     style="bold green" if leads else "",
                 ),
                 Text(f"term {line.term}" if known and line.term else "", style="dim"),
-                Text(f"commit {line.commit_index:,}" if known and line.commit_index else "", style="dim"),
                 Text(f"● {line.state.value}", style=STYLE_OF_STATE[line.state]),
             )
         return table
