@@ -180,7 +180,7 @@ class Campaign:
 
     def _finished(self) -> int:
         rate = self.done / self._elapsed_s
-        clean = f"{self.done:,} seeds clean in {self._elapsed_s:.1f} s ({rate:.1f} seeds/s, {self.jobs} jobs)"
+        clean = f"{self.done:,} seeds clean in {self._elapsed_s:.1f} s ({rate:.1f} seeds/s, {self.jobs} job{'s' * (self.jobs != 1)})"
         self._say(clean)
         for shortfall in self._shortfalls:
             self._say(f"floor missed: {shortfall}")
