@@ -10,6 +10,7 @@ import enum
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
@@ -27,7 +28,7 @@ class ExitStatus(enum.IntEnum):
     USAGE = 2
     """The command line is wrong; nothing was started."""
     UNKNOWN = 3
-    """The check could not decide, and the output says why."""
+    """The check could not decide, and the output says why; or the program itself failed, with a traceback."""
     ENVIRONMENT = 4
     """Something outside the program is missing: a package, Java, a port, a directory."""
     INTERRUPTED = 130
@@ -122,13 +123,18 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (by default this process's) and leave with its status."""
-    sys.exit(execute(sys.argv[1:] if arguments is None else arguments))
+    try:
+        status = execute(sys.argv[1:] if arguments is None else arguments)
+    except Exception:  # noqa: BLE001 - a bug; Python would leave with 1, which here means that a promise was broken
+        traceback.print_exc()
+        status = ExitStatus.UNKNOWN
+    sys.exit(status)
 
 
 def execute(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status. Prints; raises only what is a bug."""
     if not arguments:
-        click.echo(cli.get_help(click.Context(cli, info_name="quorumlog")), err=True)
+        click.echo(cli.get_help(cli.make_context("quorumlog", [], resilient_parsing=True)), err=True)
         return ExitStatus.USAGE
     try:
         status = cli.main(list(arguments), prog_name="quorumlog", standalone_mode=False)

@@ -339,7 +339,9 @@ class HistoryReader:
         """Find the part files; `UnreadableHistory` when there is no bucket at all."""
         buckets = [path for path in directory.glob("bucket=*") if path.name.partition("=")[2].isdecimal()]
         if not buckets:
-            raise UnreadableHistory(directory, "no bucket=<k> directories; not a history")
+            raise UnreadableHistory(
+                directory, "not a history: it holds neither history.parquet nor bucket=<k> directories"
+            )
         buckets.sort(key=lambda path: int(path.name.partition("=")[2]))
         return cls(directory, tuple(tuple(sorted(bucket.glob("part-*.parquet"))) for bucket in buckets))
 

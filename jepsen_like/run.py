@@ -5,6 +5,7 @@ stderr; the summary, or with `--json` the results as one line, to stdout.
 """
 
 import json
+import math
 import os
 import platform
 import random
@@ -49,6 +50,8 @@ def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str
     names = [name.strip() for name in value.split(",") if name.strip()]
     if names in ([], [NO_NEMESIS]):
         return ()
+    if NO_NEMESIS in names:
+        raise click.BadParameter(f"{NO_NEMESIS!r} stands alone, not beside a fault")
     known = [kind.value for kind in FaultKind]
     for name in names:
         if name not in known:
@@ -76,7 +79,7 @@ def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str
 @click.option(
     "--rate",
     type=click.FloatRange(0),
-    default=0.0,
+    default=0,
     show_default=True,
     metavar="OPS",
     help="Operations per second over all clients (open loop); 0: as fast as answers come (closed loop).",
@@ -91,9 +94,15 @@ def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str
     metavar="A,B,C",
     help=f"What to break: {', '.join(FaultKind)}; or {NO_NEMESIS}.",
 )
-@click.option("--workload", type=click.Choice(WORKLOADS), default=WORKLOADS[0], show_default=True)
 @click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of every node; may be repeated."
+    "--workload", type=click.Choice(WORKLOADS), default=WORKLOADS[0], show_default=True, help="What the clients do."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of every node; may be repeated. quorumlog node --help lists them.",
 )
 @click.option("--seed", type=click.IntRange(0), default=None, help="Draws faults and load.  [default: random]")
 @click.option(
@@ -161,6 +170,10 @@ def run(
 
 def validated(plan: RunPlan) -> NodeSettings:
     """The effective settings; `UsageError` for a plan that cannot be carried out."""
+    if not math.isfinite(plan.duration_s):
+        raise click.UsageError(f"--duration: {plan.duration_s} is no number of seconds")
+    if not math.isfinite(plan.rate):
+        raise click.UsageError(f"--rate: {plan.rate} is no number of operations per second")
     if FaultKind.PARTITION in plan.kinds and plan.nodes < 2:
         raise click.UsageError("a partition needs at least 2 nodes")
     try:
@@ -309,12 +322,13 @@ def concluded(results: dict[str, Any], report: Path, command: str, *, as_json: b
 
 def summary(results: dict[str, Any], report: Path) -> list[str]:
     """What a person wants to know, in a few lines."""
+    early = ", interrupted" if results["is_interrupted"] else ""
     verdict = {True: "VALID", False: "INVALID: a promise was broken", None: "UNKNOWN: the check could not decide"}
     ops, rto, latency = results["ops"], results["rto_s"]["max"], results["latency_ms"]
     lines = [
-        f"{verdict[results['valid']]}   acked {results['acked']:,}   lost {results['lost_acked']:,}   "
+        f"{verdict[results['valid']]}{early}   acked {results['acked']:,}   lost {results['lost_acked']:,}   "
         f"duplicated {results['duplicated']:,}   failed {ops['fail']:,}   unknown {ops['info']:,}",
-        f"{len(results['faults'])} faults   RTO max {seconds(rto)}   RPO {results['rpo']['records']} records   "
+        f"{len(results['faults'])} fault{'s' * (len(results['faults']) != 1)}   RTO max {seconds(rto)}   RPO {results['rpo']['records']} records   "
         f"{results['throughput_ops_s']:,.0f} ops/s   p50 {milliseconds(latency['p50'])}   p99 {milliseconds(latency['p99'])}",
     ]
     for name, check in results["checks"].items():

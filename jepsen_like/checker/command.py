@@ -108,7 +108,8 @@ def summary(verdict: Verdict) -> Iterator[str]:
     """What was found, for people."""
     found = verdict.findings
     total = found.ok + found.fail + found.info
-    yield f"{total} operations ({found.info} of unknown outcome) on {found.objects} {verdict.model.value}s"
+    objects = f"{found.objects:,} {verdict.model.value}{'s' * (found.objects != 1)}"
+    yield f"{total:,} operations ({found.info:,} of unknown outcome) on {objects}"
     for violation in verdict.violations[:SHOWN_MAX]:
         yield f"{violation.check}: {violation.sentence}"
     hidden = sum(found.counts.values()) - min(len(verdict.violations), SHOWN_MAX)

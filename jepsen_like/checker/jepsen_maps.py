@@ -66,8 +66,8 @@ def _json_values(text: str) -> Iterator[Any]:
         if line.strip():
             try:
                 yield json.loads(line)
-            except ValueError as error:
-                raise ValueError(f"line {number}: {error}") from error
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number}: {error.msg} at column {error.colno}") from error
 
 
 class _Numbers:

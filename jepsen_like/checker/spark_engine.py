@@ -54,11 +54,18 @@ class SparkEngine:
             raise
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
-        """Execute the tasks; results in their order. Raises `UnreadableHistory` when a task cannot read its input."""
+        """Execute the tasks; results in their order. Raises `UnreadableHistory` when a task cannot read its input,
+        `EnvironmentMissing` when the master is out of reach.
+        """
         if not tasks:
             return []
         slices = min(len(tasks), SLICES_PER_SLOT * self.context.defaultParallelism)
-        results = self.context.parallelize(tasks, slices).map(attempted).collect()
+        try:
+            results = self.context.parallelize(tasks, slices).map(attempted).collect()
+        except Exception as error:
+            if self.context._jsc.sc().isStopped():
+                raise EnvironmentMissing(f"no answer from the Spark master {self.context.master}") from error
+            raise
         for result in results:
             if isinstance(result, Unreadable):
                 raise UnreadableHistory(result.path, result.reason)
@@ -121,7 +128,8 @@ class SparkEngine:
             return launch_gateway(settings, {"stdout": log, "stderr": subprocess.STDOUT})
         except Exception as error:
             tail = log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip().splitlines()
-            reason = tail[-1] if tail else str(error)
+            told = [line for line in tail if not line.lstrip().startswith("at ")]
+            reason = told[-1] if told else str(error)
             raise EnvironmentMissing(f"Spark's JVM did not start: {reason}; run: quorumlog doctor") from error
 
 

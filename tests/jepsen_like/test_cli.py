@@ -155,6 +155,19 @@ def test_main_leaves_with_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     assert end.value.code == ExitStatus.VIOLATION
 
 
+def test_a_bug_is_not_taken_for_a_broken_promise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def body() -> None:
+        raise RuntimeError("a bug")
+
+    command_that(monkeypatch, body)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["doctor"])
+    assert end.value.code == ExitStatus.UNKNOWN
+    assert "RuntimeError: a bug" in capsys.readouterr().err
+
+
 def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     shell = f"{sys.executable} -m jepsen_like.cli --help | true"
     done = subprocess.run(["/bin/sh", "-c", shell], text=True, capture_output=True, check=False)

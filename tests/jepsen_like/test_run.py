@@ -94,6 +94,7 @@ def test_interrupted_it_stops_its_nodes_and_still_reports(tmp_path: Path) -> Non
     assert "report.html" in stdout
     results = json.loads((tmp_path / "latest" / "results.json").read_text())
     assert results["is_interrupted"] is True
+    assert "VALID, interrupted   acked" in stdout
     assert results["acked"] > 0
     for pid in pids_of(tmp_path / "latest"):
         assert process_state(pid) is None
@@ -108,6 +109,10 @@ def pids_of(directory: Path) -> list[int]:
     ("arguments", "says"),
     [
         (["--nemesis", "kill,flood"], "no nemesis 'flood'"),
+        (["--nemesis", "none,kill"], "'none' stands alone"),
+        (["--duration", "inf"], "no number of seconds"),
+        (["--duration", "nan"], "nan"),
+        (["--rate", "inf"], "no number of operations"),
         (["--nemesis", "partition", "--nodes", "1"], "a partition needs at least 2 nodes"),
         (["--duration", "3"], "3 kinds of faults need at least 9 s"),
         (["--set", "flush=never"], "before-ack | interval | none"),
@@ -147,6 +152,7 @@ def ended(valid: bool | None) -> dict[str, Any]:
         "latency_ms": {"p50": None, "p99": 2.0},
         "throughput_ops_s": 1.0,
         "faults": [],
+        "is_interrupted": False,
         "checks": {"lost": {"valid": valid, "count": 1, "examples": ["value 7 is gone"]}},
         "unknown": ["object 0: too hard"] if valid is None else [],
     }

@@ -36,7 +36,7 @@ def test_a_valid_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     run = run_directory(tmp_path)
     status, lines, err = check(capsys, run, "--model", "log", "--engine", "local")
     assert (status, lines[-1], err) == (ExitStatus.VALID, f"{run}\ttrue", "")
-    assert lines[0] == "100 operations (0 of unknown outcome) on 1 logs"
+    assert lines[0] == "100 operations (0 of unknown outcome) on 1 log"
 
 
 def test_a_violated_run_says_which_and_as_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
