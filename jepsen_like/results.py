@@ -123,6 +123,9 @@ class Observed:
     """Open loop: percentiles that count from when an operation was due, not from when a client was free to send it."""
 
 
+NOTHING_ACKNOWLEDGED = "nothing was acknowledged, so no promise was put to the test"
+
+
 def failure(reasons: Sequence[str]) -> dict[str, Any]:
     """A check of the run itself: valid without reasons."""
     return {"valid": not reasons, "count": len(reasons), "examples": list(reasons[:EXAMPLES_MAX])}
@@ -142,9 +145,15 @@ def merged(
     unexplained = int(verdict["lost_acked"]) - len(allowed)
     if not unexplained and "lost" in checks and allowed:
         checks["lost"] = {**checks["lost"], "valid": True, "reason": "allowed by the promise of this mode"}
+    valid = conclusion(verdict, checks, has_allowed=bool(allowed))
+    unknown = list(verdict["unknown"])
+    if valid and not verdict["acked"]:
+        valid = None
+        unknown.append(NOTHING_ACKNOWLEDGED)
     return {
         **verdict,
-        "valid": conclusion(verdict, checks, has_allowed=bool(allowed)),
+        "valid": valid,
+        "unknown": unknown,
         "checks": checks,
         "lost_allowed": [allowed_row(each) for each in allowed],
         "lost_unexplained": unexplained,

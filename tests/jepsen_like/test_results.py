@@ -64,12 +64,18 @@ def test_an_empty_history_has_no_numbers(tmp_path: Path) -> None:
     assert found.series()["t_s"] == []
 
 
-def a_verdict(*, valid: bool | None = True, lost: int = 0, stale: int = 0) -> dict[str, Any]:
+def a_verdict(*, valid: bool | None = True, lost: int = 0, stale: int = 0, acked: int = 10) -> dict[str, Any]:
     def check(count: int) -> dict[str, Any]:
         return {"valid": False if count else valid, "count": count, "examples": []}
 
     checks = {"linearizable": check(lost + stale), "lost": check(lost), "stale": check(stale)}
-    return {"valid": False if lost + stale else valid, "checks": checks, "lost_acked": lost}
+    return {
+        "valid": False if lost + stale else valid,
+        "checks": checks,
+        "lost_acked": lost,
+        "acked": acked,
+        "unknown": [],
+    }
 
 
 def excused(count: int) -> Sequence[Attribution]:
@@ -83,6 +89,13 @@ def test_the_verdict_of_the_history_stands(tmp_path: Path) -> None:
     for valid in (True, None):
         assert merged(a_verdict(valid=valid), found, QUIET, [])["valid"] is valid
     assert merged(a_verdict(stale=1), found, QUIET, [])["valid"] is False
+
+
+def test_a_run_that_acknowledged_nothing_proves_nothing(tmp_path: Path) -> None:
+    results = merged(a_verdict(acked=0), attempts(tmp_path), QUIET, [])
+    assert results["valid"] is None
+    assert "nothing was acknowledged" in results["unknown"][0]
+    assert merged(a_verdict(acked=0, stale=1), attempts(tmp_path), QUIET, [])["valid"] is False
 
 
 @pytest.mark.parametrize(
