@@ -12,6 +12,7 @@ import attrs
 import click
 
 from jepsen_like.simulation.campaign import BLOCK_SEEDS, FLOORS, JUDGED_SEEDS_MIN, Block, play_all
+from jepsen_like.simulation.explorer import Explored, Explorer, Scope
 from jepsen_like.simulation.findings import SeedResult
 from jepsen_like.simulation.tracing import HEADER, Trace
 from jepsen_like.simulation.world import play
@@ -21,6 +22,7 @@ VIOLATION = 1
 PROGRESS_EVERY_S = 5.0
 PROGRESS_EVERY_S_TERMINAL = 0.5
 SEEDS_END_MAX = 1 << 63
+SCOPE_MAX = {"nodes": 5, "timeouts": 9, "entries": 9, "crashes": 9}
 
 
 class SeedRange(click.ParamType[range]):
@@ -38,6 +40,29 @@ class SeedRange(click.ParamType[range]):
         return range(int(first), int(end))
 
 
+class ScopeType(click.ParamType[Scope]):
+    """`nodes=3,timeouts=2,entries=1,crashes=1`; what is left out keeps its default."""
+
+    name = "NAME=N,..."
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Scope:
+        """The scope; a usage error for an unknown name or a number that makes no sense."""
+        if isinstance(value, Scope):
+            return value
+        numbers: dict[str, int] = {}
+        for part in str(value).split(","):
+            name, equals, number = part.partition("=")
+            if not (equals and number.isdecimal() and name in SCOPE_MAX and int(number) <= SCOPE_MAX[name]):
+                bounds = ", ".join(f"{known} up to {most}" for known, most in SCOPE_MAX.items())
+                self.fail(
+                    f"{part!r} bounds nothing; write for example nodes=3,timeouts=2; there are {bounds}", param, ctx
+                )
+            numbers[name] = int(number)
+        if numbers.get("nodes") == 0:
+            self.fail("a group has at least one node", param, ctx)
+        return Scope(**numbers)
+
+
 LEVEL = click.option(
     "--level",
     type=click.Choice(["core"]),
@@ -52,12 +77,22 @@ LEVEL = click.option(
 @LEVEL
 @click.option("--jobs", type=click.IntRange(1, 1024), default=None, help="Processes; default: one for each core.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one line of JSON, last on stdout.")
-def sim(seeds: range, level: str, jobs: int | None, as_json: bool) -> int:
+@click.option("--explore", is_flag=True, help="Instead of seeds: every state that a small group can reach.")
+@click.option("--scope", type=ScopeType(), default="nodes=3", help="With --explore: how much may happen in it.")
+@click.option(
+    "--minutes", type=click.FloatRange(0, min_open=True), default=15.0, show_default=True, help="With --explore."
+)
+def sim(seeds: range, level: str, jobs: int | None, as_json: bool, explore: bool, scope: Scope, minutes: float) -> int:
     """Simulate whole clusters, one for each seed, and stop at the first violation.
 
     Each 1,000 seeds must also reach a floor for everything that should have happened in them, so that an idle simulator
     fails. Exit status 1 for a violation or a missed floor.
+
+    With --explore, search every order of events in a small scope (default: 3 nodes, 2 timeouts, 1 entry, 1 crash), breadth
+    first, until all states are seen or the time is over; a violation is printed with the shortest way to it.
     """
+    if explore:
+        return run_explorer(scope, 60 * minutes, as_json)
     campaign = Campaign(seeds, level, jobs or available_cores(), as_json)
     return campaign.run()
 
@@ -84,6 +119,30 @@ def replay(seed: int, level: str, quiet: bool) -> int:
 
 def _ignore(line: str) -> None:
     pass
+
+
+def run_explorer(scope: Scope, seconds_max: float, as_json: bool) -> int:
+    """Search, a line for each level; what was seen, and whether that was everything."""
+    explored = Explorer(scope).explore(seconds_max=seconds_max, on_level=lambda level: _tell_level(level, as_json))
+    click.echo(
+        f"{explored.states:,} distinct states, {explored.transitions:,} transitions, depth {explored.depth}, "
+        f"{'the scope is exhausted' if explored.exhausted else 'the scope is not exhausted'}, {explored.seconds:.1f} s",
+        err=as_json,
+    )
+    found = explored.found
+    if found is not None:
+        for step, action in enumerate(found.path, start=1):
+            click.echo(f"{step:>4}  {action}", err=as_json)
+        click.echo(found.sentence, err=as_json)
+        scope_words = ",".join(f"{name}={number}" for name, number in attrs.asdict(scope).items())
+        click.echo(f"reproduce with: quorumlog sim --explore --scope {scope_words}", err=as_json)
+    if as_json:
+        click.echo(json.dumps({"valid": found is None, "scope": attrs.asdict(scope), **attrs.asdict(explored)}))
+    return VALID if found is None else VIOLATION
+
+
+def _tell_level(explored: Explored, as_json: bool) -> None:
+    click.echo(f"depth {explored.depth:>3}  {explored.states:>12,} states  {explored.seconds:>7.1f} s", err=as_json)
 
 
 def available_cores() -> int:

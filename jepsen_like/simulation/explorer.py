@@ -1,0 +1,555 @@
+"""Every state that a small group can reach: the real core and its writes, explored breadth first.
+
+A *state* is what three nodes are, know and have on disk, the messages between them, and what may still happen. From each
+state every single thing that can happen next is tried: any message is delivered (so any order, and any loss: a message that
+is never delivered), any disk completes its next write, any timer fires, the leader takes an entry, a node loses power. Timers
+need no clock: any follower may lose patience at any moment, which is worse than any real clock.
+
+Three things make it fast enough to be useful in Python:
+
+- nodes do not share anything, so a node's reaction is computed once for each of *its* states and remembered: most of
+  the search is looking up integers;
+- states that differ only in the names of the nodes are one state (`fingerprint` takes a renaming);
+- what is visited is kept as 64-bit hashes, the way to it as two integers.
+
+Checked in every state: one leader a term; equal terms at an index mean equal logs before it; what two nodes have
+committed is the same; a leader holds what was committed before. Checked on every message as it leaves: the audits A1 (a vote
+or candidacy is durable) and A2 (what is acknowledged is durable). Checked at every commit: A3 (a majority has it on disk) and
+A4 (nobody without it could be elected by what is on the disks).
+"""
+
+import copy
+import random
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from typing import Any, NamedTuple
+
+import attrs
+
+from raft.config import RaftConfig
+from raft.core import Candidate, Leader, RaftCore
+from raft.effects import Persist, Send
+from raft.events import Event, Persisted, Propose, Receive, Tick
+from raft.fingerprint import fingerprint, message_fingerprint, outbox_fingerprint, persist_fingerprint
+from raft.log_view import LogView
+from raft.membership import Configuration
+from raft.messages import (
+    AppendAccepted,
+    AppendEntries,
+    AppendRejected,
+    Message,
+    PreVoteReply,
+    RequestPreVote,
+    RequestVote,
+    VoteReply,
+)
+from raft.model import (
+    Batch,
+    Entry,
+    EntryKind,
+    HardState,
+    LogIndex,
+    NodeId,
+    Offset,
+    Position,
+    Term,
+    Token,
+)
+from raft.outbox import Outbox
+from raft.quorum import majority
+from raft.render import render
+
+PATIENCE_S = 1000.0
+"""Between any two events, so that no promise of patience ever holds."""
+CACHE_BYTES = 1 << 30
+
+
+@attrs.frozen
+class Scope:
+    """How much may happen."""
+
+    nodes: int = 3
+    timeouts: int = 2
+    entries: int = 1
+    crashes: int = 1
+
+
+class _Earliest(random.Random):
+    """Draws nothing: timers fire when the search says so."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return a
+
+
+@attrs.define
+class Node:
+    """A core, its outbox, and a disk that completes one write at a time."""
+
+    core: RaftCore
+    log: list[Entry]
+    hard_state: HardState
+    outbox: Outbox = attrs.field(factory=Outbox)
+    writes: deque[Persist] = attrs.field(factory=deque)
+
+    def position(self) -> Position:
+        """Where the durable log ends."""
+        return Position(self.log[-1].index, self.log[-1].term) if self.log else Position(LogIndex(0), Term(0))
+
+
+class Posted(NamedTuple):
+    """A message on its way."""
+
+    sender: NodeId
+    to: NodeId
+    message: Message
+
+
+class Action(NamedTuple):
+    """One thing that happens to one node; `posted` names the message that is delivered."""
+
+    kind: str
+    node: int
+    posted: int = -1
+
+
+class Reaction(NamedTuple):
+    """What one node made of it."""
+
+    local: int
+    posted: tuple[int, ...]
+    committed: int
+    """The new commit index of a leader; 0 if it did not commit."""
+
+
+class State(NamedTuple):
+    """One global state. `locals_` by node; `network` sorted."""
+
+    locals_: tuple[int, ...]
+    network: tuple[int, ...]
+    timeouts: int
+    entries: int
+    crashes: int
+    committed: tuple[tuple[int, int, int], ...]
+    """Every (index, term) that any leader has committed, in order, and the term of that leader."""
+    leaders: tuple[tuple[int, int], ...]
+    """(term, node) of every reign so far."""
+
+
+@attrs.frozen
+class Found:
+    """A broken promise, and the shortest way to it."""
+
+    sentence: str
+    path: tuple[str, ...]
+
+
+@attrs.define
+class Explored:
+    """What a search came to: sizes, the depth of the last level begun, and whether nothing was left to see."""
+
+    states: int = 0
+    transitions: int = 0
+    depth: int = 0
+    exhausted: bool = False
+    seconds: float = 0.0
+    found: Found | None = None
+
+
+class Broken(Exception):
+    """A promise does not hold."""
+
+
+class Explorer:
+    """One search. `make_core` builds the cores, so that a test can search a core with a deliberate bug."""
+
+    def __init__(self, scope: Scope, *, make_core: Callable[..., RaftCore] = RaftCore) -> None:
+        self.scope = scope
+        self._make_core = make_core
+        # One entry a message: an old entry can then become a majority's before the leader's own first one does.
+        self._config = RaftConfig(append_bytes_max=1, cache_bytes_max=CACHE_BYTES)
+        self._ids = [NodeId(node) for node in range(1, scope.nodes + 1)]
+        self._configuration = Configuration(frozenset(self._ids))
+        self._renamings = [dict(zip(self._ids, order, strict=True)) for order in permutations(self._ids)]
+        self._identity = self._renamings[0]
+        # How a renaming reorders: `_slots[r][new]` is the old place of the node that is now at `new`.
+        self._slots = [
+            tuple(sorted(range(scope.nodes), key=lambda old, r=rename: r[self._ids[old]]))  # type: ignore[misc]
+            for rename in self._renamings
+        ]
+        self._node_ids: dict[tuple[Any, ...], int] = {}
+        self._renamed_ids: dict[tuple[Any, ...], int] = {}
+        self._node_names: list[tuple[int, ...]] = []
+        self._views: list[Node] = []
+        self._posted: list[Posted] = []
+        self._posted_ids: dict[Posted, int] = {}
+        self._posted_names: list[tuple[int, ...]] = []
+        self._reactions: dict[Action | tuple[Action, int], Reaction | str] = {}
+        self._pairs: dict[tuple[int, int], str] = {}
+        self._spent: dict[tuple[int, int], bool] = {}
+        self._actions: list[Action] = []
+        self._action_ids: dict[Action, int] = {}
+
+    # ---------------------------------------------------------------- the search
+
+    def explore(
+        self, *, seconds_max: float | None = None, states_max: int | None = None, on_level: Callable[[Explored], None]
+    ) -> Explored:
+        """Search level by level until everything was seen, a bound is reached or a promise is broken."""
+        began = time.monotonic()
+        explored = Explored(states=1)
+        first = self._first_state()
+        seen = {self._key(first)}
+        parents, steps = array("q", [-1]), array("q", [-1])
+        level: list[tuple[int, State]] = [(0, first)]
+        while level:
+            following: list[tuple[int, State]] = []
+            for number, state in level:
+                for action in self._possible(state):
+                    explored.transitions += 1
+                    try:
+                        successor = self._after(state, action)
+                    except Broken as broken:
+                        path = (*self._path(parents, steps, number), self._say(action))
+                        explored.found = Found(str(broken), path)
+                    else:
+                        key = self._key(successor)
+                        if key in seen:
+                            continue
+                        seen.add(key)
+                        following.append((len(parents), successor))
+                        parents.append(number)
+                        steps.append(self._action_id(action))
+                    if explored.found is not None:
+                        break
+                explored.seconds = time.monotonic() - began
+                explored.states = len(seen)
+                over = seconds_max is not None and explored.seconds > seconds_max
+                if explored.found is not None or over or (states_max is not None and len(seen) >= states_max):
+                    return explored
+            level = following
+            if level:
+                explored.depth += 1
+            on_level(explored)
+        explored.exhausted = True
+        return explored
+
+    def _path(self, parents: "array[int]", steps: "array[int]", number: int) -> list[str]:
+        path: list[str] = []
+        while number > 0:
+            path.append(self._say(self._actions[steps[number]]))
+            number = parents[number]
+        return path[::-1]
+
+    def _say(self, action: Action) -> str:
+        node = self._ids[action.node]
+        if action.kind != "deliver":
+            return f"{action.kind} n{node}"
+        posted = self._posted[action.posted]
+        return f"deliver n{posted.sender}→n{posted.to} {posted.message}"
+
+    def _action_id(self, action: Action) -> int:
+        known = self._action_ids.get(action)
+        if known is None:
+            known = self._action_ids[action] = len(self._actions)
+            self._actions.append(action)
+        return known
+
+    # ---------------------------------------------------------------- states
+
+    def _first_state(self) -> State:
+        nodes = [Node(self._start(node, [], HardState(), 0.0), [], HardState()) for node in self._ids]
+        places = tuple(self._intern_node(node) for node in nodes)
+        scope = self.scope
+        return State(places, (), scope.timeouts, scope.entries, scope.crashes, (), ())
+
+    def _start(self, node: NodeId, log: list[Entry], hard_state: HardState, now: float) -> RaftCore:
+        runs: list[tuple[LogIndex, Term]] = []
+        for entry in log:
+            if not runs or runs[-1][1] != entry.term:
+                runs.append((entry.index, entry.term))
+        view = LogView.restore(
+            runs=runs,
+            last_index=LogIndex(len(log)),
+            end_offset=log[-1].end_offset if log else Offset(0),
+            cache_bytes_max=CACHE_BYTES,
+            entries=log,
+        )
+        return self._make_core(
+            node_id=node,
+            configuration=self._configuration,
+            config=self._config,
+            log=view,
+            hard_state=hard_state,
+            rng=_Earliest(),
+            now=now,
+        )
+
+    def _possible(self, state: State) -> Iterator[Action]:
+        last = -1
+        for posted in state.network:
+            if posted != last:
+                yield Action("deliver", self._posted[posted].to - 1, posted)
+                last = posted
+        for place, local in enumerate(state.locals_):
+            node = self._views[local]
+            leads = isinstance(node.core.role, Leader)
+            if node.writes:
+                yield Action("persist", place)
+            if state.timeouts and not leads:
+                yield Action("timeout", place)
+            if state.entries and leads:
+                yield Action("propose", place)
+            if state.crashes:
+                yield Action("crash", place)
+
+    def _after(self, state: State, action: Action) -> State:
+        place = action.node
+        reaction = self._react(state.locals_[place], action)
+        if isinstance(reaction, str):
+            raise Broken(reaction)
+        locals_ = (*state.locals_[:place], reaction.local, *state.locals_[place + 1 :])
+        network = list(state.network)
+        if action.kind == "deliver":
+            network.remove(action.posted)
+        network += reaction.posted
+        network = [posted for posted in network if not self._is_spent(posted, locals_[self._posted[posted].to - 1])]
+        network.sort()
+        committed, leaders = state.committed, state.leaders
+        node = self._views[reaction.local]
+        if isinstance(node.core.role, Leader):
+            leaders = self._crowned(leaders, node, committed)
+        if reaction.committed > len(committed):
+            committed = self._committed(committed, node, reaction.committed, locals_)
+        for other, local in enumerate(locals_):
+            if other != place:
+                self._compare(reaction.local, local)
+        return State(
+            locals_,
+            tuple(network),
+            state.timeouts - (action.kind == "timeout"),
+            state.entries - (action.kind == "propose"),
+            state.crashes - (action.kind == "crash"),
+            committed,
+            leaders,
+        )
+
+    def _key(self, state: State) -> int:
+        """One number for the state and all its namesakes."""
+        keys = []
+        for which, rename in enumerate(self._renamings):
+            names = tuple(self._node_names[state.locals_[old]][which] for old in self._slots[which])
+            network = tuple(sorted([self._posted_names[posted][which] for posted in state.network]))
+            leaders = tuple((term, rename[NodeId(node)]) for term, node in state.leaders)
+            keys.append((names, network, leaders))
+        return hash((min(keys), state.timeouts, state.entries, state.crashes, state.committed))
+
+    def _is_spent(self, posted: int, local: int) -> bool:
+        """Whether this reply can do nothing any more at its receiver, whatever happens: then it need not be kept.
+
+        Terms that are durable never fall, a term is campaigned for once and led once, and a refusal only teaches a term.
+        """
+        known = self._spent.get((posted, local))
+        if known is None:
+            node, message = self._views[local], self._posted[posted].message
+            match message:
+                case AppendAccepted() | AppendRejected():
+                    over = not isinstance(node.core.role, Leader)
+                case VoteReply(granted=granted):
+                    over = not (granted and isinstance(node.core.role, Candidate))
+                case PreVoteReply():
+                    over = True
+                case _:
+                    over = False
+            past = node.hard_state.term > message.term or (over and node.hard_state.term == message.term)
+            known = past and not isinstance(message, RequestVote | RequestPreVote | AppendEntries)
+            self._spent[posted, local] = known
+        return known
+
+    # ---------------------------------------------------------------- one node
+
+    def _react(self, local: int, action: Action) -> Reaction | str:
+        known = self._reactions.get((action, local))
+        if known is None:
+            node = copy.deepcopy(self._views[local])
+            try:
+                known = self._carry_out(node, action)
+            except AssertionError as error:
+                known = f"invariant: {error} ({render(node.core)})"
+            except Broken as broken:
+                known = str(broken)
+            self._reactions[action, local] = known
+        return known
+
+    def _carry_out(self, node: Node, action: Action) -> Reaction:
+        before = node.core.commit_index
+        posted: list[int] = []
+        match action.kind:
+            case "deliver":
+                delivered = self._posted[action.posted]
+                self._step(node, Receive(delivered.sender, delivered.message), posted)
+            case "persist":
+                self._complete_write(node, posted)
+            case "timeout":
+                self._step(node, Tick(), posted)
+            case "propose":
+                data = b"%d" % node.core.log.end_offset
+                self._step(node, Propose(Token(1), Batch(EntryKind.RECORDS, 1, 0, data, 0)), posted)
+            case _:
+                now = node.core._now
+                core = self._start(node.core.node_id, node.log, node.hard_state, now)
+                node = Node(core, node.log, node.hard_state)
+        leads = isinstance(node.core.role, Leader)
+        committed = node.core.commit_index if leads and node.core.commit_index > before else 0
+        return Reaction(self._intern_node(node), tuple(posted), committed)
+
+    def _step(self, node: Node, event: Event, posted: list[int]) -> None:
+        for effect in node.core.step(node.core._now + PATIENCE_S, event):
+            match effect:
+                case Persist():
+                    node.writes.append(effect)
+                case Send():
+                    if not node.outbox.hold(effect):
+                        self._post(node, effect, posted)
+                case _:
+                    pass  # what a search does not look at: answers, commits (the core tells its index), roles
+
+    def _complete_write(self, node: Node, posted: list[int]) -> None:
+        write = node.writes.popleft()
+        node.hard_state = write.hard_state or node.hard_state
+        if write.entries:
+            del node.log[write.entries[0].index - 1 :]
+            node.log.extend(write.entries)
+        self._step(node, Persisted(write.write_id), posted)
+        for send in node.outbox.release(write.write_id, node.core.term):
+            self._post(node, send, posted)
+
+    def _post(self, node: Node, send: Send, posted: list[int]) -> None:
+        self._audit(node, send)
+        posted.append(self._intern_posted(Posted(node.core.node_id, send.to, send.message)))
+
+    # ---------------------------------------------------------------- names
+
+    def _intern_node(self, node: Node) -> int:
+        print_ = self._node_fingerprint(node, self._identity)
+        known = self._node_ids.get(print_)
+        if known is None:
+            known = self._node_ids[print_] = len(self._views)
+            self._views.append(node)
+            self._node_names.append(
+                tuple(self._name(self._node_fingerprint(node, rename)) for rename in self._renamings)
+            )
+        return known
+
+    def _intern_posted(self, posted: Posted) -> int:
+        known = self._posted_ids.get(posted)
+        if known is None:
+            known = self._posted_ids[posted] = len(self._posted)
+            self._posted.append(posted)
+            message = message_fingerprint(posted.message)
+            self._posted_names.append(
+                tuple(self._name((r[posted.sender], r[posted.to], message)) for r in self._renamings)
+            )
+        return known
+
+    def _name(self, print_: tuple[Any, ...]) -> int:
+        return self._renamed_ids.setdefault(print_, len(self._renamed_ids))
+
+    @staticmethod
+    def _node_fingerprint(node: Node, rename: dict[NodeId, NodeId]) -> tuple[Any, ...]:
+        vote = node.hard_state.vote
+        return (
+            fingerprint(node.core, rename),
+            node.hard_state.term,
+            rename[vote] if vote is not None else 0,
+            tuple((entry.term, entry.base_offset, entry.batch.data) for entry in node.log),
+            outbox_fingerprint(node.outbox, rename),
+            tuple(persist_fingerprint(write, rename) for write in node.writes),
+        )
+
+    # ---------------------------------------------------------------- promises
+
+    @staticmethod
+    def _audit(node: Node, send: Send) -> None:
+        """A1 and A2: what a message promises is on this disk as it leaves."""
+        durable, message = node.hard_state, send.message
+        me = node.core.node_id
+        match message:
+            case RequestVote(term=term):
+                if (durable.term, durable.vote) != (term, me):
+                    raise Broken(f"A1: n{me} asks for votes in term {term} before its own vote is durable")
+            case VoteReply(term=term, granted=True):
+                if (durable.term, durable.vote) != (term, send.to):
+                    raise Broken(f"A1: n{me} votes for n{send.to} in term {term} before that is durable")
+            case AppendAccepted(term=term, match_index=match_index):
+                view = node.core.log
+                held = len(node.log) >= match_index and all(
+                    view.matches(entry.index, entry.term) for entry in node.log[:match_index]
+                )
+                if not held or durable.term < term:
+                    raise Broken(f"A2: n{me} acknowledges {match_index} in term {term} before that is durable")
+            case _:
+                pass
+
+    def _crowned(
+        self, leaders: tuple[tuple[int, int], ...], node: Node, committed: tuple[tuple[int, int, int], ...]
+    ) -> tuple[tuple[int, int], ...]:
+        """One leader a term, for ever; and whoever begins a reign holds what was committed before it."""
+        term, me = node.core.term, node.core.node_id
+        known = dict(leaders)
+        if known.setdefault(term, me) != me:
+            raise Broken(f"election safety: n{known[term]} and n{me} both lead in term {term}")
+        if len(known) == len(leaders):
+            return leaders
+        for index, entry_term, reign in committed:
+            if reign < term and not node.core.log.matches(LogIndex(index), Term(entry_term)):
+                raise Broken(
+                    f"leader completeness: n{me} leads in term {term} without the committed {index}@{entry_term}"
+                )
+        return tuple(sorted(known.items()))
+
+    def _committed(
+        self, committed: tuple[tuple[int, int, int], ...], node: Node, upto: int, locals_: tuple[int, ...]
+    ) -> tuple[tuple[int, int, int], ...]:
+        """A3 and A4 for what a leader has just committed."""
+        nodes = [self._views[local] for local in locals_]
+        term = node.core.log.term_at(LogIndex(upto))
+        having = [n for n in nodes if len(n.log) >= upto and n.log[upto - 1].term == term]
+        needed = majority(len(nodes))
+        if len(having) < needed:
+            raise Broken(f"A3: n{node.core.node_id} commits {upto}@{term}, which {len(having)} disks hold")
+        for candidate in nodes:
+            if candidate not in having:
+                votes = sum(candidate.position().up_to_date_with(voter.position()) for voter in nodes)
+                if votes >= needed:
+                    raise Broken(
+                        f"A4: n{node.core.node_id} commits {upto}@{term}, "
+                        f"but n{candidate.core.node_id} can be elected without it"
+                    )
+        new = range(len(committed) + 1, upto + 1)
+        reign = node.core.term
+        return committed + tuple((index, node.core.log.term_at(LogIndex(index)), reign) for index in new)
+
+    def _compare(self, one: int, other: int) -> None:
+        """Log matching and equal committed prefixes, once for each pair of node states."""
+        pair = (one, other) if one < other else (other, one)
+        sentence = self._pairs.get(pair)
+        if sentence is None:
+            sentence = self._pairs[pair] = self._difference(self._views[one].core, self._views[other].core)
+        if sentence:
+            raise Broken(sentence)
+
+    @staticmethod
+    def _difference(one: RaftCore, other: RaftCore) -> str:
+        mine = one.log.cached(LogIndex(1), CACHE_BYTES) or () if one.log.last_index else ()
+        theirs = other.log.cached(LogIndex(1), CACHE_BYTES) or () if other.log.last_index else ()
+        agreed = next((at for at in range(min(len(mine), len(theirs))) if mine[at] != theirs[at]), None)
+        if agreed is None:
+            return ""
+        if any(a.term == b.term for a, b in zip(mine[agreed:], theirs[agreed:], strict=False)):
+            return f"log matching: n{one.node_id} and n{other.node_id} differ at {agreed + 1}, and agree on a term behind it"
+        if min(one.commit_index, other.commit_index) > agreed:
+            return f"n{one.node_id} and n{other.node_id} have committed different entries at {agreed + 1}"
+        return ""

@@ -1,0 +1,129 @@
+"""The state of a core as a plain tuple: equal tuples behave alike from here on, whatever the clock says.
+
+Exhaustive search stands on it: it hashes states, and takes states that differ only in the names of the nodes for one.
+What a step cannot depend on is left out or made relative: times (a search lets every timer fire), the draws of the random
+source, write ids (only their distance to the newest durable one counts) and the cache.
+
+Lives beside the core because it must know all of its state, as `invariants` and `render` do.
+"""
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from raft.core import Candidate, Follower, Leader, PreCandidate, RaftCore
+from raft.effects import Persist, Send
+from raft.messages import (
+    AppendAccepted,
+    AppendEntries,
+    AppendRejected,
+    Message,
+    PreVoteReply,
+    RequestPreVote,
+    RequestVote,
+    VoteReply,
+)
+from raft.model import Entry, LogIndex, NodeId, WriteId
+from raft.outbox import Outbox
+
+Renaming = Mapping[NodeId, NodeId]
+
+
+def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
+    """The core's state, its nodes renamed. The log counts as (term, data) of every entry that is cached: search small logs."""
+    entries = core.log.cached(LogIndex(1), 1 << 62) or () if core.log.last_index else ()
+    assert len(entries) == core.log.last_index, "a log too large for its cache cannot be told from others"
+    return (
+        rename[core.node_id],
+        core.term,
+        rename[core.vote] if core.vote is not None else 0,
+        core.commit_index,
+        entries_fingerprint(entries),
+        core.log.durable_index,
+        tuple((_outstanding(core, write.write_id), write.last_index) for write in core._pending_writes),
+        _outstanding(core, core._hard_state_write),
+        _role_fingerprint(core, rename),
+    )
+
+
+def outbox_fingerprint(outbox: Outbox, rename: Renaming) -> tuple[Any, ...]:
+    """What an outbox still holds."""
+    return tuple(
+        (rename[send.to], send.after - outbox.durable, message_fingerprint(send.message)) for send in outbox._held
+    )
+
+
+def persist_fingerprint(persist: Persist, rename: Renaming) -> tuple[Any, ...]:
+    """A write that is under way; its id is told by its place in the queue."""
+    state = persist.hard_state
+    vote = rename[state.vote] if state is not None and state.vote is not None else 0
+    return (state.term if state is not None else -1, vote, entries_fingerprint(persist.entries))
+
+
+def entries_fingerprint(entries: tuple[Entry, ...]) -> tuple[Any, ...]:
+    """Entries by term, place and content."""
+    return tuple((entry.index, entry.term, entry.base_offset, entry.batch.data) for entry in entries)
+
+
+def message_fingerprint(message: Message) -> tuple[Any, ...]:
+    """A message; none names a node."""
+    match message:
+        case AppendEntries():
+            place = (message.term, message.prev_index, message.prev_term, message.commit_index, message.round)
+            return (1, *place, entries_fingerprint(message.entries))
+        case AppendAccepted(term=term, match_index=match_index, verified_index=verified_index, round=round_):
+            return (2, term, match_index, verified_index, round_)
+        case AppendRejected(term=term, prev_index=prev_index, hint_index=hint_index, hint_term=hint_term):
+            return (3, term, prev_index, hint_index, hint_term, message.round)
+        case RequestPreVote(term=term, last_index=last_index, last_term=last_term):
+            return (4, term, last_index, last_term)
+        case PreVoteReply(term=term, granted=granted):
+            return (5, term, granted)
+        case RequestVote(term=term, last_index=last_index, last_term=last_term):
+            return (6, term, last_index, last_term)
+        case VoteReply(term=term, granted=granted):
+            return (7, term, granted)
+        case _:
+            assert_never(message)
+
+
+def send_fingerprint(send: Send, sender: NodeId, rename: Renaming) -> tuple[Any, ...]:
+    """A message on its way."""
+    return (rename[sender], rename[send.to], message_fingerprint(send.message))
+
+
+def _outstanding(core: RaftCore, write_id: WriteId) -> int:
+    return max(0, write_id - core._durable_write)
+
+
+def _role_fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
+    match core.role:
+        case Follower(leader=leader, verified_index=verified_index):
+            return (1, rename[leader] if leader is not None else 0, verified_index)
+        case PreCandidate(granted=granted):
+            return (2, tuple(sorted(rename[node] for node in granted)))
+        case Candidate(granted=granted, vote_write=vote_write):
+            return (3, tuple(sorted(rename[node] for node in granted)), _outstanding(core, vote_write))
+        case Leader() as leader:
+            return (4, leader.first_index, leader.round, len(leader.pending), _progress_fingerprint(leader, rename))
+        case _:
+            assert_never(core.role)
+
+
+def _progress_fingerprint(leader: Leader, rename: Renaming) -> tuple[Any, ...]:
+    assert not leader.reads.waiting, "reads are not searched"
+    assert leader.reads.under_way is None, "reads are not searched"
+    return tuple(
+        sorted(
+            (
+                rename[peer],
+                progress.match_index,
+                progress.next_index,
+                progress.probing,
+                progress.probe_sent,
+                progress.loading,
+                progress.acked_round,
+                tuple((inflight.last_index, inflight.size, inflight.round) for inflight in progress.inflight),
+            )
+            for peer, progress in leader.progress.items()
+        )
+    )
