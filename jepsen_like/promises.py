@@ -80,7 +80,7 @@ def describe(replication: Replication, flush: FlushPolicy, harms: Iterable[Harm]
     rows = [promise_of(replication, flush, harm) for harm in harms]
     losing = [row for row in rows if row.may_lose is not Loss.NOTHING]
     if not losing:
-        return "nothing that was acknowledged is ever lost, whatever fails"
+        return "nothing that was acknowledged is lost by any of these faults"
     return "; ".join(f"under {row.harm}, {row.may_lose} may be lost" for row in losing) + "; nothing else"
 
 
