@@ -48,6 +48,21 @@ class LogView:
         view.evict()
         return view
 
+    @classmethod
+    def of(cls, entries: Sequence[Entry], *, cache_bytes_max: int) -> "LogView":
+        """A view of a log that is small enough to be at hand as a whole."""
+        runs: list[tuple[LogIndex, Term]] = []
+        for entry in entries:
+            if not runs or runs[-1][1] != entry.term:
+                runs.append((entry.index, entry.term))
+        return cls.restore(
+            runs=runs,
+            last_index=entries[-1].index if entries else NO_INDEX,
+            end_offset=entries[-1].end_offset if entries else FIRST_OFFSET,
+            cache_bytes_max=cache_bytes_max,
+            entries=entries,
+        )
+
     @property
     def last_term(self) -> Term:
         """The term of the last entry; 0 for an empty log."""

@@ -53,7 +53,6 @@ from raft.model import (
     HardState,
     LogIndex,
     NodeId,
-    Offset,
     Position,
     Term,
     Token,
@@ -266,22 +265,11 @@ class Explorer:
         return State(places, (), scope.timeouts, scope.entries, scope.crashes, (), ())
 
     def _start(self, node: NodeId, log: list[Entry], hard_state: HardState, now: float) -> RaftCore:
-        runs: list[tuple[LogIndex, Term]] = []
-        for entry in log:
-            if not runs or runs[-1][1] != entry.term:
-                runs.append((entry.index, entry.term))
-        view = LogView.restore(
-            runs=runs,
-            last_index=LogIndex(len(log)),
-            end_offset=log[-1].end_offset if log else Offset(0),
-            cache_bytes_max=CACHE_BYTES,
-            entries=log,
-        )
         return self._make_core(
             node_id=node,
             configuration=self._configuration,
             config=self._config,
-            log=view,
+            log=LogView.of(log, cache_bytes_max=CACHE_BYTES),
             hard_state=hard_state,
             rng=_Earliest(),
             now=now,

@@ -91,22 +91,6 @@ def entries_of_terms(terms: list[int]) -> list[Entry]:
     return [Entry(LogIndex(at), Term(term), Offset(at - 1), record(f"e{at}")) for at, term in enumerate(terms, start=1)]
 
 
-def view_of(entries: list[Entry], cache_bytes_max: int) -> LogView:
-    """The view a restart makes of these entries."""
-    runs: list[tuple[LogIndex, Term]] = []
-    for entry in entries:
-        if not runs or runs[-1][1] != entry.term:
-            runs.append((entry.index, entry.term))
-    last = entries[-1] if entries else None
-    return LogView.restore(
-        runs=runs,
-        last_index=last.index if last else LogIndex(0),
-        end_offset=last.end_offset if last else Offset(0),
-        cache_bytes_max=cache_bytes_max,
-        entries=entries,
-    )
-
-
 @attrs.define
 class Node:
     """A core with a disk that completes writes when told to."""
@@ -239,7 +223,7 @@ class Conversation:
             node_id=NodeId(node),
             configuration=Configuration(frozenset(NodeId(each) for each in range(1, self.size + 1))),
             config=self.config,
-            log=view_of(log, self.config.cache_bytes_max),
+            log=LogView.of(log, cache_bytes_max=self.config.cache_bytes_max),
             hard_state=hard_state,
             rng=random.Random(node),
             now=self.now,
