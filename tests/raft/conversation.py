@@ -16,6 +16,8 @@ Commands (`ID` is a node, `A>B` a link):
   persist ID [W]          ID's disk completes its writes (up to write W)
   deliver A>B [N]         the first N messages (default: all) from A to B arrive
   drop A>B [N]            they are lost instead
+  copy A>B                the first message from A to B is duplicated: the copy comes last
+  swap A>B                the first two messages from A to B overtake each other
   disconnect ID PEER      ID notices that its connection with PEER broke
   stepdown ID             ID is asked to stop leading
   crash ID                ID loses power and restarts with what was durable
@@ -173,6 +175,14 @@ class Conversation:
 
     def do_drop(self, link: str, count: str | None = None) -> None:
         self._take(link, count)
+
+    def do_copy(self, link: str) -> None:
+        queue = self.links[self._ends(link)]
+        queue.append(queue[0])
+
+    def do_swap(self, link: str) -> None:
+        queue = self.links[self._ends(link)]
+        queue[0], queue[1] = queue[1], queue[0]
 
     def do_disconnect(self, node: str, peer: str) -> None:
         self._step(int(node), Disconnected(NodeId(int(peer))))
