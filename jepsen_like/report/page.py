@@ -139,14 +139,16 @@ def words(name: str) -> str:
 
 
 def title(found: Findings) -> str:
-    """Which run this is, in one line: system, size, faults, seed."""
+    """Which run this is, in one line: system, size, faults, duration, seed, and whether it was ended early."""
     test = found.test
     nodes = f"{len(found.nodes)} nodes" if found.nodes else ""
     nemesis = test.get("nemesis")
     faults = ", ".join(str(kind) for kind in nemesis) if isinstance(nemesis, list | tuple) else str(nemesis or "")
     duration = f"{test['duration_s']:g} s" if isinstance(test.get("duration_s"), int | float) else ""
     seed = f"seed {test['seed']}" if "seed" in test else ""
-    return " · ".join(part for part in (str(test.get("system") or "quorumlog"), nodes, faults, duration, seed) if part)
+    ended = "interrupted" if found.results.get("is_interrupted") else ""
+    parts = (str(test.get("system") or "quorumlog"), nodes, faults, duration, seed, ended)
+    return " · ".join(part for part in parts if part)
 
 
 def verdict(found: Findings, face: tuple[str, str, str, str]) -> Verdict:

@@ -55,6 +55,12 @@ def test_an_undecided_run_says_why(tmp_path: Path) -> None:
     assert "object 7: more than 2^20 configurations" in page
 
 
+def test_a_run_that_was_ended_early_says_so(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path)
+    assert "interrupted" not in seen(text_of(run))
+    assert "seed 7 · interrupted" in seen(text_of(changed(run, is_interrupted=True)))
+
+
 def test_a_node_that_ended_by_itself_is_told(tmp_path: Path) -> None:
     checks = {"nodes": {"valid": False, "count": 1, "examples": ["n2 ended with status 1: broken invariant"]}}
     page = seen(text_of(changed(made_up_run(tmp_path), valid=False, checks=checks)))
