@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -22,6 +23,7 @@ VIOLATION = 1
 PROGRESS_EVERY_S = 5.0
 PROGRESS_EVERY_S_TERMINAL = 0.5
 SEEDS_END_MAX = 1 << 63
+LOGS = re.compile(r"[\d./]+")
 SCOPE_MAX = {"nodes": 5, "timeouts": 9, "entries": 9, "crashes": 9}
 
 
@@ -41,7 +43,7 @@ class SeedRange(click.ParamType[range]):
 
 
 class ScopeType(click.ParamType[Scope]):
-    """`nodes=3,timeouts=2,entries=1,crashes=1`; what is left out keeps its default."""
+    """`nodes=3,timeouts=2,entries=1,crashes=1,logs=1.2/1/1`; what is left out keeps its default."""
 
     name = "NAME=N,..."
 
@@ -50,17 +52,24 @@ class ScopeType(click.ParamType[Scope]):
         if isinstance(value, Scope):
             return value
         numbers: dict[str, int] = {}
+        logs: tuple[tuple[int, ...], ...] = ()
         for part in str(value).split(","):
             name, equals, number = part.partition("=")
-            if not (equals and number.isdecimal() and name in SCOPE_MAX and int(number) <= SCOPE_MAX[name]):
+            if name == "logs" and LOGS.fullmatch(number):
+                logs = tuple(tuple(int(term) for term in log.split(".") if term) for log in number.split("/"))
+            elif equals and number.isdecimal() and int(number) <= SCOPE_MAX.get(name, -1):
+                numbers[name] = int(number)
+            else:
                 bounds = ", ".join(f"{known} up to {most}" for known, most in SCOPE_MAX.items())
                 self.fail(
-                    f"{part!r} bounds nothing; write for example nodes=3,timeouts=2; there are {bounds}", param, ctx
+                    f"{part!r} bounds nothing; there are {bounds}, and logs=1.2/1/1 for the terms in each node's first log",
+                    param,
+                    ctx,
                 )
-            numbers[name] = int(number)
-        if numbers.get("nodes") == 0:
-            self.fail("a group has at least one node", param, ctx)
-        return Scope(**numbers)
+        scope = Scope(**numbers, logs=logs)
+        if not scope.nodes or len(logs) not in (0, scope.nodes) or any(list(log) != sorted(log) for log in logs):
+            self.fail("there must be a node, and as many logs as nodes, each with terms that do not fall", param, ctx)
+        return scope
 
 
 LEVEL = click.option(
@@ -134,11 +143,17 @@ def run_explorer(scope: Scope, seconds_max: float, as_json: bool) -> int:
         for step, action in enumerate(found.path, start=1):
             click.echo(f"{step:>4}  {action}", err=as_json)
         click.echo(found.sentence, err=as_json)
-        scope_words = ",".join(f"{name}={number}" for name, number in attrs.asdict(scope).items())
-        click.echo(f"reproduce with: quorumlog sim --explore --scope {scope_words}", err=as_json)
+        click.echo(f"reproduce with: quorumlog sim --explore --scope {scope_words(scope)}", err=as_json)
     if as_json:
         click.echo(json.dumps({"valid": found is None, "scope": attrs.asdict(scope), **attrs.asdict(explored)}))
     return VALID if found is None else VIOLATION
+
+
+def scope_words(scope: Scope) -> str:
+    """The scope as `--scope` takes it."""
+    numbers = ",".join(f"{name}={getattr(scope, name)}" for name in SCOPE_MAX)
+    logs = "/".join(".".join(map(str, log)) for log in scope.logs)
+    return f"{numbers},logs={logs}" if logs else numbers
 
 
 def _tell_level(explored: Explored, as_json: bool) -> None:

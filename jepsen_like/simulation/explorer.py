@@ -53,6 +53,7 @@ from raft.model import (
     HardState,
     LogIndex,
     NodeId,
+    Offset,
     Position,
     Term,
     Token,
@@ -74,6 +75,18 @@ class Scope:
     timeouts: int = 2
     entries: int = 1
     crashes: int = 1
+    logs: tuple[tuple[int, ...], ...] = ()
+    """The terms of the entries that each node begins with, all durable; nothing by default.
+
+    A search from logs that have parted, as in figures 7 and 8 of the paper, is deep where one from nothing is wide.
+    """
+
+
+def _entries_of(terms: tuple[int, ...]) -> list[Entry]:
+    return [
+        Entry(LogIndex(at), Term(term), Offset(at - 1), Batch(EntryKind.RECORDS, 1, 0, b"%d@%d" % (at, term), 0))
+        for at, term in enumerate(terms, start=1)
+    ]
 
 
 class _Earliest(random.Random):
@@ -259,7 +272,12 @@ class Explorer:
     # ---------------------------------------------------------------- states
 
     def _first_state(self) -> State:
-        nodes = [Node(self._start(node, [], HardState(), 0.0), [], HardState()) for node in self._ids]
+        logs = [_entries_of(terms) for terms in self.scope.logs] or [[] for _ in self._ids]
+        newest = Term(max((entry.term for log in logs for entry in log), default=0))
+        state = HardState(newest)
+        nodes = [
+            Node(self._start(node, log, state, 0.0), log, state) for node, log in zip(self._ids, logs, strict=True)
+        ]
         places = tuple(self._intern_node(node) for node in nodes)
         scope = self.scope
         return State(places, (), scope.timeouts, scope.entries, scope.crashes, (), ())

@@ -1,15 +1,19 @@
 """The exhaustive search: it is clean where the core is sound, and finds what is planted."""
 
+import attrs
 import pytest
 from click.testing import CliRunner
 
-from jepsen_like.simulation.command import sim
+from jepsen_like.simulation.command import ScopeType, scope_words, sim
 from jepsen_like.simulation.explorer import Explored, Explorer, Scope
 from raft.core import Leader, RaftCore
 from raft.effects import Send
-from raft.messages import RequestVote, VoteReply
+from raft.messages import AppendEntries, RequestVote, VoteReply
 from raft.model import NO_WRITE, HardState, LogIndex, NodeId, WriteId
 from raft.quorum import reached_by_majority
+
+FIGURE_8 = Scope(timeouts=1, entries=0, crashes=0, logs=((1, 2), (1,), (1, 3)))
+PARTED = Scope(timeouts=1, entries=0, crashes=0, logs=((1, 3), (1, 2), (1,)))
 
 
 def quietly(_: Explored) -> None:
@@ -36,6 +40,23 @@ class VotesInMemory(RaftCore):
         self._effects[at:] = [
             Send(effect.to, effect.message) if isinstance(effect, Send) else effect for effect in self._effects[at:]
         ]
+
+
+class CommitsOldTerms(RaftCore):
+    """Counts copies of entries of any term (figure 8)."""
+
+    def _commit_by_majority(self, leader: Leader) -> None:
+        matched = [progress.match_index for progress in leader.progress.values()]
+        self._commit(LogIndex(reached_by_majority([*matched, self.log.durable_index])))
+
+
+class IgnoresPreviousTerm(RaftCore):
+    """Takes entries wherever its log is long enough."""
+
+    def _on_append_entries(self, sender: NodeId, request: AppendEntries) -> None:
+        if request.prev_index <= self.log.last_index:
+            request = attrs.evolve(request, prev_term=self.log.term_at(request.prev_index))
+        super()._on_append_entries(sender, request)
 
 
 class AcknowledgesFromMemory(RaftCore):
@@ -69,6 +90,19 @@ def test_the_command_says_how_much_it_has_seen() -> None:
     assert "the scope is exhausted" in result.output
 
 
+@pytest.mark.parametrize("scope", [FIGURE_8, PARTED], ids=["figure 8", "parted"])
+def test_logs_that_have_parted_come_together(scope: Scope) -> None:
+    explored = Explorer(scope).explore(on_level=quietly)
+    assert explored.found is None
+    assert explored.exhausted
+
+
+def test_a_scope_is_told_as_it_is_typed() -> None:
+    typed = ScopeType().convert("nodes=3,timeouts=1,logs=1.2/1/1.3", None, None)
+    assert typed == Scope(timeouts=1, logs=FIGURE_8.logs)
+    assert ScopeType().convert(scope_words(typed), None, None) == typed
+
+
 def test_a_scope_that_names_nothing_is_refused() -> None:
     result = CliRunner().invoke(sim, ["--explore", "--scope", "timeouts=1,lunches=2"])
     assert result.exit_code == 2
@@ -87,6 +121,8 @@ def test_the_same_scope_has_the_same_states_each_time() -> None:
         pytest.param(VotesInMemory, Scope(timeouts=1, entries=0, crashes=0), "A1", id="vote not persisted"),
         pytest.param(AcknowledgesFromMemory, Scope(timeouts=1, entries=0, crashes=0), "A2", id="ack before flush"),
         pytest.param(CountsItselfEarly, Scope(timeouts=1, entries=1, crashes=0), "A3", id="leader counts itself early"),
+        pytest.param(CommitsOldTerms, FIGURE_8, "A4", id="commit of an older term by count"),
+        pytest.param(IgnoresPreviousTerm, PARTED, "log matching", id="no check of the previous term"),
     ],
 )
 def test_a_planted_bug_is_found(bug: type[RaftCore], scope: Scope, oracle: str) -> None:
