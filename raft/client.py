@@ -322,7 +322,8 @@ class Client:
     """Finds the leader among `addresses` ("host:port") and keeps a connection to each node it has talked to.
 
     A call is repeated only after a definite error that another node or a little time may mend (`NotLeader`, `Busy`,
-    `Unreachable`, ...), until `deadline_s` has passed. Use as `async with`.
+    `Unreachable`, ...), until `deadline_s` has passed: then the last error is raised, or `OutcomeUnknown` if a node has
+    been asked and does not answer. Use as `async with`; any number of tasks may call at once.
     """
 
     def __init__(
@@ -343,6 +344,7 @@ class Client:
         self._retry_pause_s = retry_pause_s
         self._connections: dict[str, Connection] = {}
         self._target = self._addresses[0]
+        self._closed = False
 
     async def __aenter__(self) -> "Client":
         return self
@@ -351,29 +353,38 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection: calls under way end unknown, later ones are `Unreachable`."""
+        self._closed = True
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
 
     async def append(self, records: Sequence[bytes], *, on_attempt: OnAttempt = _ignore) -> Appended:
-        """See `Connection.append`."""
+        """Append records, which get consecutive offsets; returns once they are committed."""
         batch = pack_batch(records)
         return await self._repeat(lambda connection: connection.append_batch(batch), on_attempt)
 
     async def read(
         self, offset: int, bytes_max: int = DEFAULT_READ_BYTES, *, on_attempt: OnAttempt = _ignore
     ) -> Records:
-        """See `Connection.read`."""
+        """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end."""
         return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt)
 
     async def tail(self, *, on_attempt: OnAttempt = _ignore) -> Tail:
-        """See `Connection.tail`."""
+        """Where the committed log ends: at least where any append answered before this call ended."""
         return await self._repeat(lambda connection: connection.tail(), on_attempt)
 
-    async def apply(self, command: bytes, *, read_only: bool = False, on_attempt: OnAttempt = _ignore) -> Applied:
-        """See `Connection.apply`."""
-        return await self._repeat(lambda connection: connection.apply(command, read_only=read_only), on_attempt)
+    async def apply(self, command: bytes, *, on_attempt: OnAttempt = _ignore) -> Applied:
+        """Carry out a command on the replicated state machine."""
+        return await self._repeat(lambda connection: connection.apply(command), on_attempt)
+
+    async def query(self, command: bytes, *, on_attempt: OnAttempt = _ignore) -> Applied:
+        """Ask the state machine, linearizably."""
+        return await self._repeat(lambda connection: connection.apply(command, read_only=True), on_attempt)
+
+    async def status(self) -> dict[str, object]:
+        """What one node that can be reached knows of itself and its group."""
+        return await self._repeat(lambda connection: connection.status(), _ignore)
 
     async def _repeat(self, call: Callable[[Connection], Awaitable[T]], on_attempt: OnAttempt) -> T:
         give_up_at = trio.current_time() + self._deadline_s
@@ -382,32 +393,51 @@ class Client:
             number += 1
             address = self._target
             try:
-                result = await call(await self._connection_to(address))
+                result = await self._attempt(call, address, give_up_at)
             except RaftError as error:
                 on_attempt(Attempt(number, address, error))
-                if not error.definite or isinstance(error, InvalidRequest | ProtocolError):
+                if isinstance(error, InvalidRequest | ProtocolError) or self._closed:
                     raise
-                if trio.current_time() >= give_up_at:
+                is_hinted = self._follow(address, error)
+                if not error.definite or trio.current_time() >= give_up_at:
                     raise
-                if not self._follow(error):
+                if not is_hinted:
                     await trio.sleep(self._retry_pause_s)
             else:
                 on_attempt(Attempt(number, address, None))
                 return result
 
-    def _follow(self, error: RaftError) -> bool:
+    async def _attempt(self, call: Callable[[Connection], Awaitable[T]], address: str, give_up_at: float) -> T:
+        connection = await self._connection_to(address)
+        with trio.move_on_at(give_up_at):
+            return await call(connection)
+        raise OutcomeUnknown(f"{address} did not answer within {self._deadline_s:g} s")
+
+    def _follow(self, address: str, error: RaftError) -> bool:
         """Choose where to try next; whether that is somewhere the leader is said to be, so that no pause is due."""
-        if isinstance(error, NotLeader) and error.address and error.address != self._target:
+        if isinstance(error, NotLeader) and error.address and error.address != address:
             self._target = error.address
             return True
-        at = self._addresses.index(self._target) if self._target in self._addresses else -1
-        self._target = self._addresses[(at + 1) % len(self._addresses)]
+        if self._target == address:  # else another task has chosen already
+            at = self._addresses.index(address) if address in self._addresses else -1
+            self._target = self._addresses[(at + 1) % len(self._addresses)]
         return False
 
     async def _connection_to(self, address: str) -> Connection:
+        self._require_open(address)
         connection = self._connections.get(address)
         if connection is None or not connection.is_open:
             host, _, port = address.rpartition(":")
-            connection = await Connection.connect(host, int(port), self._cluster_id, timeout_s=self._connect_timeout_s)
-            self._connections[address] = connection
+            made = await Connection.connect(host, int(port), self._cluster_id, timeout_s=self._connect_timeout_s)
+            connection = self._connections.get(address)
+            if self._closed or (connection is not None and connection.is_open):
+                made.close()  # another task was quicker
+                self._require_open(address)
+            else:
+                connection = self._connections[address] = made
+        assert connection is not None
         return connection
+
+    def _require_open(self, address: str) -> None:
+        if self._closed:
+            raise Unreachable(address, "this client is closed")

@@ -1,5 +1,6 @@
 """The client: one call is one attempt, and its outcome is exact whatever the connection does."""
 
+import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from raft import client_codec as wire
 from raft.client import Attempt, Client, Connection, Unreachable
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ProtocolError, RaftError
 from raft.net.framing import Frame, FrameDecoder, encode_frame
-from tests.raft.shell.nodes import CLUSTER_ID, LocalCluster, free_ports, local_cluster
+from tests.raft.shell.nodes import CLUSTER_ID, LocalCluster, free_ports, local_cluster, until
 
 Script = Callable[[Frame], bytes | None]
 """What a false node answers to a request; None: it closes."""
@@ -195,6 +196,48 @@ async def test_a_client_does_not_repeat_what_may_have_happened() -> None:
             await client.append([b"x"], on_attempt=lambda attempt: attempts.append(attempt.error))
     assert asked == [wire.APPEND]
     assert len(attempts) == 1
+
+
+async def test_an_append_that_is_not_answered_by_the_deadline_is_unknown_and_the_next_call_asks_another_node(
+    tmp_path: Path,
+) -> None:
+    async with false_node(lambda frame: b"") as connection, local_cluster(tmp_path, 1) as cluster:
+        host, port = (await cluster.leader()).address
+        silent = connection.address
+        async with Client([silent, f"{host}:{port}"], CLUSTER_ID, deadline_s=0.05) as client:
+            with pytest.raises(OutcomeUnknown, match="did not answer within"):
+                await client.append([b"x"])
+            assert (await client.append([b"y"])).base_offset == 0
+
+
+async def test_tasks_that_begin_together_share_one_connection_and_none_is_left_behind(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 1) as cluster:
+        host, port = (await cluster.leader()).address
+        before = len(os.listdir("/proc/self/fd"))
+        async with Client([f"{host}:{port}"], CLUSTER_ID) as client:
+            async with trio.open_nursery() as nursery:
+                for _ in range(20):
+                    nursery.start_soon(client.append, [b"x"])
+            await until(lambda: len(os.listdir("/proc/self/fd")) == before + 2)  # both ends of one connection
+        await until(lambda: len(os.listdir("/proc/self/fd")) == before)
+
+
+async def test_a_closed_client_takes_nothing_more(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 1) as cluster:
+        host, port = (await cluster.leader()).address
+        async with Client([f"{host}:{port}"], CLUSTER_ID) as client:
+            await client.append([b"x"])
+        with pytest.raises(Unreachable, match="this client is closed"):
+            await client.append([b"y"])
+
+
+async def test_a_client_asks_the_state_machine_and_for_the_status(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 1) as cluster:
+        host, port = (await cluster.leader()).address
+        async with Client([f"{host}:{port}"], CLUSTER_ID) as client:
+            await client.apply(msgpack.packb(["w", "k", 5]))
+            assert msgpack.unpackb((await client.query(msgpack.packb(["r", "k"]))).result) == 5
+            assert (await client.status())["role"] == "leader"
 
 
 async def test_a_client_gives_up_at_its_deadline_with_the_last_definite_error() -> None:
