@@ -16,7 +16,8 @@ import trio
 from jepsen_like.cluster.cluster import Cluster, NotServing, RoleSeen, open_cluster
 from jepsen_like.history import DumpWriter, HistoryWriter
 from jepsen_like.nemesis.nemesis import FaultNews, Nemesis
-from jepsen_like.nemesis.schedule import FaultKind, schedule
+from jepsen_like.nemesis.schedule import schedule
+from jepsen_like.nemesis.table import named
 from jepsen_like.progress import NodeLine, NodeState, OpsLine, Progress
 from jepsen_like.results import Observed, percentiles
 from jepsen_like.workload.dump import dump_logs
@@ -45,7 +46,7 @@ class RunPlan:
     duration_s: float
     rate: float
     concurrency: int
-    kinds: tuple[FaultKind, ...]
+    kinds: tuple[str, ...]
     workload: str
     settings: tuple[str, ...]
     seed: int
@@ -111,7 +112,7 @@ async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observ
 async def _break_it(
     plan: RunPlan, directory: Path, cluster: Cluster, progress: Progress, interrupted: _Interrupted
 ) -> Observed:
-    faults = schedule(plan.seed, plan.kinds, plan.duration_s)
+    faults = schedule(plan.seed, named(plan.kinds), plan.duration_s)
     not_recovered: str | None = None
     with HistoryWriter(directory / "history.parquet") as history:
         recorder = Recorder(history)
@@ -144,7 +145,7 @@ async def _break_it(
     except* (NotServing, RaftError, trio.TooSlowError) as group:
         not_recovered = str(first_cause(group))
     return Observed(
-        faults=tuple(nemesis.records),
+        faults=tuple(sorted(nemesis.records, key=lambda record: record.begun_ns)),
         roles=(),
         unasked_ends=(),
         nonsense=tuple(recorder.nonsense),
@@ -164,10 +165,10 @@ async def _for_the_duration(plan: RunPlan, nemesis: Nemesis) -> None:
 
 
 class _News:
-    """Faults as lines, and which nodes are cut now."""
+    """Faults as lines, and whose links are broken now."""
 
     def __init__(self, progress: Progress, cluster: Cluster) -> None:
-        self.cut: frozenset[int] = frozenset()
+        self._held: dict[int, tuple[str, frozenset[int]]] = {}
         self._progress = progress
         self._cluster = cluster
 
@@ -176,13 +177,17 @@ class _News:
         names = ",".join(f"n{node}" for node in news.blow.nodes)
         what = f"{news.fault.kind} {names} ({news.fault.target})"
         if news.has_ended:
-            self.cut = frozenset()
-            self._progress.faults(())
+            self._held.pop(news.fault.id, None)
             self._progress.event(f"{what} undone", style="dim")
         else:
-            self.cut = frozenset(news.blow.nodes) if news.blow.cuts else frozenset()
-            self._progress.faults((what,))
+            self._held[news.fault.id] = (what, frozenset(news.blow.nodes if news.blow.pairs else ()))
             self._progress.event(what)
+        self._progress.faults(tuple(what for what, _ in self._held.values()))
+
+    @property
+    def cut(self) -> frozenset[int]:
+        """Nodes whose links are broken now."""
+        return frozenset().union(*(nodes for _, nodes in self._held.values()))
 
 
 @asynccontextmanager

@@ -5,12 +5,13 @@ reported and attributed; any other loss is a violation. The table says what is p
 """
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.nemesis import FaultRecord
-from jepsen_like.nemesis.schedule import FaultKind
+from jepsen_like.nemesis.table import KINDS
 from log.flusher import FlushPolicy
 
 
@@ -27,14 +28,21 @@ class Loss(enum.StrEnum):
     UNFLUSHED_TAIL = "what a majority had not flushed yet"
 
 
-class Harm(enum.StrEnum):
-    """What is done to a cluster. The first four are what `run` does; a power cut loses what no flush has reached."""
+@attrs.frozen
+class Harm:
+    """What is done to a cluster: how far it can reach, and when the group serves again, or still does, in words."""
 
-    KILL = FaultKind.KILL.value
-    PAUSE = FaultKind.PAUSE.value
-    PARTITION = FaultKind.PARTITION.value
-    RESTART = FaultKind.RESTART.value
-    POWER_CUT = "power-cut"
+    name: str
+    reach: Reach
+    serves: str
+
+
+POWER_CUT = "power-cut"
+HARMS: Mapping[str, Harm] = {
+    **{kind.name: Harm(kind.name, kind.reach, kind.serves) for kind in KINDS.values()},
+    POWER_CUT: Harm(POWER_CUT, Reach.UNFLUSHED, "a minority: after an election; more: once a majority is back"),
+}
+"""Every kind of fault of `run`, and the power cuts of `sim`."""
 
 
 @attrs.frozen
@@ -43,31 +51,22 @@ class Promise:
 
     replication: Replication
     flush: FlushPolicy
-    harm: Harm
+    harm: str
     may_lose: Loss
     serves: str
     """When it serves again, or still does, in words."""
 
 
-_SERVES = {
-    Harm.KILL: "a minority: after an election; more: once a majority is back",
-    Harm.PAUSE: "a minority: after an election timeout and an election; more: once a majority is back",
-    Harm.PARTITION: "where a majority is together: after an election timeout and an election; elsewhere not",
-    Harm.RESTART: "a minority: after an election; more: once a majority is back",
-    Harm.POWER_CUT: "a minority: after an election; more: once a majority is back",
-}
-
-
 def _raft(flush: FlushPolicy, harm: Harm) -> Promise:
-    # A killed process leaves its writes with the operating system: only a power cut reaches what no flush has secured.
-    loses = harm is Harm.POWER_CUT and flush is not FlushPolicy.BEFORE_ACK
-    return Promise(Replication.RAFT, flush, harm, Loss.UNFLUSHED_TAIL if loses else Loss.NOTHING, _SERVES[harm])
+    # A killed process leaves its writes with the operating system: few faults reach what no flush has secured.
+    loses = harm.reach is Reach.UNFLUSHED and flush is not FlushPolicy.BEFORE_ACK
+    return Promise(Replication.RAFT, flush, harm.name, Loss.UNFLUSHED_TAIL if loses else Loss.NOTHING, harm.serves)
 
 
-PROMISES: tuple[Promise, ...] = tuple(_raft(flush, harm) for flush in FlushPolicy for harm in Harm)
+PROMISES: tuple[Promise, ...] = tuple(_raft(flush, harm) for flush in FlushPolicy for harm in HARMS.values())
 
 
-def promise_of(replication: Replication, flush: FlushPolicy, harm: Harm) -> Promise:
+def promise_of(replication: Replication, flush: FlushPolicy, harm: str) -> Promise:
     """The row of a mode under a fault."""
     for row in PROMISES:
         if (row.replication, row.flush, row.harm) == (replication, flush, harm):
@@ -75,7 +74,7 @@ def promise_of(replication: Replication, flush: FlushPolicy, harm: Harm) -> Prom
     raise KeyError(f"nothing is promised for {replication} with flush {flush.value} under {harm}")
 
 
-def describe(replication: Replication, flush: FlushPolicy, harms: Iterable[Harm]) -> str:
+def describe(replication: Replication, flush: FlushPolicy, harms: Iterable[str]) -> str:
     """The promise of a run in one sentence."""
     rows = [promise_of(replication, flush, harm) for harm in harms]
     losing = [row for row in rows if row.may_lose is not Loss.NOTHING]
@@ -116,7 +115,7 @@ def _explained(
     record: LostRecord, faults: Sequence[FaultRecord], replication: Replication, flush: FlushPolicy, window_ns: int
 ) -> Attribution:
     for fault in faults:
-        promise = promise_of(replication, flush, Harm(fault.kind))
+        promise = promise_of(replication, flush, fault.kind)
         in_window = fault.begun_ns - window_ns <= record.acked_ns <= fault.injected_ns
         if promise.may_lose is not Loss.NOTHING and in_window:
             return Attribution(record, fault, promise)

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from jepsen_like.cluster.cluster import LEADER, RoleSeen
 from jepsen_like.nemesis.nemesis import FaultRecord
-from jepsen_like.nemesis.schedule import STOPS_SERVICE
 
 AFTERMATH_S = 5.0
 """For how long after its end a fault may still be the cause of an election."""
@@ -115,7 +114,7 @@ def elections(roles: Sequence[RoleSeen], faults: Sequence[FaultRecord]) -> list[
 def _took_s(role: RoleSeen, cause: FaultRecord | None) -> float | None:
     if cause is None:
         return None
-    since_ns = cause.ended_ns if cause.target in STOPS_SERVICE else cause.begun_ns
+    since_ns = cause.ended_ns if cause.stops_service else cause.begun_ns
     return (role.t_ns - since_ns) / 1e9 if role.t_ns >= since_ns else None
 
 

@@ -28,9 +28,11 @@ from jepsen_like.cluster.cluster import NotServing
 from jepsen_like.cluster.process import NodeDidNotStart
 from jepsen_like.exercise import WORKLOADS, RunPlan, exercise, first_cause
 from jepsen_like.java import find_java
-from jepsen_like.nemesis.schedule import FaultKind, schedule
+from jepsen_like.nemesis.kind import Here
+from jepsen_like.nemesis.schedule import needed_s, schedule
+from jepsen_like.nemesis.table import KINDS, named, usable
 from jepsen_like.progress import Progress
-from jepsen_like.promises import Harm, LostRecord, Replication, attribute, describe
+from jepsen_like.promises import LostRecord, Replication, attribute, describe
 from jepsen_like.report import render_report
 from jepsen_like.results import Attempts, Observed, merged
 from raft.settings import NodeSettings, WrongSetting, parse_settings
@@ -41,22 +43,40 @@ NODES = 3
 CONCURRENCY = 10
 NEMESIS = "kill,pause,partition"
 NO_NEMESIS = "none"
+ALL_NEMESES = "all"
 SEED_BITS = 31
 NODES_MAX = 15
 
 
-def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[FaultKind, ...]:
-    """Kinds of faults from `a,b,c`; none from "none" or nothing."""
+def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """Kinds of faults from `a,b,c`; none from "none" or nothing; "all" stays for when it is known what works here."""
     names = [name.strip() for name in value.split(",") if name.strip()]
     if names in ([], [NO_NEMESIS]):
         return ()
-    if NO_NEMESIS in names:
-        raise click.BadParameter(f"{NO_NEMESIS!r} stands alone, not beside a fault")
-    known = [kind.value for kind in FaultKind]
+    for lonely in (NO_NEMESIS, ALL_NEMESES):
+        if lonely in names and len(names) > 1:
+            raise click.BadParameter(f"{lonely!r} stands alone, not beside a fault")
+    if names == [ALL_NEMESES]:
+        return (ALL_NEMESES,)
     for name in names:
-        if name not in known:
-            raise click.BadParameter(f"no nemesis {name!r}; there are {', '.join(known)} and {NO_NEMESIS}")
-    return tuple(dict.fromkeys(FaultKind(name) for name in names))
+        if name not in KINDS:
+            raise click.BadParameter(
+                f"no nemesis {name!r}; there are {', '.join(KINDS)}, {ALL_NEMESES} and {NO_NEMESIS}"
+            )
+    return tuple(dict.fromkeys(names))
+
+
+def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
+    """The kinds to break with; `EnvironmentMissing` for one that is named and does not work here."""
+    if names == (ALL_NEMESES,):
+        return usable(here)
+    for kind in named(names):
+        if here.nodes < kind.nodes_min:
+            raise click.UsageError(f"a {kind.name} needs at least {kind.nodes_min} nodes")
+        lack = kind.lacks(here)
+        if lack is not None:
+            raise EnvironmentMissing(f"--nemesis {kind.name}: {lack}")
+    return names
 
 
 @click.command()
@@ -74,7 +94,7 @@ def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str
     type=click.FloatRange(0, min_open=True),
     default=None,
     metavar="S",
-    help=f"Seconds of load.  [default: {DURATION_S:g}, with --quick {QUICK_DURATION_S:g}]",
+    help=f"Seconds of load.  [default: {DURATION_S:g}, with --quick {QUICK_DURATION_S:g}; more for many kinds of faults]",
 )
 @click.option(
     "--rate",
@@ -92,7 +112,7 @@ def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str
     show_default=True,
     callback=parse_nemesis,
     metavar="A,B,C",
-    help=f"What to break: {', '.join(FaultKind)}; or {NO_NEMESIS}.",
+    help=f"What to break: {', '.join(KINDS)}; {ALL_NEMESES}: what works here; or {NO_NEMESIS}.",
 )
 @click.option(
     "--workload", type=click.Choice(WORKLOADS), default=WORKLOADS[0], show_default=True, help="What the clients do."
@@ -122,7 +142,7 @@ def run(
     duration: float | None,
     rate: float,
     concurrency: int,
-    kinds: tuple[FaultKind, ...],
+    kinds: tuple[str, ...],
     workload: str,
     settings: tuple[str, ...],
     seed: int | None,
@@ -134,11 +154,12 @@ def run(
 
     Ends with 0 if every promise was kept, 1 if one was broken, 3 if the check could not decide.
     """
+    kinds = chosen(kinds, Here(nodes))
     plan = RunPlan(
         system=system,
         replication=replication,
         nodes=nodes,
-        duration_s=duration if duration is not None else (QUICK_DURATION_S if quick else DURATION_S),
+        duration_s=duration if duration is not None else default_duration_s(len(kinds), quick=quick),
         rate=rate,
         concurrency=concurrency,
         kinds=kinds,
@@ -168,16 +189,19 @@ def run(
 # -------------------------------------------------------------------- before
 
 
+def default_duration_s(kinds: int, *, quick: bool) -> float:
+    """Long enough for every kind of fault to have its turn."""
+    return max(QUICK_DURATION_S if quick else DURATION_S, needed_s(kinds))
+
+
 def validated(plan: RunPlan) -> NodeSettings:
     """The effective settings; `UsageError` for a plan that cannot be carried out."""
     if not math.isfinite(plan.duration_s):
         raise click.UsageError(f"--duration: {plan.duration_s} is no number of seconds")
     if not math.isfinite(plan.rate):
         raise click.UsageError(f"--rate: {plan.rate} is no number of operations per second")
-    if FaultKind.PARTITION in plan.kinds and plan.nodes < 2:
-        raise click.UsageError("a partition needs at least 2 nodes")
     try:
-        schedule(plan.seed, plan.kinds, plan.duration_s)
+        schedule(plan.seed, named(plan.kinds), plan.duration_s)
         return parse_settings(plan.settings)
     except WrongSetting as error:
         raise click.UsageError(f"--set: {error}") from error
@@ -232,7 +256,7 @@ def description(plan: RunPlan, effective: NodeSettings, command: str) -> dict[st
         "duration_s": plan.duration_s,
         "rate": plan.rate,
         "concurrency": plan.concurrency,
-        "nemesis": [kind.value for kind in plan.kinds],
+        "nemesis": list(plan.kinds),
         "workload": plan.workload,
         "settings": {**settings.pop("raft"), **settings},
         "seed": plan.seed,
@@ -244,7 +268,7 @@ def description(plan: RunPlan, effective: NodeSettings, command: str) -> dict[st
 
 def promised(plan: RunPlan, effective: NodeSettings) -> str:
     """The promise of this run in a sentence."""
-    return describe(Replication(plan.replication), effective.flush, [Harm(kind.value) for kind in plan.kinds])
+    return describe(Replication(plan.replication), effective.flush, plan.kinds)
 
 
 def versions() -> dict[str, str]:

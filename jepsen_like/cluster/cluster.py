@@ -6,6 +6,7 @@ network's ports only.
 """
 
 import contextlib
+import enum
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,15 @@ STATUS_WITHIN_S = 0.5
 POLL_S = 0.05
 LEADER = "leader"
 NO_ANSWER = (RaftError, KeyError, ValueError)
+
+
+class Network(enum.StrEnum):
+    """What lies between the processes of a run, as `--network` names it."""
+
+    PROXIES = "proxies"
+    """TCP forwarders of the harness, on loopback. Needs no rights."""
+    NAMESPACES = "namespaces"
+    """A network namespace for each node and one switch between them, which handles packets. Needs root."""
 
 
 @attrs.frozen
@@ -172,6 +182,24 @@ class Cluster:
                     return leader
                 await trio.sleep(POLL_S)
         return None
+
+    async def hold_all_committed(self, nodes: Iterable[int], *, within_s: float) -> bool:
+        """Wait until each of these has committed what the leader had committed when this was called; False if they do not
+        in time.
+
+        With the other nodes stopped before, whatever anybody was promised until then stands on the disks of these.
+        """
+        wanted = tuple(nodes)
+        with trio.move_on_after(within_s):
+            leader = None
+            while leader is None:
+                leader = leader_among((await self.statuses()).values())
+            while True:
+                statuses = await self.statuses()
+                if all(node in statuses and statuses[node].commit_index >= leader.commit_index for node in wanted):
+                    return True
+                await trio.sleep(POLL_S)
+        return False
 
     async def agreed_end(self, *, within_s: float) -> int:
         """Wait until every node has committed all there is; the end of the log.

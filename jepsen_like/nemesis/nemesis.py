@@ -3,20 +3,28 @@
 One row of `nemesis.jsonl` per fault, written when the fault has ended. Times are nanoseconds on the monotonic clock:
 `intended_ns` by the schedule, `begun_ns` before the injecting call and `injected_ns` after it, `ended_ns` when all is
 undone (a killed node listens again). `observed` is the proof from outside: what /proc says of a process, what the cut
-links have passed and held back. `healed` shows the same after the end.
+links have passed and held back. `healed` shows the same after the end. A fault that might not be carried out says why in
+`withheld`; `waited_s` is how long it waited for its turn or for damaged nodes to catch up.
+
+Faults of one lane follow each other; those of different lanes may hold together (see `schedule`).
 """
 
+import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 import attrs
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.nemesis.schedule import Blow, Fault, FaultKind, select
+from jepsen_like.nemesis.budget import DamageBudget
+from jepsen_like.nemesis.kind import Kind, Kinds, Seen, Withheld, look_at
+from jepsen_like.nemesis.schedule import Fault
+from jepsen_like.nemesis.table import KINDS
+from jepsen_like.nemesis.targets import Blow, Lane
 
 LEADER_WITHIN_S = 15.0
 """How long a fault waits for somebody to lead, before it hits the last known leader."""
@@ -39,6 +47,12 @@ class FaultRecord:
     ended_ns: int
     observed: Mapping[str, str]
     healed: Mapping[str, str]
+    stops_service: bool = False
+    """No majority could acknowledge anything while it held."""
+    beside: int = 0
+    """The fault within which it began; 0 for none."""
+    waited_s: float = 0.0
+    withheld: str | None = None
 
     def row(self) -> dict[str, Any]:
         """As one row of `nemesis.jsonl`."""
@@ -47,7 +61,7 @@ class FaultRecord:
 
 @attrs.frozen
 class FaultNews:
-    """For a display: a fault has begun or ended. `took_effect` is the begin again, never None once begun."""
+    """For a display: a fault has begun or ended."""
 
     fault: Fault
     blow: Blow
@@ -55,8 +69,17 @@ class FaultNews:
     has_ended: bool
 
 
+@attrs.define
+class _Open:
+    """A fault that holds: what to undo, and its record as far as it goes."""
+
+    kind: Kind
+    blow: Blow
+    record: FaultRecord
+
+
 class Nemesis:
-    """Breaks one cluster by one schedule. `records` grows while it runs."""
+    """Breaks one cluster by one schedule. `records` grows while it runs, in the order in which faults end."""
 
     def __init__(
         self,
@@ -64,26 +87,35 @@ class Nemesis:
         faults: Sequence[Fault],
         path: Path,
         on_news: Callable[[FaultNews], None] = lambda news: None,
+        *,
+        kinds: Kinds = KINDS,
     ) -> None:
         self.records: list[FaultRecord] = []
+        self.budget = DamageBudget(len(cluster.nodes))
         self._cluster = cluster
         self._faults = tuple(faults)
         self._path = path
         self._on_news = on_news
+        self._kinds = kinds
         self._last_leader = (min(cluster.nodes), 0)
+        self._lanes = {lane: trio.StrictFIFOLock() for lane in Lane}
+        self._open: dict[int, _Open] = {}
 
     async def run(self) -> None:
         """Carry out the whole schedule, starting its clock now. What is broken when cancelled is for `heal` to mend."""
         started_ns = time.monotonic_ns()
         started = trio.current_time()
         self._path.touch()
-        for fault in self._faults:
-            await trio.sleep_until(started + fault.at_s)
-            await self._carry_out(fault, started_ns + round(fault.at_s * 1e9))
+        async with trio.open_nursery() as nursery:
+            for fault in self._faults:
+                await trio.sleep_until(started + fault.at_s)
+                nursery.start_soon(self._in_turn, fault, started_ns + round(fault.at_s * 1e9))
 
     async def heal(self) -> None:
         """The last act: everything open, running and started; recorded as a row of its own."""
         begun_ns = time.monotonic_ns()
+        for still in tuple(self._open.values()):
+            self._end(still, await still.kind.undo(self._cluster, still.blow))
         await self._cluster.heal()
         nodes = tuple(self._cluster.nodes)
         self._write(
@@ -100,72 +132,79 @@ class Nemesis:
                 injected_ns=begun_ns,
                 ended_ns=time.monotonic_ns(),
                 observed={},
-                healed=self._look_at(nodes),
+                healed=look_at(self._cluster, nodes),
             )
         )
 
-    async def _carry_out(self, fault: Fault, intended_ns: int) -> None:
-        leader = await self._cluster.leader(within_s=LEADER_WITHIN_S)
-        if leader is not None:
-            self._last_leader = (leader.node, leader.term)
-        blow = select(fault, tuple(self._cluster.nodes), self._last_leader[0])
-        begun_ns = time.monotonic_ns()
-        await self._inject(fault.kind, blow)
-        injected_ns = time.monotonic_ns()
-        observed = self._look_at(blow.nodes) if not blow.cuts else {}
-        self._on_news(FaultNews(fault, blow, self._last_leader[0], has_ended=False))
-        await trio.sleep(fault.hold_s)
-        # The links are looked at when the cut has held: that nothing passed is only then worth saying.
-        observed |= {cut.link: str(cut) for cut in self._cluster.network.evidence()}
-        await self._undo(fault.kind, blow)
-        self.records.append(
-            FaultRecord(
-                id=fault.id,
-                kind=fault.kind.value,
-                target=fault.target.value,
-                nodes=blow.nodes,
-                links=tuple(f"{sender}>{receiver}" for sender, receiver in blow.cuts)
-                + tuple(f"client>{node}" for node in blow.clients_cut),
-                leader=self._last_leader[0],
-                term=self._last_leader[1],
-                intended_ns=intended_ns,
-                begun_ns=begun_ns,
-                injected_ns=injected_ns,
-                ended_ns=time.monotonic_ns(),
-                observed=observed,
-                healed=self._look_at(blow.nodes),
-            )
+    async def _in_turn(self, fault: Fault, intended_ns: int) -> None:
+        kind = self._kinds[fault.kind]
+        async with self._alone_in(tuple(Lane) if kind.is_alone else (kind.lane,)):
+            leader = await self._cluster.leader(within_s=LEADER_WITHIN_S)
+            if leader is not None:
+                self._last_leader = (leader.node, leader.term)
+            blow = kind.select(fault.rng(), fault.target, tuple(self._cluster.nodes), self._last_leader[0])
+            try:
+                if kind.damages:
+                    await self.budget.room_for(self._cluster, blow.nodes)
+                await self._carry_out(fault, kind, blow, intended_ns)
+            except Withheld as withheld:
+                now = time.monotonic_ns()
+                record = self._begun(fault, kind, blow, intended_ns)
+                self._write(attrs.evolve(record, injected_ns=now, ended_ns=now, withheld=str(withheld)))
+
+    @contextlib.asynccontextmanager
+    async def _alone_in(self, lanes: Sequence[Lane]) -> AsyncIterator[None]:
+        """Hold these lanes; always in the same order, so that nobody waits in a circle."""
+        async with contextlib.AsyncExitStack() as held:
+            for lane in lanes:
+                await held.enter_async_context(self._lanes[lane])
+            yield
+
+    async def _carry_out(self, fault: Fault, kind: Kind, blow: Blow, intended_ns: int) -> None:
+        record = self._begun(fault, kind, blow, intended_ns)
+        still = self._open[fault.id] = _Open(kind, blow, record)
+        try:
+            observed = await kind.inject(self._cluster, blow)
+        except Withheld:
+            del self._open[fault.id]
+            raise
+        if kind.damages:
+            self.budget.charge(blow.nodes)
+        still.record = attrs.evolve(record, injected_ns=time.monotonic_ns(), observed=observed)
+        self._on_news(FaultNews(fault, blow, record.leader, has_ended=False))
+        observed |= await kind.hold(self._cluster, blow, fault.hold_s)
+        still.record = attrs.evolve(still.record, observed=observed)
+        self._end(still, await kind.undo(self._cluster, blow))
+        self._on_news(FaultNews(fault, blow, record.leader, has_ended=True))
+
+    def _begun(self, fault: Fault, kind: Kind, blow: Blow, intended_ns: int) -> FaultRecord:
+        now = time.monotonic_ns()
+        leader, term = self._last_leader
+        return FaultRecord(
+            id=fault.id,
+            kind=kind.name,
+            target=fault.target.value,
+            nodes=blow.nodes,
+            links=blow.links,
+            leader=leader,
+            term=term,
+            intended_ns=intended_ns,
+            begun_ns=now,
+            injected_ns=now,
+            ended_ns=now,
+            observed={},
+            healed={},
+            stops_service=kind.stops_service(blow, len(self._cluster.nodes)),
+            beside=fault.beside,
+            waited_s=round((now - intended_ns) / 1e9, 3),
         )
+
+    def _end(self, still: _Open, healed: Seen) -> None:
+        del self._open[still.record.id]
+        if still.kind.damages:
+            self.budget.charge(still.blow.nodes)  # what they have to reach is asked anew, now that they can begin
+        self.records.append(attrs.evolve(still.record, ended_ns=time.monotonic_ns(), healed=healed))
         self._write(self.records[-1])
-        self._on_news(FaultNews(fault, blow, self._last_leader[0], has_ended=True))
-
-    async def _inject(self, kind: FaultKind, blow: Blow) -> None:
-        match kind:
-            case FaultKind.KILL:
-                await self._cluster.kill(blow.nodes)
-            case FaultKind.PAUSE:
-                await self._cluster.pause(blow.nodes)
-            case FaultKind.PARTITION:
-                self._cluster.cut(blow.cuts, blow.clients_cut)
-            case FaultKind.RESTART:
-                await self._cluster.stop(blow.nodes)
-            case _:
-                assert_never(kind)
-
-    async def _undo(self, kind: FaultKind, blow: Blow) -> None:
-        match kind:
-            case FaultKind.KILL | FaultKind.RESTART:
-                await self._cluster.restart(blow.nodes)
-            case FaultKind.PAUSE:
-                for node in blow.nodes:
-                    self._cluster.nodes[node].resume()
-            case FaultKind.PARTITION:
-                self._cluster.network.heal()
-            case _:
-                assert_never(kind)
-
-    def _look_at(self, nodes: Sequence[int]) -> dict[str, str]:
-        return {str(node): self._cluster.nodes[node].observe() for node in nodes}
 
     def _write(self, record: FaultRecord) -> None:
         with self._path.open("a") as rows:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from jepsen_like.cli import COMMANDS
-from jepsen_like.promises import Harm, Replication, promise_of
+from jepsen_like.promises import HARMS, Replication, promise_of
 from log.flusher import FlushPolicy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,9 +31,9 @@ def commands() -> str:
 def promises() -> str:
     """What each flush policy may lose, and when service is back."""
     rows = []
-    for harm in Harm:
+    for harm in HARMS:
         of_policies = [promise_of(Replication.RAFT, policy, harm) for policy in FlushPolicy]
-        rows.append([harm.value, *(promise.may_lose.value for promise in of_policies), of_policies[0].serves])
+        rows.append([harm, *(promise.may_lose.value for promise in of_policies), of_policies[0].serves])
     return table(["fault", *(f"lost with `{policy.value}`" for policy in FlushPolicy), "serves again"], rows)
 
 

@@ -80,7 +80,7 @@ def test_an_election_takes_from_the_fault_that_made_it_necessary() -> None:
 
 
 def test_an_election_that_had_to_wait_for_a_majority_takes_from_its_return() -> None:
-    fault = attrs.evolve(a_fault(5.0, 8.0), target="majority")
+    fault = attrs.evolve(a_fault(5.0, 8.0), stops_service=True)
     assert elections([RoleSeen(2, int(8.4 * S), "leader", 2)], [fault])[0].took_s == 0.4
     assert elections([RoleSeen(2, int(7.9 * S), "leader", 2)], [fault])[0].took_s is None
 

@@ -9,7 +9,7 @@ import pytest
 
 from jepsen_like.cluster.cluster import RoleSeen
 from jepsen_like.history import Action, HistoryWriter, Op, Outcome
-from jepsen_like.promises import Attribution, Harm, LostRecord, Replication, promise_of
+from jepsen_like.promises import POWER_CUT, Attribution, LostRecord, Replication, promise_of
 from jepsen_like.results import Attempts, Observed, merged
 from log.flusher import FlushPolicy
 from tests.jepsen_like.test_recovery_time import a_fault
@@ -79,7 +79,7 @@ def a_verdict(*, valid: bool | None = True, lost: int = 0, stale: int = 0, acked
 
 
 def excused(count: int) -> Sequence[Attribution]:
-    promise = promise_of(Replication.RAFT, FlushPolicy.INTERVAL, Harm.POWER_CUT)
+    promise = promise_of(Replication.RAFT, FlushPolicy.INTERVAL, POWER_CUT)
     fault = attrs.evolve(a_fault(101, 103), kind="power-cut")
     return [Attribution(LostRecord(number, 100 * S), fault, promise) for number in range(count)]
 

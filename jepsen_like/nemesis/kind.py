@@ -1,0 +1,107 @@
+"""One kind of fault: what it can hit, how it is done and undone, what it shows, and what a promise says about it.
+
+A kind is a class without state; `table` holds one of each, and everybody else (command line, schedule, promises, report)
+reads it there. A new kind is one class and one line in that table.
+
+A fault has three acts, and each returns what it has seen from outside, by node ("3") or by way ("3>1"): `inject` is over
+when the fault is complete, `hold` lasts as long as it is to last, and `undo` is over when all is whole again. `undo` is
+also called after an act that was cancelled half-way, so it mends whatever it finds.
+"""
+
+import abc
+import enum
+import random
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import attrs
+import trio
+
+from jepsen_like.cluster.cluster import Cluster, Network
+from jepsen_like.nemesis.targets import Blow, Lane, Target
+
+Seen = dict[str, str]
+"""What an act has shown, in words."""
+
+
+class Reach(enum.Enum):
+    """What a fault may destroy of what a node has written."""
+
+    NOTHING = enum.auto()
+    """Processes come and go; the operating system keeps what was written."""
+    UNFLUSHED = enum.auto()
+    """What no flush has secured."""
+
+
+@attrs.frozen
+class Here:
+    """What a run has to offer to its faults."""
+
+    nodes: int
+    network: Network = Network.PROXIES
+
+
+@attrs.define
+class Withheld(Exception):
+    """A fault that could not be carried out now, or may not be: it is recorded, and the run goes on."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class Kind(abc.ABC):
+    """One kind of fault."""
+
+    name: ClassVar[str]
+    """As `--nemesis` names it."""
+    lane: ClassVar[Lane]
+    targets: ClassVar[tuple[Target, ...]]
+    """Whom it can hit beside the leader."""
+    serves: ClassVar[str]
+    """A promise's words on when the group serves again, or still does."""
+    reach: ClassVar[Reach] = Reach.NOTHING
+    """What may be lost to it, if nothing had secured it."""
+    nodes_min: ClassVar[int] = 1
+    """In a smaller cluster it means nothing."""
+    damages: ClassVar[bool] = False
+    """Whether a node it hits has afterwards less than it once acknowledged. Such a fault waits until those that were
+    damaged before have caught up, so that they never are more than a minority."""
+    is_alone: ClassVar[bool] = False
+    """Whether nothing else may be broken while it holds."""
+    takes_down: ClassVar[bool] = False
+    """Whether the nodes it hits cannot serve while it holds."""
+
+    def lacks(self, here: Here) -> str | None:
+        """Why it cannot be done here, in one line that also says what to do; None if it can."""
+        return None
+
+    @abc.abstractmethod
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+        """What the target means when `leader` leads; `nodes` are all nodes, in order."""
+
+    @abc.abstractmethod
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Do it; complete when this returns. `Withheld` if it may not be done now: nothing has been touched then."""
+
+    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+        """Let it last, and look at it when it has."""
+        await trio.sleep(hold_s)
+        return {}
+
+    @abc.abstractmethod
+    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Make whole what it broke, and say how things look then."""
+
+    def stops_service(self, blow: Blow, nodes: int) -> bool:
+        """Whether no majority is left to acknowledge anything while it holds."""
+        return self.takes_down and len(blow.nodes) > (nodes - 1) // 2
+
+
+def look_at(cluster: Cluster, nodes: Sequence[int]) -> Seen:
+    """What the kernel says of the processes of these nodes."""
+    return {str(node): cluster.nodes[node].observe() for node in nodes}
+
+
+Kinds = Mapping[str, Kind]

@@ -1,0 +1,70 @@
+"""Faults of processes: killed, stopped, asked to end. A disk keeps what was written to it."""
+
+import random
+from collections.abc import Sequence
+from typing import ClassVar
+
+from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.nemesis.kind import Kind, Seen, look_at
+from jepsen_like.nemesis.targets import Blow, Lane, Target, processes
+
+AFTER_ELECTION = "a minority: after an election; more: once a majority is back"
+
+
+class ProcessKind(Kind):
+    """What is done to whole processes."""
+
+    lane: ClassVar[Lane] = Lane.MACHINE
+    targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.MAJORITY, Target.ALL)
+    serves: ClassVar[str] = AFTER_ELECTION
+    takes_down: ClassVar[bool] = True
+
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+        """So many nodes."""
+        return Blow(processes(rng, target, nodes, leader), seed=rng.getrandbits(32))
+
+    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Start what does not run."""
+        await cluster.restart(blow.nodes)
+        return look_at(cluster, blow.nodes)
+
+
+class Kill(ProcessKind):
+    """SIGKILL, then started again with its disk."""
+
+    name: ClassVar[str] = "kill"
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """All together."""
+        await cluster.kill(blow.nodes)
+        return look_at(cluster, blow.nodes)
+
+
+class Restart(ProcessKind):
+    """SIGTERM, a clean end, then started again."""
+
+    name: ClassVar[str] = "restart"
+    targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.ALL)
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """All together."""
+        await cluster.stop(blow.nodes)
+        return look_at(cluster, blow.nodes)
+
+
+class Pause(ProcessKind):
+    """SIGSTOP, then SIGCONT: it resumes with old beliefs."""
+
+    name: ClassVar[str] = "pause"
+    serves: ClassVar[str] = "a minority: after an election timeout and an election; more: once a majority is back"
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """All together."""
+        await cluster.pause(blow.nodes)
+        return look_at(cluster, blow.nodes)
+
+    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Let them go on."""
+        for node in blow.nodes:
+            cluster.nodes[node].resume()
+        return look_at(cluster, blow.nodes)

@@ -1,0 +1,22 @@
+"""Every kind of fault that there is, by name, in the order in which people read them."""
+
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import Final
+
+from jepsen_like.nemesis.kind import Here, Kind, Kinds
+from jepsen_like.nemesis.links import Partition
+from jepsen_like.nemesis.processes import Kill, Pause, Restart
+
+_KINDS: Final[tuple[Kind, ...]] = (Kill(), Pause(), Restart(), Partition())
+KINDS: Final[Kinds] = MappingProxyType({kind.name: kind for kind in _KINDS})
+
+
+def usable(here: Here) -> tuple[str, ...]:
+    """The names of all kinds that work here."""
+    return tuple(name for name, kind in KINDS.items() if here.nodes >= kind.nodes_min and kind.lacks(here) is None)
+
+
+def named(names: Iterable[str]) -> tuple[Kind, ...]:
+    """The kinds of these names; `KeyError` for one that is none."""
+    return tuple(KINDS[name] for name in names)

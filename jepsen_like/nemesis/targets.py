@@ -1,0 +1,137 @@
+"""Whom a fault hits: roles that are drawn beforehand, and the nodes and links that they mean in one moment.
+
+A fault names its target by role ("leader", "minority"); which nodes that means is decided when it happens, from the
+fault's own seed and the leader of that moment. So the same seed hits the same roles at the same times in every run,
+whoever leads.
+"""
+
+import enum
+import random
+from collections.abc import Sequence
+from typing import assert_never
+
+import attrs
+
+CLIENTS_CUT_CHANCE = 0.35
+
+
+class Target(enum.StrEnum):
+    """Whom a fault hits. For a fault of links the leader is parted from all others, fully."""
+
+    LEADER = "leader"
+    ONE = "one"
+    MINORITY = "minority"
+    MAJORITY = "majority"
+    ALL = "all"
+    HALVES = "halves"
+    ONE_WAY = "one-way"
+    BRIDGE = "bridge"
+    RING = "ring"
+    """Every node sees a majority, no two the same. Three nodes have no such ring, and get a bridge."""
+
+
+class Lane(enum.StrEnum):
+    """Faults of different lanes may hold at the same time, those of one lane never do."""
+
+    NETWORK = "network"
+    MACHINE = "machine"
+    """Processes, disks and clocks."""
+
+
+Pair = tuple[int, int]
+"""From this node to that one."""
+
+
+@attrs.frozen
+class Blow:
+    """What a fault means now: the nodes it is about, and for a fault of links the ordered pairs (from, to) and the nodes
+    whose clients it concerns. `seed` is for what the fault itself draws while it holds.
+    """
+
+    nodes: tuple[int, ...]
+    pairs: tuple[Pair, ...] = ()
+    clients: tuple[int, ...] = ()
+    seed: int = 0
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """The ways by name, "from>to", clients included."""
+        return tuple(f"{sender}>{receiver}" for sender, receiver in self.pairs) + tuple(
+            f"client>{node}" for node in self.clients
+        )
+
+
+def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> tuple[int, ...]:
+    """The nodes of a target. `nodes` are all nodes of the cluster, at least one, in order."""
+    minority = (len(nodes) - 1) // 2
+    match target:
+        case Target.LEADER:
+            return (leader,)
+        case Target.ONE:
+            return (rng.choice(nodes),)
+        case Target.MINORITY:
+            return tuple(sorted(rng.sample(nodes, max(1, minority))))
+        case Target.MAJORITY:
+            return tuple(sorted(rng.sample(nodes, len(nodes) - minority)))
+        case Target.ALL:
+            return tuple(nodes)
+        case Target.HALVES | Target.ONE_WAY | Target.BRIDGE | Target.RING:
+            raise ValueError(f"{target} is about links, not processes")
+        case _:
+            assert_never(target)
+
+
+def parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+    """The links between the groups of a target; `nodes` as above."""
+    others = [node for node in nodes if node != leader]
+    match target:
+        case Target.LEADER:
+            clients = (leader,) if rng.random() < CLIENTS_CUT_CHANCE else ()
+            return Blow((leader,), both_ways([leader], others), clients)
+        case Target.HALVES:
+            shuffled = rng.sample(nodes, len(nodes))
+            smaller, larger = shuffled[: len(nodes) // 2], shuffled[len(nodes) // 2 :]
+            return Blow(tuple(sorted(smaller)), both_ways(smaller, larger))
+        case Target.ONE_WAY:
+            # A leader that is heard and hears nothing, or hears and is not heard.
+            outward = rng.random() < 0.5
+            return Blow((leader,), tuple((leader, other) if outward else (other, leader) for other in others))
+        case Target.BRIDGE:
+            if len(nodes) < 3:
+                return parted(rng, Target.HALVES, nodes, leader)
+            bridge, *sides = rng.sample(nodes, len(nodes))
+            half = len(sides) // 2
+            return Blow((bridge,), both_ways(sides[:half], sides[half:]))
+        case Target.RING:
+            return _ring(rng, nodes) if len(nodes) > 3 else parted(rng, Target.BRIDGE, nodes, leader)
+        case Target.ONE | Target.MINORITY | Target.MAJORITY | Target.ALL:
+            raise ValueError(f"{target} is about processes, not links")
+        case _:
+            assert_never(target)
+
+
+def around(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+    """All links of the target's nodes, to everyone and from clients too."""
+    hit = processes(rng, target, nodes, leader)
+    pairs = tuple((one, other) for one in nodes for other in nodes if one != other and (one in hit or other in hit))
+    return Blow(hit, pairs, hit)
+
+
+def _ring(rng: random.Random, nodes: Sequence[int]) -> Blow:
+    """On a ring in random order every node keeps the neighbours on both sides that make a majority with it."""
+    ring = rng.sample(nodes, len(nodes))
+    reach = (len(ring) // 2 + 1) // 2
+    pairs = tuple(
+        sorted(
+            (one, other)
+            for here, one in enumerate(ring)
+            for there, other in enumerate(ring)
+            if min((here - there) % len(ring), (there - here) % len(ring)) > reach
+        )
+    )
+    return Blow(tuple(sorted(ring)), pairs)
+
+
+def both_ways(ours: Sequence[int], theirs: Sequence[int]) -> tuple[Pair, ...]:
+    """Every pair between two groups, in both directions."""
+    return tuple(pair for one in sorted(ours) for other in sorted(theirs) for pair in ((one, other), (other, one)))
