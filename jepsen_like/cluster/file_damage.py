@@ -1,0 +1,91 @@
+"""Damage to the files of a node that is down: what bit rot, a lost sector or a lost file leave behind.
+
+Each kind of damage says what it has changed, in words, or None when there was nothing of its kind to damage. Which byte is
+hit is drawn from the caller's generator. File names are those of the log: segments, their index sidecars beside them.
+"""
+
+import enum
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+SEGMENTS: Final = "*.log"
+INDEXES: Final = "*.index"
+LAST_BYTES: Final = 512
+"""How far from the end of a log the damage of its last frame lies at most."""
+
+
+class Damage(enum.StrEnum):
+    """What is done to the files."""
+
+    CLOSED_SEGMENT = "closed-segment"
+    """One bit of a segment that is no longer written to."""
+    OPEN_SEGMENT = "open-segment"
+    """One bit anywhere in the segment that is written to."""
+    LAST_FRAME = "last-frame"
+    """One bit within the last bytes that were written."""
+    INDEX = "index"
+    """One bit of an index sidecar."""
+    NO_INDEX = "no-index"
+    """An index sidecar is gone."""
+
+
+def damage(data: Path, kind: Damage, rng: random.Random) -> str | None:
+    """Damage one file in a node's data directory; what was done, or None if there is nothing of this kind there."""
+    return _DAMAGES[kind](data, rng)
+
+
+def _closed_segment(data: Path, rng: random.Random) -> str | None:
+    closed = [path for path in sorted(data.glob(SEGMENTS))[:-1] if path.stat().st_size]
+    return _flipped(path := rng.choice(closed), rng.randrange(path.stat().st_size), rng) if closed else None
+
+
+def _open_segment(data: Path, rng: random.Random) -> str | None:
+    for path in _newest_first(data):
+        return _flipped(path, rng.randrange(path.stat().st_size), rng)
+    return None
+
+
+def _last_frame(data: Path, rng: random.Random) -> str | None:
+    for path in _newest_first(data):
+        size = path.stat().st_size
+        return _flipped(path, rng.randrange(max(0, size - LAST_BYTES), size), rng)
+    return None
+
+
+def _index(data: Path, rng: random.Random) -> str | None:
+    found = [path for path in sorted(data.glob(INDEXES)) if path.stat().st_size]
+    return _flipped(path := rng.choice(found), rng.randrange(path.stat().st_size), rng) if found else None
+
+
+def _no_index(data: Path, rng: random.Random) -> str | None:
+    found = sorted(data.glob(INDEXES))
+    if not found:
+        return None
+    path = rng.choice(found)
+    path.unlink()
+    return f"{path.name} removed"
+
+
+_DAMAGES: Final[dict[Damage, Callable[[Path, random.Random], str | None]]] = {
+    Damage.CLOSED_SEGMENT: _closed_segment,
+    Damage.OPEN_SEGMENT: _open_segment,
+    Damage.LAST_FRAME: _last_frame,
+    Damage.INDEX: _index,
+    Damage.NO_INDEX: _no_index,
+}
+
+
+def _newest_first(data: Path) -> Sequence[Path]:
+    return [path for path in sorted(data.glob(SEGMENTS), reverse=True) if path.stat().st_size]
+
+
+def _flipped(path: Path, position: int, rng: random.Random) -> str:
+    bit = rng.randrange(8)
+    with path.open("r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 1 << bit]))
+    return f"{path.name}: bit {bit} of byte {position} flipped"

@@ -1,0 +1,192 @@
+"""File systems that can lose their power: one for each node, in an image in memory, and gone with this process.
+
+A cut of power is the kernel's own: the file system is told to shut down without writing its journal or anything else
+(`FS_IOC_SHUTDOWN`). What a flush had secured is in the image then; of the rest only what the kernel happened to have
+written, which is what a machine that loses its power keeps. Mounting the image again plays the journal back.
+
+All mounts are made in a mount namespace of this process and its children (`isolate`), so that nothing is left behind
+however the process ends: the kernel undoes them with the last process that could see them.
+"""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import functools
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import attrs
+
+IMAGE_BYTES: Final = 1 << 30
+"""How much a volume can hold; it takes only what is written."""
+FILES_MAX: Final = 4096
+JOURNAL_MB: Final = 8
+COMMAND_WITHIN_S: Final = 30.0
+PREFIX: Final = "quorumlog-volumes-"
+NEEDED: Final = ("mkfs.ext4", "mount", "umount")
+
+_CLONE_NEWNS: Final = 0x00020000
+_MS_REC, _MS_PRIVATE, _MS_SHARED = 0x4000, 1 << 18, 1 << 20
+_MNT_DETACH: Final = 2
+_FS_IOC_SHUTDOWN: Final = 0x8004587D
+_WITHOUT_FLUSH: Final = 2
+
+
+@attrs.define
+class NoVolumes(Exception):
+    """Volumes cannot be made here; the text says why and what to do."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def lacking() -> str | None:
+    """What keeps volumes from being made here, as far as can be seen without trying; None if nothing does."""
+    if os.geteuid() != 0:
+        return "a power cut needs a file system of its own, which only root can mount; run as root"
+    missing = [name for name in NEEDED if shutil.which(name, path=_search_path()) is None]
+    if missing:
+        return f"a power cut needs {' and '.join(missing)}; run: apt-get install e2fsprogs mount"
+    return None
+
+
+@functools.cache
+def isolate() -> None:
+    """Give this process a mount namespace of its own: from now on nobody else sees what it and its children mount.
+
+    Call it in the main thread, before others are started. `NoVolumes` if the machine does not allow it.
+    """
+    if _libc().unshare(_CLONE_NEWNS) != 0:
+        raise NoVolumes(f"no mount namespace of its own: {os.strerror(ctypes.get_errno())}; run as root")
+    # What is mounted here stays here, also on systems whose mounts are shared by default.
+    _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+
+
+class Volume:
+    """One file system, mounted at `path`. Its methods take milliseconds and block; errors are `NoVolumes`."""
+
+    def __init__(self, image: Path, path: Path) -> None:
+        self.path = path
+        self._image = image
+        self._is_mounted = False
+        path.mkdir()
+        with image.open("wb") as file:
+            file.truncate(IMAGE_BYTES)
+        _command("mkfs.ext4", "-q", "-F", "-N", str(FILES_MAX), "-J", f"size={JOURNAL_MB}", "-m", "0", str(image))
+        self.mount()
+
+    def mount(self) -> None:
+        """Play the journal back and mount; nothing to do if it is mounted."""
+        if not self._is_mounted:
+            _command("mount", "-t", "ext4", "-o", "loop", str(self._image), str(self.path))
+            self._is_mounted = True
+
+    def cut_power(self) -> None:
+        """From now on nothing reaches the image, and every call on the file system fails."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(descriptor, _FS_IOC_SHUTDOWN, struct.pack("I", _WITHOUT_FLUSH))
+        except OSError as error:
+            raise NoVolumes(f"the kernel cannot shut a file system down: {error.strerror}") from error
+        finally:
+            os.close(descriptor)
+
+    def unmount(self) -> None:
+        """Take it away; its users should have ended, and lose their hold when they do."""
+        if self._is_mounted:
+            if _libc().umount2(os.fsencode(self.path), 0) != 0 and _libc().umount2(os.fsencode(self.path), _MNT_DETACH):
+                raise NoVolumes(f"cannot unmount {self.path}: {os.strerror(ctypes.get_errno())}")
+            self._is_mounted = False
+
+
+class Volumes:
+    """A volume for each node, in memory. `isolate` is called; leaving the context unmounts everything."""
+
+    def __init__(self) -> None:
+        reason = lacking()
+        if reason is not None:
+            raise NoVolumes(reason)
+        isolate()
+        _sweep()
+        self._place = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self._volumes: dict[int, Volume] = {}
+        _mount("tmpfs", str(self._place), "tmpfs", 0)
+        # Who makes a namespace of mounts for a node (a network tool, for one) must see them come and go too.
+        _mount(None, str(self._place), None, _MS_SHARED)
+
+    def __enter__(self) -> "Volumes":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def make(self, node: int) -> Volume:
+        """A new, empty volume."""
+        volume = Volume(self._place / f"{node}.image", self._place / f"n{node}")
+        self._volumes[node] = volume
+        return volume
+
+    def close(self) -> None:
+        """Unmount everything and give the memory back. A second call does nothing."""
+        for volume in self._volumes.values():
+            volume.unmount()
+        self._volumes.clear()
+        if self._place.exists():
+            _libc().umount2(os.fsencode(self._place), _MNT_DETACH)
+            with contextlib.suppress(OSError):
+                self._place.rmdir()
+
+
+def _sweep() -> None:
+    """Remove the mount points, empty by now, of harnesses that were killed."""
+    for place in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        pid = place.name.removeprefix(PREFIX).partition("-")[0]
+        if not Path(f"/proc/{pid}").exists():
+            with contextlib.suppress(OSError):
+                place.rmdir()
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
+    encoded = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
+    if _libc().mount(*encoded, ctypes.c_ulong(flags), None) != 0:
+        code = ctypes.get_errno()
+        hint = "; run as root" if code == errno.EPERM else ""
+        raise NoVolumes(f"cannot mount at {target}: {os.strerror(code)}{hint}")
+
+
+def _search_path() -> str:
+    """Where administrators' commands are, which not every root has on its path."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
+def _command(*words: str) -> None:
+    try:
+        ended = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_WITHIN_S,
+            check=False,
+            env={**os.environ, "PATH": _search_path(), "LC_ALL": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoVolumes(f"{words[0]}: {error}") from error
+    if ended.returncode:
+        told = ended.stderr.strip().splitlines()
+        raise NoVolumes(f"{words[0]} failed: {told[0] if told else ended.returncode}")

@@ -1,0 +1,210 @@
+"""A process under the library sees the clocks and the disk that its page says, at once, and nobody else does."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jepsen_like.cluster import preload
+from jepsen_like.cluster.preload import SECOND_NS, Call, CannotCompile, FaultPage, Word, compiler
+
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="needs a C compiler")
+
+EVALUATES = """
+import os, select, sys, time
+from log.disk import RealDisk
+ours = os.open(sys.argv[1] + "/ours", os.O_CREAT | os.O_RDWR)
+other = os.open(sys.argv[2] + "/other", os.O_CREAT | os.O_RDWR)
+file = RealDisk().open(sys.argv[1] + "/file", create=True)
+for line in sys.stdin:
+    try:
+        print(eval(line), flush=True)
+    except Exception as error:
+        print(type(error).__name__, getattr(error, "errno", ""), flush=True)
+"""
+
+
+class Steered:
+    """A Python process that evaluates what it is told, under a page."""
+
+    def __init__(self, page: FaultPage, other: Path) -> None:
+        self.page = page
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", EVALUATES, str(page.below), str(other)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **page.environment()},
+        )
+
+    def ask(self, expression: str) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(expression + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline().strip()
+
+    def end(self) -> None:
+        with self._process as process:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steered]:
+    place = tmp_path_factory.mktemp("steered")
+    (place / "data").mkdir()
+    process = Steered(FaultPage(place / "page", place / "data"), place)
+    assert process.ask("1") == "1"
+    yield process
+    process.end()
+    process.page.close()
+
+
+@pytest.fixture
+def steered(process: Steered) -> Iterator[Steered]:
+    process.page.heal_disk()
+    for word in (Word.DELAYED, Word.LIED, Word.SHORTENED, Word.FAILED):
+        process.page[word] = 0
+    yield process
+    process.page.heal_disk()
+
+
+@needs_compiler
+@pytest.mark.parametrize("offset_s", [3600, -60])
+def test_the_wall_clock_jumps_and_comes_back(steered: Steered, offset_s: int) -> None:
+    assert abs(float(steered.ask("time.time()")) - time.time()) < 5
+    steered.page.jump_wall(offset_s * SECOND_NS)
+    assert abs(float(steered.ask("time.time()")) - time.time() - offset_s) < 5
+    told_off_by_ns = steered.page[Word.WALL_OWN_NS] - steered.page[Word.WALL_REAL_NS]
+    assert told_off_by_ns == offset_s * SECOND_NS
+    steered.page.jump_wall(0)
+    assert abs(float(steered.ask("time.time()")) - time.time()) < 5
+
+
+@needs_compiler
+def test_a_strobed_clock_shows_both_times(steered: Steered) -> None:
+    steered.page.strobe_wall(100 * SECOND_NS, 1_000_000)
+    seen = {round(float(steered.ask("time.time()")) - time.time(), -1) for _ in range(200)}
+    assert seen == {0, 100}
+
+
+@needs_compiler
+@pytest.mark.parametrize("rate", [2.0, 0.5])
+def test_a_drifting_clock_runs_at_its_rate_and_never_jumps(steered: Steered, rate: float) -> None:
+    began, began_real = int(steered.ask("time.monotonic_ns()")), time.monotonic_ns()
+    assert abs(began - began_real) < 5e9
+    steered.page.drift(rate)
+    passed = int(steered.ask("(select.epoll().poll(0.2), time.monotonic_ns())[1]")) - began
+    passed_real = time.monotonic_ns() - began_real
+    assert 0.15e9 < passed < 5e9
+    assert passed / passed_real == pytest.approx(rate, rel=0.2)
+    steered.page.drift(1)
+    own = int(steered.ask("time.monotonic_ns()"))
+    assert own >= began + passed
+    assert abs(steered.page.real_ns(own) - time.monotonic_ns()) < 5e9
+
+
+@needs_compiler
+def test_a_clock_never_runs_backwards_however_its_rate_changes(steered: Steered) -> None:
+    latest = 0
+    for number in range(60):
+        steered.page.drift((0.5, 2.0, 1.0)[number % 3])
+        own = int(steered.ask("time.monotonic_ns()"))
+        assert own > latest
+        latest = own
+
+
+@needs_compiler
+def test_a_write_fails_after_as_many_as_were_to_pass(steered: Steered) -> None:
+    steered.page.fail(Call.WRITE, errno.EIO, after=2, count=1)
+    assert [steered.ask("os.pwritev(ours, [b'abc', b'de'], 0)") for _ in range(4)] == ["5", "5", "OSError 5", "5"]
+    assert steered.page[Word.FAILED] == 1
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("call", "expression"),
+    [
+        (Call.WRITE, "os.pwrite({}, b'abc', 0)"),
+        (Call.WRITE, "os.write({}, b'abc')"),
+        (Call.SYNC, "os.fdatasync({})"),
+        (Call.SYNC, "os.fsync({})"),
+        (Call.CUT, "os.ftruncate({}, 0)"),
+        (Call.RESERVE, "os.posix_fallocate({}, 0, 100)"),
+        (Call.READ, "os.pread({}, 1, 0)"),
+    ],
+)
+def test_only_calls_of_that_kind_below_the_directory_fail(steered: Steered, call: Call, expression: str) -> None:
+    steered.page.fail(call, errno.EIO)
+    assert steered.ask(expression.format("ours")) == "OSError 5"
+    assert "Error" not in steered.ask(expression.format("other"))
+    steered.page.fail(Call(~call & 63), errno.EIO)
+    assert "Error" not in steered.ask(expression.format("ours"))
+
+
+@needs_compiler
+def test_names_need_room_and_old_ones_do_not(steered: Steered) -> None:
+    steered.page.fail(Call.NAME, errno.ENOSPC)
+    assert steered.ask("os.open(sys.argv[1] + '/new', os.O_CREAT | os.O_RDWR)") == "OSError 28"
+    assert "Error" not in steered.ask("os.open(sys.argv[1] + '/ours', os.O_CREAT | os.O_RDWR)")
+    assert steered.ask("os.rename(sys.argv[1] + '/ours', sys.argv[1] + '/new')") == "OSError 28"
+    assert "Error" not in steered.ask("os.open(sys.argv[2] + '/new', os.O_CREAT | os.O_RDWR)")
+
+
+@needs_compiler
+def test_a_short_write_takes_half_and_our_disk_writes_the_rest(steered: Steered) -> None:
+    steered.page.shorten_writes(2)
+    assert steered.ask("os.pwritev(ours, [b'abcd', b'ef'], 0)") == "3"
+    assert steered.ask("(file.write_at(0, [b'abcd', b'ef']), file.read_at(0, 9))[1]") == "b'abcdef'"
+    assert steered.page[Word.SHORTENED] == 2
+    assert steered.ask("os.pwritev(ours, [b'abcd', b'ef'], 0)") == "6"
+
+
+@needs_compiler
+def test_room_that_is_left_can_be_reserved_and_no_more(steered: Steered) -> None:
+    steered.page.limit_room(100_000)
+    assert steered.ask("file.reserve(90_000)") == "None"
+    assert steered.ask("file.reserve(110_000)").startswith("NoSpace")
+    steered.page.limit_room(0)
+    assert steered.ask("file.reserve(110_000)") == "None"
+
+
+@needs_compiler
+def test_a_slow_sync_takes_its_time_and_a_lying_one_does_nothing(steered: Steered) -> None:
+    steered.page.delay_syncs(50_000_000)
+    began = time.monotonic()
+    assert steered.ask("file.sync()") == "None"
+    assert time.monotonic() - began > 0.05
+    steered.page.heal_disk()
+    steered.page.fail(Call.SYNC, errno.EIO)
+    steered.page.lie_about_syncs(True)
+    assert steered.ask("file.sync()") == "None"
+    assert (steered.page[Word.DELAYED], steered.page[Word.LIED], steered.page[Word.FAILED]) == (1, 1, 0)
+
+
+@needs_compiler
+def test_a_page_as_it_is_made_changes_nothing(steered: Steered) -> None:
+    assert steered.ask("os.pwritev(ours, [b'abcd', b'ef'], 0)") == "6"
+    assert steered.ask("file.sync()") == "None"
+    assert all(steered.page[word] == 0 for word in Word if word > Word.MONOTONIC_REAL_NS)
+
+
+def test_without_a_compiler_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(preload, "COMPILERS", ())
+    with pytest.raises(CannotCompile, match="apt-get install gcc"):
+        preload.library()
+
+
+@needs_compiler
+def test_a_compiler_that_fails_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(preload, "FLAGS", ("--no-such-flag",))
+    with pytest.raises(CannotCompile, match="no-such-flag"):
+        preload.library()
+    assert not list((tmp_path / "quorumlog").iterdir())
