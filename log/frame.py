@@ -52,6 +52,7 @@ PAYLOAD_BYTES_MAX = 2**32 - 1
 
 _FIELDS = struct.Struct("<4sBBBBQQQQQQQIII")
 _HEADER = struct.Struct("<4sBBBBQQQQQQQIIII")
+_ADDRESS = struct.Struct("<Q")
 _BLANK = bytes(HEADER_BYTES)
 _pack = _FIELDS.pack
 
@@ -215,6 +216,11 @@ def encode_header(
     return fields + checksum(fields).to_bytes(4, "little")
 
 
+def written_for(view: memoryview, position: int) -> int:
+    """The address in what may be the header at `position`, unchecked; -1 if the view ends before it."""
+    return _ADDRESS.unpack_from(view, position + 16)[0] if len(view) - position >= 24 else -1
+
+
 def decode_header(view: memoryview, position: int, *, log_id: int, address: int) -> Header:
     """The header at `position` of `view`, which must be that of the frame at `address` of log `log_id`.
 
@@ -230,10 +236,10 @@ def decode_header(view: memoryview, position: int, *, log_id: int, address: int)
         raise DamagedFrame("the checksum of the frame header does not match")
     if header.version != FORMAT_VERSION:
         raise ForeignFrame(f"format version {header.version} is not supported, only {FORMAT_VERSION}")
-    if header.log_id != log_id:
-        raise ForeignFrame(f"the frame belongs to log {header.log_id}, not to log {log_id}")
     if header.address != address:
         raise DamagedFrame(f"the frame was written for address {header.address}, not for {address}")
+    if header.log_id != log_id:
+        raise ForeignFrame(f"the frame belongs to log {header.log_id}, not to log {log_id}")
     if header.kind not in _KINDS or header.durable_end > address:
         raise DamagedFrame("the frame header contradicts itself")
     return header

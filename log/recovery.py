@@ -10,6 +10,11 @@ The question at every invalid byte is whether it was ever promised. The *known d
 Invalid bytes at or beyond it are the torn tail of writes that nobody was promised: they are cut, and reported. Invalid bytes
 below it are damage: `CorruptLog`, and nothing is changed. A missing segment or a short file is judged the same way.
 
+A file may be longer than its frames: zeros were written ahead, and a recycled file keeps what its former life left. Zeros
+where a frame should begin, with no whole frame of this place behind them, are such a rest, and so is whatever lies between
+the last frame of a segment and the address at which the next one begins. It is cut, too, so that nothing in it is ever met
+again. Frames of a former life name other addresses, so they are neither frames nor witnesses here.
+
 What survives was read from the page cache, which proves nothing about the platter: after a failed sync the cache shows
 bytes that the disk never got. So everything beyond the known durable end is written again and synced before it is trusted.
 
@@ -25,7 +30,17 @@ from log import checkpoint
 from log.disk import Disk, File, NoSpace, replace_file
 from log.epoch_cache import EpochCache
 from log.errors import CorruptLog
-from log.frame import HEADER_BYTES, MAGIC, Address, DamagedFrame, ForeignFrame, Header, checksum, decode_header
+from log.frame import (
+    HEADER_BYTES,
+    MAGIC,
+    Address,
+    DamagedFrame,
+    ForeignFrame,
+    Header,
+    checksum,
+    decode_header,
+    written_for,
+)
 from log.index import DamagedIndex, SegmentIndex, SparseIndex, Tail
 from log.segment import INDEX_SUFFIX, SEGMENT_SUFFIX, Segment, Window, base_of, index_name, segment_name
 
@@ -37,7 +52,10 @@ class RecoveryReport:
     """What opening a log found and did."""
 
     torn_bytes_cut: int = 0
-    """Bytes beyond the known durable end that were not a whole frame, or came after such bytes."""
+    """Bytes beyond the known durable end that were not a whole frame, or came after such bytes.
+
+    Zeros at the end of the file are left out; what a recycled file held before is not.
+    """
     torn_at: Address | None = None
     """The address where they began; None if nothing was cut."""
     torn_reason: str | None = None
@@ -65,7 +83,10 @@ class Recovered:
 
 @attrs.define(eq=False)
 class _Found:
-    """One segment as found. `proven`: its sidecar vouches for it, so it was not scanned."""
+    """One segment as found. `proven`: its sidecar vouches for it, so it was not scanned.
+
+    `rest`: what follows its frames was never written, or only with zeros.
+    """
 
     segment: Segment
     file: File
@@ -75,6 +96,7 @@ class _Found:
     proven: bool = False
     first: Header | None = None
     damage: DamagedFrame | None = None
+    rest: bool = False
 
 
 @attrs.frozen
@@ -107,28 +129,45 @@ def scan(segment: Segment, file: File, *, log_id: int, interval_bytes: int) -> _
             found.index.note(header, position)
             position += header.frame_bytes
     except DamagedFrame as damage:
+        witness = _durable_end_behind(segment, file, position, log_id)
         found.damage = damage
-        found.durable_end = max(found.durable_end, _durable_end_behind(segment, file, position, log_id))
+        found.durable_end = max(found.durable_end, witness or 0)
+        found.rest = witness is None and not any(window.at(position, HEADER_BYTES))
     except ForeignFrame as foreign:
         raise CorruptLog(segment.path, position, foreign.reason) from None
     found.valid_bytes = position
     return found
 
 
-def _durable_end_behind(segment: Segment, file: File, position: int, log_id: int) -> int:
-    """The greatest durable end in any whole header from `position` on, wherever one begins."""
-    durable_end = 0
+def _durable_end_behind(segment: Segment, file: File, position: int, log_id: int) -> int | None:
+    """The greatest durable end in any whole header from `position` on, wherever one begins; None if there is no such header."""
+    durable_end: int | None = None
     for start in range(position, segment.size, _CHUNK_BYTES):
         # A header that begins in this chunk may end in the next.
         content = file.read_at(start, _CHUNK_BYTES + HEADER_BYTES)
         view = memoryview(content)
         at = content.find(MAGIC)
         while 0 <= at < _CHUNK_BYTES:
-            with contextlib.suppress(DamagedFrame, ForeignFrame):
-                header = decode_header(view, at, log_id=log_id, address=segment.base + start + at)
-                durable_end = max(durable_end, header.durable_end)
+            address = segment.base + start + at
+            # Asked first, because a recycled file is full of frames that were written for other addresses.
+            if written_for(view, at) == address:
+                with contextlib.suppress(DamagedFrame, ForeignFrame):
+                    header = decode_header(view, at, log_id=log_id, address=address)
+                    durable_end = max(durable_end or 0, header.durable_end)
             at = content.find(MAGIC, at + len(MAGIC))
     return durable_end
+
+
+def _written_end(found: _Found) -> int:
+    """The place behind the last byte that is not zero."""
+    end = found.segment.size
+    while end > found.valid_bytes:
+        start = max(found.valid_bytes, end - _CHUNK_BYTES)
+        written = found.file.read_at(start, end - start).rstrip(b"\0")
+        if written:
+            return start + len(written)
+        end = start
+    return end
 
 
 class Recovery:
@@ -248,7 +287,7 @@ class Recovery:
             if each.first is not None and (objection := tail.objection(each.first)):
                 return _Hole(end, keep, CorruptLog(segment.path, 0, objection))
             end = Address(segment.base + each.valid_bytes)
-            if each.damage is not None:
+            if each.damage is not None and not self._ends_here(each, found[keep + 1 :], durable_end):
                 header = each.damage.header
                 named = (header.log_index, header.epoch, header.base_offset) if header else (None, None, None)
                 return _Hole(end, keep + 1, CorruptLog(segment.path, each.valid_bytes, each.damage.reason, *named))
@@ -257,6 +296,14 @@ class Recovery:
         if end < durable_end:
             return self._gap(found, len(found), end)
         return None
+
+    @staticmethod
+    def _ends_here(each: _Found, behind: Sequence[_Found], durable_end: int) -> bool:
+        """Whether the log left this segment where its whole frames end, so that what follows them there is a rest."""
+        end = each.segment.base + each.valid_bytes
+        if behind and behind[0].segment.base == end:
+            return each.rest or behind[0].valid_bytes > 0
+        return not behind and each.rest and end >= durable_end
 
     def _gap(self, found: Sequence[_Found], keep: int, end: Address) -> _Hole:
         following = found[keep].segment if keep < len(found) else None
@@ -269,14 +316,12 @@ class Recovery:
         return _Hole(end, keep, CorruptLog(last.path, last.size, "the file ends early, or the next segment is missing"))
 
     def _cut(self, found: list[_Found], hole: _Hole) -> list[_Found]:
-        """Cut physically at the hole: the torn file and the files behind it. `_prove` and the directory sync make it durable."""
+        """Remove the files behind the hole; `_prove` cuts the torn one. The directory sync makes it durable."""
         kept, removed = found[: hole.keep], found[hole.keep :]
-        torn_bytes = sum(each.segment.size for each in removed)
-        if kept and kept[-1].valid_bytes < kept[-1].segment.size:
-            last = kept[-1]
-            torn_bytes += last.segment.size - last.valid_bytes
-            last.file.cut(last.valid_bytes)
-            last.segment.size = last.valid_bytes
+        torn = [each for each in [*kept[-1:], *removed] if each.valid_bytes < each.segment.size]
+        torn_bytes = sum(_written_end(each) - each.valid_bytes for each in torn) + sum(
+            each.valid_bytes for each in removed
+        )
         for each in reversed(removed):
             each.file.close()
             self._disk.remove(each.segment.path)
@@ -303,6 +348,9 @@ class Recovery:
                 self._disk.remove(f"{self._directory}/{name}")
 
     def _prove(self, found: _Found, durable_end: int) -> None:
+        if found.valid_bytes < found.segment.size:
+            found.file.cut(found.valid_bytes)
+            found.segment.size = found.valid_bytes
         start = max(0, durable_end - found.segment.base)
         for position in range(start, found.valid_bytes, _CHUNK_BYTES):
             chunk = found.file.read_at(position, min(_CHUNK_BYTES, found.valid_bytes - position))

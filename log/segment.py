@@ -5,16 +5,26 @@ written to. A segment is *sealed* when the next one begins; once its bytes are d
 and from then on the sidecar vouches for the segment at the next start.
 """
 
+import contextlib
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import attrs
 
-from log.disk import Disk, File
+from log.disk import Buffer, Disk, File
+from log.errors import NoSpace
 from log.frame import HEADER_BYTES, Address, Header, decode_header
 from log.index import SegmentIndex
 
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
+
+_PAGE_BYTES = 4096
+_ZEROS = memoryview(bytes(512 * 1024))
+
+
+def _page_end(position: int) -> int:
+    return -(-position // _PAGE_BYTES) * _PAGE_BYTES
 
 
 def segment_name(base: int) -> str:
@@ -37,6 +47,10 @@ def base_of(name: str, suffix: str) -> Address | None:
 class Segment:
     """One file of the log. Sizes and positions in bytes from its beginning.
 
+    `size` is where its frames end. The file may be longer: zeros follow up to `zeroed`, and in a recycled file what its
+    former life left up to `filled`. The bytes of a header behind `size` are always zeros or beyond the end of the file: so
+    a log that was only killed is told from one whose last write was torn.
+
     `index` is kept until the sidecar is written; `reserved` is how much of the file the disk has promised room for.
     """
 
@@ -46,11 +60,47 @@ class Segment:
     index: SegmentIndex | None = None
     file: File | None = None
     reserved: int = 0
+    zeroed: int = 0
+    filled: int = 0
 
     @property
     def end(self) -> Address:
-        """The address after the last byte."""
+        """The address after the last frame."""
         return Address(self.base + self.size)
+
+    def overwrite(self, buffers: Sequence[Buffer], size: int) -> None:
+        """Write frames of `size` bytes in all at the end, beyond `zeroed`. Errors of the disk climb."""
+        end = self.size + size
+        zeroed = max(end, self.zeroed)
+        if zeroed < self.filled:
+            # Up to a whole page, which the disk can write without reading what was there.
+            zeroed = _page_end(end + HEADER_BYTES)
+            buffers = [*buffers, _ZEROS[: zeroed - end]]
+        self._opened().write_at(self.size, buffers)
+        self.size, self.zeroed = end, zeroed
+        self.filled = max(self.filled, zeroed)
+
+    def zero_ahead(self, end: int) -> None:
+        """Write zeros up to about `end`. A full disk is no error: there are fewer zeros then."""
+        start = max(self.size, self.zeroed)
+        end = _page_end(end)
+        with contextlib.suppress(NoSpace):
+            for position in range(start, end, len(_ZEROS)):
+                stop = min(position + len(_ZEROS), end)
+                # Noted first: part of a write that meets a full disk may be there.
+                self.filled = max(self.filled, stop)
+                self._opened().write_at(position, [_ZEROS[: stop - position]])
+                self.zeroed = stop
+
+    def cut(self) -> None:
+        """End the file behind its last frame, and give back what was reserved."""
+        if max(self.reserved, self.filled) > self.size:
+            self._opened().cut(self.size)
+        self.reserved = self.zeroed = self.filled = self.size
+
+    def _opened(self) -> File:
+        assert self.file is not None, "a segment that is written to is open"
+        return self.file
 
 
 class OpenSegments:

@@ -17,8 +17,9 @@ Retention is not here yet: a log begins at index 1, in the segment at address 0.
 """
 
 import contextlib
+import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 import attrs
@@ -27,6 +28,7 @@ from attrs.validators import ge, gt
 from log import checkpoint
 from log.disk import Disk, File, Lock
 from log.errors import CorruptLog, IndexOutOfRange, LogError, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
+from log.flush import Flush
 from log.frame import (
     HEADER_BYTES,
     Address,
@@ -78,62 +80,10 @@ class LogConfig:
     """About one frame in so many bytes is held in memory (24 bytes each); a lookup reads no further than this."""
     reserve_chunk_bytes: int = attrs.field(default=MIB, validator=gt(0))
     """How far ahead `reserve` allocates when there is room, so that most calls need no disk."""
+    zero_ahead_bytes: int = attrs.field(default=512 * KIB, validator=ge(0))
+    """Zeros kept behind the end, so that the sync of a small append need not grow the file; 0 = none."""
     open_files_max: int = attrs.field(default=64, validator=gt(0))
     """Sealed segments kept open for reading."""
-
-
-class Flush:
-    """One run of syncs: makes everything durable that was appended before it began.
-
-    Made by `begin_flush`, carried out by `run` (in any thread, once), made known by `end_flush`.
-    """
-
-    __slots__ = ("_active", "_done", "_fail", "_names_changed", "_seal", "_sealed", "_sync_directory", "target")
-
-    def __init__(
-        self,
-        *,
-        target: Address,
-        sealed: Sequence[Segment],
-        active: File | None,
-        names_changed: bool,
-        seal: Callable[[Segment], None],
-        sync_directory: Callable[[], None],
-        fail: Callable[[StorageError], None],
-    ) -> None:
-        self.target = target
-        self._sealed = sealed
-        self._active = active
-        self._names_changed = names_changed
-        self._seal = seal
-        self._sync_directory = sync_directory
-        self._fail = fail
-        self._done = False
-
-    @property
-    def done(self) -> bool:
-        """Whether `run` went well."""
-        return self._done
-
-    @property
-    def sealed(self) -> Sequence[Segment]:
-        """The sealed segments that this flush proves."""
-        return self._sealed
-
-    def run(self) -> None:
-        """Sync. `StorageFailed` ends the log: it refuses every later call, and so must its owner."""
-        try:
-            # Names first: a sidecar then proves that its segment was there to stay, so that its loss is noticed.
-            if self._names_changed:
-                self._sync_directory()
-            for segment in self._sealed:
-                self._seal(segment)
-            if self._active is not None:
-                self._active.sync()
-        except StorageError as error:
-            self._fail(error)
-            raise
-        self._done = True
 
 
 class SegmentedLog:
@@ -166,6 +116,8 @@ class SegmentedLog:
         self._names_changed = False
         self._unproven: list[Segment] = []
         self._flushing: Flush | None = None
+        self._frontier = threading.Lock()
+        self._zero_ahead_bytes = config.zero_ahead_bytes
         if not self._segments:
             self._begin_segment(Address(0), reserve_bytes=0)
         for segment in self._segments[:-1]:
@@ -373,9 +325,11 @@ class SegmentedLog:
         self._flushing = Flush(
             target=self._end,
             sealed=tuple(self._unproven),
-            active=self._open_file(active) if dirty else None,
+            active=active if dirty else None,
+            dirty_bytes=self._end - self._durable_end,
             names_changed=self._names_changed,
             seal=self._seal,
+            sync_active=self._sync_active,
             sync_directory=self._sync_directory,
             fail=self._fail,
         )
@@ -408,6 +362,7 @@ class SegmentedLog:
             return
         try:
             if self._failed is None:
+                self._zero_ahead_bytes = 0
                 self._release_reserved(self._active)
                 self.flush()
                 # On a full disk an older checkpoint stays, which is still true.
@@ -473,26 +428,32 @@ class SegmentedLog:
     def _write(self, segment: Segment, buffers: Sequence[Buffer]) -> None:
         file = segment.file
         assert file is not None, "the active segment is open"
+        size = sum(map(len, buffers))
         try:
-            file.write_at(segment.size, buffers)
+            if segment.size + size + HEADER_BYTES <= segment.zeroed:
+                file.write_at(segment.size, buffers)
+                segment.size += size
+            else:
+                # The flush thread writes zeros behind `zeroed`: not now.
+                with self._frontier:
+                    segment.overwrite(buffers, size)
         except NoSpace:
             self._take_back(segment, file)
             raise
         except StorageFailed as error:
             self._fail(error)
             raise
-        segment.size += sum(map(len, buffers))
         self._end = segment.end
 
     def _take_back(self, segment: Segment, file: File) -> None:
         """Undo a write that met a full disk, durably: a part of it must not turn up behind later frames after a crash."""
         try:
-            file.cut(segment.size)
-            file.sync()
+            with self._frontier:
+                segment.cut()
+                file.sync()
         except StorageError as error:
             self._fail(error)
             raise self._failure() from error
-        segment.reserved = segment.size
 
     def _note_appended(self, segment: Segment, frames: Sequence[Frame], first_index: int, first_address: int) -> None:
         index = self._index_of(segment)
@@ -597,10 +558,9 @@ class SegmentedLog:
         segment.reserved = ahead
 
     def _release_reserved(self, segment: Segment) -> None:
-        if segment.reserved > segment.size and segment.file is not None:
+        if segment.file is not None:
             with self._fatal():
-                segment.file.cut(segment.size)
-            segment.reserved = segment.size
+                segment.cut()
 
     def _open_file(self, segment: Segment) -> File:
         return segment.file if segment.file is not None else self._open.file(segment)
@@ -617,10 +577,23 @@ class SegmentedLog:
         file, index = segment.file, segment.index
         assert file is not None, "an unproven segment is open"
         assert index is not None, "an unproven segment has an index"
-        if segment.reserved > segment.size:
-            file.cut(segment.size)
+        segment.cut()
         file.sync()
         write_sidecar(self._disk, self.directory, segment, index, self.log_id)
+
+    def _sync_active(self, segment: Segment, dirty_bytes: int) -> None:
+        """Sync the segment that is written to. Runs in the flush's thread, beside appends.
+
+        The zeros come first, so that one sync in many pays for the growth of the file. Large appends outrun them and
+        would only write everything twice.
+        """
+        ahead = self._zero_ahead_bytes
+        if dirty_bytes <= ahead // 4 and segment.zeroed - segment.size < ahead // 2:
+            with self._frontier:
+                segment.zero_ahead(min(segment.size + ahead, self.config.segment_bytes_max))
+        file = segment.file
+        assert file is not None, "the active segment is open"
+        file.sync()
 
     def _sync_directory(self) -> None:
         self._disk.sync_directory(self.directory)

@@ -96,7 +96,8 @@ def test_a_torn_tail_is_cut_and_reported(kept: int) -> None:
     reopened = open_log(killed(disk))
     whole = durable_end + kept == end
     assert numbers(reopened) == ([(1, 1), (2, 1)] if whole else [(1, 1)])
-    assert reopened.recovery.torn_bytes_cut == (0 if whole else kept)
+    torn = disk.content(FIRST)[durable_end:].rstrip(b"\0")
+    assert reopened.recovery.torn_bytes_cut == (0 if whole else len(torn))
     assert reopened.recovery.torn_at == (durable_end if kept and not whole else None)
     assert reopened.end == reopened.durable_end == (end if whole else durable_end)
     reopened.append([frame(reopened.last_index + 1, 9)])
@@ -526,3 +527,51 @@ def test_frames_that_were_read_equal_those_that_were_written_after_any_power_cut
         survivors = content(open_log(disk.after_crash(random.Random(seed))))
         assert len(survivors) >= 10
         assert survivors == entries(written[: len(survivors)])
+
+
+def test_zeros_written_ahead_are_no_torn_tail() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1)])
+    log.flush()
+    end = log.append([frame(2)])
+    assert len(disk.content(FIRST)) > end
+    after = killed(disk)
+    reopened = open_log(after)
+    assert (numbers(reopened), reopened.recovery.torn_at) == ([(1, 1), (2, 1)], None)
+    assert len(after.content(FIRST)) == end
+
+
+def test_zeros_in_the_place_of_durable_frames_are_damage() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1), frame(2)])
+    log.close()
+    overwrite(disk, FIRST, size_of(frame(1)), bytes(5_000))
+    with pytest.raises(CorruptLog, match="zeros where a frame should begin"):
+        open_log(killed(disk))
+
+
+def test_zeros_behind_a_segment_that_was_left_but_not_sealed_are_no_hole() -> None:
+    disk = memory_disk()
+    log = open_log(disk, LogConfig(segment_bytes_max=6_000, index_interval_bytes=512, zero_ahead_bytes=8_192))
+    for first in range(1, 200, 5):
+        log.append(frames(first, first + 4))
+        if first in (1, 91, 96):
+            log.flush()
+    left = [path for path in segments(disk)[:-1] if not any(disk.content(path)[-HEADER_BYTES:])]
+    assert left
+    reopened = open_log(killed(disk))
+    assert (content(reopened), reopened.recovery.torn_at) == (content(log), None)
+
+
+def test_a_frame_of_another_place_and_another_log_is_only_torn() -> None:
+    """A payload may carry anything, and a recycled file may show any part of a payload where the log ends."""
+    disk = memory_disk()
+    log = open_log(disk)
+    end = log.append([frame(1)])
+    log.close()
+    stored = encode_header(Kind.RECORDS, 0, LOG_ID + 1, end + 1, 1, 2, 1, 0, 0, 1, 0, 0)
+    overwrite(disk, FIRST, end, stored)
+    reopened = open_log(killed(disk))
+    assert (numbers(reopened), reopened.recovery.torn_at) == ([(1, 1)], end)

@@ -336,8 +336,8 @@ LOG: Sequence[Mutant] = (
         module="log.recovery",
         edits=[
             Edit(
-                "            last.file.cut(last.valid_bytes)\n            last.segment.size = last.valid_bytes\n",
-                "            assert last.segment.size\n",
+                "            found.file.cut(found.valid_bytes)\n            found.segment.size = found.valid_bytes\n",
+                "            assert found.segment.size\n",
             )
         ],
         oracles=["A1", "A2"],

@@ -1,0 +1,76 @@
+"""One run of syncs, handed from the thread that owns a log to the one that waits for the disk."""
+
+from collections.abc import Callable, Sequence
+
+from log.errors import StorageError
+from log.frame import Address
+from log.segment import Segment
+
+
+class Flush:
+    """Makes everything durable that was appended before it began.
+
+    Made by `begin_flush`, carried out by `run` (in any thread, once), made known by `end_flush`.
+    """
+
+    __slots__ = (
+        "_active",
+        "_dirty_bytes",
+        "_done",
+        "_fail",
+        "_names_changed",
+        "_seal",
+        "_sealed",
+        "_sync_active",
+        "_sync_directory",
+        "target",
+    )
+
+    def __init__(
+        self,
+        *,
+        target: Address,
+        sealed: Sequence[Segment],
+        active: Segment | None,
+        dirty_bytes: int,
+        names_changed: bool,
+        seal: Callable[[Segment], None],
+        sync_active: Callable[[Segment, int], None],
+        sync_directory: Callable[[], None],
+        fail: Callable[[StorageError], None],
+    ) -> None:
+        self.target = target
+        self._sealed = sealed
+        self._active = active
+        self._dirty_bytes = dirty_bytes
+        self._names_changed = names_changed
+        self._seal = seal
+        self._sync_active = sync_active
+        self._sync_directory = sync_directory
+        self._fail = fail
+        self._done = False
+
+    @property
+    def done(self) -> bool:
+        """Whether `run` went well."""
+        return self._done
+
+    @property
+    def sealed(self) -> Sequence[Segment]:
+        """The sealed segments that this flush proves."""
+        return self._sealed
+
+    def run(self) -> None:
+        """Sync. `StorageFailed` ends the log: it refuses every later call, and so must its owner."""
+        try:
+            # Names first: a sidecar then proves that its segment was there to stay, so that its loss is noticed.
+            if self._names_changed:
+                self._sync_directory()
+            for segment in self._sealed:
+                self._seal(segment)
+            if self._active is not None:
+                self._sync_active(self._active, self._dirty_bytes)
+        except StorageError as error:
+            self._fail(error)
+            raise
+        self._done = True
