@@ -1,0 +1,144 @@
+"""The face for asyncio: `Client` and `RaftGroup` of Trio, by the same names.
+
+    async with Client(["127.0.0.1:4001", "127.0.0.1:4002"], "demo") as client:
+        appended = await client.append([b"one", b"two"])
+
+Arguments, results, errors and what they mean are those of `raft.client` and `raft.group`, whose code runs in a thread that
+the `async with` block starts and ends; a busy event loop holds no heartbeat up. A call that is cancelled, by
+`asyncio.timeout` for example, is cancelled there, too: like one that ends with `OutcomeUnknown`, it may have taken effect.
+Callbacks (`on_attempt`, `notify`, the state machine) run in that thread and must not block.
+
+A node that ends by itself, because its disk failed, cancels the task that opened it, and its error comes out of the
+`async with` block.
+"""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from log.segmented_log import RecoveryReport
+from raft import client, group
+from raft.client import Unreachable
+from raft.errors import RaftError, ShuttingDown
+from raft.group import Address
+from raft.loop_thread import LoopThread, Opener, constructing, in_loop, opening
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Face(Generic[R]):
+    """An `async with` block around an object that lives in a Trio loop; `refusal` gives what calls after its end raise."""
+
+    def __init__(self, opener: Opener[R], refusal: Callable[[], RaftError]) -> None:
+        self._loop = LoopThread(opener, refusal)
+        self._owner: asyncio.Task[Any] | None = None
+        self._is_closing = False
+        self._owner_was_cancelled = False
+
+    async def __aenter__(self) -> Self:
+        self._owner = asyncio.current_task()
+        opened = self._loop.open()
+        try:
+            await asyncio.wrap_future(opened)
+        except BaseException:
+            opened.cancel()
+            await _to_the_end(self._loop)
+            raise
+        running = asyncio.get_running_loop()
+        self._loop.ended.add_done_callback(lambda ended: self._call_home(running))
+        return self
+
+    def _call_home(self, running: asyncio.AbstractEventLoop) -> None:
+        with suppress(RuntimeError):  # that loop is closed: nobody waits any more
+            running.call_soon_threadsafe(self._on_ended)
+
+    def _on_ended(self) -> None:
+        if not self._is_closing and self._owner is not None:
+            self._owner_was_cancelled = self._owner.cancel()
+
+    async def __aexit__(self, *exception: object) -> None:
+        self._is_closing = True
+        ended = self._loop.close()
+        cancelled = await _to_the_end(self._loop)
+        if self._owner_was_cancelled and self._owner is not None and self._owner.uncancel() == 0:
+            cancelled = None  # it was our own doing
+        if cancelled is not None:
+            raise cancelled
+        ended.result()
+
+    @property
+    def _living(self) -> R:
+        """The object itself, for what never changes."""
+        return self._loop.opened.result()
+
+
+async def _to_the_end(loop: LoopThread[Any]) -> asyncio.CancelledError | None:
+    """Wait even if cancelled meanwhile, for nothing may be left behind; the caller raises that afterwards."""
+    waiting = asyncio.wrap_future(loop.ended)
+    waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # it is looked at elsewhere
+    cancelled: asyncio.CancelledError | None = None
+    while not waiting.done():
+        try:
+            await asyncio.wait([waiting])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    loop.join()
+    return cancelled
+
+
+def awaiting(
+    method: Callable[Concatenate[R, P], Awaitable[T]],
+) -> Callable[Concatenate[Face[R], P], Coroutine[Any, Any, T]]:
+    """`method` of the object, as a coroutine of its face."""
+
+    @functools.wraps(method)
+    async def call(self: Face[R], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.wrap_future(self._loop.submit(lambda living: method(living, *args, **kwargs)))
+
+    return call
+
+
+class Client(Face[client.Client]):
+    """See `raft.client.Client`; use as `async with`. Any number of tasks may call at once."""
+
+    @constructing(client.Client)
+    def __init__(self, opener: Opener[client.Client]) -> None:
+        super().__init__(opener, lambda: Unreachable("the group", "this client is closed"))
+
+    append = awaiting(client.Client.append)
+    read = awaiting(client.Client.read)
+    tail = awaiting(client.Client.tail)
+    apply = awaiting(client.Client.apply)
+    query = awaiting(client.Client.query)
+    status = awaiting(client.Client.status)
+
+
+class RaftGroup(Face[group.RaftGroup]):
+    """See `raft.group.RaftGroup`; any number of tasks may call at once."""
+
+    @staticmethod
+    @opening(group.RaftGroup.open)
+    def open(opener: Opener[group.RaftGroup]) -> "RaftGroup":
+        """See `raft.group.RaftGroup.open`; use as `async with`."""
+        return RaftGroup(opener, ShuttingDown)
+
+    @property
+    def address(self) -> Address:
+        """Where this node listens."""
+        return self._living.address
+
+    @property
+    def recovery(self) -> RecoveryReport:
+        """What opening the log found and did."""
+        return self._living.recovery
+
+    append = awaiting(group.RaftGroup.append)
+    read = awaiting(group.RaftGroup.read)
+    tail = awaiting(group.RaftGroup.tail)
+    apply = awaiting(group.RaftGroup.apply)
+    query = awaiting(group.RaftGroup.query)
+    status = awaiting(in_loop(group.RaftGroup.status))

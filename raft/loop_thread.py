@@ -1,0 +1,196 @@
+"""A Trio loop in a thread of its own, and one object living in it: what the faces for other programs stand on.
+
+All behaviour is that of the Trio object; a face only carries calls over and their outcomes back.
+
+- `open` starts the thread and enters the object's `async with` there; `close` leaves it and waits for the thread.
+- `submit` makes a call, a task of its own, from any thread. The future it gives can be cancelled: so is the task then.
+- When the loop ends, whatever the reason, every future ends. A call cut off by that may have taken effect: `OutcomeUnknown`.
+- If the object ends by itself (a node whose disk failed), its error comes out of `close`.
+
+Nothing of it is for a child process made by `fork`, which has the loop's descriptors but not its thread: refused.
+"""
+
+import functools
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Concatenate, Generic, ParamSpec, TypeVar
+
+import trio
+
+from raft.errors import OutcomeUnknown, RaftError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+Opener = Callable[[], AbstractAsyncContextManager[R]]
+
+
+class LoopThread(Generic[R]):
+    """`opener` makes what lives in the loop; calls after its end raise what `refusal` gives."""
+
+    def __init__(self, opener: Opener[R], refusal: Callable[[], RaftError]) -> None:
+        self.opened: Future[R] = Future()
+        """The object, once it is open; what opening raised; cancelled to give opening up."""
+        self.ended: Future[None] = Future()
+        """The thread is done with everything; holds the error with which the object ended by itself."""
+        self._opener = opener
+        self._refusal = refusal
+        self._life = trio.CancelScope()
+        self._stop = trio.Event()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._calls: trio.Nursery | None = None
+        self._living: R
+        self._process = os.getpid()
+        self._thread = threading.Thread(target=self._run, name="trio loop", daemon=True)
+
+    # ---------------------------------------------------------------- for other threads
+
+    def open(self) -> "Future[R]":
+        """Start; the future can be waited for in any way."""
+        self.opened.add_done_callback(lambda opened: self.close() if opened.cancelled() else None)
+        self._thread.start()
+        return self.opened
+
+    def submit(self, call: Callable[[R], Awaitable[T]]) -> "Future[T]":
+        """Make a call in the loop. Its future holds what it returned or raised."""
+        if os.getpid() != self._process:
+            raise RuntimeError("this was opened in the parent of this process; open another one here, after the fork")
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("called from within its own loop, which cannot wait for itself")
+        future: Future[T] = Future()
+        try:
+            if self._token is None:
+                raise trio.RunFinishedError
+            self._token.run_sync_soon(self._spawn, call, future)
+        except trio.RunFinishedError:
+            future.set_exception(self._refusal())
+        return future
+
+    def close(self) -> "Future[None]":
+        """Ask for the end; the future tells when it has come. A second call does no harm."""
+        with suppress(trio.RunFinishedError):
+            if self._token is not None:
+                self._token.run_sync_soon(self._end)
+        return self.ended
+
+    def join(self) -> None:
+        """Wait for the thread; at most a moment once `ended` is done."""
+        self._thread.join()
+
+    # ---------------------------------------------------------------- in the loop
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            trio.run(self._live)
+        except BaseException as raised:  # noqa: BLE001 - carried over to whoever closes
+            error = raised
+        if not self.opened.done():
+            _settle(self.opened, error=error or self._refusal())
+            error = None
+        _settle(self.ended, None, error)
+
+    async def _live(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        with self._life:
+            if self.opened.cancelled():
+                return
+            async with self._opener() as living, trio.open_nursery() as calls:
+                self._living = living
+                self._calls = calls
+                _settle(self.opened, living)
+                await self._stop.wait()
+                calls.cancel_scope.cancel()
+
+    def _end(self) -> None:
+        self._stop.set()
+        if self._calls is None:
+            self._life.cancel()  # it is being opened
+
+    def _spawn(self, call: Callable[[R], Awaitable[T]], future: "Future[T]") -> None:
+        if self._calls is None or self._stop.is_set() or self._calls.cancel_scope.cancel_called:
+            _settle(future, error=self._refusal())
+            return
+        try:
+            self._calls.start_soon(self._carry, call, future)
+        except RuntimeError:  # the nursery has closed: the object ended by itself
+            _settle(future, error=self._refusal())
+
+    async def _carry(self, call: Callable[[R], Awaitable[T]], future: "Future[T]") -> None:
+        token = self._token
+        assert token is not None
+        with trio.CancelScope() as scope:
+
+            def on_done(done: "Future[T]") -> None:
+                if done.cancelled():
+                    with suppress(trio.RunFinishedError):
+                        token.run_sync_soon(scope.cancel)
+
+            future.add_done_callback(on_done)
+            try:
+                result = await call(self._living)
+            except Exception as error:  # noqa: BLE001 - carried over to the caller
+                _settle(future, error=error)
+            except BaseException:
+                _settle(future, error=OutcomeUnknown("it was closed while the call was under way"))
+                raise
+            else:
+                _settle(future, result)
+            finally:
+                del future  # else an error, its traceback, this frame and the future would keep each other
+
+
+def _settle(future: "Future[T]", result: T | None = None, error: BaseException | None = None) -> None:
+    """The other side may have cancelled it in this very moment: then nobody wants to know."""
+    with suppress(InvalidStateError):
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+
+# -------------------------------------------------------------------- what faces are made with: names, types and texts stay
+
+
+def opening(
+    opener: Callable[P, AbstractAsyncContextManager[R]],
+) -> Callable[[Callable[[Opener[R]], T]], Callable[P, T]]:
+    """Let a function of an `Opener` take the arguments of `opener` instead."""
+
+    def decorate(make: Callable[[Opener[R]], T]) -> Callable[P, T]:
+        @functools.wraps(opener)
+        def open_(*args: P.args, **kwargs: P.kwargs) -> T:
+            return make(functools.partial(opener, *args, **kwargs))
+
+        return open_
+
+    return decorate
+
+
+def constructing(
+    made: Callable[P, AbstractAsyncContextManager[R]],
+) -> Callable[[Callable[[S, Opener[R]], None]], Callable[Concatenate[S, P], None]]:
+    """Let a constructor that wants an `Opener` take the arguments of the class `made` instead."""
+
+    def decorate(construct: Callable[[S, Opener[R]], None]) -> Callable[Concatenate[S, P], None]:
+        @functools.wraps(made.__init__)
+        def init(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            construct(self, functools.partial(made, *args, **kwargs))
+
+        return init
+
+    return decorate
+
+
+def in_loop(method: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P], Awaitable[T]]:
+    """A method that waits for nothing, to be called in the loop like those that do."""
+
+    @functools.wraps(method)
+    async def call(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(self, *args, **kwargs)
+
+    return call

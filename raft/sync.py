@@ -1,0 +1,113 @@
+"""The face for plain Python: `Client` and `RaftGroup` of Trio, by the same names, in blocking calls from any thread.
+
+    with Client(["127.0.0.1:4001", "127.0.0.1:4002"], "demo") as client:
+        appended = client.append([b"one", b"two"])
+
+Arguments, results, errors and what they mean are those of `raft.client` and `raft.group`, whose code runs in a thread that
+the `with` block starts and ends. A call of `Client` ends by its `deadline_s`. A call that Ctrl-C interrupts is cancelled:
+like one that ends with `OutcomeUnknown`, it may have taken effect. Callbacks (`on_attempt`, `notify`, the state machine)
+run in that thread and must not block.
+
+A node that ends by itself, because its disk failed, refuses what it is asked; its error comes out of the `with` block.
+"""
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from log.segmented_log import RecoveryReport
+from raft import client, group
+from raft.client import Unreachable
+from raft.errors import RaftError, ShuttingDown
+from raft.group import Address
+from raft.loop_thread import LoopThread, Opener, constructing, in_loop, opening
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Face(Generic[R]):
+    """A `with` block around an object that lives in a Trio loop; `refusal` gives what calls after its end raise."""
+
+    def __init__(self, opener: Opener[R], refusal: Callable[[], RaftError]) -> None:
+        self._loop = LoopThread(opener, refusal)
+
+    def __enter__(self) -> Self:
+        opened = self._loop.open()
+        try:
+            opened.result()
+        except BaseException:
+            opened.cancel()
+            self._loop.join()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        ended = self._loop.close()
+        self._loop.join()
+        ended.result()
+
+    @property
+    def _living(self) -> R:
+        """The object itself, for what never changes."""
+        return self._loop.opened.result()
+
+
+def blocking(method: Callable[Concatenate[R, P], Awaitable[T]]) -> Callable[Concatenate[Face[R], P], T]:
+    """`method` of the object, as a blocking method of its face."""
+
+    @functools.wraps(method)
+    def call(self: Face[R], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        future = self._loop.submit(lambda living: method(living, *args, **kwargs))
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # whatever interrupts the wait ends the call, too
+            raise
+        finally:
+            del future
+
+    return call
+
+
+class Client(Face[client.Client]):
+    """See `raft.client.Client`; use as `with`. Any number of threads may call at once."""
+
+    @constructing(client.Client)
+    def __init__(self, opener: Opener[client.Client]) -> None:
+        super().__init__(opener, lambda: Unreachable("the group", "this client is closed"))
+
+    append = blocking(client.Client.append)
+    read = blocking(client.Client.read)
+    tail = blocking(client.Client.tail)
+    apply = blocking(client.Client.apply)
+    query = blocking(client.Client.query)
+    status = blocking(client.Client.status)
+
+
+class RaftGroup(Face[group.RaftGroup]):
+    """See `raft.group.RaftGroup`; any number of threads may call at once."""
+
+    @staticmethod
+    @opening(group.RaftGroup.open)
+    def open(opener: Opener[group.RaftGroup]) -> "RaftGroup":
+        """See `raft.group.RaftGroup.open`; use as `with`."""
+        return RaftGroup(opener, ShuttingDown)
+
+    @property
+    def address(self) -> Address:
+        """Where this node listens."""
+        return self._living.address
+
+    @property
+    def recovery(self) -> RecoveryReport:
+        """What opening the log found and did."""
+        return self._living.recovery
+
+    append = blocking(group.RaftGroup.append)
+    read = blocking(group.RaftGroup.read)
+    tail = blocking(group.RaftGroup.tail)
+    apply = blocking(group.RaftGroup.apply)
+    query = blocking(group.RaftGroup.query)
+    status = blocking(in_loop(group.RaftGroup.status))
