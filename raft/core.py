@@ -60,7 +60,6 @@ from raft.messages import (
 )
 from raft.model import (
     NO_INDEX,
-    NO_TERM,
     NO_WRITE,
     NOOP,
     Batch,
@@ -430,7 +429,9 @@ class RaftCore:
 
     def _on_append_entries(self, sender: NodeId, request: AppendEntries) -> None:
         if request.term < self.term:
-            refusal = AppendRejected(self.term, request.prev_index, NO_INDEX, NO_TERM, request.round)
+            # The round is that of an older reign: if the sender leads again by now, it must confirm no read of this one.
+            hint = self.log.last_position_within(request.prev_index, request.prev_term)
+            refusal = AppendRejected(self.term, request.prev_index, hint.index, hint.term, round=0)
             self._effects.append(Send(sender, refusal))
             return
         assert request.term > self.term or self.leader in (None, sender), "two leaders in one term"

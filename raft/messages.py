@@ -1,7 +1,7 @@
 """What peers say to each other: one frozen class a message. Paper names where the paper has one.
 
 Every message carries the sender's term. A reply echoes the `round` of the request it answers, so that a leader can
-tell which of its heartbeats has been seen (dissertation section 6.4).
+tell which of its heartbeats has been seen (dissertation section 6.4); 0, if the request came from an older term.
 """
 
 import attrs
