@@ -21,9 +21,9 @@ import attrs
 import trio
 
 from log.disk import Disk, RealDisk, replace_file
-from log.segmented_log import LogConfig, RecoveryReport, SegmentedLog
+from log.segmented_log import LogConfig, RecoveryReport
 from raft.client_codec import Appended, Applied, Records, Tail, pack_batch
-from raft.core import RaftCore
+from raft.core import Follower, RaftCore
 from raft.driver import DriverConfig, Notify, RaftDriver
 from raft.errors import InvalidRequest, RaftError
 from raft.flush_thread import FlushThread
@@ -151,6 +151,9 @@ class RaftGroup:
         self._deadline_moved = trio.Event()
         self._armed_for = 0.0
         self._has_failed = False
+        self._life = trio.CancelScope()
+        self._goes_on = trio.Event()
+        self._goes_on.set()
         self._incoming: dict[NodeId, list[Connection[Frame]]] = {}
         self._reactor = Reactor(self._on_round_end, lambda: self._driver.begin_flush())
         self._links = Links(
@@ -281,8 +284,7 @@ class RaftGroup:
             stack.callback(group._listener.close, NODE_STOPS)
             stack.callback(group._say_farewell)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(group._guard, group._reactor.run)
-                nursery.start_soon(group._guard, group._run_timer)
+                nursery.start_soon(group._run)
                 nursery.start_soon(group._listener.run)
                 nursery.start_soon(group._links.run)
                 try:
@@ -367,6 +369,24 @@ class RaftGroup:
         """What this node knows, right now."""
         return self._driver.status()
 
+    # ---------------------------------------------------------------- for tests of what uses it
+
+    def pause(self) -> None:
+        """Stand still until `resume`, as a process does at SIGSTOP: sockets stay open, nothing is heard, decided or said."""
+        self._goes_on = trio.Event()
+        self._life.cancel()
+
+    def resume(self) -> None:
+        """Go on; what arrived meanwhile is heard before the clock is looked at."""
+        self._goes_on.set()
+
+    def campaign(self) -> None:
+        """Stand for election at once if this node waits for a leader and knows of none: a new group need not sit out a timeout."""
+        role = self._driver.core.role
+        if isinstance(role, Follower) and role.leader is None:
+            role.deadline = trio.current_time()  # a matter of liveness alone: no rule of safety looks at it
+            self._reactor.request_round()
+
     def _require_fit(self, what: str, data: bytes) -> None:
         """An entry that no frame can carry would never reach a peer, and would keep all that follow it from them."""
         if len(data) > self._settings.frame_bytes_max - FRAME_OVERHEAD_BYTES:
@@ -382,6 +402,14 @@ class RaftGroup:
         return await waiter.wait()
 
     # ---------------------------------------------------------------- the loop
+
+    async def _run(self) -> None:
+        while True:
+            async with trio.open_nursery() as nursery:
+                self._life = nursery.cancel_scope
+                nursery.start_soon(self._guard, self._reactor.run)
+                nursery.start_soon(self._guard, self._run_timer)
+            await self._goes_on.wait()
 
     def _on_round_end(self) -> None:
         try:
@@ -462,15 +490,15 @@ def open_storage(disk: Disk, directory: str, identity: _Identity, segment_bytes_
         _require_same(directory, found, identity)
     config = LogConfig(segment_bytes_max=segment_bytes_max)
     log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
-    log = SegmentedLog.open(disk, directory, config, log_id=log_id)
+    storage = RaftStorage.open(disk, directory, config, log_id=log_id)
     if found != identity:
         content = json.dumps(attrs.asdict(identity)) + "\n"
         try:
             replace_file(disk, directory, IDENTITY_NAME, content.encode())
         except BaseException:
-            log.close()
+            storage.close()
             raise
-    return RaftStorage(log)
+    return storage
 
 
 def _require_same(directory: str, found: _Identity, given: _Identity) -> None:

@@ -9,6 +9,7 @@ import trio
 
 from log.memory_disk import MemoryDisk
 from log.segmented_log import StorageFailed
+from raft.config import RaftConfig
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ShuttingDown
 from raft.group import RaftGroup, WrongDirectory, WrongMembers
 from raft.settings import NodeSettings, parse_settings
@@ -146,6 +147,31 @@ async def test_a_majority_goes_on_when_the_leader_stops_and_the_leader_catches_u
         await knows(returned, committed_end=2)
         assert appended.base_offset == 1
         assert len((await returned.read(0)).batches) == 2
+
+
+async def test_a_paused_leader_says_nothing_and_finds_another_in_its_place_when_it_goes_on(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        old = await cluster.leader()
+        await old.append([b"before"])
+        old.pause()
+        paused = cluster.nodes.pop(id_of(old))
+        new = await cluster.leader()
+        await new.append([b"meanwhile"])
+        assert old.status()["role"] == "leader"
+        old.resume()
+        await knows(old, role="follower", committed_end=2)
+        cluster.nodes[id_of(old)] = paused
+
+
+async def test_a_new_group_need_not_sit_out_an_election_timeout(tmp_path: Path) -> None:
+    patient = NodeSettings(raft=RaftConfig(election_timeout_s_min=60.0, election_timeout_s_max=90.0))
+    async with local_cluster(tmp_path, 3, patient) as cluster:
+        await until(lambda: len(cluster.heard("link_up")) == 6)
+        cluster.nodes[2].group.campaign()
+        assert id_of(await cluster.leader()) == 2
+        cluster.nodes[1].group.campaign()  # which changes nothing, for it knows a leader
+        await cluster.nodes[2].group.append([b"x"])
+        assert id_of(await cluster.leader()) == 2
 
 
 async def test_without_a_majority_an_append_ends_unknown_when_the_leader_gives_up(tmp_path: Path) -> None:
