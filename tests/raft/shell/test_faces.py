@@ -90,8 +90,17 @@ def silent_node(heard: threading.Event | None = None) -> Iterator[str]:
             serving.join()
 
 
-NOT_FOR_CALLERS = {"greeted", "closed", "peer_arrived", "peer_left", "has_room_for_client"}
-"""What a group lets its sessions call; a client's `close` is the end of its block."""
+NOT_FOR_CALLERS = {
+    "pause",
+    "resume",
+    "campaign",
+    "greeted",
+    "closed",
+    "peer_arrived",
+    "peer_left",
+    "has_room_for_client",
+}
+"""What is there for tests, and what a group lets its sessions call; a client's `close` is the end of its block."""
 
 
 @pytest.mark.parametrize("face", [pytest.param(aio, id="asyncio"), pytest.param(sync, id="plain")])
