@@ -151,6 +151,9 @@ async def _break_it(
         nonsense=tuple(recorder.nonsense),
         not_recovered=not_recovered,
         is_interrupted=interrupted.is_set,
+        nodes=tuple(cluster.nodes),
+        kinds=plan.kinds,
+        counted=recorder.counts.by_outcome(),
         latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,
     )
 

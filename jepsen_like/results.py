@@ -3,7 +3,7 @@
 Times in it are seconds since the first operation of the history, on the one monotonic clock; the first election lies before
 that and has a negative time. A verdict is about the promise of the mode that ran (`promises`): a loss that it allows does
 not make a run invalid; a node that ended by itself, an answer that made no sense, or a healed cluster that does not come
-to agree does, whatever the history says.
+to agree does, whatever the history says. One that does not prove that it was a test at all (`evidence`) is undecided.
 """
 
 import bisect
@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from jepsen_like import evidence
 from jepsen_like.cluster.cluster import RoleSeen
 from jepsen_like.history import NEVER, Action, HistoryReader, Outcome, read_part
 from jepsen_like.nemesis.nemesis import FaultRecord
@@ -37,6 +38,7 @@ class Attempts:
     outcome: Ints
     t_inv: Ints
     t_ret: Ints
+    process: Ints
 
     @classmethod
     def read(cls, history: Path) -> "Attempts":
@@ -53,7 +55,7 @@ class Attempts:
         # Rows of one batch follow each other and share process and begin; a process does one thing at a time.
         first = np.ones(len(f), dtype=bool)
         first[1:] = (t_inv[1:] != t_inv[:-1]) | (process[1:] != process[:-1])
-        return cls(f[first], outcome[first], t_inv[first], t_ret[first])
+        return cls(f[first], outcome[first], t_inv[first], t_ret[first], process[first])
 
     @property
     def origin_ns(self) -> int:
@@ -119,6 +121,11 @@ class Observed:
     not_recovered: str | None
     """Why the healed cluster did not come to agree and serve; None if it did."""
     is_interrupted: bool
+    nodes: Sequence[int] = ()
+    kinds: Sequence[str] = ()
+    """The kinds of faults that were asked for."""
+    counted: Mapping[Outcome, int] = {}
+    """How many operations ended in which way, as they ended."""
     latency_from_intended_ms: Mapping[str, float | None] | None = None
     """Open loop: percentiles that count from when an operation was due, not from when a client was free to send it."""
 
@@ -140,6 +147,7 @@ def merged(
         "nodes": failure(observed.unasked_ends),
         "answers": failure(observed.nonsense),
         "recovered": failure([observed.not_recovered] if observed.not_recovered else []),
+        "evidence": evidence.row(doubts := doubts_about(attempts, observed)),
     }
     allowed = [each for each in lost if each.promise is not None]
     unexplained = int(verdict["lost_acked"]) - len(allowed)
@@ -150,6 +158,9 @@ def merged(
     if valid and not verdict["acked"]:
         valid = None
         unknown.append(NOTHING_ACKNOWLEDGED)
+    if valid and doubts:
+        valid = None
+        unknown += doubts[: evidence.DOUBTS_MAX]
     return {
         **verdict,
         "valid": valid,
@@ -166,6 +177,15 @@ def merged(
             else {}
         ),
     }
+
+
+def doubts_about(attempts: Attempts, observed: Observed) -> list[str]:
+    """What of this run is not proved, so that its verdict would be worth nothing."""
+    kinds = () if observed.is_interrupted else observed.kinds
+    return [
+        *evidence.of_faults(observed.faults, observed.roles, observed.nodes, kinds),
+        *evidence.of_history(attempts, observed.counted),
+    ]
 
 
 def conclusion(verdict: Mapping[str, Any], checks: Mapping[str, Any], *, has_allowed: bool) -> bool | None:

@@ -26,6 +26,10 @@ class Counts:
     info: int = 0
     acked: int = 0
 
+    def by_outcome(self) -> dict[Outcome, int]:
+        """How many ended in which way."""
+        return {Outcome.OK: self.ok, Outcome.FAIL: self.fail, Outcome.INFO: self.info}
+
 
 class Recorder:
     """Writes to `history`; owns process numbers. Called from the one thread that runs Trio."""

@@ -15,7 +15,7 @@ from jepsen_like.cluster.process import process_state
 from jepsen_like.run import concluded
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
-CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered"}
+CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered", "evidence"}
 
 
 @pytest.fixture(scope="module")
