@@ -6,7 +6,6 @@ network's ports only.
 """
 
 import contextlib
-import enum
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import Any
 import attrs
 import trio
 
-from jepsen_like.cluster.fault_proxy import FaultNetwork, Pair
-from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from jepsen_like.cluster.process import Event, NodeDidNotStart, NodeProcess
 from jepsen_like.cluster.raft_nodes import Address, NodePlan, raft_command
+from jepsen_like.cluster.site import open_proxies
+from jepsen_like.cluster.wires import Wires
 from raft.client import Connection
 from raft.errors import RaftError
 
@@ -29,15 +28,6 @@ STATUS_WITHIN_S = 0.5
 POLL_S = 0.05
 LEADER = "leader"
 NO_ANSWER = (RaftError, KeyError, ValueError)
-
-
-class Network(enum.StrEnum):
-    """What lies between the processes of a run, as `--network` names it."""
-
-    PROXIES = "proxies"
-    """TCP forwarders of the harness, on loopback. Needs no rights."""
-    NAMESPACES = "namespaces"
-    """A network namespace for each node and one switch between them, which handles packets. Needs root."""
 
 
 @attrs.frozen
@@ -84,7 +74,8 @@ class Cluster:
         self,
         cluster_id: str,
         nodes: Mapping[int, NodeProcess],
-        network: FaultNetwork,
+        network: Wires,
+        client_addresses: Mapping[int, Address],
         direct: Mapping[int, Address],
         nursery: trio.Nursery,
         roles: list[RoleSeen],
@@ -92,14 +83,11 @@ class Cluster:
         self.cluster_id = cluster_id
         self.nodes = dict(nodes)
         self.network = network
+        self.client_addresses = dict(client_addresses)
+        """Where clients reach each node: behind the fault network."""
         self.direct = dict(direct)
         self.roles = roles
         self._nursery = nursery
-
-    @property
-    def client_addresses(self) -> dict[int, Address]:
-        """Where clients reach each node: behind the fault network."""
-        return {node: (LOOPBACK, link.port) for node, link in self.network.clients.items()}
 
     @property
     def unasked_ends(self) -> list[str]:
@@ -143,12 +131,6 @@ class Cluster:
         for node in self.nodes.values():
             node.resume()
         await self.restart(self.nodes)
-
-    # ---------------------------------------------------------------- the network
-
-    def cut(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
-        """Let nothing pass from the first to the second of each pair, nor between clients and `clients`."""
-        self.network.cut(pairs, clients)
 
     # ---------------------------------------------------------------- what the nodes say
 
@@ -254,22 +236,20 @@ async def open_cluster(
         if event.get("event") == "role":
             roles.append(RoleSeen(node, int(event["t_ns"]), str(event["role"]), int(event["term"])))
 
-    with ReservedPorts(nodes) as reserved:
-        direct = {node: (LOOPBACK, port) for node, port in zip(ids, reserved.ports, strict=True)}
-        network = FaultNetwork(direct)
-        advertised = {node: (LOOPBACK, link.port) for node, link in network.clients.items()}
+    async with contextlib.AsyncExitStack() as stack:
+        site = await stack.enter_async_context(open_proxies(ids))
         processes = {}
         for node in ids:
-            peers = {other: (LOOPBACK, network.between[node, other].port) for other in ids if other != node}
-            plan = NodePlan(node, cluster_id, direct[node], directory / str(node) / "data", peers, advertised, settings)
+            peers = {other: site.peers[node, other] for other in ids if other != node}
+            data = directory / str(node) / "data"
+            plan = NodePlan(node, cluster_id, site.listen[node], data, peers, site.clients, settings)
             processes[node] = NodeProcess(node, command(plan), directory / str(node), hear)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(network.serve)
-            cluster = Cluster(cluster_id, processes, network, direct, nursery, roles)
+            cluster = Cluster(cluster_id, processes, site.wires, site.clients, site.direct, nursery, roles)
             try:
                 await cluster.start(ids)
                 yield cluster
-                network.heal()
+                site.wires.heal()
                 await cluster.stop(ids)
             finally:
                 # Cancelling the readers of the nodes kills what still runs.

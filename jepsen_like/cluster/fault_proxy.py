@@ -2,11 +2,14 @@
 
 One `Link` stands for one listening port and one destination: every ordered pair of nodes has one ("1>2": dialed by
 node 1, ending at node 2), and so has the way from all clients to each node ("client>2"). A link has two ways, forward
-(from the dialer) and backward, which fail one by one:
+(from the dialer) and backward, each with a condition of its own:
 
 - cut: a black hole. Bytes are neither read nor forwarded, so the sender sees its buffers fill; connections stay open,
   new ones hang; nobody is told. On heal everything that waited goes through, late, as TCP retransmission would do.
-- delay: every chunk leaves a fixed time after it came.
+- swallowing: bytes are read and forgotten, the sender notices nothing; new connections hang or are refused. On heal a
+  connection that lost bytes ends with RST on both sides: no byte is ever missing inside a living one.
+- slow or throttled: every chunk leaves later than it came, in order; senders are held back by a bound on what waits. On
+  heal it leaves at once.
 - reset: the open connections end with RST on both sides.
 
 What is open passes everything, and also the end of a connection: a killed process closes its sockets, and the other
@@ -21,52 +24,78 @@ import array
 import contextlib
 import errno
 import fcntl
+import math
+import random
 import socket
 import struct
 import termios
-import time
 from collections import deque
-from collections.abc import Iterable, Mapping
 
 import attrs
 import trio
 
 from jepsen_like.cluster.ports import LOOPBACK
-from raft.net.reactor import BROKEN, READABLE, WRITABLE, Reactor
+from jepsen_like.cluster.wires import CLEAR, Address, Condition
+from raft.net.reactor import BROKEN, READABLE, RECEIVE_BYTES, WRITABLE, Reactor
 
 DELAYED_BYTES_MAX = 4 * 1024 * 1024
 """Bytes that wait for their time in one way of one connection; beyond them the sender is held back."""
+PORTION_S = 0.02
+PORTION_BYTES_MIN = 1024
+HELD_S = 0.1
+HELD_BYTES_MIN = 16 * 1024
+"""A throttled way takes so much time's worth of bytes at once, and holds so much per connection, but not less."""
 BACKLOG = 256
 LINGER_RESET = struct.pack("ii", 1, 0)
-
-Pair = tuple[int, int]
-"""From this node to that one."""
 
 
 @attrs.define(eq=False)
 class Way:
-    """One way through a link: whether it passes, how late, and what it has passed."""
+    """One way through a link: how it is, and what it has passed."""
 
-    is_cut: bool = False
-    delay_s: float = 0.0
+    rng: random.Random
+    """Draws the jitter."""
+    condition: Condition = CLEAR
+    is_mute: bool = False
+    """Cut or swallowing: nothing comes through, not even the end of a connection."""
+    is_late: bool = False
+    portion_bytes: int = RECEIVE_BYTES
+    """What is read at once."""
+    held_bytes_max: int = DELAYED_BYTES_MAX
+    """What one connection may hold here, until its sender is held back."""
+    free_s: float = 0.0
+    """When a throttled way has room for the next byte."""
     passed_bytes: int = 0
-    passed_at_cut: int = 0
+    delayed_bytes: int = 0
+    swallowed_bytes: int = 0
+    held_bytes: int = 0
+    most_held_bytes: int = 0
+    refused: int = 0
 
-    @property
-    def passed_since_cut(self) -> int:
-        """Bytes that went through since the cut: 0, or the cut is a lie."""
-        return self.passed_bytes - self.passed_at_cut
+    def impose(self, condition: Condition) -> None:
+        """Be so from now on. The link has to be told: `Link.refresh`."""
+        self.condition = condition
+        self.is_mute = condition.is_cut or condition.is_swallowing
+        self.is_late = condition.is_late
+        self.portion_bytes, self.held_bytes_max, self.free_s = RECEIVE_BYTES, DELAYED_BYTES_MAX, 0.0
+        if condition.bytes_per_s:
+            self.portion_bytes = max(PORTION_BYTES_MIN, int(condition.bytes_per_s * PORTION_S))
+            self.held_bytes_max = max(HELD_BYTES_MIN, int(condition.bytes_per_s * HELD_S))
 
-    def cut(self) -> None:
-        """Pass nothing from now on. The link has to be told: `Link.refresh`."""
-        if not self.is_cut:
-            self.is_cut = True
-            self.passed_at_cut = self.passed_bytes
+    def due(self, now: float, count: int) -> float:
+        """When a chunk that comes now may leave."""
+        condition = self.condition
+        due = now + condition.delay_s + self.rng.uniform(0, condition.jitter_s)
+        if condition.bytes_per_s:
+            self.free_s = max(self.free_s, now) + count / condition.bytes_per_s
+            due = max(due, self.free_s + condition.delay_s)
+        return due
 
-    def heal(self) -> None:
-        """Pass everything again, at once."""
-        self.is_cut = False
-        self.delay_s = 0.0
+    def hold(self, count: int) -> None:
+        """So many bytes more wait for their time; fewer, if negative."""
+        self.held_bytes += count
+        self.delayed_bytes += max(count, 0)
+        self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
 
 
 class End:
@@ -110,33 +139,34 @@ class End:
         peer = self.peer
         return (
             peer is not None
-            and not (self.way.is_cut or self.at_end or peer.outbound)
-            and self.late_bytes < DELAYED_BYTES_MAX
+            and not (self.way.condition.is_cut or self.at_end or (peer.outbound and not self.way.is_mute))
+            and self.late_bytes < self.way.held_bytes_max
         )
 
     def _receive(self) -> None:
         assert self.peer is not None
-        buffer = self.carried.link.reactor.receive_buffer
+        way, buffer = self.way, self.carried.link.reactor.receive_buffer
         try:
-            count = self.socket.recv_into(buffer)
+            count = self.socket.recv_into(buffer, way.portion_bytes)
         except BlockingIOError:
             return
         except OSError:
-            self.carried.close(reset=True)
+            self._on_gone()
+            return
+        if way.is_mute:
+            self._swallow(count)
             return
         sent = 0
-        if count and self.way.delay_s == 0.0 and not self.late:
+        if count and not (way.is_late or self.late):
             # The common case, without a look at anything that has not changed.
             with contextlib.suppress(OSError):
                 sent = self.peer.socket.send(buffer[:count])
-                self.way.passed_bytes += sent
+                way.passed_bytes += sent
                 if sent == count:
                     return
         self.at_end = count == 0
-        if self.way.delay_s > 0.0 or self.late:
-            self.late.append((trio.current_time() + self.way.delay_s, bytes(buffer[:count])))
-            self.late_bytes += count
-            self.carried.link.on_late()
+        if way.is_late or self.late:
+            self._delay(bytes(buffer[:count]))
         elif count:
             self.peer.send(buffer[sent:count])
         else:
@@ -144,22 +174,40 @@ class End:
         if not self.carried.is_closed:
             self.refresh()
 
+    def _delay(self, chunk: bytes) -> None:
+        due = self.way.due(trio.current_time(), len(chunk))
+        if self.late:
+            due = max(due, self.late[-1][0])  # a stream keeps its order
+        self.late.append((due, chunk))
+        self.late_bytes += len(chunk)
+        self.way.hold(len(chunk))
+        self.carried.link.on_late()
+
+    def _swallow(self, count: int) -> None:
+        """Bytes, or the end of the stream if there are none, are gone for good: this connection cannot go on after it."""
+        self.way.swallowed_bytes += count
+        self.carried.is_torn = True
+        if not count:
+            self._on_gone()
+
     def release(self, now: float) -> float:
         """Pass on what was delayed and is due; when the next chunk is due, or infinity."""
-        peer = self.peer
-        while self.late and peer is not None and not (self.carried.is_closed or self.way.is_cut or peer.outbound):
+        peer, next_due = self.peer, math.inf
+        while self.late and peer is not None and not (self.carried.is_closed or self.way.is_mute or peer.outbound):
             due, chunk = self.late[0]
-            if due > now:
-                return due
+            if due > now and self.way.is_late:
+                next_due = due
+                break
             self.late.popleft()
             self.late_bytes -= len(chunk)
+            self.way.hold(-len(chunk))
             if chunk:
                 peer.send(chunk)
             else:
                 peer.finish()
         if not self.carried.is_closed:
             self.refresh()
-        return float("inf")
+        return next_due
 
     def send(self, chunk: "memoryview | bytes") -> None:
         """Let `chunk` out here, behind what still waits; keep what the socket does not take."""
@@ -196,8 +244,8 @@ class End:
             self._watch(None)  # both sides have said goodbye; what is left to read can wait
 
     def _on_gone(self) -> None:
-        """This side was reset or killed. That news travels `way`, and not through a cut."""
-        if not self.way.is_cut:
+        """This side was reset or killed. That news travels `way`, unless that is mute."""
+        if not self.way.is_mute:
             self.carried.close(reset=True)
             return
         self.is_gone = True
@@ -209,15 +257,15 @@ class End:
         if self.carried.is_closed or not self.carried.is_connected:
             return
         if self.is_gone:
-            if not self.way.is_cut:
+            if not self.way.is_mute:
                 self.carried.close(reset=True)
             return
         assert self.peer is not None
         mask = READABLE if self._may_read() else 0
-        if self.outbound and not self.peer.way.is_cut:
+        if self.outbound and not self.peer.way.is_mute:
             mask |= WRITABLE
         # With an empty mask the kernel still tells of a reset, which is wanted, except through a cut.
-        self._watch(None if not mask and self.way.is_cut else mask)
+        self._watch(None if not mask and self.way.is_mute else mask)
 
     def _watch(self, mask: int | None) -> None:
         if mask == self._mask:
@@ -238,6 +286,9 @@ class End:
     def close(self, *, reset: bool) -> None:
         """Close the socket."""
         self._watch(None)
+        self.way.hold(-self.late_bytes)
+        self.late.clear()
+        self.late_bytes = 0
         with contextlib.suppress(OSError):
             if reset:
                 self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
@@ -255,10 +306,12 @@ class Carried:
         self.far: End | None = None
         self.is_connected = False
         self.is_closed = False
+        self.is_torn = False
+        """Bytes of it were swallowed: it ends when the way is clear, as with a peer that knows it no longer."""
 
     def dial(self) -> None:
-        """Begin to connect, unless the link is cut: then the dialer hangs, as its SYN would."""
-        if self.far is not None or self.is_closed or self.link.forward.is_cut or self.link.backward.is_cut:
+        """Begin to connect, unless the link is mute: then the dialer hangs, as its SYN would."""
+        if self.far is not None or self.is_closed or self.link.is_mute:
             return
         socket_ = socket.socket()
         socket_.setblocking(False)
@@ -274,9 +327,9 @@ class Carried:
         """The connection was made, or refused."""
         assert self.far is not None
         if self.far.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            if self.link.forward.is_cut or self.link.backward.is_cut:
+            if self.link.is_mute:
                 self.far.close(reset=True)
-                self.far = None  # the refusal does not come through; dial again after the cut
+                self.far = None  # the refusal does not come through; dial again afterwards
             else:
                 self.close(reset=True)  # to the dialer, who was accepted here, a reset says the same as a refusal
             return
@@ -285,7 +338,9 @@ class Carried:
 
     def refresh(self) -> None:
         """The link has changed: look again at what may pass."""
-        if self.far is None:
+        if self.is_torn and not self.link.is_mute:
+            self.close(reset=True)
+        elif self.far is None:
             self.dial()
         elif self.is_connected:
             self.near.refresh()
@@ -305,12 +360,12 @@ class Carried:
 class Link:
     """One listening port and the way to one destination behind it."""
 
-    def __init__(self, reactor: Reactor, name: str, destination: tuple[str, int]) -> None:
+    def __init__(self, reactor: Reactor, name: str, destination: Address) -> None:
         self.reactor = reactor
         self.name = name
         self.destination = destination
-        self.forward = Way()
-        self.backward = Way()
+        self.forward = Way(random.Random(f"forward {name}"))
+        self.backward = Way(random.Random(f"backward {name}"))
         self.carried: set[Carried] = set()
         self.has_late = trio.Event()
         self._listener = socket.create_server((LOOPBACK, 0), backlog=BACKLOG)
@@ -327,29 +382,22 @@ class Link:
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             accepted, _ = self._listener.accept()
             carried = Carried(self, accepted)
+            if self.forward.condition.refuses or self.backward.condition.refuses:
+                self.forward.refused += 1
+                carried.close(reset=True)  # who was accepted here hears the same as who was refused
+                return
             self.carried.add(carried)
             carried.dial()
+
+    @property
+    def is_mute(self) -> bool:
+        """Whether one way lets nothing through, so that no connection can be made."""
+        return self.forward.is_mute or self.backward.is_mute
 
     @property
     def connections(self) -> int:
         """Connections open now, hanging ones included."""
         return len(self.carried)
-
-    def cut(self) -> None:
-        """Cut both ways."""
-        self.forward.cut()
-        self.backward.cut()
-        self.refresh()
-
-    def heal(self) -> None:
-        """Open both ways and take the delays away."""
-        self.forward.heal()
-        self.backward.heal()
-        self.refresh()
-
-    def delay(self, seconds: float) -> None:
-        """Let every chunk leave this much later, both ways; 0 takes the delay away."""
-        self.forward.delay_s = self.backward.delay_s = seconds
 
     def reset(self) -> int:
         """End every open connection with RST on both sides; returns how many there were. New ones are welcome."""
@@ -359,7 +407,7 @@ class Link:
         return len(ended)
 
     def refresh(self) -> None:
-        """A way was cut or healed."""
+        """A way has changed."""
         for carried in tuple(self.carried):
             carried.refresh()
         self.on_late()
@@ -374,19 +422,14 @@ class Link:
             self.has_late = trio.Event()
             now = trio.current_time()
             ends = [end for carried in self.carried for end in (carried.near, carried.far) if end is not None]
-            due = min((end.release(now) for end in ends), default=float("inf"))
+            due = min([end.release(now) for end in ends], default=math.inf)
             with trio.move_on_at(due):
                 await self.has_late.wait()
 
-    def waiting_bytes(self) -> int:
-        """Bytes that stand before a cut in this moment, seen in the kernel's receive buffers."""
-        total = 0
-        for carried in self.carried:
-            if self.forward.is_cut:
-                total += _unread_bytes(carried.near.socket)
-            if self.backward.is_cut and carried.far is not None:
-                total += _unread_bytes(carried.far.socket)
-        return total
+    def waiting_bytes(self, way: Way) -> int:
+        """Bytes that stand before one of the ways in this moment, seen in the kernel's receive buffers."""
+        ends = [end for carried in self.carried for end in (carried.near, carried.far) if end is not None]
+        return sum(_unread_bytes(end.socket) for end in ends if end.way is way)
 
     def close(self) -> None:
         """Close the port and every connection."""
@@ -405,96 +448,3 @@ def _unread_bytes(end: socket.socket) -> int:
     with contextlib.suppress(OSError, ValueError):
         fcntl.ioctl(end.fileno(), termios.FIONREAD, count)
     return count[0]
-
-
-@attrs.frozen
-class CutEvidence:
-    """What a cut link shows: the ways that pass nothing, and what has gathered before them."""
-
-    link: str
-    ways: str
-    passed_bytes: int
-    waiting_bytes: int
-    connections: int
-    for_s: float
-
-    def __str__(self) -> str:
-        return (
-            f"cut {self.link} ({self.ways}): {self.passed_bytes} bytes passed in {self.for_s:.1f} s, "
-            f"{self.waiting_bytes} waiting on {self.connections} connections"
-        )
-
-
-class FaultNetwork:
-    """All links of a cluster. Cuts are named by the nodes; what they mean for each link is worked out here."""
-
-    def __init__(self, addresses: Mapping[int, tuple[str, int]]) -> None:
-        self._reactor = Reactor()
-        self.between: dict[Pair, Link] = {
-            (dialer, node): Link(self._reactor, f"{dialer}>{node}", address)
-            for node, address in addresses.items()
-            for dialer in addresses
-            if dialer != node
-        }
-        self.clients: dict[int, Link] = {
-            node: Link(self._reactor, f"client>{node}", address) for node, address in addresses.items()
-        }
-        self._cut_since: dict[str, int] = {}
-
-    @property
-    def links(self) -> list[Link]:
-        """Every link, nodes first."""
-        return [*self.between.values(), *self.clients.values()]
-
-    async def serve(self) -> None:
-        """Carry everything until cancelled; then every port and connection is closed."""
-        try:
-            async with trio.open_nursery() as nursery:
-                for link in self.links:
-                    nursery.start_soon(link.release_late)
-                await self._reactor.run()
-        finally:
-            for link in self.links:
-                link.close()
-            self._reactor.close()
-
-    def cut(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
-        """Let nothing pass from the first of each pair to the second, and nothing between clients and `clients`.
-
-        A pair concerns two links: what the first sends on connections it dialed, and what it answers on those that
-        the second dialed. The opposite pair stays as it is.
-        """
-        now = time.monotonic_ns()
-        for sender, receiver in pairs:
-            self.between[sender, receiver].forward.cut()
-            self.between[receiver, sender].backward.cut()
-        for node in clients:
-            self.clients[node].cut()
-        for link in self.links:
-            if link.forward.is_cut or link.backward.is_cut:
-                link.refresh()
-                self._cut_since.setdefault(link.name, now)
-
-    def heal(self) -> None:
-        """Open every link and take all delays away."""
-        for link in self.links:
-            link.heal()
-        self._cut_since.clear()
-
-    def evidence(self) -> list[CutEvidence]:
-        """What every cut link shows in this moment."""
-        now = time.monotonic_ns()
-        return [
-            CutEvidence(
-                link.name,
-                "both ways"
-                if link.forward.is_cut and link.backward.is_cut
-                else ("forward" if link.forward.is_cut else "backward"),
-                sum(way.passed_since_cut for way in (link.forward, link.backward) if way.is_cut),
-                link.waiting_bytes(),
-                link.connections,
-                (now - self._cut_since[link.name]) / 1e9,
-            )
-            for link in self.links
-            if link.name in self._cut_since
-        ]

@@ -17,7 +17,8 @@ from typing import ClassVar
 import attrs
 import trio
 
-from jepsen_like.cluster.cluster import Cluster, Network
+from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.targets import Blow, Lane, Target
 
 Seen = dict[str, str]

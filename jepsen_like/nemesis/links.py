@@ -7,8 +7,18 @@ from typing import ClassVar
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.wires import CLEAR, CUT, Condition
 from jepsen_like.nemesis.kind import Kind, Seen, look_at
-from jepsen_like.nemesis.targets import Blow, Lane, Target, parted
+from jepsen_like.nemesis.targets import Blow, Lane, Target, around, parted
+
+FLAP_S = (0.05, 0.3)
+"""How long a flapping link is cut, and how long it is not."""
+RESET_S = (0.05, 0.5)
+"""How long connections live between two resets."""
+DELAY_S = (0.005, 0.06)
+JITTER_S = (0.0, 0.06)
+"""One way; an election timeout is a second and more, so a slow group still serves."""
+BYTES_PER_S = (24 * 1024.0, 256 * 1024.0)
 
 
 class LinkKind(Kind):
@@ -20,7 +30,7 @@ class LinkKind(Kind):
     async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
         """That nothing passed, or how much, is only worth saying after a while."""
         await trio.sleep(hold_s)
-        return {each.link: str(each) for each in cluster.network.evidence()}
+        return evidence(cluster)
 
     async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
         """Every link as it was."""
@@ -28,18 +38,139 @@ class LinkKind(Kind):
         return look_at(cluster, blow.nodes)
 
 
-class Partition(LinkKind):
-    """Links that pass nothing."""
+class Parting(LinkKind):
+    """What parts groups of nodes."""
 
-    name: ClassVar[str] = "partition"
     targets: ClassVar[tuple[Target, ...]] = (Target.HALVES, Target.ONE_WAY, Target.BRIDGE, Target.RING)
-    serves: ClassVar[str] = "where a majority is together: after an election timeout and an election; elsewhere not"
 
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
         """The ways between the parts."""
         return parted(rng, target, nodes, leader)
 
+
+class Partition(Parting):
+    """Links that pass nothing."""
+
+    name: ClassVar[str] = "partition"
+    serves: ClassVar[str] = "where a majority is together: after an election timeout and an election; elsewhere not"
+
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
         """All at once."""
-        cluster.cut(blow.pairs, blow.clients)
+        cluster.network.impose(CUT, blow.pairs, blow.clients)
         return {}
+
+
+class Flapping(Parting):
+    """Links that are cut and healed again many times a second, all together."""
+
+    name: ClassVar[str] = "flapping"
+    serves: ClassVar[str] = "now and then; for good with the last cut: after an election at most"
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """The first cut."""
+        cluster.network.impose(CUT, blow.pairs, blow.clients)
+        return {}
+
+    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+        """Heal and cut, again and again."""
+        rng = random.Random(blow.seed)
+        with trio.move_on_after(hold_s):
+            while True:
+                for condition in (CLEAR, CUT):
+                    await trio.sleep(rng.uniform(*FLAP_S))
+                    cluster.network.impose(condition, blow.pairs, blow.clients)
+        return evidence(cluster)
+
+
+class Around(LinkKind):
+    """What concerns every way of some nodes, those of their clients too."""
+
+    targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.ALL)
+
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+        """The ways from and to the nodes."""
+        return around(rng, target, nodes, leader)
+
+
+class Imposed(Around):
+    """One condition, drawn from the fault's seed."""
+
+    def condition(self, rng: random.Random) -> Condition:
+        """How the ways are while it holds."""
+        raise NotImplementedError
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """All ways at once; each direction may be chosen alone."""
+        rng = random.Random(blow.seed)
+        cluster.network.impose(self.condition(rng), blow.pairs, blow.clients)
+        return {}
+
+
+class Slow(Imposed):
+    """Delay and jitter, each direction by its own measure."""
+
+    name: ClassVar[str] = "slow"
+    serves: ClassVar[str] = "all the time, slowly"
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """What comes in and what goes out are slow by different measures."""
+        rng = random.Random(blow.seed)
+        inward = tuple(pair for pair in blow.pairs if pair[1] in blow.nodes)
+        outward = tuple(pair for pair in blow.pairs if pair[1] not in blow.nodes)
+        cluster.network.impose(self.condition(rng), inward, blow.clients)
+        cluster.network.impose(self.condition(rng), outward)
+        return {}
+
+    def condition(self, rng: random.Random) -> Condition:
+        """Some milliseconds."""
+        return Condition(delay_s=rng.uniform(*DELAY_S), jitter_s=rng.uniform(*JITTER_S))
+
+
+class Throttle(Imposed):
+    """Links that pass no more than so many bytes a second."""
+
+    name: ClassVar[str] = "throttle"
+    serves: ClassVar[str] = "all the time, slowly; if a leader's heartbeats are late, after an election"
+
+    def condition(self, rng: random.Random) -> Condition:
+        """Some dozen KiB/s."""
+        return Condition(bytes_per_s=rng.uniform(*BYTES_PER_S))
+
+
+class HalfOpen(Imposed):
+    """Nodes that are gone without a word: what is sent to and by them is taken and forgotten, connections stay."""
+
+    name: ClassVar[str] = "half-open"
+    targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.MAJORITY)
+    serves: ClassVar[str] = "a minority: after an election timeout and an election; more: once a majority is back"
+    takes_down: ClassVar[bool] = True
+
+    def condition(self, rng: random.Random) -> Condition:
+        """New connections hang, or are refused."""
+        return Condition(is_swallowing=True, refuses=rng.random() < 0.5)
+
+
+class Reset(Around):
+    """Established connections end with RST, again and again."""
+
+    name: ClassVar[str] = "reset"
+    serves: ClassVar[str] = "after a new connection, or an election if it is the leader's"
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Once."""
+        cluster.network.reset(blow.pairs, blow.clients)
+        return {}
+
+    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+        """And again."""
+        rng = random.Random(blow.seed)
+        with trio.move_on_after(hold_s):
+            while True:
+                await trio.sleep(rng.uniform(*RESET_S))
+                cluster.network.reset(blow.pairs, blow.clients)
+        return evidence(cluster)
+
+
+def evidence(cluster: Cluster) -> Seen:
+    """What every way shows that is not as it should be."""
+    return {each.way: str(each) for each in cluster.network.evidence()}

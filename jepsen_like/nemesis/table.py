@@ -5,10 +5,20 @@ from types import MappingProxyType
 from typing import Final
 
 from jepsen_like.nemesis.kind import Here, Kind, Kinds
-from jepsen_like.nemesis.links import Partition
+from jepsen_like.nemesis.links import Flapping, HalfOpen, Partition, Reset, Slow, Throttle
 from jepsen_like.nemesis.processes import Kill, Pause, Restart
 
-_KINDS: Final[tuple[Kind, ...]] = (Kill(), Pause(), Restart(), Partition())
+_KINDS: Final[tuple[Kind, ...]] = (
+    Kill(),
+    Pause(),
+    Restart(),
+    Partition(),
+    Flapping(),
+    Slow(),
+    Throttle(),
+    HalfOpen(),
+    Reset(),
+)
 KINDS: Final[Kinds] = MappingProxyType({kind.name: kind for kind in _KINDS})
 
 

@@ -83,6 +83,10 @@ def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: 
 
 def parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
     """The links between the groups of a target; `nodes` as above."""
+    return attrs.evolve(_parted(rng, target, nodes, leader), seed=rng.getrandbits(32))
+
+
+def _parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
     others = [node for node in nodes if node != leader]
     match target:
         case Target.LEADER:
@@ -98,12 +102,12 @@ def parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int
             return Blow((leader,), tuple((leader, other) if outward else (other, leader) for other in others))
         case Target.BRIDGE:
             if len(nodes) < 3:
-                return parted(rng, Target.HALVES, nodes, leader)
+                return _parted(rng, Target.HALVES, nodes, leader)
             bridge, *sides = rng.sample(nodes, len(nodes))
             half = len(sides) // 2
             return Blow((bridge,), both_ways(sides[:half], sides[half:]))
         case Target.RING:
-            return _ring(rng, nodes) if len(nodes) > 3 else parted(rng, Target.BRIDGE, nodes, leader)
+            return _ring(rng, nodes) if len(nodes) > 3 else _parted(rng, Target.BRIDGE, nodes, leader)
         case Target.ONE | Target.MINORITY | Target.MAJORITY | Target.ALL:
             raise ValueError(f"{target} is about processes, not links")
         case _:
@@ -114,7 +118,7 @@ def around(rng: random.Random, target: Target, nodes: Sequence[int], leader: int
     """All links of the target's nodes, to everyone and from clients too."""
     hit = processes(rng, target, nodes, leader)
     pairs = tuple((one, other) for one in nodes for other in nodes if one != other and (one in hit or other in hit))
-    return Blow(hit, pairs, hit)
+    return Blow(hit, pairs, hit, rng.getrandbits(32))
 
 
 def _ring(rng: random.Random, nodes: Sequence[int]) -> Blow:

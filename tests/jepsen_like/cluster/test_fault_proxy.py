@@ -8,11 +8,16 @@ import attrs
 import pytest
 import trio
 
-from jepsen_like.cluster.fault_proxy import FaultNetwork, Link
+from jepsen_like.cluster.fault_network import FaultNetwork
+from jepsen_like.cluster.fault_proxy import DELAYED_BYTES_MAX, HELD_BYTES_MIN, Link
+from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Evidence, Pair
 
 SOON_S = 5.0
 QUIET_S = 0.15
 """How long nothing must be heard for a black hole to be believed; an open link answers in under a millisecond."""
+
+
+BOTH: list[Pair] = [(1, 2), (2, 1)]
 
 
 @attrs.define
@@ -65,6 +70,10 @@ async def two_nodes() -> AsyncIterator[Net]:
             stream.socket.close()
         for server in servers.values():
             server.listener.socket.close()
+
+
+def evidence(net: Net) -> dict[str, Evidence]:
+    return {each.way: each for each in net.network.evidence()}
 
 
 async def receive(stream: trio.SocketStream) -> bytes:
@@ -129,15 +138,16 @@ async def test_a_slow_receiver_holds_the_sender_back_and_loses_nothing() -> None
 async def test_a_cut_passes_nothing_and_ends_nothing_and_heals_late() -> None:
     async with two_nodes() as net:
         near, far = await net.connect(1, 2)
-        net.network.cut([(1, 2), (2, 1)])
+        net.network.impose(CUT, BOTH)
         await near.send_all(b"late")
         await far.send_all(b"answer")
         assert await hears_nothing(far)
         assert await hears_nothing(near)
-        evidence = {cut.link: cut for cut in net.network.evidence()}
-        assert set(evidence) == {"1>2", "2>1"}
-        assert (evidence["1>2"].passed_bytes, evidence["1>2"].waiting_bytes) == (0, len(b"late") + len(b"answer"))
-        assert str(evidence["1>2"]).startswith("cut 1>2 (both ways): 0 bytes passed")
+        found = evidence(net)
+        assert set(found) == {"1>2", "2>1"}
+        assert found["1>2"].details["bytes waiting"] == len(b"late")
+        assert found["2>1"].details["bytes waiting"] == len(b"answer")
+        assert str(found["1>2"]).startswith("cut 1>2: 0 bytes passed")
         net.network.heal()
         assert await receive(far) == b"late"
         assert await receive(near) == b"answer"
@@ -148,7 +158,7 @@ async def test_a_one_way_cut_stops_one_sender_on_both_links() -> None:
     async with two_nodes() as net:
         dialed_by_1 = await net.connect(1, 2)
         dialed_by_2 = await net.connect(2, 1)
-        net.network.cut([(1, 2)])
+        net.network.impose(CUT, [(1, 2)])
         await dialed_by_1[0].send_all(b"from 1")
         await dialed_by_2[1].send_all(b"from 1")
         assert await hears_nothing(dialed_by_1[1])
@@ -161,7 +171,7 @@ async def test_a_one_way_cut_stops_one_sender_on_both_links() -> None:
 
 async def test_a_new_connection_hangs_in_a_cut_and_comes_through_after_it() -> None:
     async with two_nodes() as net:
-        net.network.cut([(2, 1)])
+        net.network.impose(CUT, [(2, 1)])
         near = await net.dial(net.link(1, 2))
         await near.send_all(b"hello")
         with trio.move_on_after(QUIET_S):
@@ -208,7 +218,7 @@ async def test_a_killed_process_with_unread_bytes_resets_through_the_proxy() -> 
 async def test_not_even_the_end_of_a_connection_passes_a_cut() -> None:
     async with two_nodes() as net:
         near, far = await net.connect(1, 2)
-        net.network.cut([(2, 1)])
+        net.network.impose(CUT, [(2, 1)])
         reset(far)
         assert await hears_nothing(near)
         await near.send_all(b"into the void")
@@ -241,7 +251,7 @@ async def test_reset_ends_the_open_connections_and_welcomes_new_ones() -> None:
 async def test_a_delay_keeps_order_and_no_chunk_comes_early() -> None:
     async with two_nodes() as net:
         near, far = await net.connect(1, 2)
-        net.link(1, 2).delay(0.1)
+        net.network.impose(Condition(delay_s=0.1), BOTH)
         began = trio.current_time()
         await near.send_all(b"one")
         assert await receive(far) == b"one"
@@ -260,9 +270,145 @@ async def test_the_way_of_the_clients_is_cut_apart_from_the_nodes() -> None:
         client = await net.dial(net.network.clients[1])
         server = await net.accept(1)
         near, far = await net.connect(2, 1)
-        net.network.cut([], clients=[1])
+        net.network.impose(CUT, [], clients=[1])
         await client.send_all(b"request")
         await near.send_all(b"peer")
         assert await receive(far) == b"peer"
         assert await hears_nothing(server)
-        assert [cut.link for cut in net.network.evidence()] == ["client>1"]
+        assert [each.way for each in net.network.evidence()] == ["client>1"]
+
+
+async def send(stream: trio.SocketStream, payload: bytes) -> None:
+    await stream.send_all(payload)
+    await stream.send_eof()
+
+
+async def test_jitter_keeps_the_order_of_a_stream() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        net.network.impose(Condition(delay_s=0.001, jitter_s=0.01), [(1, 2)])
+        payload = b"".join(number.to_bytes(4, "big") for number in range(200_000))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send, near, payload)
+            assert await receive_exactly(far, len(payload)) == payload
+            assert await receive(far) == b""
+        shown = evidence(net)["1>2"]
+        assert shown.details["bytes delayed"] == shown.passed_bytes == len(payload)
+        assert "slow by 1 to 11 ms" in str(shown)
+
+
+async def test_what_was_late_leaves_at_once_when_the_way_is_clear() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        net.network.impose(Condition(delay_s=600), [(1, 2)])
+        await send(near, b"an age away")
+        await until(lambda: bool(evidence(net)["1>2"].details["bytes held at most"]))
+        net.network.heal()
+        assert await receive(far) == b"an age away"
+        assert await receive(far) == b""
+
+
+async def test_a_slow_way_holds_the_sender_back_before_it_holds_too_much() -> None:
+    async with two_nodes() as net:
+        near, _ = await net.connect(1, 2)
+        net.network.impose(Condition(delay_s=600), [(1, 2)])
+        with trio.move_on_after(0.5) as stuck:
+            await near.send_all(bytes(32 * 1024 * 1024))
+        assert stuck.cancelled_caught
+        assert DELAYED_BYTES_MAX <= evidence(net)["1>2"].details["bytes held at most"] < 2 * DELAYED_BYTES_MAX
+
+
+async def test_a_throttled_way_passes_no_more_than_it_may_and_loses_nothing() -> None:
+    rate = 256 * 1024
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        net.network.impose(Condition(bytes_per_s=rate), BOTH)
+        payload = bytes(range(256)) * 512
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send, near, payload)
+            assert await receive_exactly(far, len(payload)) == payload
+            took_s = trio.current_time() - began
+        assert took_s >= len(payload) / rate
+        shown = evidence(net)["1>2"]
+        assert shown.details["bytes held at most"] <= HELD_BYTES_MIN + 0.13 * rate
+        await far.send_all(b"the other way is throttled apart")
+        assert await receive(near) == b"the other way is throttled apart"
+
+
+async def test_many_connections_share_a_throttled_way() -> None:
+    rate = 512 * 1024
+    async with two_nodes() as net:
+        pairs = [await net.connect(1, 2) for _ in range(4)]
+        net.network.impose(Condition(bytes_per_s=rate), [(1, 2)])
+        payload = bytes(64 * 1024)
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for near, far in pairs:
+                nursery.start_soon(send, near, payload)
+                nursery.start_soon(receive_exactly, far, len(payload))
+        assert trio.current_time() - began >= len(pairs) * len(payload) / rate
+
+
+async def test_a_half_open_way_takes_everything_and_says_nothing_until_it_is_clear() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        quiet = await net.connect(1, 2)
+        net.network.impose(Condition(is_swallowing=True), BOTH)
+        payload = bytes(16 * 1024 * 1024)
+        with trio.fail_after(SOON_S):
+            await near.send_all(payload)
+        reset(far)
+        assert await hears_nothing(near)
+        await until(lambda: evidence(net)["1>2"].details["bytes swallowed"] == len(payload))
+        assert evidence(net)["1>2"].passed_bytes == 0
+        net.network.heal()
+        with pytest.raises(trio.BrokenResourceError):
+            await receive(near)
+        # A connection that lost no byte lives on.
+        await quiet[0].send_all(b"whole")
+        assert await receive(quiet[1]) == b"whole"
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_new_connections_to_a_half_open_node_hang_or_are_refused(refuses: bool) -> None:
+    async with two_nodes() as net:
+        net.network.impose(Condition(is_swallowing=True, refuses=refuses), BOTH)
+        if refuses:
+            with pytest.raises((trio.BrokenResourceError, OSError)):  # at the dial already, or just after it
+                await receive(await net.dial(net.link(1, 2)))
+            assert evidence(net)["1>2"].details["connections refused"] == 1
+            return
+        near = await net.dial(net.link(1, 2))
+        await near.send_all(b"hello")
+        assert await hears_nothing(near)
+        net.network.heal()
+        far = await net.accept(2)
+        assert await receive(far) == b"hello"
+
+
+async def test_resets_are_counted_for_each_way() -> None:
+    async with two_nodes() as net:
+        streams = [*await net.connect(1, 2), *await net.connect(2, 1)]
+        assert net.network.reset(BOTH) == 2
+        for stream in streams:
+            with pytest.raises(trio.BrokenResourceError):
+                await receive(stream)
+        assert str(evidence(net)["1>2"]).startswith("reset 1>2: 0 bytes passed")
+        assert evidence(net)["1>2"].resets == 2
+
+
+async def test_flaps_are_counted_and_the_last_cut_is_remembered() -> None:
+    async with two_nodes() as net:
+        for _ in range(3):
+            net.network.impose(CUT, BOTH)
+            net.network.impose(CLEAR, BOTH)
+        shown = evidence(net)["2>1"]
+        assert (shown.condition, shown.changes) == (CUT, 6)
+        assert "broken 3 times" in str(shown)
+
+
+async def test_a_network_of_streams_refuses_what_is_about_packets() -> None:
+    async with two_nodes() as net:
+        with pytest.raises(ValueError, match="loses 5%"):
+            net.network.impose(Condition(loss=0.05), BOTH)

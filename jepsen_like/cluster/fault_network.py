@@ -1,0 +1,148 @@
+"""The network of a run that needs no rights: a fault proxy for every way between processes, on loopback."""
+
+import time
+from collections.abc import Iterable, Mapping
+
+import attrs
+import trio
+
+from jepsen_like.cluster.fault_proxy import Link, Way
+from jepsen_like.cluster.wires import CLEAR, Address, Condition, Evidence, Pair
+from raft.net.reactor import Reactor
+
+
+@attrs.define(eq=False)
+class _Struck:
+    """A way of the cluster on which something was imposed, as the links that carry it, and its tallies from before."""
+
+    name: str
+    parts: tuple[tuple[Link, Way], ...]
+    since_ns: int
+    passed_before: int
+    delayed_before: int
+    swallowed_before: int
+    refused_before: int
+    condition: Condition = CLEAR
+    changes: int = 0
+    resets: int = 0
+
+    def evidence(self, now_ns: int) -> Evidence:
+        ways = [way for _, way in self.parts]
+        details = {
+            "bytes waiting": sum(link.waiting_bytes(way) for link, way in self.parts) if self.condition.is_cut else 0,
+            "bytes delayed": sum(way.delayed_bytes for way in ways) - self.delayed_before,
+            "bytes held at most": max(way.most_held_bytes for way in ways),
+            "bytes swallowed": sum(way.swallowed_bytes for way in ways) - self.swallowed_before,
+            "connections refused": sum(way.refused for way in ways) - self.refused_before,
+            "connections": sum(link.connections for link in _links_of([self])),
+        }
+        return Evidence(
+            self.name,
+            self.condition,
+            (now_ns - self.since_ns) / 1e9,
+            sum(way.passed_bytes for way in ways) - self.passed_before,
+            self.changes,
+            self.resets,
+            details,
+        )
+
+
+class FaultNetwork:
+    """All links of a cluster. Ways are named by the nodes; what they mean for each link is worked out here."""
+
+    def __init__(self, addresses: Mapping[int, Address]) -> None:
+        self._reactor = Reactor()
+        self.between: dict[Pair, Link] = {
+            (dialer, node): Link(self._reactor, f"{dialer}>{node}", address)
+            for node, address in addresses.items()
+            for dialer in addresses
+            if dialer != node
+        }
+        self.clients: dict[int, Link] = {
+            node: Link(self._reactor, f"client>{node}", address) for node, address in addresses.items()
+        }
+        self._struck: dict[str, _Struck] = {}
+
+    @property
+    def links(self) -> list[Link]:
+        """Every link, nodes first."""
+        return [*self.between.values(), *self.clients.values()]
+
+    async def serve(self) -> None:
+        """Carry everything until cancelled; then every port and connection is closed."""
+        try:
+            async with trio.open_nursery() as nursery:
+                for link in self.links:
+                    nursery.start_soon(link.release_late)
+                await self._reactor.run()
+        finally:
+            for link in self.links:
+                link.close()
+            self._reactor.close()
+
+    def impose(self, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
+        """Let these ways be so from now on. The opposite ways stay as they are.
+
+        A way between nodes concerns two links: what the first sends on connections it dialed, and what it answers on those
+        that the second dialed. `ValueError` for a condition of packets, which a stream of bytes cannot have.
+        """
+        if condition.is_of_packets:
+            raise ValueError(f"a network of proxies carries streams, not packets: {condition}")
+        struck = self._strike(pairs, clients)
+        for each in struck:
+            each.changes += 1
+            if condition != CLEAR:
+                each.condition = condition
+            for _, way in each.parts:
+                way.impose(condition)
+        for link in _links_of(struck):
+            link.refresh()
+
+    def reset(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> int:
+        """End every connection that uses one of these ways, with RST at both ends; how many there were."""
+        struck = self._strike(pairs, clients)
+        ended = {link.name: link.reset() for link in _links_of(struck)}
+        for each in struck:
+            each.resets += sum(ended[link.name] for link in _links_of([each]))
+        return sum(ended.values())
+
+    def heal(self) -> None:
+        """Make every way clear."""
+        for link in self.links:
+            for way in (link.forward, link.backward):
+                way.impose(CLEAR)
+                way.most_held_bytes = way.held_bytes
+            link.refresh()
+        self._struck.clear()
+
+    def evidence(self) -> list[Evidence]:
+        """What every way has shown on which something was imposed since the last `heal`."""
+        now = time.monotonic_ns()
+        return [each.evidence(now) for each in self._struck.values()]
+
+    def _strike(self, pairs: Iterable[Pair], clients: Iterable[int]) -> list[_Struck]:
+        found: dict[str, tuple[tuple[Link, Way], ...]] = {}
+        for sender, receiver in pairs:
+            there, back = self.between[sender, receiver], self.between[receiver, sender]
+            found[f"{sender}>{receiver}"] = ((there, there.forward), (back, back.backward))
+        for node in clients:
+            link = self.clients[node]
+            found[link.name] = ((link, link.forward), (link, link.backward))
+        now = time.monotonic_ns()
+        for name, parts in found.items():
+            if name not in self._struck:
+                ways = [way for _, way in parts]
+                self._struck[name] = _Struck(
+                    name,
+                    parts,
+                    now,
+                    sum(way.passed_bytes for way in ways),
+                    sum(way.delayed_bytes for way in ways),
+                    sum(way.swallowed_bytes for way in ways),
+                    sum(way.refused for way in ways),
+                )
+        return [self._struck[name] for name in found]
+
+
+def _links_of(struck: "Iterable[_Struck]") -> list[Link]:
+    return list({link.name: link for each in struck for link, _ in each.parts}.values())

@@ -1,0 +1,83 @@
+"""Every fault of links is proved by what its ways show, hits the leader, and leaves nothing behind."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+import trio
+
+from jepsen_like.cluster.cluster import Cluster, open_cluster
+from jepsen_like.nemesis.kind import Here
+from jepsen_like.nemesis.links import Around, LinkKind
+from jepsen_like.nemesis.nemesis import FaultRecord, Nemesis
+from jepsen_like.nemesis.schedule import Fault
+from jepsen_like.nemesis.table import KINDS, usable
+from jepsen_like.nemesis.targets import Target
+from raft.client import Client
+from raft.errors import OutcomeUnknown, RaftError
+
+NODES = 3
+LINK_KINDS = {name: kind for name, kind in KINDS.items() if isinstance(kind, LinkKind)}
+OF_STREAMS = [name for name in usable(Here(NODES)) if name in LINK_KINDS]
+HOLD_S = 1.5
+SHOWS = {
+    "partition": r"^cut \d>\d: 0 bytes passed",
+    "flapping": r"^cut \d>\d: \d+ bytes passed .* broken \d+ times",
+    "slow": r"^slow by \d+ to \d+ ms (client|\d)>\d: \d+ bytes passed .* [1-9]\d* bytes delayed, [1-9]\d* bytes held at most",
+    "throttle": r"^throttled to \d+ KiB/s (client|\d)>\d: \d+ bytes passed .* [1-9]\d* bytes delayed",
+    "half-open": r"^half-open, (refusing|hanging) (client|\d)>\d: 0 bytes passed",
+    "reset": r"^reset (client|\d)>\d: \d+ bytes passed .* [1-9]\d* connections reset",
+}
+
+
+async def append_for_ever(cluster: Cluster, done: list[int]) -> None:
+    addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
+    async with Client(addresses, cluster.cluster_id) as client:
+        while True:
+            try:
+                with trio.fail_after(1):
+                    done.append((await client.append([b"x" * 500])).base_offset)
+            except (OutcomeUnknown, RaftError, trio.TooSlowError):
+                await trio.sleep(0.01)
+
+
+def shows(record: FaultRecord) -> str:
+    """What the busiest of the ways shows, of those between nodes: some are quiet in any fault."""
+    said = [text for way, text in record.observed.items() if way in record.links]
+    assert len(said) == len(record.links) > 0
+    return next((text for text in said if re.search(SHOWS[record.kind], text)), said[0])
+
+
+async def test_every_fault_of_streams_is_shown_by_its_ways_and_leaves_none_behind(tmp_path: Path) -> None:
+    assert set(OF_STREAMS) == set(SHOWS)
+    faults = [
+        Fault(number, kind, Target.LEADER, number / 1000, HOLD_S, number) for number, kind in enumerate(OF_STREAMS)
+    ]
+    done: list[int] = []
+    async with open_cluster(tmp_path / "nodes", nodes=NODES, cluster_id="test") as cluster:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(append_for_ever, cluster, done)
+            nemesis = Nemesis(cluster, faults, tmp_path / "nemesis.jsonl")
+            await nemesis.run()
+            nursery.cancel_scope.cancel()
+        await nemesis.heal()
+        assert cluster.network.evidence() == []
+        assert await cluster.agreed_end(within_s=20) >= len(done) > 0
+        assert cluster.unasked_ends == []
+    assert [record.kind for record in nemesis.records] == OF_STREAMS
+    for record in nemesis.records:
+        assert record.nodes == (record.leader,)
+        assert re.search(SHOWS[record.kind], shows(record)), record
+
+
+@pytest.mark.parametrize("name", [name for name, kind in LINK_KINDS.items() if isinstance(kind, Around)])
+@pytest.mark.parametrize("target", [Target.LEADER, Target.ONE, Target.MINORITY, Target.ALL])
+def test_a_fault_around_a_node_is_about_all_its_ways_and_its_clients(name: str, target: Target) -> None:
+    nodes = range(1, 6)
+    for seed in range(50):
+        blow = KINDS[name].select(random.Random(seed), target, tuple(nodes), 4)
+        assert blow.clients == blow.nodes
+        assert set(blow.pairs) == {
+            (one, other) for one in nodes for other in nodes if one != other and {one, other} & set(blow.nodes)
+        }
