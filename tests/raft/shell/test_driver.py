@@ -66,7 +66,9 @@ class Rig:
         self.flushes: list[Callable[[], None]] = []
         self.caller = Outcomes()
         self.storage = RaftStorage(
-            SegmentedLog.open(self.disk, "node", LogConfig(segment_bytes_max=segment_bytes, zero_ahead_bytes=0), log_id=1)
+            SegmentedLog.open(
+                self.disk, "node", LogConfig(segment_bytes_max=segment_bytes, zero_ahead_bytes=0), log_id=1
+            )
         )
         hard_state, view = self.storage.restore()
         self.core = RaftCore(
