@@ -10,7 +10,8 @@ together, in this order:
 4. committed entries go to the state machine, a bounded portion at a time.
 
 What was ordered to be sent leaves then, and after that, if anything was written and no flush is under way, one begins
-(`begin_flush`; group commit).
+(`begin_flush`; group commit). While others wait to be heard it runs in a thread, beside the loop. When nobody does, and the
+disk was quick the last time, it runs in the loop: handing a flush over costs as much as a quick one takes.
 
 Appends that arrive while the disk is busy wait for it and then leave as one entry: one frame, one CRC, one message a peer.
 
@@ -77,6 +78,10 @@ from raft.storage import RaftStorage, StorageFlush, entries_bytes
 
 APPLY_BYTES = 1024 * 1024
 """How much log one pump gives to the state machine; the rest waits for the next."""
+
+QUICK_FLUSH_S = 0.002
+"""A disk that answers within this may be waited for in the loop. One that hangs there makes the node look paused, once: the
+others elect, and the next flush goes to the thread."""
 
 Notify = Callable[..., None]
 """Told of what people want to know: `notify("role", role=..., term=..., leader=...)`."""
@@ -146,7 +151,11 @@ class _Proposal:
 
 
 class RaftDriver:
-    """Drives one core. All methods are for the thread of the loop; `submit` runs a flush elsewhere and `flushed` ends it."""
+    """Drives one core. All methods are for the thread of the loop.
+
+    `submit` runs a flush elsewhere, and `flushed` must be called when it has ended; `is_idle` tells whether the loop has
+    nothing else to do.
+    """
 
     def __init__(
         self,
@@ -156,6 +165,7 @@ class RaftDriver:
         transport: Transport,
         state_machine: StateMachine,
         submit: Callable[[Callable[[], None]], None],
+        is_idle: Callable[[], bool],
         clock: Callable[[], float],
         wall_clock_ms: Callable[[], int],
         addresses: Mapping[NodeId, str],
@@ -171,6 +181,7 @@ class RaftDriver:
         self._transport = transport
         self._state_machine = state_machine
         self._submit = submit
+        self._is_idle = is_idle
         self._clock = clock
         self._wall_clock_ms = wall_clock_ms
         self._addresses = addresses
@@ -180,6 +191,7 @@ class RaftDriver:
         self._inbox_bytes = 0
         self._flush: StorageFlush | None = None
         self._flush_begun = 0.0
+        self._flush_took_s = 0.0
         self._flush_due: float | None = None
         self._appends: deque[_Request] = deque()
         self._commands: deque[_Request] = deque()
@@ -270,6 +282,7 @@ class RaftDriver:
         """The flush that was submitted has ended, without an error."""
         assert self._flush is not None, "a flush ended that was not begun"
         flush, self._flush = self._flush, None
+        self._flush_took_s = self._clock() - self._flush_begun
         durable = self.storage.end_flush(flush)
         if self.config.flush_policy is FlushPolicy.BEFORE_ACK:
             self._inbox.append(Persisted(durable))
@@ -512,30 +525,39 @@ class RaftDriver:
 
     # ---------------------------------------------------------------- the disk
 
-    def begin_flush(self) -> None:
-        """Begin a flush if one is due; to be called when what `pump` ordered to be sent has left."""
-        if self._flush is not None or self.storage.is_durable:
-            return
+    def begin_flush(self) -> bool:
+        """Begin a flush if one is due; to be called when what `pump` ordered to be sent has left.
+
+        True if it has ended already: then `pump` has something to do again.
+        """
+        if self._flush is not None or self.storage.is_durable or not self._is_flush_due():
+            return False
+        self._flush = self.storage.begin_flush()
+        self._flush_begun = self._clock()
+        if self._flush_took_s > QUICK_FLUSH_S or not self._is_idle():
+            self._submit(self._flush.run)
+            return False
+        self._flush.run()
+        self.flushed()
+        return True
+
+    def _is_flush_due(self) -> bool:
+        """Whether what was written should be flushed now."""
         match self.config.flush_policy:
             case FlushPolicy.BEFORE_ACK:
-                self._submit_flush()
+                return True
             case FlushPolicy.INTERVAL:
                 if self._flush_due is None:
                     self._flush_due = self._clock() + self.config.flush_interval_s
-                elif self._clock() >= self._flush_due:
-                    self._flush_due = None
-                    self._submit_flush()
+                if self._clock() < self._flush_due:
+                    return False
+                self._flush_due = None
+                return True
             case FlushPolicy.NONE:
                 # A sealed segment keeps its file open, and its index in memory, until a flush has proved it.
-                if self.storage.log.sealed_pending:
-                    self._submit_flush()
+                return self.storage.log.sealed_pending
             case _:
                 assert_never(self.config.flush_policy)
-
-    def _submit_flush(self) -> None:
-        self._flush = self.storage.begin_flush()
-        self._flush_begun = self._clock()
-        self._submit(self._flush.run)
 
     def close(self) -> None:
         """Take nothing more, and tell everybody who waits what is known: nothing happened, or it may have."""

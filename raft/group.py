@@ -210,6 +210,7 @@ class RaftGroup:
             transport=self._links,
             state_machine=state_machine,
             submit=lambda work: self._flusher.submit(work),
+            is_idle=self._reactor.is_idle,
             clock=trio.current_time,
             wall_clock_ms=lambda: time.time_ns() // 1_000_000,
             addresses=advertised,
@@ -306,7 +307,7 @@ class RaftGroup:
         """Everybody who waits is answered, unless the node has failed; from here on nothing more is decided."""
         if not self._has_failed:
             self._driver.close()
-        self._reactor.on_round_end = self._reactor.on_urgent_sent = lambda: None
+        self._reactor.on_round_end, self._reactor.on_urgent_sent = lambda: None, lambda: False
         if not self._has_failed:
             self._reactor.round()
 

@@ -3,8 +3,9 @@
 Trio costs 10-20 us each time a task waits for a socket, more than a small request does. So sockets are registered,
 level-triggered, in an epoll object, and the one task waits for that. A *round* is: every ready socket is read once, then
 `on_round_end` runs (the owner's chance to decide about everything that arrived together), then what was written to
-connections leaves, joined: the urgent first, then `on_urgent_sent` runs (the owner's chance to start slow work that should
-delay no peer), then the rest. A round never awaits: within it nothing else runs.
+connections leaves, joined: the urgent first, then `on_urgent_sent` runs (the owner's chance to begin slow work that should
+delay no peer, or to do it; then the owner decides once more), then the rest. A round never awaits: within it nothing else
+runs.
 
 Failures: what concerns one connection is settled there (see `Connection`); anything else climbs out of `run`.
 """
@@ -45,11 +46,16 @@ def _nothing() -> None:
     """Nobody asked."""
 
 
+def _nothing_done() -> bool:
+    """Nobody asked, so nothing is to be decided again."""
+    return False
+
+
 class Reactor:
     """Owns the epoll object; everything is called from the one thread that runs Trio."""
 
     def __init__(
-        self, on_round_end: Callable[[], None] = _nothing, on_urgent_sent: Callable[[], None] = _nothing
+        self, on_round_end: Callable[[], None] = _nothing, on_urgent_sent: Callable[[], bool] = _nothing_done
     ) -> None:
         self.on_round_end = on_round_end
         self.on_urgent_sent = on_urgent_sent
@@ -90,6 +96,10 @@ class Reactor:
 
     # ---------------------------------------------------------------- rounds
 
+    def is_idle(self) -> bool:
+        """Whether nobody waits to be heard."""
+        return not self._epoll.poll(0)
+
     def request_round(self) -> None:
         """Make sure that a round ends soon. Cheap, and only for the thread that runs Trio."""
         if not (self._in_round or self._wake_requested or self.closed):
@@ -129,12 +139,17 @@ class Reactor:
         return len(ready)
 
     def _flush_written(self) -> None:
-        urgent, self._urgent = self._urgent, []
-        for flushable in urgent:
-            flushable.flush()
-        self.on_urgent_sent()
+        self._flush_urgent()
+        while self.on_urgent_sent():
+            self.on_round_end()
+            self._flush_urgent()
         written, self._written = self._written, []
         for flushable in written:
+            flushable.flush()
+
+    def _flush_urgent(self) -> None:
+        urgent, self._urgent = self._urgent, []
+        for flushable in urgent:
             flushable.flush()
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from log.segmented_log import LogConfig, SegmentedLog
 from raft.client_codec import pack_batch
 from raft.config import RaftConfig
 from raft.core import Leader, RaftCore
-from raft.driver import DriverConfig, RaftDriver
+from raft.driver import QUICK_FLUSH_S, DriverConfig, RaftDriver
 from raft.effects import RoleName
 from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, StorageFull
 from raft.membership import Configuration
@@ -64,6 +64,7 @@ class Rig:
         self.sent: list[tuple[NodeId, Message]] = []
         self.told: list[str] = []
         self.flushes: list[Callable[[], None]] = []
+        self.idle = False
         self.caller = Outcomes()
         self.storage = RaftStorage(
             SegmentedLog.open(
@@ -86,6 +87,7 @@ class Rig:
             transport=self,
             state_machine=RegisterMachine(),
             submit=self.flushes.append,
+            is_idle=lambda: self.idle,
             clock=lambda: self.now,
             wall_clock_ms=lambda: 0,
             addresses={TWO: "two:1"},
@@ -180,6 +182,36 @@ def test_an_append_is_answered_only_when_it_is_durable() -> None:
     rig.end_flush()
     assert rig.caller.seen == {1: (0, 2, 1)}
     assert rig.storage.log.durable_end == rig.storage.log.end
+
+
+def test_while_nobody_waits_to_be_heard_a_flush_runs_in_the_loop() -> None:
+    rig = Rig().lead()
+    rig.idle = True
+    rig.append(7, b"a")
+    rig.driver.pump()
+    assert rig.caller.seen == {}
+    assert rig.driver.begin_flush(), "the flush has ended, so there is something to decide"
+    assert not rig.flushes
+    assert rig.storage.log.durable_end == rig.storage.log.end
+    rig.driver.pump()
+    assert rig.caller.seen == {7: (0, 1, 1)}
+    assert not rig.driver.begin_flush(), "nothing is left to flush"
+
+
+def test_a_disk_that_was_slow_the_last_time_is_waited_for_in_the_thread() -> None:
+    rig = Rig().lead()
+    rig.append(7, b"a")
+    rig.pump()
+    rig.now += 10 * QUICK_FLUSH_S
+    rig.end_flush()
+    rig.idle = True
+    rig.append(8, b"b")
+    rig.pump()
+    assert len(rig.flushes) == 1, "the loop would wait for a disk that is not quick"
+    rig.end_flush()
+    rig.append(9, b"c")
+    rig.pump()
+    assert not rig.flushes, "it was quick again"
 
 
 def test_appends_that_wait_for_the_disk_become_one_entry_and_get_their_own_offsets() -> None:
