@@ -1,0 +1,124 @@
+"""`quorumlog bench raft`: every figure of the replicated log beside its peers and its limits, in one run, by one command.
+
+Nothing is installed and nothing is left behind: a peer that is not here becomes a line with the command that brings it, and
+data lies in a directory of its own, on the disk that is measured, until its system has stopped.
+"""
+
+from pathlib import Path
+
+import click
+
+from jepsen_like.bench.display import Display
+from jepsen_like.bench.figures import SECTIONS, Document, load
+from jepsen_like.bench.sections import SYSTEMS, Measurement, Plan
+from jepsen_like.bench.throughput import Lost
+from jepsen_like.cli import ExitStatus
+
+
+class _Names(click.ParamType[tuple[str, ...]]):
+    """Some of a few names, with commas between."""
+
+    name = "NAME,..."
+
+    def __init__(self, known: tuple[str, ...]) -> None:
+        self.known = known
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        named = [part.strip() for part in str(value).split(",") if part.strip()]
+        unknown = [part for part in named if part not in self.known]
+        if unknown or not named:
+            self.fail(f"{', '.join(unknown) or 'nothing'} is not among {', '.join(self.known)}", param, ctx)
+        return tuple(part for part in self.known if part in named)
+
+
+@click.group()
+def bench() -> None:
+    """Measure a system beside its peers and the limits of the machine."""
+
+
+@bench.command()
+@click.option(
+    "--only", type=_Names(SECTIONS), default=",".join(SECTIONS), show_default=True, help="The sections to measure."
+)
+@click.option(
+    "--systems", type=_Names(tuple(SYSTEMS)), default=",".join(SYSTEMS), show_default=True, help="Who takes part."
+)
+@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Of throughput and of restarts.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Of each load in each repeat."
+)
+@click.option(
+    "--kills",
+    type=click.IntRange(0),
+    default=50,
+    show_default=True,
+    help="Of our leader; a third of it of each peer's.",
+)
+@click.option("--pauses", type=click.IntRange(0), default=20, show_default=True, help="Likewise.")
+@click.option(
+    "--minutes", type=click.FloatRange(0.05), default=10.0, show_default=True, help="Of full load beside other work."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Draws the times between faults.")
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Where data goes meanwhile: the disk that is measured.",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A JSON file for the figures; what it has already of other sections or systems stays.",
+)
+@click.pass_context
+def raft(
+    context: click.Context,
+    only: tuple[str, ...],
+    systems: tuple[str, ...],
+    repeats: int,
+    seconds: float,
+    kills: int,
+    pauses: int,
+    minutes: float,
+    seed: int,
+    directory: Path,
+    output: Path | None,
+) -> ExitStatus:
+    """Three processes of the replicated log beside PySyncObj, etcd, ZooKeeper and NATS JetStream, with their own defaults.
+
+    Ends with 0 whatever the figures are: aims that are missed are said, and are no broken promise. An acknowledged record
+    that is missing is one.
+    """
+    plan = Plan(
+        sections=only,
+        systems=tuple(SYSTEMS[key] for key in systems),
+        repeats=repeats,
+        seconds=seconds,
+        kills=kills,
+        pauses=pauses,
+        minutes=minutes,
+        seed=seed,
+        output=output,
+    )
+    with Display() as display:
+        try:
+            measurement = Measurement(plan, directory, earlier(output), display)
+            measurement.run()
+        except Lost as lost:
+            display.line(f"LOST: {lost}")
+            return ExitStatus.VIOLATION
+        display.tables(measurement.document)
+    return ExitStatus.VALID
+
+
+def earlier(output: Path | None) -> Document | None:
+    """What the output file holds already; wrong usage if that is something else."""
+    if output is None or not output.exists():
+        return None
+    try:
+        return load(output)
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise click.UsageError(f"--output {output} cannot be added to: {error}") from None

@@ -1,0 +1,67 @@
+"""What a load generator needs of a wire, whoever speaks it; and what a load is.
+
+A `Conversation` is one connection's side of a protocol without its socket: bytes in, bytes out, and how many requests the
+bytes completed. It counts an acknowledgement only when its last byte is there, however the stream was cut. Every system has
+one of its own, encoded beforehand as far as its protocol allows, so that the client costs about the same beside each.
+"""
+
+from typing import Protocol
+
+import attrs
+
+
+class NotAnAnswer(Exception):
+    """The bytes of a server are not what its protocol says; nothing that was measured can be trusted."""
+
+
+@attrs.frozen
+class Load:
+    """Closed loop: each connection has one request under way, of `batch` records of `record_bytes`."""
+
+    connections: int
+    record_bytes: int
+    batch: int = 1
+
+    @property
+    def key(self) -> str:
+        """Short and unique: `64x100`, `64x16x100`, `8x524288`."""
+        middle = f"{self.batch}x" if self.batch > 1 else ""
+        return f"{self.connections}x{middle}{self.record_bytes}"
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        size = f"{self.record_bytes} B" if self.record_bytes < 1024 else f"{self.record_bytes // 1024} KiB"
+        many = "connection" if self.connections == 1 else "connections"
+        return f"{self.connections} {many} x {f'{self.batch} x ' if self.batch > 1 else ''}{size}"
+
+
+class Conversation(Protocol):
+    """One connection. `owed` is what the protocol itself wants sent (flow control, pongs): the caller sends and clears it."""
+
+    greeted: bool
+    """The handshake is done; requests may follow."""
+    owed: bytes
+    refusal: str
+    """What the server said no to last; empty as long as it said yes."""
+
+    def hello(self) -> bytes:
+        """What a new connection says first."""
+
+    def request(self) -> bytes:
+        """One more write. What flow control holds back follows in `owed`."""
+
+    def take(self, chunk: bytes) -> int:
+        """How many requests these bytes completed with success; `NotAnAnswer` for nonsense."""
+
+
+def payload(size: int, number: int = 0) -> bytes:
+    """Bytes that do not compress, different for each number."""
+    state = (0x9E3779B97F4A7C15 * (number + 1)) & (2**64 - 1)
+    words = bytearray()
+    while len(words) < size:
+        state ^= (state << 13) & (2**64 - 1)
+        state ^= state >> 7
+        state ^= (state << 17) & (2**64 - 1)
+        words += state.to_bytes(8, "big")
+    return bytes(words[:size])

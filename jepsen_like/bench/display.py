@@ -1,0 +1,86 @@
+"""What a person sees of a measurement: a line for everything that was learned, a bar for what is under way, tables at the end.
+
+Nothing is drawn while a load runs: the bar is redrawn between two loads, by nobody but the caller. All of that goes to
+stderr; the tables go to stdout.
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from jepsen_like.bench import answers
+from jepsen_like.bench.figures import Document
+
+WIDTH_MIN = 160
+
+
+class Display:
+    """One measurement's face; use as a context manager."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console if console is not None else Console(stderr=True, highlight=False)
+        self._progress = Progress(
+            BarColumn(bar_width=30),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            disable=not self._console.is_terminal,
+            redirect_stdout=False,
+        )
+        self._task = self._progress.add_task("starting", total=None)
+
+    def __enter__(self) -> "Display":
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def steps(self, total: float) -> None:
+        """How many steps there will be."""
+        self._progress.update(self._task, total=total, refresh=True)
+
+    def step(self, count: float = 1) -> None:
+        """So many are done."""
+        self._progress.update(self._task, advance=count, refresh=True)
+
+    def phase(self, text: str) -> None:
+        """What goes on now."""
+        self._progress.update(self._task, description=text, refresh=True)
+
+    def line(self, text: str) -> None:
+        """Something that stays."""
+        self._console.print(text, soft_wrap=True, markup=False)
+
+    def tables(self, document: Document) -> None:
+        """Everything, on stdout."""
+        self._progress.stop()
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = max(console.width, WIDTH_MIN)
+        full, loads = answers.full_load(document), answers.all_loads(document)
+        if full:
+            show(console, answers.FULL_TITLE, answers.FULL_HEAD, full)
+        if loads:
+            show(console, answers.LOADS_TITLE, answers.loads_head(document), loads)
+        show(console, "Answers", answers.HEAD, [answer.cells() for answer in answers.answers(document)])
+        for remark in answers.remarks(document):
+            console.print(remark, soft_wrap=True, markup=False)
+
+
+def show(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """One table."""
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for number, name in enumerate(head):
+        table.add_column(name, justify="left" if number == 0 else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    console.print()

@@ -1,0 +1,146 @@
+"""The load generator: one process, one epoll loop, sockets without any layer above, the same for every system.
+
+Closed loop: a connection sends its next request when the last one is acknowledged. What is measured is from handing a request
+to the kernel until its whole acknowledgement was read. The generator's own CPU time is told apart from the servers'.
+"""
+
+import select
+import socket
+import time
+from collections.abc import Sequence
+
+import attrs
+
+from jepsen_like.bench.conversation import Conversation
+from jepsen_like.cluster.ports import LOOPBACK
+
+PATIENCE_S = 30.0
+"""How long a server may be silent before a load is given up."""
+READ_BYTES = 256 * 1024
+
+
+class LoadFailed(Exception):
+    """A server refused, broke the connection or fell silent in the middle of a load; the text says which."""
+
+
+@attrs.frozen
+class Sample:
+    """What a load brought: latencies of the requests that succeeded, how long it took, CPU of the generator."""
+
+    latencies_ns: Sequence[int]
+    lasted_s: float
+    client_cpu_s: float
+
+
+class Lane:
+    """One connection with what waits to be sent on it."""
+
+    __slots__ = ("conversation", "started_ns", "stream", "unsent")
+
+    def __init__(self, port: int, conversation: Conversation) -> None:
+        self.stream = socket.create_connection((LOOPBACK, port), timeout=PATIENCE_S)
+        self.stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.conversation = conversation
+        self.unsent = b""
+        self.started_ns = 0
+        self.stream.sendall(conversation.hello())
+
+    def greet(self) -> None:
+        """Wait until the handshake is done; `LoadFailed` if the server refuses it."""
+        while not self.conversation.greeted:
+            chunk = self.stream.recv(READ_BYTES)
+            if not chunk:
+                raise LoadFailed(
+                    f"the server closed a new connection ({self.conversation.refusal or 'without a word'})"
+                )
+            self.conversation.take(chunk)
+            self.stream.sendall(self.conversation.owed)
+            self.conversation.owed = b""
+        self.stream.setblocking(False)
+
+
+class Generator:
+    """Connections to one port, one conversation each."""
+
+    def __init__(self, port: int, conversations: Sequence[Conversation]) -> None:
+        self._epoll = select.epoll()
+        self._lanes: dict[int, Lane] = {}
+        try:
+            for conversation in conversations:
+                lane = Lane(port, conversation)
+                self._lanes[lane.stream.fileno()] = lane
+            for descriptor, lane in self._lanes.items():
+                lane.greet()
+                self._epoll.register(descriptor, select.EPOLLIN)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._epoll.close()
+        for lane in self._lanes.values():
+            lane.stream.close()
+
+    def run(self, seconds: float) -> Sample:
+        """Load for so long, then until the last answer is there. `LoadFailed` at the first refusal."""
+        latencies: list[int] = []
+        clock = time.perf_counter_ns
+        cpu_began, began = time.process_time(), clock()
+        end = began + int(seconds * 1e9)
+        under_way = len(self._lanes)
+        for descriptor, lane in self._lanes.items():
+            lane.started_ns = clock()
+            self._send(descriptor, lane, lane.conversation.request())
+        while under_way:
+            ready = self._epoll.poll(PATIENCE_S)
+            if not ready:
+                raise LoadFailed(f"{under_way} requests without an answer for {PATIENCE_S:g} s")
+            for descriptor, events in ready:
+                lane = self._lanes[descriptor]
+                if events & select.EPOLLOUT:
+                    self._send(descriptor, lane, b"")
+                    if events == select.EPOLLOUT:
+                        continue
+                conversation = lane.conversation
+                done = self._take(lane)
+                if conversation.owed:
+                    owed, conversation.owed = conversation.owed, b""
+                    self._send(descriptor, lane, owed)
+                if not done:
+                    continue
+                now = clock()
+                latencies.append(now - lane.started_ns)
+                if now < end:
+                    lane.started_ns = now
+                    self._send(descriptor, lane, conversation.request())
+                else:
+                    under_way -= 1
+        return Sample(latencies, (clock() - began) / 1e9, time.process_time() - cpu_began)
+
+    def _take(self, lane: Lane) -> int:
+        try:
+            chunk = lane.stream.recv(READ_BYTES)
+        except OSError as error:
+            raise LoadFailed(f"a connection broke: {error}") from error
+        conversation = lane.conversation
+        if not chunk:
+            raise LoadFailed(f"the server closed a connection ({conversation.refusal or 'without a word'})")
+        done = conversation.take(chunk)
+        if conversation.refusal:
+            raise LoadFailed(f"a write was refused: {conversation.refusal}")
+        return done
+
+    def _send(self, descriptor: int, lane: Lane, data: bytes) -> None:
+        if lane.unsent:
+            data = lane.unsent + data
+        try:
+            sent = lane.stream.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            raise LoadFailed(f"a connection broke: {error}") from error
+        waits = sent < len(data)
+        if waits or lane.unsent:
+            lane.unsent = data[sent:]
+            self._epoll.modify(descriptor, select.EPOLLIN | (select.EPOLLOUT if waits else 0))

@@ -1,0 +1,122 @@
+"""quorumlog itself under measurement: three `quorumlog node` processes with default settings."""
+
+import contextlib
+import socket
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from jepsen_like.bench.conversation import Load
+from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
+from jepsen_like.bench.processes import Member
+from jepsen_like.bench.systems import NODES, SocketCluster, System
+from jepsen_like.cluster.ports import LOOPBACK
+from jepsen_like.cluster.raft_nodes import NodePlan, raft_command
+from raft import client_codec
+from raft.net.framing import FrameDecoder
+
+STATUS_WITHIN_S = 2.0
+
+
+class QuorumlogCluster(SocketCluster):
+    """Three nodes."""
+
+    def converse(self, load: Load, lane: int) -> QuorumlogConversation:
+        """See `SocketCluster`."""
+        return QuorumlogConversation(load)
+
+    def status(self, member: int) -> dict[str, object] | None:
+        """What a node says of itself; None if it does not answer."""
+        with contextlib.suppress(OSError):
+            return status_of(self.ports[member])
+        return None
+
+    def statuses(self) -> list[dict[str, object]]:
+        """Of those that answer."""
+        return [status for member in range(NODES) if (status := self.status(member)) is not None]
+
+    def leader(self) -> int | None:
+        """The node that says so in the newest term."""
+        leaders = [status for status in self.statuses() if status["role"] == "leader"]
+        newest = max(leaders, key=lambda status: number(status, "term"), default=None)
+        return None if newest is None else number(newest, "node") - 1
+
+    def written(self) -> int:
+        """The committed end, by the leader."""
+        status = self.status(self.led_by())
+        return 0 if status is None else number(status, "committed_end")
+
+    def ready(self) -> bool:
+        """All answer, and are as far as the furthest."""
+        statuses = self.statuses()
+        committed = {number(status, "commit_index") for status in statuses}
+        return len(statuses) == NODES and len(committed) == 1 and all(status["leader"] for status in statuses)
+
+
+def number(status: dict[str, object], name: str) -> int:
+    """A count in a status."""
+    value = status[name]
+    assert isinstance(value, int)
+    return value
+
+
+def status_of(port: int) -> dict[str, object]:
+    """STATUS of one node; `OSError` if it does not answer."""
+    decoder = FrameDecoder(2**20)
+    hello = client_codec.encode_hello(client_codec.Hello(CLUSTER_ID, client_codec.CLIENT, 0))
+    with socket.create_connection((LOOPBACK, port), timeout=STATUS_WITHIN_S) as connection:
+        connection.sendall(hello + client_codec.encode_bare(client_codec.STATUS, 1))
+        while chunk := connection.recv(65536):
+            for message_type, body in decoder.feed(chunk):
+                if message_type == client_codec.STATUS_REPLY:
+                    reply = client_codec.decode_reply(message_type, body)[1]
+                    assert isinstance(reply, dict)
+                    return reply
+    raise ConnectionError("the node closed the connection")
+
+
+def quorumlog(directory: Path, ports: Sequence[int], settings: Sequence[str] = ()) -> QuorumlogCluster:
+    """Three nodes, not started yet."""
+    addresses = {node: (LOOPBACK, port) for node, port in enumerate(ports, start=1)}
+    members = []
+    for node, address in addresses.items():
+        home = directory / f"node-{node}"
+        plan = NodePlan(
+            node=node,
+            cluster_id=CLUSTER_ID,
+            listen=address,
+            data=home.absolute() / "data",
+            peers={peer: at for peer, at in addresses.items() if peer != node},
+            advertised={},
+            settings=settings,
+        )
+        members.append(Member(raft_command(plan), home))
+    return QuorumlogCluster(ports, members)
+
+
+def page_cache(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
+    """Acknowledging what the operating system has."""
+    return quorumlog(directory, ports, ("flush=none",))
+
+
+def own_version() -> str:
+    """Of the installed distribution."""
+    return version("quorumlog")
+
+
+DURABLE = System(
+    key="quorumlog",
+    title="quorumlog",
+    promise="on the disks of a majority",
+    start=quorumlog,
+    missing=str,
+    version=own_version,
+)
+PAGE_CACHE = System(
+    key="page-cache",
+    title="quorumlog, flush=none",
+    promise="in the page cache of a majority",
+    start=page_cache,
+    missing=str,
+    version=own_version,
+)

@@ -1,0 +1,82 @@
+"""The native wire, as a load generator speaks it: one append, encoded once, sent again and again."""
+
+from jepsen_like.bench.conversation import Load, NotAnAnswer, payload
+from raft import client_codec
+from raft.net.framing import HEADER, PROTOCOL_VERSION
+
+CLUSTER_ID = "bench"
+
+
+class QuorumlogConversation:
+    """See `Conversation`. Headers are checked whole; whether the records are there is counted at the end of a run."""
+
+    def __init__(self, load: Load) -> None:
+        self.greeted = False
+        self.owed = b""
+        self.refusal = ""
+        records = [payload(load.record_bytes, number) for number in range(load.batch)]
+        self._request = client_codec.encode_append(1, client_codec.pack_batch(records))
+        self._rest = b""
+
+    def hello(self) -> bytes:
+        """HELLO."""
+        return client_codec.encode_hello(client_codec.Hello(CLUSTER_ID, client_codec.CLIENT, 0))
+
+    def request(self) -> bytes:
+        """APPEND."""
+        return self._request
+
+    def take(self, chunk: bytes) -> int:
+        """APPENDED counts; ERROR is a refusal."""
+        if self._rest:
+            chunk = self._rest + chunk
+        done = at = 0
+        while len(chunk) - at >= HEADER.size:
+            length, version, message_type, _, _ = HEADER.unpack_from(chunk, at)
+            if version != PROTOCOL_VERSION:
+                raise NotAnAnswer(f"protocol version {version}")
+            end = at + HEADER.size + length
+            if end > len(chunk):
+                break
+            if message_type == client_codec.APPENDED:
+                done += 1
+            else:
+                self._other(message_type, chunk[at + HEADER.size : end])
+            at = end
+        self._rest = chunk[at:]
+        return done
+
+    def _other(self, message_type: int, body: bytes) -> None:
+        if message_type == client_codec.HELLO_REPLY:
+            self.greeted = True
+        elif message_type == client_codec.ERROR:
+            self.refusal = str(client_codec.decode_error(body)[1])
+        else:
+            raise NotAnAnswer(f"message type {message_type} answers no append")
+
+
+class EchoConversation:
+    """The same requests and acknowledgements without a log behind them: what loopback and this generator can do."""
+
+    ANSWER_BYTES = 24
+    """About what an APPENDED takes."""
+
+    def __init__(self, load: Load) -> None:
+        self.greeted = True
+        self.owed = b""
+        self.refusal = ""
+        self._request = QuorumlogConversation(load).request()
+        self._arrived = 0
+
+    def hello(self) -> bytes:
+        """How long its requests will be, which is all that the server has to know."""
+        return len(self._request).to_bytes(8, "big")
+
+    def request(self) -> bytes:
+        """As many bytes as an append."""
+        return self._request
+
+    def take(self, chunk: bytes) -> int:
+        """Answers are counted by their bytes."""
+        done, self._arrived = divmod(self._arrived + len(chunk), self.ANSWER_BYTES)
+        return done

@@ -1,0 +1,251 @@
+"""The order of a measurement: which sections, which systems in them, interleaved how; each saved as soon as it is there.
+
+What cannot be measured is a line with its reason and never ends the others: a peer that is missing, one that did not start, a
+load that was refused.
+"""
+
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import attrs
+
+from jepsen_like.bench import limits
+from jepsen_like.bench.calm import calm
+from jepsen_like.bench.display import Display
+from jepsen_like.bench.etcd_cluster import ETCD
+from jepsen_like.bench.failover import KILL, PAUSE, failovers
+from jepsen_like.bench.figures import (
+    Document,
+    Failover,
+    Memory,
+    NotMeasured,
+    Run,
+    Throughput,
+    machine,
+    middle,
+    save,
+)
+from jepsen_like.bench.generator import LoadFailed
+from jepsen_like.bench.grown import grown
+from jepsen_like.bench.nats_cluster import NATS
+from jepsen_like.bench.own_cluster import DURABLE, PAGE_CACHE, QuorumlogCluster
+from jepsen_like.bench.processes import DidNotAnswer
+from jepsen_like.bench.pysyncobj_cluster import PYSYNCOBJ
+from jepsen_like.bench.systems import SocketCluster, System
+from jepsen_like.bench.throughput import LOADS, loads_of, measured
+from jepsen_like.bench.zookeeper_cluster import ZOOKEEPER
+
+SYSTEMS = {system.key: system for system in (DURABLE, PAGE_CACHE, PYSYNCOBJ, ETCD, ZOOKEEPER, NATS)}
+FAILING_OVER = (DURABLE, ETCD, ZOOKEEPER)
+PEERS_SHARE = 3
+"""Peers get one fault for every three of ours: one of them takes ten seconds to notice a pause."""
+APPENDS = 10**7
+LOG_BYTES = 2**30
+FAILURES = (LoadFailed, DidNotAnswer, OSError)
+
+Contender = tuple[str, Callable[[Path], Iterator[Callable[[int, str], Throughput]]]]
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """What was asked for."""
+
+    sections: Sequence[str]
+    systems: Sequence[System]
+    repeats: int
+    seconds: float
+    kills: int
+    pauses: int
+    minutes: float
+    seed: int
+    output: Path | None
+    appends: int = APPENDS
+    log_bytes: int = LOG_BYTES
+
+
+class Measurement:
+    """One run. `document` holds what it found, and what an earlier one had found for the same file.
+
+    `ValueError` if `earlier` is of another machine.
+    """
+
+    def __init__(self, plan: Plan, directory: Path, earlier: Document | None, display: Display) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._plan = plan
+        self._directory = directory
+        self._display = display
+        self._earlier = earlier
+        run = Run(
+            id=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+            arguments=" ".join(sys.argv[1:]),
+            load_average=round(os.getloadavg()[0], 2),
+        )
+        self._run = run.id
+        self._found = Document(machine(directory), [run])
+        self._home = Path()
+        self.document = self._merged()
+
+    def run(self) -> None:
+        """Measure everything. `Lost` if a system of ours lost what it acknowledged."""
+        plan = self._plan
+        parts = {"throughput": self._throughput, "failover": self._failover, "calm": self._calm}
+        self._display.steps(self._steps())
+        self._home = Path(tempfile.mkdtemp(prefix="bench-", dir=self._directory))
+        try:
+            for section, part in parts.items():
+                if section in plan.sections:
+                    part()
+                    self._keep()
+            if {"restart", "memory"} & set(plan.sections):
+                self._grown()
+                self._keep()
+        finally:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+    def _steps(self) -> float:
+        """Steps of the bar, each of about the same length."""
+        plan, systems = self._plan, self._here
+        steps = 0.0
+        if "throughput" in plan.sections:
+            steps += plan.repeats * (sum(len(loads_of(system)) for system in systems()) + 2 * len(LOADS))
+        if "failover" in plan.sections:
+            steps += sum(len(self._faults(system)) for system in systems() if system in FAILING_OVER)
+        if "calm" in plan.sections:
+            steps += 1
+        return steps
+
+    def _here(self) -> list[System]:
+        return [system for system in self._plan.systems if not system.missing()]
+
+    def _merged(self) -> Document:
+        return self._found if self._earlier is None else self._earlier.replace(self._found)
+
+    def _keep(self) -> None:
+        self.document = self._merged()
+        if self._plan.output is not None:
+            save(self.document, self._plan.output)
+
+    def _taking_part(self, section: str, candidates: Sequence[System]) -> Iterator[System]:
+        """Those of the plan that are on this machine; a line for those that are not."""
+        for system in self._plan.systems:
+            if system not in candidates:
+                continue
+            self._found.systems[system.key] = about = {"title": system.title, "promise": system.promise, "version": ""}
+            mend = system.missing()
+            if mend:
+                self._give_up(section, system.key, f"`{mend}`")
+            else:
+                about["version"] = system.version()
+                yield system
+
+    def _give_up(self, section: str, system: str, why: str) -> None:
+        self._found.not_measured.append(NotMeasured(section, system, self._run, why))
+        self._display.line(f"{section}: {system} not measured: {why}")
+
+    # ---------------------------------------------------------------- throughput
+
+    def _throughput(self) -> None:
+        systems = list(self._taking_part("throughput", tuple(SYSTEMS.values())))
+        contenders: list[Contender] = [
+            (limits.DISK, lambda home: limits.disk(home, self._plan.seconds, LOADS)),
+            (limits.ECHO, lambda home: limits.echo(home, self._plan.seconds, LOADS)),
+            *((system.key, lambda home, system=system: self._loads(system, home)) for system in systems),
+        ]
+        for key, (title, promise) in limits.TITLES.items():
+            self._found.systems[key] = {"title": title, "promise": promise, "version": ""}
+        order = random.Random(self._plan.seed)
+        for repeat in range(self._plan.repeats):
+            order.shuffle(contenders)
+            for key, measure in contenders:
+                self._display.phase(f"throughput, repeat {repeat + 1} of {self._plan.repeats}: {key}")
+                try:
+                    for complete in measure(self._home / key):
+                        self._take(complete(repeat, self._run))
+                except FAILURES as error:
+                    self._give_up("throughput", key, f"in repeat {repeat + 1}: {error}")
+
+    def _loads(self, system: System, home: Path) -> Iterator[Callable[[int, str], Throughput]]:
+        return measured(system, home, self._plan.seconds, loads_of(system), self._display.phase)
+
+    def _take(self, figure: Throughput) -> None:
+        self._found.figures.append(figure)
+        if figure.system != limits.IN_PLACE:
+            self._display.step()
+        cpu = "" if figure.leader_us is None else f", leader {figure.leader_us:.0f} us of CPU a request"
+        self._display.line(
+            f"{figure.system:<14} {figure.load:<12} {figure.requests_s:>9,.0f} requests/s, "
+            f"{figure.records_s:>9,.0f} records/s, p50 {figure.p50_ms:.2f} ms, p99 {figure.p99_ms:.2f} ms{cpu}"
+        )
+
+    # ---------------------------------------------------------------- faults
+
+    def _faults(self, system: System) -> list[str]:
+        share = 1 if system is DURABLE else PEERS_SHARE
+        return [KILL] * -(-self._plan.kills // share) + [PAUSE] * -(-self._plan.pauses // share)
+
+    def _failover(self) -> None:
+        for system in self._taking_part("failover", FAILING_OVER):
+            times: dict[str, list[float]] = {KILL: [], PAUSE: []}
+            faults = self._faults(system)
+            try:
+                with system.cluster(self._home / system.key) as cluster:
+                    assert isinstance(cluster, SocketCluster)
+                    for number, (fault, took) in enumerate(failovers(cluster, faults, self._plan.seed), start=1):
+                        times[fault].append(took)
+                        self._display.phase(
+                            f"failover: {system.title}, {number} of {len(faults)}, {fault} {took:.3f} s"
+                        )
+                        self._display.step()
+            except FAILURES as error:
+                self._give_up("failover", system.key, f"after {len(times[KILL]) + len(times[PAUSE])} faults: {error}")
+            for fault, seconds in times.items():
+                if seconds:
+                    self._found.figures.append(Failover(system.key, fault, self._run, seconds))
+                    self._display.line(
+                        f"{system.key:<14} {fault} x {len(seconds)}: median {middle(seconds):.3f} s, max {max(seconds):.3f} s"
+                    )
+
+    # ---------------------------------------------------------------- ours alone
+
+    def _calm(self) -> None:
+        for system in self._taking_part("calm", (DURABLE,)):
+            try:
+                with system.cluster(self._home / system.key) as cluster:
+                    assert isinstance(cluster, QuorumlogCluster)
+                    seconds = self._plan.minutes * 60
+                    home = self._home / "other-work"
+                    figure = calm(cluster, system.key, self._run, home, seconds, self._display.phase)
+                self._found.figures.append(figure)
+                self._display.line(f"{system.key:<14} calm: {figure.elections} elections in {figure.minutes:.1f} min")
+                self._display.step()
+            except FAILURES as error:
+                self._give_up("calm", system.key, str(error))
+
+    def _grown(self) -> None:
+        plan = self._plan
+        sections = [section for section in ("restart", "memory") if section in plan.sections]
+        for system in self._taking_part(sections[0], (DURABLE,)):
+            try:
+                with system.cluster(self._home / system.key) as cluster:
+                    assert isinstance(cluster, QuorumlogCluster)
+                    for figure in grown(
+                        cluster,
+                        system.key,
+                        self._run,
+                        appends=plan.appends if "memory" in sections else 0,
+                        log_bytes=plan.log_bytes if "restart" in sections else 0,
+                        restarts=plan.repeats,
+                        told=self._display.phase,
+                    ):
+                        self._found.figures.append(figure)
+                        what = "memory" if isinstance(figure, Memory) else "restart"
+                        self._display.line(f"{system.key:<14} {what}: {figure}")
+            except FAILURES as error:
+                for section in sections:
+                    self._give_up(section, system.key, str(error))

@@ -1,0 +1,111 @@
+"""The systems that are measured side by side, and what is asked of each: lead, take load, say what was written."""
+
+import contextlib
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from jepsen_like.bench.conversation import Conversation, Load
+from jepsen_like.bench.generator import Generator, Sample
+from jepsen_like.bench.processes import Member, running, until
+from jepsen_like.cluster.ports import ReservedPorts
+
+NODES = 3
+
+
+class Driver(Protocol):
+    """Puts a load on a leader."""
+
+    def run(self, seconds: float) -> Sample:
+        """Load for so long."""
+
+
+class Cluster(ABC):
+    """Three processes of one system that have found a leader."""
+
+    members: Sequence[Member]
+
+    @abstractmethod
+    def leader(self) -> int | None:
+        """Which member leads, as its place in `members`; None while nobody does."""
+
+    @abstractmethod
+    def driving(self, load: Load) -> AbstractContextManager[Driver]:
+        """Connections for a load, to the leader."""
+
+    @abstractmethod
+    def written(self) -> int:
+        """How many records the system holds, by its own word."""
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether every member takes part again and lacks nothing."""
+
+    def led_by(self) -> int:
+        """The leader, waited for."""
+        until(lambda: self.leader() is not None, "leader", members=self.members)
+        leader = self.leader()
+        return leader if leader is not None else self.led_by()
+
+
+class SocketCluster(Cluster):
+    """A system whose clients are connections to one port of each member."""
+
+    def __init__(self, ports: Sequence[int], members: Sequence[Member]) -> None:
+        self.ports = ports
+        self.members = members
+
+    @abstractmethod
+    def converse(self, load: Load, lane: int) -> Conversation:
+        """A new connection's conversation."""
+
+    def prepare(self, load: Load) -> None:
+        """Make what the load writes to."""
+
+    @contextlib.contextmanager
+    def driving(self, load: Load) -> Iterator[Driver]:
+        """See `Cluster`."""
+        self.prepare(load)
+        conversations = [self.converse(load, lane) for lane in range(load.connections)]
+        generator = Generator(self.ports[self.led_by()], conversations)
+        try:
+            yield generator
+        finally:
+            generator.close()
+
+
+@attrs.frozen
+class System:
+    """One system, and what must be said of it beside its figures."""
+
+    key: str
+    title: str
+    promise: str
+    """What an acknowledgement means, as it is run here."""
+    start: Callable[[Path, Sequence[int]], Cluster]
+    """Members that are not started yet, in a directory and on as many ports as `ports`."""
+    missing: Callable[[], str]
+    """The command that brings what this machine lacks; empty if nothing."""
+    version: Callable[[], str]
+    ports: int = NODES
+    warm_up_s: float = 1.0
+    """Load before the first measurement: a JVM is slow until it has compiled what it does."""
+
+    @contextlib.contextmanager
+    def cluster(self, directory: Path) -> Iterator[Cluster]:
+        """Three processes with a leader; afterwards they and their data are gone."""
+        directory.mkdir(parents=True)
+        try:
+            with ReservedPorts(self.ports) as reserved:
+                cluster = self.start(directory, reserved.ports)
+                with running(cluster.members):
+                    cluster.led_by()
+                    until(cluster.ready, "whole cluster", members=cluster.members)
+                    yield cluster
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)

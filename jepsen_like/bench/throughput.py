@@ -1,0 +1,104 @@
+"""The same loads on every system and on the machine's own limits, interleaved, so that a slow minute hits all alike.
+
+In each repeat every system is started afresh, warmed up, given every load in turn and asked at the end how many records it
+holds: an acknowledgement without its record would be the end of the comparison, and of more than that.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from jepsen_like.bench.conversation import Load
+from jepsen_like.bench.figures import Throughput, quantile_ms
+from jepsen_like.bench.generator import LoadFailed, Sample
+from jepsen_like.bench.systems import Cluster, System
+
+FULL = Load(64, 100)
+"""The load that the aims speak of."""
+ONE = Load(1, 100)
+BATCHES = Load(64, 100, 16)
+LARGE = Load(8, 512 * 1024)
+LOADS = (ONE, Load(8, 100), FULL, Load(1, 1024), Load(8, 1024), Load(64, 1024), BATCHES, LARGE)
+SOME_LOADS = {
+    "page-cache": (ONE, FULL, Load(64, 1024), BATCHES),
+    "pysyncobj": tuple(one for one in LOADS if one != LARGE),
+}
+"""Where not all are given: the second promise of the same system, and one whose calls of this size take seconds."""
+WARM_UP_S = 0.3
+TRIES = 3
+
+
+class Lost(Exception):
+    """A system holds fewer records than it acknowledged."""
+
+
+def loads_of(system: System) -> Sequence[Load]:
+    """What it is given."""
+    return SOME_LOADS.get(system.key, LOADS)
+
+
+def measured(
+    system: System, home: Path, seconds: float, loads: Sequence[Load], told: Callable[[str], None]
+) -> Iterator[Callable[[int, str], Throughput]]:
+    """One cluster, every load. Yields figures that lack only their repeat and run. `Lost` if a record is missing."""
+    with system.cluster(home) as cluster:
+        told(f"{system.title}: warming up")
+        before = cluster.written()
+        with cluster.driving(FULL) as driver:
+            acknowledged = len(driver.run(system.warm_up_s).latencies_ns)
+        for load in loads:
+            told(f"{system.title}: {load.title}")
+            records, figure = under(cluster, system.key, load, seconds)
+            acknowledged += records
+            yield figure
+        written = cluster.written() - before
+        if written < acknowledged:
+            raise Lost(f"{system.title} acknowledged {acknowledged:,} records and holds {written:,}")
+
+
+def under(cluster: Cluster, key: str, load: Load, seconds: float) -> tuple[int, Callable[[int, str], Throughput]]:
+    """One load: the records acknowledged in it, and the figure. Begun anew if the leader changes."""
+    for left in reversed(range(TRIES)):
+        try:
+            with cluster.driving(load) as driver:
+                warm = driver.run(WARM_UP_S)
+                leader = cluster.members[cluster.led_by()]
+                cpu = [member.cpu_s() for member in cluster.members]
+                sample = driver.run(seconds)
+                used = [member.cpu_s() - start for member, start in zip(cluster.members, cpu, strict=True)]
+                of_leader = used[list(cluster.members).index(leader)]
+        except LoadFailed:
+            if not left:
+                raise
+            continue
+        records = load.batch * (len(warm.latencies_ns) + len(sample.latencies_ns))
+        return records, figure_of(key, load, sample, sum(used), of_leader)
+    raise AssertionError("the last try ends in a figure or raises")
+
+
+def figure_of(
+    key: str, load: Load, sample: Sample, system_s: float | None = None, leader_s: float | None = None
+) -> Callable[[int, str], Throughput]:
+    """The figure of a sample, but for its repeat and run."""
+    count = len(sample.latencies_ns)
+    rate = count / sample.lasted_s
+
+    def each(seconds: float | None) -> float | None:
+        return None if seconds is None else seconds / count * 1e6
+
+    def complete(repeat: int, run: str) -> Throughput:
+        return Throughput(
+            system=key,
+            load=load.key,
+            repeat=repeat,
+            run=run,
+            requests_s=rate,
+            records_s=rate * load.batch,
+            bytes_s=rate * load.batch * load.record_bytes,
+            p50_ms=quantile_ms(sample.latencies_ns, 0.5),
+            p99_ms=quantile_ms(sample.latencies_ns, 0.99),
+            system_us=each(system_s),
+            leader_us=each(leader_s),
+            client_us=each(sample.client_cpu_s or None),
+        )
+
+    return complete

@@ -1,0 +1,160 @@
+"""Three ZooKeeper processes, from the jars of Debian's `zookeeper`, with its example's timing and its default of forcing every sync.
+
+The number of connections a client may open is not limited, since all come from here, and each JVM gets the heap that
+ZooKeeper's own scripts give it. Snapshots are taken as by default.
+"""
+
+import re
+import shutil
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from jepsen_like.bench import zookeeper_wire
+from jepsen_like.bench.conversation import Load
+from jepsen_like.bench.generator import Lane
+from jepsen_like.bench.processes import Member
+from jepsen_like.bench.systems import NODES, SocketCluster, System
+from jepsen_like.bench.zookeeper_wire import ZooKeeperConversation
+from jepsen_like.cluster.ports import LOOPBACK
+
+JAR = Path("/usr/share/java/zookeeper.jar")
+ASK_WITHIN_S = 2.0
+HEAP = "-Xmx1000m"
+
+
+class ZooKeeperCluster(SocketCluster):
+    """Three servers."""
+
+    def __init__(self, ports: Sequence[int], members: Sequence[Member]) -> None:
+        super().__init__(ports, members)
+        self._paths: dict[str, None] = {}
+
+    def converse(self, load: Load, lane: int) -> ZooKeeperConversation:
+        """See `SocketCluster`."""
+        return ZooKeeperConversation(load, lane)
+
+    def prepare(self, load: Load) -> None:
+        """Create the nodes that the load will write."""
+        wanted = (
+            zookeeper_wire.path_of(lane, number) for lane in range(load.connections) for number in range(load.batch)
+        )
+        new = [path for path in wanted if path not in self._paths]
+        if new:
+            with Session(self.ports[self.led_by()]) as session:
+                for path in new:
+                    session.ask(zookeeper_wire.create_request(path), allowed=zookeeper_wire.NODE_EXISTS)
+                    self._paths[path] = None
+
+    def mode(self, member: int) -> str:
+        """What a server says it is: leader, follower, or nothing while it takes no part."""
+        try:
+            with socket.create_connection((LOOPBACK, self.ports[member]), timeout=ASK_WITHIN_S) as connection:
+                connection.sendall(b"srvr")
+                said = b""
+                while chunk := connection.recv(65536):
+                    said += chunk
+        except OSError:
+            return ""
+        found = re.search(rb"Mode: (\w+)", said)
+        return found[1].decode() if found else ""
+
+    def leader(self) -> int | None:
+        """The server that says so."""
+        return next((member for member in range(NODES) if self.mode(member) == "leader"), None)
+
+    def written(self) -> int:
+        """Every write raises its node's version by one."""
+        with Session(self.ports[self.led_by()]) as session:
+            return sum(session.version(path) for path in self._paths)
+
+    def ready(self) -> bool:
+        """One leads, two follow: a server says so once it has what the leader has."""
+        return sorted(self.mode(member) for member in range(NODES)) == ["follower", "follower", "leader"]
+
+
+class Session:
+    """One connection that asks and waits."""
+
+    def __init__(self, port: int) -> None:
+        self._conversation = ZooKeeperConversation(Load(1, 1), 0)
+        self._lane = Lane(port, self._conversation)
+        self._lane.greet()
+        self._lane.stream.settimeout(ASK_WITHIN_S)
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lane.stream.close()
+
+    def ask(self, request: bytes, allowed: int = 0) -> bytes:
+        """One request and what came behind the reply's header; `ConnectionError` for an error that is not allowed."""
+        self._conversation.refusal = ""
+        self._lane.stream.sendall(request)
+        while not self._conversation.take(chunk := self._lane.stream.recv(65536)):
+            if self._conversation.refusal and self._conversation.error == allowed:
+                break
+            if self._conversation.refusal or not chunk:
+                raise ConnectionError(self._conversation.refusal or "the server closed the connection")
+        return self._conversation.last
+
+    def version(self, path: str) -> int:
+        """How often a node was written."""
+        stat = self.ask(zookeeper_wire.exists_request(path))
+        at = zookeeper_wire.VERSION_IN_STAT
+        return int.from_bytes(stat[at : at + 4], "big")
+
+
+def zookeeper(directory: Path, ports: Sequence[int]) -> ZooKeeperCluster:
+    """Three servers, not started yet."""
+    clients, quorum, election = ports[:NODES], ports[NODES : 2 * NODES], ports[2 * NODES :]
+    servers = [
+        f"server.{number}={LOOPBACK}:{at}:{vote}"
+        for number, (at, vote) in enumerate(zip(quorum, election, strict=True), start=1)
+    ]
+    members = []
+    for number, port in enumerate(clients, start=1):
+        home = (directory / f"node-{number}").absolute()
+        data = home / "data"
+        data.mkdir(parents=True)
+        (data / "myid").write_text(f"{number}\n")
+        lines = [
+            "tickTime=2000",
+            "initLimit=10",
+            "syncLimit=5",
+            f"dataDir={data}",
+            f"clientPort={port}",
+            f"clientPortAddress={LOOPBACK}",
+            "maxClientCnxns=0",
+            "admin.enableServer=false",
+            *servers,
+        ]
+        config = home / "zoo.cfg"
+        config.write_text("".join(f"{line}\n" for line in lines))
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        members.append(Member(["java", HEAP, "-cp", str(JAR), main, str(config)], home))
+    return ZooKeeperCluster(clients, members)
+
+
+def version() -> str:
+    """By the name of the jar."""
+    found = re.search(r"zookeeper-([\d.]+)\.jar", JAR.resolve().name)
+    return found[1] if found else "unknown"
+
+
+def missing() -> str:
+    """See `System`."""
+    return "" if JAR.is_file() and shutil.which("java") else "apt-get install zookeeper"
+
+
+ZOOKEEPER = System(
+    key="zookeeper",
+    title="ZooKeeper",
+    promise="on the disks of a majority",
+    start=zookeeper,
+    missing=missing,
+    version=version,
+    ports=3 * NODES,
+    warm_up_s=6.0,
+)

@@ -1,0 +1,1 @@
+"""The comparison with peers: wires, figures, answers, and a short run of the whole command."""

@@ -1,0 +1,73 @@
+"""The whole command in short: real nodes, ours alone, every kind of line it can say."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jepsen_like.bench import figures
+from jepsen_like.bench.figures import Failover, Throughput
+from jepsen_like.bench.grown import grown
+from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
+from jepsen_like.bench.own_cluster import DURABLE, QuorumlogCluster
+from jepsen_like.bench.throughput import LOADS
+from jepsen_like.cli import ExitStatus, execute
+
+pytestmark = pytest.mark.cluster
+
+
+def children() -> set[int]:
+    """The processes that this one has started and not reaped."""
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+
+
+@pytest.mark.timeout(180)
+def test_a_short_run_measures_ours_and_the_limits_and_leaves_nothing_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    output, data, before = tmp_path / "out" / "raft.json", tmp_path / "data", children()
+    arguments = ["bench", "raft", "--only", "throughput,failover", "--systems", "quorumlog,etcd", "--repeats", "1"]
+    arguments += ["--seconds", "0.1", "--kills", "1", "--pauses", "1"]
+    assert execute([*arguments, "--directory", str(data), "--output", str(output)]) == ExitStatus.VALID
+    said = capsys.readouterr()
+    assert "durable appends" in said.out or "durable records/s" in said.out
+    assert "etcd not measured: `apt-get install etcd-server`" in said.err
+    found = figures.load(output)
+    loads = {load.key for load in LOADS}
+    for system in ("quorumlog", DISK, IN_PLACE, ECHO):
+        rows = [figure for figure in found.figures if isinstance(figure, Throughput) and figure.system == system]
+        assert {row.load for row in rows} == loads
+        assert all(row.requests_s > 0 and 0 < row.p50_ms <= row.p99_ms for row in rows)
+    faults = [figure for figure in found.figures if isinstance(figure, Failover)]
+    assert [(figure.fault, len(figure.seconds)) for figure in faults] == [("kill", 1), ("pause", 1)]
+    assert {one.section for one in found.not_measured} == {"throughput", "failover"}
+    assert list(data.iterdir()) == []
+    assert children() == before
+
+
+@pytest.mark.timeout(120)
+def test_memory_and_restarts_are_of_the_log_that_was_asked_for(tmp_path: Path) -> None:
+    told: list[str] = []
+    with DURABLE.cluster(tmp_path / "cluster") as cluster:
+        assert isinstance(cluster, QuorumlogCluster)
+        sizes = {"appends": 5_000, "log_bytes": 2**20}
+        memory, restart = grown(cluster, "quorumlog", "r1", **sizes, restarts=1, told=told.append)
+    assert isinstance(memory, figures.Memory)
+    assert memory.appends >= 5_000
+    assert len(memory.before) == len(memory.after) == 3
+    assert isinstance(restart, figures.Restart)
+    assert restart.log_bytes >= 2**20
+    assert 0 < restart.serving_s[0] <= restart.caught_up_s[0]
+    assert told
+
+
+def test_wrong_usage_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["bench", "raft", "--only", "speed"]) == ExitStatus.USAGE
+    other = tmp_path / "package.json"
+    other.write_text(json.dumps({"format": 99}))
+    assert execute(["bench", "raft", "--output", str(other)]) == ExitStatus.USAGE
+    assert "cannot be added to" in capsys.readouterr().err
+    assert other.read_text() == json.dumps({"format": 99})
