@@ -19,6 +19,7 @@ class Flush:
         "_done",
         "_fail",
         "_names_changed",
+        "_note_durable",
         "_seal",
         "_sealed",
         "_sync_active",
@@ -37,6 +38,7 @@ class Flush:
         seal: Callable[[Segment], None],
         sync_active: Callable[[Segment, int], None],
         sync_directory: Callable[[], None],
+        note_durable: Callable[[], None] | None,
         fail: Callable[[StorageError], None],
     ) -> None:
         self.target = target
@@ -47,6 +49,7 @@ class Flush:
         self._seal = seal
         self._sync_active = sync_active
         self._sync_directory = sync_directory
+        self._note_durable = note_durable
         self._fail = fail
         self._done = False
 
@@ -70,6 +73,8 @@ class Flush:
                 self._seal(segment)
             if self._active is not None:
                 self._sync_active(self._active, self._dirty_bytes)
+            if self._note_durable is not None:
+                self._note_durable()
         except StorageError as error:
             self._fail(error)
             raise

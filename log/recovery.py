@@ -5,10 +5,10 @@ The question at every invalid byte is whether it was ever promised. The *known d
 - the durable end recorded by any whole frame header, also behind the damage (headers are trusted alone),
 - the end of every segment that has a whole sidecar, or had one (it is written only after the segment and its name were
   synced),
-- the checkpoint of the last clean close.
+- the mark that each flush leaves.
 
 Invalid bytes at or beyond it are the torn tail of writes that nobody was promised: they are cut, and reported. Invalid bytes
-below it are damage: `CorruptLog`, and nothing is changed. A missing segment or a short file is judged the same way.
+below it are damage: `CorruptLog`, and nothing is changed (`salvage.py` says what can be done then). A missing segment or a short file is judged the same way.
 
 A file may be longer than its frames: zeros were written ahead, and a recycled file keeps what its former life left. Zeros
 where a frame should begin, with no whole frame of this place behind them, are such a rest, and so is whatever lies between
@@ -26,7 +26,6 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from log import checkpoint
 from log.disk import Disk, File, NoSpace, replace_file
 from log.epoch_cache import EpochCache
 from log.errors import CorruptLog
@@ -42,6 +41,8 @@ from log.frame import (
     written_for,
 )
 from log.index import DamagedIndex, SegmentIndex, SparseIndex, Tail
+from log.mark import MarkFile
+from log.salvage import Repaired
 from log.segment import INDEX_SUFFIX, SEGMENT_SUFFIX, Segment, Window, base_of, index_name, segment_name
 
 _CHUNK_BYTES = 1 << 18
@@ -66,7 +67,9 @@ class RecoveryReport:
     indexes_rebuilt: int = 0
     bytes_rewritten: int = 0
     """Bytes of unproven durability that were written again before the sync."""
-    checkpoint_damaged: bool = False
+    mark_damaged: bool = False
+    repaired: Repaired | None = None
+    """What was cut off because of damage below the known durable end."""
 
 
 @attrs.frozen(kw_only=True)
@@ -173,21 +176,25 @@ def _written_end(found: _Found) -> int:
 class Recovery:
     """One recovery of one directory. The caller holds the directory's lock."""
 
-    def __init__(self, disk: Disk, directory: str, *, log_id: int, interval_bytes: int) -> None:
+    def __init__(self, disk: Disk, directory: str, mark: MarkFile, *, log_id: int, interval_bytes: int) -> None:
+        self.durable_end: int | None = None
+        """The known durable end, once it is known; damage that is found from then on may be one that can be repaired."""
         self._disk = disk
         self._directory = directory
+        self._mark = mark
         self._log_id = log_id
         self._interval_bytes = interval_bytes
-        self._report = RecoveryReport()
+        self._report = RecoveryReport(mark_damaged=mark.damaged)
 
     def run(self) -> Recovered:
         """Find, judge, mend. `CorruptLog` for damage below the known durable end, before anything is changed."""
         names = self._disk.list_directory(self._directory)
-        durable_end = self._checkpointed()
         with contextlib.ExitStack() as files:
             found = self._find(names, files)
             found, unused = self._without_unused(found)
-            durable_end = max([durable_end, self._orphans_end(names), *(each.durable_end for each in found)])
+            marked_end = self._mark.newest.durable_end if self._mark.newest is not None else 0
+            durable_end = max([marked_end, self._orphans_end(names), *(each.durable_end for each in found)])
+            self.durable_end = durable_end
             hole = self._hole(found, durable_end)
             if hole is not None and hole.address < durable_end:
                 raise hole.error
@@ -207,16 +214,6 @@ class Recovery:
             recovered = self._assemble(kept)
             files.pop_all()
         return recovered
-
-    def _checkpointed(self) -> int:
-        path = f"{self._directory}/{checkpoint.NAME}"
-        if not self._disk.exists(path):
-            return 0
-        try:
-            return checkpoint.decode(self._read_file(path), self._log_id)
-        except checkpoint.DamagedCheckpoint:
-            self._report = attrs.evolve(self._report, checkpoint_damaged=True)
-            return 0
 
     def _read_file(self, path: str) -> bytes:
         with contextlib.closing(self._disk.open(path, create=False)) as file:

@@ -6,7 +6,8 @@ Rules that everything here keeps:
    `truncate` writes down what it cuts. Both are data, so a crash leaves the log as it was before or after, and a STATE
    frame behind a cut is as good as any other. Files are cut only when recovery finds a torn tail, or to take back a write
    that met a full disk.
-2. `durable_end` moves only in `end_flush`, after the syncs that prove it. Every frame records it.
+2. `durable_end` moves only in `end_flush`, after the syncs that prove it. Every frame records it, and so does the mark
+   (`mark.py`), as soon as the syncs are done and before anybody hears of it.
 3. The newest state is written again first in every new segment, so the newest segment alone tells the newest state.
 4. A failed write or sync is final: the object refuses every later call with `StorageFailed`. `NoSpace` is not: the log
    then holds what it held before.
@@ -20,12 +21,12 @@ import contextlib
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Self
 
 import attrs
 from attrs.validators import ge, gt
 
-from log import checkpoint
 from log.disk import Disk, File, Lock
 from log.errors import CorruptLog, IndexOutOfRange, LogError, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
 from log.flush import Flush
@@ -43,8 +44,10 @@ from log.frame import (
     encode_header,
 )
 from log.index import SegmentIndex, Tail
+from log.mark import Mark, MarkFile
 from log.recovery import Recovered, Recovery, RecoveryReport, write_sidecar
-from log.segment import OpenSegments, Segment, Window, segment_name
+from log.salvage import Amend, Repair, Salvage
+from log.segment import OpenSegments, Segment, Window, index_name, segment_name
 
 __all__ = [
     "Address",
@@ -93,7 +96,15 @@ class SegmentedLog:
     """
 
     def __init__(
-        self, disk: Disk, directory: str, config: LogConfig, *, log_id: int, lock: Lock, recovered: Recovered
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        *,
+        log_id: int,
+        lock: Lock,
+        mark: MarkFile,
+        recovered: Recovered,
     ) -> None:
         """Use `open`."""
         self.log_id = log_id
@@ -103,6 +114,7 @@ class SegmentedLog:
         self.epochs = recovered.epochs
         self._disk = disk
         self._lock = lock
+        self._mark = mark
         self._sparse = recovered.sparse
         self._state = recovered.state
         self._last_index = recovered.tail.last_index
@@ -125,22 +137,56 @@ class SegmentedLog:
         self._active = self._segments[-1]
         self._end = self._active.end
         self._durable_end = self._end
+        mark.write(self._reached())
+        mark.sync()
 
     @classmethod
-    def open(cls, disk: Disk, directory: str, config: LogConfig, *, log_id: int) -> Self:
+    def open(cls, disk: Disk, directory: str, config: LogConfig, *, log_id: int, amend: Amend | None = None) -> Self:
         """Open or make the log in `directory`; what recovery did is in `recovery`. All that was found is durable then.
 
-        `CorruptLog` for damage below the known durable end, `DirectoryLocked` if the log is open elsewhere, `NoSpace` or
-        `StorageFailed` if the disk refuses.
+        With `amend` a log that is damaged below its durable end is repaired: cut, and its state replaced by what `amend`
+        says (see `salvage.py`). `CorruptLog` without it, or if what the log must not forget may be among what is lost;
+        `DirectoryLocked` if the log is open elsewhere, `NoSpace` or `StorageFailed` if the disk refuses.
         """
         disk.make_directory(directory)
-        lock = disk.lock(f"{directory}/{LOCK_NAME}")
-        try:
-            recovery = Recovery(disk, directory, log_id=log_id, interval_bytes=config.index_interval_bytes)
-            return cls(disk, directory, config, log_id=log_id, lock=lock, recovered=recovery.run())
-        except BaseException:
-            lock.release()
-            raise
+        with contextlib.ExitStack() as undo:
+            lock = disk.lock(f"{directory}/{LOCK_NAME}")
+            undo.callback(lock.release)
+            mark = undo.enter_context(contextlib.closing(MarkFile.open(disk, directory, log_id=log_id)))
+            salvage = Salvage(disk, directory, log_id=log_id, mark=mark)
+            recovered, repair = cls._recover(disk, directory, config, log_id, salvage, mark, amend)
+            log = cls(disk, directory, config, log_id=log_id, lock=lock, mark=mark, recovered=recovered)
+            if repair is not None:
+                log.save_state(repair.state)
+                log.flush()
+                salvage.finish()
+                log.recovery = attrs.evolve(log.recovery, repaired=repair.outcome)
+            undo.pop_all()
+        return log
+
+    @staticmethod
+    def _recover(
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        log_id: int,
+        salvage: Salvage,
+        mark: MarkFile,
+        amend: Amend | None,
+    ) -> tuple[Recovered, Repair | None]:
+        """Recovery; and if that finds damage, or a repair was interrupted, the repair before it."""
+        repair = salvage.pending()
+        if repair is None:
+            recovery = Recovery(disk, directory, mark, log_id=log_id, interval_bytes=config.index_interval_bytes)
+            try:
+                return recovery.run(), None
+            except CorruptLog as damage:
+                if amend is None or recovery.durable_end is None:
+                    raise
+                repair = salvage.plan(damage, recovery.durable_end, amend)
+        salvage.carry_out(repair)
+        recovery = Recovery(disk, directory, mark, log_id=log_id, interval_bytes=config.index_interval_bytes)
+        return recovery.run(), repair
 
     # What the log holds
 
@@ -331,6 +377,7 @@ class SegmentedLog:
             seal=self._seal,
             sync_active=self._sync_active,
             sync_directory=self._sync_directory,
+            note_durable=partial(self._mark.write, self._reached()) if self._end > self._durable_end else None,
             fail=self._fail,
         )
         self._names_changed = False
@@ -357,7 +404,7 @@ class SegmentedLog:
         return self.end_flush(flush)
 
     def close(self) -> None:
-        """Flush, record the durable end, release the directory. After a failure only the latter. Closing twice is harmless."""
+        """Flush, make the mark durable, release the directory. After a failure only the latter. Closing twice is harmless."""
         if self._closed:
             return
         try:
@@ -365,15 +412,15 @@ class SegmentedLog:
                 self._zero_ahead_bytes = 0
                 self._release_reserved(self._active)
                 self.flush()
-                # On a full disk an older checkpoint stays, which is still true.
-                with self._fatal(), contextlib.suppress(NoSpace):
-                    checkpoint.write(self._disk, self.directory, log_id=self.log_id, durable_end=self._durable_end)
+                with self._fatal():
+                    self._mark.sync()
         finally:
             self._closed = True
             for segment in self._segments:
                 if segment.file is not None:
                     segment.file.close()
                     segment.file = None
+            self._mark.close()
             self._lock.release()
 
     # Reading
@@ -572,6 +619,10 @@ class SegmentedLog:
 
     # How it is done: flushing
 
+    def _reached(self) -> Mark:
+        """What is durable once everything appended so far is."""
+        return Mark.of(self._end, self._last_index, self._last_epoch, self._state)
+
     def _seal(self, segment: Segment) -> None:
         """Prove a sealed segment and write its sidecar. Runs in the flush's thread; nobody writes to the segment any more."""
         file, index = segment.file, segment.index
@@ -675,7 +726,9 @@ class SegmentedLog:
         segment = self._segments[bisect_right(self._bases, address) - 1]
         return segment, Window(self._open.file(segment), segment.size, chunk_bytes)
 
-    @staticmethod
-    def _corrupt(segment: Segment, position: int, reason: str, header: Header | None = None) -> CorruptLog:
+    def _corrupt(self, segment: Segment, position: int, reason: str, header: Header | None = None) -> CorruptLog:
+        """The damage; without its sidecar nothing vouches for the segment, so that the next start reads it and finds out."""
+        with contextlib.suppress(StorageError):
+            self._disk.remove(f"{self.directory}/{index_name(segment.base)}")
         named = (header.log_index, header.epoch, header.base_offset) if header is not None else (None, None, None)
         return CorruptLog(segment.path, position, reason, *named)

@@ -14,6 +14,7 @@ What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; numb
 - A leader commits by counting copies only of its own term's entries (section 5.4.2), so it begins with an empty one.
 - Pre-vote, check-quorum and stickiness together keep a node that hears nobody, or only some, from unseating a leader.
 - A read needs a commit of this reign and a majority that still knows this leader [P12].
+- A node whose log damage has cut short neither campaigns nor votes for less than it once held, until it holds as much.
 - Every proposal is answered once: committed, rejected (certainly not appended) or unknown [P14].
 
 Not here yet, with their places: membership changes (a new `Configuration` when such an entry is appended), snapshots (a log
@@ -60,6 +61,7 @@ from raft.messages import (
 )
 from raft.model import (
     NO_INDEX,
+    NO_POSITION,
     NO_WRITE,
     NOOP,
     Batch,
@@ -167,6 +169,7 @@ class RaftCore:
         self.log = log
         self.term = hard_state.term
         self.vote = hard_state.vote
+        self.floor = hard_state.floor
         self.commit_index = NO_INDEX
         self.role: Role = Follower(now + rng.uniform(config.election_timeout_s_min, config.election_timeout_s_max))
         self._peers = configuration.peers(node_id)
@@ -181,6 +184,7 @@ class RaftCore:
         self._effects: list[Effect] = []
         self._told = (RoleName.FOLLOWER, self.term, self.leader)
         assert hard_state.term >= log.last_term, "the term must be durable before its entries (P2)"
+        self._leave_floor()
 
     # ---------------------------------------------------------------- what one may ask
 
@@ -279,8 +283,13 @@ class RaftCore:
             case Leader() as leader:
                 self._on_leader_tick(leader)
             case Follower(deadline=deadline) | PreCandidate(deadline=deadline) | Candidate(deadline=deadline):
-                if self._now >= deadline:
+                if self._now < deadline:
+                    return
+                if self.floor == NO_POSITION:
                     self._become_pre_candidate()
+                else:
+                    self._heard_leader_at = None
+                    self.role = Follower(self._election_deadline())
             case _:
                 assert_never(self.role)
 
@@ -315,7 +324,7 @@ class RaftCore:
         if term > self.term:
             self.term = term
             self.vote = None
-            self._persist(hard_state=HardState(term, None))
+            self._persist(hard_state=HardState(term, None, self.floor))
         match old:
             case Follower(deadline=deadline):
                 # Somebody else's candidacy is no sign of life from a leader: the old deadline stands.
@@ -348,7 +357,7 @@ class RaftCore:
         assert isinstance(self.role, PreCandidate)
         self.term = Term(self.term + 1)
         self.vote = self.node_id
-        write = self._persist(hard_state=HardState(self.term, self.node_id))
+        write = self._persist(hard_state=HardState(self.term, self.node_id, self.floor))
         self.role = Candidate(self._election_deadline(), write)
         request = RequestVote(self.term, self.log.last_index, self.log.last_term)
         for peer in self._peers:
@@ -376,7 +385,24 @@ class RaftCore:
     # ---------------------------------------------------------------- elections
 
     def _may_lead(self, last_index: LogIndex, last_term: Term) -> bool:
-        return Position(last_index, last_term).up_to_date_with(self.log.position)
+        """Section 5.4.1, against the greater of this log and the floor.
+
+        Why that keeps leader completeness when damage has cut this log: say it had acknowledged a committed entry e, and
+        think of the first candidate that could win without e. The floor is where the log L ended that held e. A candidate
+        at or above the floor ends either in the floor's term and not before it: then it holds all of L (log matching); or
+        in a later term: then it has its last entry from that term's leader, which held e. Both hold e, so a vote of the cut
+        log is worth as much as one of L. By the same argument this log holds e again once it has reached the floor, and its
+        own end is guard enough from then on; as it is for whatever it acknowledges meanwhile. It must not campaign below the
+        floor: its own vote would go to a log that is below it.
+        """
+        asked = Position(last_index, last_term)
+        return asked.up_to_date_with(self.log.position) and asked.up_to_date_with(self.floor)
+
+    def _leave_floor(self) -> None:
+        """Forget the floor once the durable log has reached it; the disk forgets it with the next hard state."""
+        durable_index = self.log.durable_index
+        if Position(durable_index, self.log.term_at(durable_index)).up_to_date_with(self.floor):
+            self.floor = NO_POSITION
 
     def _on_request_pre_vote(self, sender: NodeId, request: RequestPreVote) -> None:
         granted = (
@@ -414,7 +440,7 @@ class RaftCore:
             self.role = Follower(self._election_deadline())
             if self.vote is None:
                 self.vote = sender
-                self._persist(hard_state=HardState(self.term, sender))
+                self._persist(hard_state=HardState(self.term, sender, self.floor))
         self._effects.append(Send(sender, VoteReply(self.term, granted), after=self._hard_state_write))
 
     def _on_vote_reply(self, sender: NodeId, reply: VoteReply) -> None:
@@ -489,6 +515,8 @@ class RaftCore:
         while self._pending_writes and self._pending_writes[0].write_id <= write_id:
             self.log.durable_index = max(self.log.durable_index, self._pending_writes.popleft().last_index)
         self._durable_write = max(self._durable_write, write_id)
+        if self.floor != NO_POSITION:
+            self._leave_floor()
         match self.role:
             case Candidate(vote_write=vote_write, granted=granted):
                 if vote_write <= write_id:
@@ -588,6 +616,7 @@ class RaftCore:
     def _on_accepted(self, leader: Leader, progress: Progress, reply: AppendAccepted) -> None:
         if reply.match_index > self.log.last_index:
             return  # nonsense: nobody can hold more of this reign than was written
+        progress.accepted_round = max(progress.accepted_round, reply.round)
         if progress.accepted(reply.match_index):
             self._commit_by_majority(leader)
         elif progress.probing:
@@ -596,13 +625,14 @@ class RaftCore:
             progress.probe_from(LogIndex(progress.match_index + 1))
 
     def _on_rejected(self, progress: Progress, reply: AppendRejected) -> None:
-        stale = (
-            reply.prev_index != progress.next_index - 1
-            if progress.probing
-            else reply.prev_index <= progress.match_index
-        )
-        if stale:
-            return  # an answer to a question asked before the last one was settled
+        if reply.prev_index <= progress.match_index:
+            if reply.round <= progress.accepted_round:
+                return  # an answer to a question asked before the last one was settled
+            # Asked later than anything it accepted: it has come back with less than it had proved, its disk repaired. An
+            # answer of its former life that is still on its way may prove that anew; the next heartbeat corrects it.
+            progress.reset(progress.next_index)
+        elif progress.probing and reply.prev_index != progress.next_index - 1:
+            return
         agreed = self.log.last_position_within(min(reply.hint_index, reply.prev_index), reply.hint_term)
         progress.probe_from(LogIndex(min(agreed.index + 1, max(reply.prev_index, 1))))
 

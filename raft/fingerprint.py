@@ -36,6 +36,7 @@ def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
         rename[core.node_id],
         core.term,
         rename[core.vote] if core.vote is not None else 0,
+        (core.floor.term, core.floor.index),
         core.commit_index,
         entries_fingerprint(entries),
         core.log.durable_index,
@@ -56,7 +57,8 @@ def persist_fingerprint(persist: Persist, rename: Renaming) -> tuple[Any, ...]:
     """A write that is under way; its id is told by its place in the queue."""
     state = persist.hard_state
     vote = rename[state.vote] if state is not None and state.vote is not None else 0
-    return (state.term if state is not None else -1, vote, entries_fingerprint(persist.entries))
+    floor = (state.floor.term, state.floor.index) if state is not None else (0, 0)
+    return (state.term if state is not None else -1, vote, floor, entries_fingerprint(persist.entries))
 
 
 def entries_fingerprint(entries: tuple[Entry, ...]) -> tuple[Any, ...]:
@@ -122,6 +124,7 @@ def _progress_fingerprint(leader: Leader, rename: Renaming) -> tuple[Any, ...]:
                 progress.probe_sent,
                 progress.loading,
                 progress.acked_round,
+                progress.accepted_round,
                 tuple((inflight.last_index, inflight.size, inflight.round) for inflight in progress.inflight),
             )
             for peer, progress in leader.progress.items()

@@ -7,7 +7,8 @@ simulator's.
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from raft.model import LogIndex, NodeId, Term
+from raft.effects import RoleName
+from raft.model import NO_POSITION, LogIndex, NodeId, Term
 
 if TYPE_CHECKING:
     from raft.core import RaftCore
@@ -34,3 +35,4 @@ def check(before: Snapshot, core: "RaftCore") -> None:
     assert core.commit_index <= core.log.last_index, "more is committed than is in the log"
     assert core.log.durable_index <= core.log.last_index, "more is durable than is in the log"
     assert core.log.last_term <= core.term, "an entry comes from a later term"
+    assert core.floor == NO_POSITION or core.role_name is RoleName.FOLLOWER, "a node below its floor campaigns"

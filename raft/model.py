@@ -76,14 +76,6 @@ def entry_bytes(batch: Batch) -> int:
 
 
 @attrs.frozen
-class HardState:
-    """What a node may never forget: the newest term it has seen and its vote in that term (paper section 5.2)."""
-
-    term: Term = NO_TERM
-    vote: NodeId | None = None
-
-
-@attrs.frozen
 class Position:
     """Where an entry is: its index and the term that wrote it. Ordered as section 5.4.1 compares logs."""
 
@@ -93,3 +85,18 @@ class Position:
     def up_to_date_with(self, other: "Position") -> bool:
         """Whether a log that ends here may lead one that ends at `other` (paper section 5.4.1)."""
         return (self.term, self.index) >= (other.term, other.index)
+
+
+NO_POSITION = Position(NO_INDEX, NO_TERM)
+
+
+@attrs.frozen
+class HardState:
+    """What a node may never forget: the newest term it has seen and its vote in that term (paper section 5.2).
+
+    `floor` is where its log ended before damage to its disk cut it short; (0, 0) when nothing is missing.
+    """
+
+    term: Term = NO_TERM
+    vote: NodeId | None = None
+    floor: Position = NO_POSITION

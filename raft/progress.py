@@ -23,6 +23,8 @@ class Progress:
     While *probing*, the leader does not know where the logs agree: one message at a time. Once an answer has proved it,
     the leader *pipelines*: it sends on without waiting, within a window of messages and bytes.
 
+    `acked_round` is the newest round it has answered, `accepted_round` the newest it has not refused.
+
     Invariant: `match_index < next_index`; nothing is in flight while probing.
     """
 
@@ -33,6 +35,7 @@ class Progress:
     probe_sent: bool = False
     loading: bool = False
     acked_round: int = 0
+    accepted_round: int = 0
     inflight: deque[Inflight] = attrs.field(factory=deque)
     inflight_bytes: int = 0
 
@@ -73,6 +76,6 @@ class Progress:
         self.next_index = max(next_index, LogIndex(self.match_index + 1))
 
     def reset(self, next_index: LogIndex) -> None:
-        """Forget what was proven: the follower may come back as another incarnation of itself."""
+        """Forget what was proven: the follower may come back, or has come back, as another incarnation of itself."""
         self.match_index = NO_INDEX
         self.probe_from(next_index)

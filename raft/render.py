@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from raft.core import Candidate, Follower, Leader, PreCandidate, RaftCore
-from raft.model import NodeId
+from raft.model import NO_POSITION, NodeId
 from raft.progress import Progress
 
 
@@ -12,8 +12,13 @@ def render(core: RaftCore) -> str:
     log = core.log
     return (
         f"n{core.node_id}@{core.term} {_render_role(core)} "
-        f"last={log.last_index}@{log.last_term} durable={log.durable_index} commit={core.commit_index}{_render_peers(core)}"
+        f"last={log.last_index}@{log.last_term}{_render_floor(core)} durable={log.durable_index}"
+        f" commit={core.commit_index}{_render_peers(core)}"
     )
+
+
+def _render_floor(core: RaftCore) -> str:
+    return "" if core.floor == NO_POSITION else f" floor={core.floor.index}@{core.floor.term}"
 
 
 def _render_role(core: RaftCore) -> str:

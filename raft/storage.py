@@ -10,18 +10,22 @@ began after it has ended: `begin_flush` notes the newest write, `run` may go to 
 
 import hashlib
 from collections.abc import Iterable
+from typing import Self
 
 import attrs
 import msgpack
 
+from log.disk import Disk
 from log.errors import CorruptLog
 from log.frame import HEADER_BYTES, Frame, Kind
-from log.segmented_log import Flush, SegmentedLog
+from log.salvage import Floor
+from log.segmented_log import Flush, LogConfig, SegmentedLog
 from raft.config import RaftConfig
 from raft.effects import Load, Persist
 from raft.log_view import LogView
 from raft.model import (
     NO_INDEX,
+    NO_POSITION,
     NO_WRITE,
     Batch,
     Entry,
@@ -30,11 +34,14 @@ from raft.model import (
     LogIndex,
     NodeId,
     Offset,
+    Position,
     Term,
     WriteId,
 )
 
 STATE_VERSION = 1
+STATE_WITH_FLOOR_VERSION = 2
+"""A floor is a promise: a version that knows nothing of it must not read the state at all."""
 WARM_ENTRIES = 64
 WARM_BYTES = 4 * 1024 * 1024
 """How much of the log's end a restart reads back at once; what a lagging follower needs beyond is loaded when asked for."""
@@ -76,6 +83,15 @@ class RaftStorage:
         """The newest write handed to the operating system."""
         self.durable = NO_WRITE
         """The newest write known to be durable."""
+
+    @classmethod
+    def open(cls, disk: Disk, directory: str, config: LogConfig, *, log_id: int, repair: bool = True) -> Self:
+        """Open the log, repaired if it is damaged and nothing that the node promised is lost with the damage.
+
+        Raises what `SegmentedLog.open` raises; `CorruptLog` if a promise may be lost, and for any damage unless `repair`.
+        """
+        amend = _with_floor if repair else None
+        return cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=amend))
 
     # ---------------------------------------------------------------- writing
 
@@ -179,19 +195,35 @@ def _to_entry(frame: Frame) -> Entry:
     return Entry(LogIndex(frame.index), Term(frame.epoch), Offset(frame.base_offset), batch)
 
 
+def _with_floor(payload: bytes | None, floor: Floor) -> bytes:
+    """The state of a node whose log, damaged, reached up to `floor`; it may have been below a floor already."""
+    state = HardState() if payload is None else _unpack_state(payload)
+    if state.term < floor.epoch:
+        raise CorruptLog("the state", 0, f"its term {state.term} is older than that of an entry, {floor.epoch}")
+    reached = Position(LogIndex(floor.index), Term(floor.epoch))
+    higher = state.floor if state.floor.up_to_date_with(reached) else reached
+    return _pack_state(attrs.evolve(state, floor=higher))
+
+
 def _pack_state(state: HardState) -> bytes:
-    packed: bytes = msgpack.packb((STATE_VERSION, state.term, state.vote))
+    values: tuple[int | None, ...] = (STATE_VERSION, state.term, state.vote)
+    if state.floor != NO_POSITION:
+        values = (STATE_WITH_FLOOR_VERSION, state.term, state.vote, state.floor.term, state.floor.index)
+    packed: bytes = msgpack.packb(values)
     return packed
 
 
 def _unpack_state(payload: bytes) -> HardState:
     """Its CRC was good, so anything unexpected is another version's doing, or not a raft log at all."""
     try:
-        values = msgpack.unpackb(payload, max_array_len=3, max_map_len=0, max_ext_len=0)
+        values = msgpack.unpackb(payload, max_array_len=5, max_map_len=0, max_ext_len=0)
     except (ValueError, TypeError, msgpack.UnpackException):
         values = None
     match values:
         case [1, int(term), int() | None as vote] if term >= 0:
             return HardState(Term(term), None if vote is None else NodeId(vote))
+        case [2, int(term), int() | None as vote, int(floor_term), int(floor_index)] if term >= floor_term > 0:
+            floor = Position(LogIndex(floor_index), Term(floor_term))
+            return HardState(Term(term), None if vote is None else NodeId(vote), floor)
         case _:
             raise CorruptLog("the state", 0, f"this version cannot read it: {payload[:40]!r}")

@@ -222,9 +222,9 @@ class Machine:
         self.incarnation += 1
         # Room is reserved in small steps, so that a full disk is noticed at once.
         config = LogConfig(segment_bytes_max=self._knobs.segment_bytes_max, reserve_chunk_bytes=1)
-        self.log = SegmentedLog.open(self.disk, LOG_DIRECTORY, config, log_id=LOG_ID)
+        self.storage = RaftStorage.open(self.disk, LOG_DIRECTORY, config, log_id=LOG_ID)
+        self.log = self.storage.log
         self.counts["torn_tails"] += self.log.recovery.torn_bytes_cut > 0
-        self.storage = RaftStorage(self.log)
         hard_state, view = self.storage.restore(self._knobs.raft.cache_bytes_max)
         self.outbox = Outbox()
         self.commit_index = NO_INDEX

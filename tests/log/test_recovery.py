@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from log import checkpoint
+from log import mark
 from log.disk import NoSpace, StorageFailed
 from log.frame import HEADER_BYTES, Kind, encode_header
 from log.memory_disk import MemoryDisk, PowerLoss
@@ -25,6 +25,7 @@ from tests.log.frames import (
 )
 
 FIRST = f"{DIRECTORY}/{0:020d}.log"
+MARK = f"{DIRECTORY}/{mark.NAME}"
 
 
 def grown(disk: MemoryDisk, last: int = 200) -> SegmentedLog:
@@ -161,6 +162,7 @@ def test_a_sealed_segment_that_is_written_again_outgrows_its_index() -> None:
     log.end_flush(flush)
     stale = sidecars(disk)
     disk.remove(segments(disk)[1])
+    disk.remove(MARK)
     disk = killed(disk)
     log = open_log(disk, LogConfig(segment_bytes_max=10_000, index_interval_bytes=512))
     assert (log.last_index, log.recovery.segments_removed) == (58, 1)
@@ -232,26 +234,26 @@ def test_a_frame_copied_into_a_payload_is_no_witness_of_durability() -> None:
     assert numbers(reopened) == [(1, 1), (2, 1)]
 
 
-def test_only_the_checkpoint_tells_damage_in_the_last_flush_from_a_torn_tail() -> None:
+def test_only_the_mark_tells_damage_in_the_last_flush_from_a_torn_tail() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1), frame(2)])
-    log.close()
+    log.flush()
     disk.flip_bit(FIRST, (log.end - 1) * 8)
     with pytest.raises(CorruptLog):
         open_log(killed(disk))
-    disk.remove(f"{DIRECTORY}/{checkpoint.NAME}")
+    disk.remove(MARK)
     assert numbers(open_log(killed(disk))) == [(1, 1)]
 
 
-def test_a_damaged_checkpoint_is_reported_and_does_no_harm() -> None:
+def test_a_damaged_mark_is_reported_and_does_no_harm() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1)])
     log.close()
-    disk.flip_bit(f"{DIRECTORY}/{checkpoint.NAME}", 77)
+    disk.flip_bit(MARK, 77)
     reopened = open_log(disk)
-    assert reopened.recovery.checkpoint_damaged
+    assert reopened.recovery.mark_damaged
     assert numbers(reopened) == [(1, 1)]
 
 
@@ -304,6 +306,7 @@ def test_a_sidecar_vouches_for_its_segment_when_nothing_behind_it_is_left() -> N
     log.flush()
     sealed, newest = segments(disk)
     disk.remove(newest)
+    disk.remove(MARK)
     assert open_log(killed(disk)).last_index == 60
     tear(disk, sealed, len(disk.content(sealed)) - 5)
     with pytest.raises(CorruptLog, match="the file ends inside the frame"):
@@ -440,7 +443,7 @@ def test_a_full_disk_does_not_keep_an_index_from_being_missed() -> None:
 def test_what_an_interrupted_replacement_left_is_cleared_away() -> None:
     disk = memory_disk()
     grown(disk).close()
-    for name in ("checkpoint.tmp", f"{0:020d}.index.tmp", f"{77:020d}.index"):
+    for name in ("identity.tmp", f"{0:020d}.index.tmp", f"{77:020d}.index"):
         disk.open(f"{DIRECTORY}/{name}", create=True).write_at(0, [b"half"])
     open_log(disk)
     assert not [path for path in disk.paths() if path.endswith("tmp") or "077" in path]

@@ -393,7 +393,7 @@ def test_what_was_reserved_can_be_written_on_a_full_disk() -> None:
 
 
 def test_a_full_disk_met_in_the_middle_of_a_write_leaves_the_log_as_it_was() -> None:
-    disk = memory_disk(capacity_bytes=1_000)
+    disk = memory_disk(capacity_bytes=2_000)
     log = open_log(disk)
     log.append([frame(1)])
     with pytest.raises(NoSpace):
@@ -421,7 +421,7 @@ def test_what_was_reserved_before_a_refused_write_is_reserved_anew() -> None:
 def test_nothing_of_a_write_that_met_a_full_disk_turns_up_after_a_power_cut() -> None:
     """The refused frames have the right length and follow the one that was written in their place."""
     for seed in range(300):
-        disk = memory_disk(seed, capacity_bytes=1_000)
+        disk = memory_disk(seed, capacity_bytes=2_000)
         log = open_log(disk)
         log.append([frame(1)])
         log.flush()

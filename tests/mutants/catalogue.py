@@ -23,7 +23,12 @@ RAFT: Sequence[Mutant] = (
         name="vote-not-persisted",
         bug="a granted vote is never written (P1)",
         module=CORE,
-        edits=[Edit("                self._persist(hard_state=HardState(self.term, sender))", "                pass")],
+        edits=[
+            Edit(
+                "                self._persist(hard_state=HardState(self.term, sender, self.floor))",
+                "                pass",
+            )
+        ],
         oracles=["A1"],
     ),
     Mutant(
@@ -56,7 +61,7 @@ RAFT: Sequence[Mutant] = (
         name="term-not-persisted",
         bug="a newer term learnt from a message is not written (P1, P2)",
         module=CORE,
-        edits=[Edit("            self._persist(hard_state=HardState(term, None))\n", "")],
+        edits=[Edit("            self._persist(hard_state=HardState(term, None, self.floor))\n", "")],
         oracles=["A2"],
     ),
     Mutant(
@@ -101,8 +106,8 @@ RAFT: Sequence[Mutant] = (
         module=CORE,
         edits=[
             Edit(
-                "return Position(last_index, last_term).up_to_date_with(self.log.position)",
-                "return last_index >= 0 and last_term >= 0",
+                "asked.up_to_date_with(self.log.position) and",
+                "asked.index >= 0 and",
             )
         ],
         oracles=["I3"],
@@ -113,8 +118,8 @@ RAFT: Sequence[Mutant] = (
         module=CORE,
         edits=[
             Edit(
-                "return Position(last_index, last_term).up_to_date_with(self.log.position)",
-                "return last_index >= self.log.last_index and last_term >= 0",
+                "asked.up_to_date_with(self.log.position) and",
+                "asked.index >= self.log.last_index and",
             )
         ],
         oracles=["I3"],

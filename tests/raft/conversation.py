@@ -6,7 +6,7 @@ line, is what the cores answered. `python -m tests.raft.conversation --rewrite` 
 Commands (`ID` is a node, `A>B` a link):
   nodes N                 a fresh group of N nodes, 1 to N
   log ID T T T            node ID starts with entries of these terms at index 1, 2, 3 (all durable)
-  hard ID TERM [VOTE]     node ID starts with this term and vote
+  hard ID TERM [VOTE|-]   node ID starts with this term and vote
   set NAME VALUE          a setting of the core, for all nodes
   timeout ID              time passes to ID's deadline, and only ID notices
   elect ID                timeout ID, stabilize, show; only the last is told
@@ -21,6 +21,7 @@ Commands (`ID` is a node, `A>B` a link):
   disconnect ID PEER      ID notices that its connection with PEER broke
   stepdown ID             ID is asked to stop leading
   crash ID                ID loses power and restarts with what was durable
+  damage ID KEEP          ID loses power, damage all durable entries after the first KEEP, and it restarts repaired
   stabilize [ID ...]      disks complete and messages arrive, among these nodes (default: all), until nothing moves
   cut ID ...              from now on nothing passes between these nodes and the others
   heal                    all links work again
@@ -65,6 +66,7 @@ from raft.messages import (
     VoteReply,
 )
 from raft.model import (
+    NO_POSITION,
     NOOP,
     Batch,
     Entry,
@@ -73,6 +75,7 @@ from raft.model import (
     LogIndex,
     NodeId,
     Offset,
+    Position,
     Term,
     Token,
     WriteId,
@@ -81,6 +84,10 @@ from raft.outbox import Outbox
 from raft.render import render
 
 SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def _height(position: Position) -> tuple[Term, LogIndex]:
+    return position.term, position.index
 
 
 def record(text: str) -> Batch:
@@ -134,8 +141,17 @@ class Conversation:
     def do_log(self, node: str, *terms: str) -> None:
         self.initial_logs[int(node)] = entries_of_terms([int(term) for term in terms])
 
-    def do_hard(self, node: str, term: str, vote: str | None = None) -> None:
-        self.initial_states[int(node)] = HardState(Term(int(term)), NodeId(int(vote)) if vote else None)
+    def do_hard(self, node: str, term: str, vote: str = "-") -> None:
+        self.initial_states[int(node)] = HardState(Term(int(term)), None if vote == "-" else NodeId(int(vote)))
+
+    def do_damage(self, node: str, keep: str) -> None:
+        """As storage repairs it: the durable log is cut, and the hard state remembers how long it was."""
+        old = self._node(int(node))
+        end = old.log[-1]
+        floor = Position(end.index, end.term)
+        old.log = old.log[: int(keep)]
+        old.hard_state = attrs.evolve(old.hard_state, floor=max(floor, old.hard_state.floor, key=_height))
+        self.do_crash(node)
 
     def do_set(self, name: str, value: str) -> None:
         number: Any = float(value) if "." in value else int(value)
@@ -308,6 +324,8 @@ def say(effect: Effect) -> str:
             parts = [f"persist w{write_id}"]
             if hard_state is not None:
                 parts.append(f"term={hard_state.term} vote={hard_state.vote or '-'}")
+                if hard_state.floor != NO_POSITION:
+                    parts.append(f"floor={hard_state.floor.index}@{hard_state.floor.term}")
             parts += [say_entry(entry) for entry in entries]
             return " ".join(parts)
         case Send(to=to, message=message, after=after):

@@ -1,0 +1,317 @@
+"""What is made of a log that is damaged below its durable end: a shorter one that remembers how long it was.
+
+The log is cut before the first damaged frame, and its owner's state is written behind the cut together with the *floor*:
+the greatest (epoch, index) that the log is known to have held. An owner that was promised the whole log can then refuse
+whatever is older than the floor until it has fetched again what was lost. This is done only if the rest is certain:
+
+- the newest state. Frames tell it, and the mark repeats the one below it; if neither can, because a stretch of which not
+  even the headers can be read may hide a newer one, the damage is refused;
+- where the durable log ended. The last header below the durable end tells it, or the mark.
+
+A header is trusted alone: it has a checksum and its own address, so reading goes on behind a damaged stretch without doubt.
+Everything is read, also what sidecars vouch for: a disk that has damaged one place is asked about every other.
+
+What is cut off is kept in files beside the log (`*.damaged`) until the next repair. A *plan* is made durable first and
+carried out then; every step can be repeated, so a crash anywhere leads to the same log: before the plan to the damaged one,
+after it to the repaired one.
+"""
+
+import contextlib
+import struct
+from collections.abc import Callable, Sequence
+from typing import NoReturn, Self
+
+import attrs
+
+from log.disk import Disk, File, replace_file
+from log.errors import CorruptLog, NoSpace
+from log.frame import HEADER_BYTES, MAGIC, Address, DamagedFrame, ForeignFrame, Header, Kind, checksum, decode_header
+from log.index import Tail
+from log.mark import Mark, MarkFile
+from log.segment import INDEX_SUFFIX, SEGMENT_SUFFIX, Segment, Window, base_of, segment_name
+
+PLAN_NAME = "repair"
+EVIDENCE_SUFFIX = ".damaged"
+_CHUNK_BYTES = 1 << 18
+_MAGIC = b"QLRP"
+_VERSION = 1
+_LAYOUT = struct.Struct("<4sB3xQQQQQI")
+
+
+@attrs.frozen(order=True)
+class Floor:
+    """The last frame that a log held before it was cut, ordered as it compares: epoch first; (0, 0) = none."""
+
+    epoch: int = 0
+    index: int = 0
+
+
+Amend = Callable[[bytes | None, Floor], bytes]
+"""`amend(state, floor)`: the owner's state with the floor in it. `CorruptLog` if the state cannot be the newest."""
+
+
+@attrs.frozen
+class Repaired:
+    """What a repair did: the log, which was durable up to `cut_to`, was cut at `cut_from`; it had reached `floor`."""
+
+    cut_from: Address
+    cut_to: Address
+    floor: Floor
+
+
+@attrs.frozen
+class Repair:
+    """What a repair does: cut, and put `state` behind the cut."""
+
+    outcome: Repaired
+    state: bytes
+
+    def encode(self, log_id: int) -> bytes:
+        """The content of the plan's file."""
+        cut, floor = self.outcome, self.outcome.floor
+        head = (_MAGIC, _VERSION, log_id, cut.cut_from, cut.cut_to, floor.epoch, floor.index, len(self.state))
+        content = _LAYOUT.pack(*head) + self.state
+        return content + checksum(content).to_bytes(4, "little")
+
+    @classmethod
+    def decode(cls, content: bytes, *, log_id: int) -> Self | None:
+        """None unless it is a whole plan for this log."""
+        if len(content) < _LAYOUT.size + 4 or checksum(content[:-4]) != int.from_bytes(content[-4:], "little"):
+            return None
+        magic, version, owner, cut_from, cut_to, epoch, index, size = _LAYOUT.unpack_from(content)
+        state = content[_LAYOUT.size : -4]
+        if (magic, version, owner, size) != (_MAGIC, _VERSION, log_id, len(state)):
+            return None
+        return cls(Repaired(Address(cut_from), Address(cut_to), Floor(epoch, index)), state)
+
+
+# -------------------------------------------------------------------- what can still be read
+
+
+@attrs.define
+class _Survey:
+    """Everything that the headers of a damaged log say. Addresses in the whole stream, ends exclusive."""
+
+    gaps: list[tuple[int, int]] = attrs.field(factory=list)
+    """Stretches without a readable header."""
+    damage: int | None = None
+    """Where the first damaged frame begins."""
+    end: int = 0
+    durable_end: int = 0
+    floor: Floor = attrs.field(factory=Floor)
+    state_at: int | None = None
+    state: bytes | None = None
+    """The payload of the newest STATE frame; None if it is damaged."""
+
+    def note_gap(self, start: int, end: int) -> None:
+        if self.damage is None:
+            self.damage = start
+        self.gaps.append((start, end))
+
+    def note(self, header: Header, payload: memoryview) -> None:
+        whole = len(payload) == header.payload_bytes and checksum(payload) == header.payload_crc
+        if not whole and self.damage is None:
+            self.damage = header.address
+        self.durable_end = max(self.durable_end, header.durable_end)
+        self.floor = max(self.floor, Floor(header.epoch, header.log_index))
+        if header.kind == Kind.STATE:
+            self.state_at, self.state = header.address, bytes(payload) if whole else None
+        self.end = header.address + header.frame_bytes
+
+    def hidden(self, start: int, end: int) -> bool:
+        """Whether a frame could hide in this stretch."""
+        return any(first < end and stop > start for first, stop in self.gaps)
+
+
+class _Surveyor:
+    """Reads segments from one end to the other, past every damage."""
+
+    def __init__(self, disk: Disk, directory: str, log_id: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._log_id = log_id
+        self._survey = _Survey()
+        self._tail: Tail | None = Tail()
+
+    def survey(self, bases: Sequence[Address]) -> _Survey:
+        """`CorruptLog` for what no damage explains: another log's frames, or whole frames that contradict each other."""
+        with contextlib.ExitStack() as files:
+            segments = [self._open(base, files) for base in bases]
+            first = [self._resync(segment, 0) for segment in segments]
+            # A file without any frame says nothing, not even that it ever was a part of the log.
+            segments = [each for each, at in zip(segments, first, strict=True) if at < each.size]
+            for segment, following in zip(segments, [*segments[1:], None], strict=True):
+                self._read(segment, None if following is None else following.base)
+        return self._survey
+
+    def _open(self, base: Address, files: contextlib.ExitStack) -> Segment:
+        path = f"{self._directory}/{segment_name(base)}"
+        file = files.enter_context(contextlib.closing(self._disk.open(path, create=False)))
+        return Segment(base, path, size=file.size(), file=file)
+
+    def _read(self, segment: Segment, limit: Address | None) -> None:
+        """One segment; what lies at or beyond `limit`, where the next one begins, is none of the log's."""
+        survey = self._survey
+        if segment.base < survey.end:
+            self._contradiction(segment, 0, "the segment begins before the previous one ends")
+        if segment.base > survey.end:
+            self._gap(survey.end, segment.base)
+        survey.end = segment.base
+        size = segment.size if limit is None else min(segment.size, limit - segment.base)
+        file = segment.file
+        assert file is not None, "the segment was opened"
+        window = Window(file, size, _CHUNK_BYTES)
+        position = 0
+        while position < size:
+            try:
+                header = window.header(position, base=segment.base, log_id=self._log_id)
+            except DamagedFrame:
+                start = position
+                position = self._resync(segment, position + 1, size)
+                if position < size or limit is not None:
+                    self._gap(segment.base + start, segment.base + position)
+                    survey.end = segment.base + position
+                continue
+            except ForeignFrame as foreign:
+                self._contradiction(segment, position, foreign.reason)
+            self._require_sequence(segment, header)
+            survey.note(header, window.at(position + HEADER_BYTES, header.payload_bytes))
+            position += header.frame_bytes
+
+    def _gap(self, start: int, end: int) -> None:
+        self._survey.note_gap(start, end)
+        self._tail = None
+
+    def _require_sequence(self, segment: Segment, header: Header) -> None:
+        """Before the first gap, each frame must follow the one before it."""
+        if self._tail is None:
+            return
+        if objection := self._tail.objection(header):
+            self._contradiction(segment, header.address - segment.base, objection)
+        self._tail = Tail(header.log_index, header.epoch, header.end_offset)
+
+    def _contradiction(self, segment: Segment, position: int, reason: str) -> NoReturn:
+        raise CorruptLog(segment.path, position, reason)
+
+    def _resync(self, segment: Segment, position: int, size: int | None = None) -> int:
+        """Where the next whole header of this place begins; `size` if there is none."""
+        file = segment.file
+        assert file is not None, "the segment was opened"
+        size = segment.size if size is None else size
+        for start in range(position, size, _CHUNK_BYTES):
+            content = file.read_at(start, min(_CHUNK_BYTES + HEADER_BYTES, size - start))
+            view = memoryview(content)
+            at = content.find(MAGIC)
+            while 0 <= at < _CHUNK_BYTES:
+                with contextlib.suppress(DamagedFrame, ForeignFrame):
+                    decode_header(view, at, log_id=self._log_id, address=segment.base + start + at)
+                    return start + at
+                at = content.find(MAGIC, at + 1)
+        return size
+
+
+# -------------------------------------------------------------------- what is to be done
+
+
+class Salvage:
+    """Repairs one directory. The caller holds its lock, and recovers the log in the ordinary way afterwards."""
+
+    def __init__(self, disk: Disk, directory: str, *, log_id: int, mark: MarkFile) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._log_id = log_id
+        self._mark = mark
+
+    def pending(self) -> Repair | None:
+        """The plan of a repair that a crash interrupted. `CorruptLog` if it cannot be read."""
+        path = f"{self._directory}/{PLAN_NAME}"
+        if not self._disk.exists(path):
+            return None
+        with contextlib.closing(self._disk.open(path, create=False)) as file:
+            plan = Repair.decode(file.read_at(0, file.size()), log_id=self._log_id)
+        if plan is None:
+            raise CorruptLog(path, 0, "the plan of an interrupted repair is damaged itself")
+        return plan
+
+    def plan(self, found: CorruptLog, durable_end: int, amend: Amend) -> Repair:
+        """Find out what can be saved, and put down the plan. Nothing of the log is changed.
+
+        `found`, the damage itself, is raised again, with what is missing, if a promise may have been lost with it.
+        """
+        mark = self._mark.newest
+        survey = _Surveyor(self._disk, self._directory, self._log_id).survey(self._bases())
+        durable_end = max(durable_end, survey.durable_end)
+        if survey.end < durable_end:
+            survey.note_gap(survey.end, durable_end)
+        if survey.damage is None or survey.damage >= durable_end:
+            raise found
+        if survey.hidden(durable_end - 1, durable_end) and (mark is None or mark.durable_end < durable_end):
+            raise attrs.evolve(found, reason=f"{found.reason}; where the durable log ended is not known either")
+        floor = survey.floor
+        if mark is not None:
+            floor = max(floor, Floor(mark.last_epoch, mark.last_index))
+        state = self._newest_state(found, survey, durable_end, mark)
+        outcome = Repaired(Address(survey.damage), Address(durable_end), floor)
+        plan = Repair(outcome, amend(state, floor))
+        for name in self._disk.list_directory(self._directory):
+            if name.endswith(EVIDENCE_SUFFIX):
+                self._disk.remove(f"{self._directory}/{name}")
+        replace_file(self._disk, self._directory, PLAN_NAME, plan.encode(self._log_id))
+        return plan
+
+    @staticmethod
+    def _newest_state(found: CorruptLog, survey: _Survey, durable_end: int, mark: Mark | None) -> bytes | None:
+        """The newest durable state; None if there never was one. Raises `found` unless that is certain."""
+        told_by_mark = mark.durable_end if mark is not None and mark.state_kept else 0
+        at = survey.state_at
+        if survey.hidden(max(told_by_mark, at or 0), durable_end):
+            raise attrs.evolve(found, reason=f"{found.reason}; a newer state of this node may be among what is lost")
+        if at is not None and at >= told_by_mark:
+            if survey.state is None:
+                raise attrs.evolve(found, reason=f"{found.reason}; the newest state of this node is lost")
+            return survey.state
+        return mark.state if mark is not None and mark.state_kept else None
+
+    def carry_out(self, plan: Repair) -> None:
+        """Cut the log; may be repeated. What is left ends at `cut_from`, and nothing vouches for more."""
+        cut_from = plan.outcome.cut_from
+        for base in reversed(self._bases()):
+            path = f"{self._directory}/{segment_name(base)}"
+            if base >= cut_from:
+                self._set_aside(path, f"{self._directory}/{base:020d}{EVIDENCE_SUFFIX}")
+                continue
+            with contextlib.closing(self._disk.open(path, create=False)) as file:
+                if file.size() > cut_from - base:
+                    self._keep_evidence(file, cut_from - base, cut_from)
+                    file.cut(cut_from - base)
+                    file.sync()
+            break
+        for name in self._disk.list_directory(self._directory):
+            if base_of(name, INDEX_SUFFIX) is not None:
+                self._disk.remove(f"{self._directory}/{name}")
+        self._mark.replace(Mark.of(Address(0), 0, 0, None))
+        self._disk.sync_directory(self._directory)
+
+    def finish(self) -> None:
+        """The state is durable behind the cut: the plan has served."""
+        self._disk.remove(f"{self._directory}/{PLAN_NAME}")
+        self._disk.sync_directory(self._directory)
+
+    def _set_aside(self, path: str, evidence: str) -> None:
+        """A whole segment; one that is there for the second time holds only the state of the repair that was interrupted."""
+        if self._disk.exists(evidence):
+            self._disk.remove(path)
+        else:
+            self._disk.rename(path, evidence)
+
+    def _keep_evidence(self, file: File, position: int, address: Address) -> None:
+        """Copy what is going to be cut, unless that was done before; on a full disk it is lost, and nobody depends on it."""
+        name = f"{address:020d}{EVIDENCE_SUFFIX}"
+        if self._disk.exists(f"{self._directory}/{name}"):
+            return
+        with contextlib.suppress(NoSpace):
+            replace_file(self._disk, self._directory, name, file.read_at(position, file.size() - position))
+
+    def _bases(self) -> list[Address]:
+        names = self._disk.list_directory(self._directory)
+        return sorted(base for name in names if (base := base_of(name, SEGMENT_SUFFIX)) is not None)
