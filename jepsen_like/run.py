@@ -25,7 +25,9 @@ from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.verdict import Check, Engine, Model
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.cluster.cluster import NotServing
+from jepsen_like.cluster.preload import CannotCompile
 from jepsen_like.cluster.process import NodeDidNotStart
+from jepsen_like.cluster.volumes import NoVolumes
 from jepsen_like.exercise import WORKLOADS, RunPlan, exercise, first_cause
 from jepsen_like.java import find_java
 from jepsen_like.nemesis.kind import Here
@@ -164,7 +166,7 @@ def run(
         concurrency=concurrency,
         kinds=kinds,
         workload=workload,
-        settings=settings,
+        settings=(*settings_for(kinds, settings), *settings),
         seed=seed if seed is not None else random.SystemRandom().getrandbits(SEED_BITS),
     )
     effective = validated(plan)
@@ -192,6 +194,13 @@ def run(
 def default_duration_s(kinds: int, *, quick: bool) -> float:
     """Long enough for every kind of fault to have its turn."""
     return max(QUICK_DURATION_S if quick else DURATION_S, needed_s(kinds))
+
+
+def settings_for(kinds: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
+    """The settings that the kinds of faults ask for and nobody has given."""
+    names = {setting.partition("=")[0] for setting in given}
+    wanted = dict.fromkeys(setting for kind in named(kinds) for setting in kind.settings)
+    return tuple(setting for setting in wanted if setting.partition("=")[0] not in names)
 
 
 def validated(plan: RunPlan) -> NodeSettings:
@@ -299,7 +308,7 @@ def exercised(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
     try:
         return trio.run(exercise, plan, directory, progress)
     except BaseExceptionGroup as group:
-        expected, rest = group.split((NodeDidNotStart, NotServing))
+        expected, rest = group.split((NodeDidNotStart, NotServing, NoVolumes, CannotCompile))
         if expected is None or rest is not None:
             raise
         raise EnvironmentMissing(f"{first_cause(expected)}; see {directory / 'nodes'}") from group

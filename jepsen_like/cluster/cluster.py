@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import trio
 
+from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.process import Event, NodeDidNotStart, NodeProcess
 from jepsen_like.cluster.raft_nodes import Address, NodePlan, raft_command
 from jepsen_like.cluster.site import open_proxies
@@ -116,6 +117,22 @@ class Cluster:
         """SIGKILL them together and wait until they are gone."""
         await _together(lambda node: self.nodes[node].kill(), nodes)
 
+    async def cut_power(self, nodes: Iterable[int]) -> None:
+        """Take the power from these together, and wait until their processes are gone and their volumes unmounted.
+
+        The signal comes first, so that no process sees its disk fail; what is on its way to the disk then never arrives.
+        """
+        hit = [self.nodes[node] for node in nodes]
+        for process in hit:
+            process.strike()
+        for process in hit:
+            if process.machine.volume is not None:
+                process.machine.volume.cut_power()
+        await self.kill(nodes)
+        for process in hit:
+            if process.machine.volume is not None:
+                process.machine.volume.unmount()
+
     async def pause(self, nodes: Iterable[int]) -> None:
         """SIGSTOP them together and wait until all have stopped."""
         await _together(lambda node: self.nodes[node].pause(), nodes)
@@ -126,9 +143,10 @@ class Cluster:
         await _together(lambda node: self.nodes[node].stop(within_s=STOP_WITHIN_S), running)
 
     async def heal(self) -> None:
-        """Make everything whole: links open, paused nodes running, dead nodes started."""
+        """Make everything whole: links open, clocks and disks right, paused nodes running, dead nodes started."""
         self.network.heal()
         for node in self.nodes.values():
+            node.machine.heal()
             node.resume()
         await self.restart(self.nodes)
 
@@ -224,26 +242,33 @@ async def open_cluster(
     cluster_id: str,
     settings: Sequence[str] = (),
     command: Command = raft_command,
+    needs: frozenset[Need] = frozenset(),
 ) -> AsyncIterator[Cluster]:
     """Start nodes 1 to `nodes`, each with `directory`/<id> for its data, events and errors; stop them at the end.
 
-    `NodeDidNotStart` (in an exception group) if one does not come up. No process and no port is left behind.
+    `NodeDidNotStart` (in an exception group) if one does not come up; `NoVolumes` or `CannotCompile` if `needs` cannot be
+    met. No process, no port and no mount is left behind.
     """
     ids = range(1, nodes + 1)
     roles: list[RoleSeen] = []
 
     def hear(node: int, event: Event) -> None:
         if event.get("event") == "role":
-            roles.append(RoleSeen(node, int(event["t_ns"]), str(event["role"]), int(event["term"])))
+            # A node whose clock drifts tells its own time.
+            t_ns = machines[node].real_ns(int(event["t_ns"]))
+            roles.append(RoleSeen(node, t_ns, str(event["role"]), int(event["term"])))
 
+    machines: dict[int, Machine]
+    directories = {node: directory / str(node) for node in ids}
     async with contextlib.AsyncExitStack() as stack:
+        machines = stack.enter_context(open_machines(directories, needs))
         site = await stack.enter_async_context(open_proxies(ids))
         processes = {}
         for node in ids:
             peers = {other: site.peers[node, other] for other in ids if other != node}
-            data = directory / str(node) / "data"
-            plan = NodePlan(node, cluster_id, site.listen[node], data, peers, site.clients, settings)
-            processes[node] = NodeProcess(node, command(plan), directory / str(node), hear)
+            machine = machines[node]
+            plan = NodePlan(node, cluster_id, site.listen[node], machine.data, peers, site.clients, settings)
+            processes[node] = NodeProcess(node, command(plan), directories[node], hear, machine)
         async with trio.open_nursery() as nursery:
             cluster = Cluster(cluster_id, processes, site.wires, site.clients, site.direct, nursery, roles)
             try:

@@ -122,12 +122,13 @@ def library() -> Path:
 class FaultPage:
     """What one node's library is told, and what it tells. Times in nanoseconds; a new process of the node finds it as it is.
 
-    `path` is made now, and should lie in memory (a disk would be written to); it is the caller's to remove.
+    The file at `path` is made now. `below` need not exist yet.
     """
 
     def __init__(self, path: Path, below: Path) -> None:
         self.path = path
-        self.below = below.resolve()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.below = below.parent.resolve() / below.name
         path.write_bytes(bytes(mmap.PAGESIZE))
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), mmap.PAGESIZE)
@@ -145,10 +146,11 @@ class FaultPage:
         """What a process needs to have its calls steered. `CannotCompile`."""
         return {"LD_PRELOAD": str(library()), PAGE_VARIABLE: str(self.path), BELOW_VARIABLE: str(self.below)}
 
-    def close(self) -> None:
-        """Give the memory back. A process that has it keeps its own."""
+    def remove(self) -> None:
+        """Give the memory back and take the file away. A process that has it keeps its own."""
         self._words.release()
         self._map.close()
+        self.path.unlink(missing_ok=True)
 
     # ---------------------------------------------------------------- clocks
 
@@ -170,6 +172,18 @@ class FaultPage:
         self[Word.BASE_OWN_NS] = own_ns
         self[Word.RATE_PPB] = round(rate * SECOND_NS)
         self[Word.SEQUENCE] += 1
+
+    @property
+    def is_drifting(self) -> bool:
+        """Whether the monotonic clock runs at a rate of its own now."""
+        return self[Word.RATE_PPB] != SECOND_NS
+
+    def heal_clocks(self) -> None:
+        """The wall clock is right, and the monotonic clock keeps what it is off by."""
+        self.jump_wall(0)
+        self.strobe_wall(0, 0)
+        if self.is_drifting:
+            self.drift(1)
 
     def true_clock(self) -> None:
         """The monotonic clock as it is: for a process that is about to begin, since for one that runs it might go back."""

@@ -23,6 +23,8 @@ from typing import IO, Any
 import attrs
 import trio
 
+from jepsen_like.cluster.machine import Machine
+
 PR_SET_PDEATHSIG = 1
 READ_BYTES = 64 * 1024
 STDERR_TAIL_LINES = 12
@@ -48,15 +50,21 @@ class NodeDidNotStart(Exception):
 class NodeProcess:
     """A node that can be started again and again in the same directory.
 
-    `on_event` is called for every parsed line, in order, from the nursery given to `start`.
+    `on_event` is called for every parsed line, in order, from the nursery given to `start`. `machine` is what it runs on.
     """
 
     def __init__(
-        self, node: int, command: Sequence[str], directory: Path, on_event: Callable[[int, Event], None]
+        self,
+        node: int,
+        command: Sequence[str],
+        directory: Path,
+        on_event: Callable[[int, Event], None],
+        machine: Machine | None = None,
     ) -> None:
         self.node = node
         self.command = list(command)
         self.directory = directory
+        self.machine = machine or Machine(directory / "data")
         self._on_event = on_event
         self._popen: subprocess.Popen[bytes] | None = None
         self._ended = trio.Event()
@@ -85,6 +93,7 @@ class NodeProcess:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._ended, self._ready = trio.Event(), trio.Event()
         self._end_is_asked = self.is_paused = False
+        self.machine.boot()
         with (self.directory / "stderr.log").open("ab") as stderr:
             # Started from this thread and not from a worker: the kernel ties the death signal to the starting thread.
             self._popen = subprocess.Popen(  # noqa: ASYNC220
@@ -93,6 +102,7 @@ class NodeProcess:
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 process_group=0,
+                env={**os.environ, **self.machine.environment()},
                 preexec_fn=functools.partial(_die_with_parent, _prctl(), os.getpid()),
             )
         nursery.start_soon(self._follow, self._popen)
@@ -108,10 +118,29 @@ class NodeProcess:
                 self.unasked_ends.append(f"node {self.node} was {reason} and had to be killed")
             raise NodeDidNotStart(self.node, reason, self.stderr_tail())
 
+    def strike(self) -> None:
+        """SIGKILL, without waiting for the end."""
+        self._signal(signal.SIGKILL)
+
     async def kill(self) -> None:
         """SIGKILL, and wait until the process is gone. Nothing to do for one that is."""
-        self._signal(signal.SIGKILL)
+        self.strike()
         await self._ended.wait()
+
+    def expect_end(self, is_expected: bool = True) -> None:
+        """From now on the process may end by itself, or may not."""
+        self._end_is_asked = is_expected
+
+    async def ends(self, *, within_s: float) -> bool:
+        """Wait for the end of the process; False if it takes longer."""
+        with trio.move_on_after(within_s):
+            await self._ended.wait()
+        return not self.is_running
+
+    @property
+    def ending(self) -> str:
+        """How the newest process ended: a signal or a status."""
+        return _ending(self._popen.returncode if self._popen is not None else None)
 
     async def stop(self, *, within_s: float) -> None:
         """SIGTERM for a clean end; SIGKILL for one that takes longer than `within_s`."""

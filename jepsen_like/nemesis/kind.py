@@ -18,6 +18,7 @@ import attrs
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.machine import Need, lacking
 from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.targets import Blow, Lane, Target
 
@@ -74,9 +75,14 @@ class Kind(abc.ABC):
     takes_down: ClassVar[bool] = False
     """Whether the nodes it hits cannot serve while it holds."""
 
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    """What the machines of the run must be for it."""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Settings `name=value` of the nodes without which it would find little to break; the user's own come first."""
+
     def lacks(self, here: Here) -> str | None:
         """Why it cannot be done here, in one line that also says what to do; None if it can."""
-        return None
+        return next((reason for need in sorted(self.needs, key=str) if (reason := lacking(need))), None)
 
     @abc.abstractmethod
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:

@@ -2,7 +2,8 @@
 
 - Every kind hits the node that leads at that moment at least once in any run, and `LEADER_HITS_PER_120_S` times in 120 s
   where there is room for it; one hit of each kind comes first, so that a run cut short has had them.
-- What remains of the time goes to other targets (followers, minorities, majorities, everything) drawn from the seed.
+- What remains of the time goes to other targets (followers, minorities, majorities, everything) drawn from the seed; the
+  first that a kind names comes first.
 - Time is cut in slots, one fault in each, with an end: a schedule leaves nothing broken, and between two slots the
   cluster has time to serve, so that every fault has acknowledgements before and after it.
 - In a slot that is long enough a second fault may begin beside the first, of the other lane (a slow link while a node is
@@ -130,9 +131,13 @@ def _order(
     first = [(kind, Target.LEADER) for kind in kinds]
     rng.shuffle(first)
     rest = [(kind, Target.LEADER) for kind in kinds for _ in range(leader_hits - 1)]
+    waiting = {kind.name: list(kind.targets[:1]) for kind in kinds}
     while len(first) + len(rest) < slots:
         kind = rng.choice(kinds)
-        rest.append((kind, rng.choice(kind.targets or (Target.LEADER,))))
+        targets = waiting[kind.name]
+        if not targets:  # each once, before one comes again
+            targets += rng.sample(kind.targets, len(kind.targets)) or [Target.LEADER]
+        rest.append((kind, targets.pop()))
     rng.shuffle(rest)
     return first + rest
 

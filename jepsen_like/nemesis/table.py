@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Final
 
+from jepsen_like.nemesis.disks import DamagedFiles, DiskError, DiskFull, DiskShort, DiskSlow
 from jepsen_like.nemesis.kind import Here, Kind, Kinds
 from jepsen_like.nemesis.links import Flapping, HalfOpen, Partition, Reset, Slow, Throttle
+from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
 from jepsen_like.nemesis.processes import Kill, Pause, Restart
 
 _KINDS: Final[tuple[Kind, ...]] = (
@@ -18,6 +20,14 @@ _KINDS: Final[tuple[Kind, ...]] = (
     Throttle(),
     HalfOpen(),
     Reset(),
+    Power(),
+    ClockJump(),
+    ClockDrift(),
+    DiskSlow(),
+    DiskShort(),
+    DiskFull(),
+    DiskError(),
+    DamagedFiles(),
 )
 KINDS: Final[Kinds] = MappingProxyType({kind.name: kind for kind in _KINDS})
 

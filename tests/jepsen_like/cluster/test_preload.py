@@ -62,7 +62,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Steered]:
     assert process.ask("1") == "1"
     yield process
     process.end()
-    process.page.close()
+    process.page.remove()
 
 
 @pytest.fixture

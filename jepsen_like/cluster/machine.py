@@ -1,0 +1,115 @@
+"""What a node process runs on, as far as a run can break it: where its data lies, its power, its clocks, its disk.
+
+A machine is as plain as the faults of the run allow: without a need for more, a directory. With `Need.POWER` the data lies
+on a volume of its own, which is copied into the run directory at the end; with `Need.LIBRARY` the process is started under
+the library of `preload`.
+"""
+
+import contextlib
+import enum
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from jepsen_like.cluster import preload, volumes
+from jepsen_like.cluster.preload import CannotCompile, FaultPage
+from jepsen_like.cluster.volumes import NoVolumes, Volume, Volumes
+
+TIGHT_ROOM_BYTES: Final = 96 * 1024
+"""What a disk that is nearly full lets a file reserve ahead: a little more than a log keeps for its votes."""
+DATA: Final = "data"
+
+
+class Need(enum.Enum):
+    """What a kind of fault needs of the machines of a run."""
+
+    POWER = enum.auto()
+    LIBRARY = enum.auto()
+    TIGHT_DISK = enum.auto()
+    """Under the library, disks with so little room left that a log cannot reserve far ahead."""
+
+
+def lacking(need: Need) -> str | None:
+    """Why this machine cannot give it, in one line that also says what to do; None if it can."""
+    if need is Need.POWER:
+        return volumes.lacking()
+    try:
+        preload.library()
+    except CannotCompile as error:
+        return str(error)
+    return None
+
+
+class Machine:
+    """One node's. `data` is the node's data directory; `page` and `volume` are None if the run has no need of them."""
+
+    def __init__(self, data: Path, page: FaultPage | None = None, volume: Volume | None = None) -> None:
+        self.data = data
+        self.page = page
+        self.volume = volume
+
+    def environment(self) -> Mapping[str, str]:
+        """What the node's process needs beside the harness' own environment."""
+        return self.page.environment() if self.page is not None else {}
+
+    def boot(self) -> None:
+        """Before a process begins: power is back, and the monotonic clock, which no process has seen, is right."""
+        if self.volume is not None:
+            self.volume.mount()
+        if self.page is not None and not self.page.is_drifting:
+            self.page.true_clock()
+
+    def heal(self) -> None:
+        """Clocks run as they should (the monotonic one keeps what it is off by), and the disk works."""
+        if self.page is not None:
+            self.page.heal_clocks()
+            self.page.heal_disk()
+
+    def real_ns(self, own_ns: int) -> int:
+        """A moment that the node has told, by the harness' monotonic clock."""
+        return self.page.real_ns(own_ns) if self.page is not None else own_ns
+
+    def written_bytes(self) -> int:
+        """How much its files hold, as the operating system shows them now."""
+        total = 0
+        for path in self.data.glob("**/*"):
+            with contextlib.suppress(FileNotFoundError):  # a node may take a file away meanwhile
+                total += path.stat().st_size if path.is_file() else 0
+        return total
+
+
+@contextmanager
+def open_machines(directories: Mapping[int, Path], needs: frozenset[Need]) -> Iterator[dict[int, Machine]]:
+    """A machine for each node, in its directory; `NoVolumes` or `CannotCompile` if the needs cannot be met here.
+
+    At the end what lay on volumes is in the directories.
+    """
+    with contextlib.ExitStack() as held:
+        all_volumes = held.enter_context(Volumes()) if Need.POWER in needs else None
+        machines = {}
+        for node, directory in directories.items():
+            directory.mkdir(parents=True, exist_ok=True)
+            volume = all_volumes.make(node) if all_volumes is not None else None
+            # The node is told the very path that its descriptors show.
+            data = (volume.path if volume is not None else directory).resolve() / DATA
+            page = None
+            if needs & {Need.LIBRARY, Need.TIGHT_DISK}:
+                preload.library()
+                page = FaultPage(directory.resolve() / "faults.page", data)
+                held.callback(page.remove)
+            if page is not None and Need.TIGHT_DISK in needs:
+                page.limit_room(TIGHT_ROOM_BYTES)
+            machines[node] = Machine(data, page, volume)
+            if volume is not None:
+                held.callback(_keep, machines[node], directory / DATA)
+        yield machines
+
+
+def _keep(machine: Machine, target: Path) -> None:
+    """Copy what a volume holds to where it can be looked at after the run."""
+    with contextlib.suppress(NoVolumes, OSError):  # evidence, not a result: its loss must not hide what ended the run
+        machine.boot()
+        if machine.data.is_dir():
+            shutil.copytree(machine.data, target, dirs_exist_ok=True)

@@ -1,0 +1,180 @@
+"""Faults of disks: slow, full, failing, with short writes, by the library in the process; and bits that rot in its files."""
+
+import errno
+import random
+from typing import ClassVar, Final
+
+import trio
+
+from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.file_damage import Damage, damage
+from jepsen_like.cluster.machine import Need
+from jepsen_like.cluster.preload import SECOND_NS, Call, FaultPage, Word
+from jepsen_like.nemesis.kind import Seen, look_at
+from jepsen_like.nemesis.machines import MachineKind, pages
+from jepsen_like.nemesis.processes import AFTER_ELECTION
+from jepsen_like.nemesis.targets import Blow, Target
+
+SLOW_SYNCS_S: Final = (0.01, 0.05, 0.2, 0.5, 2.0)
+FAILS_AFTER_MAX: Final = 20
+"""How many calls pass at most before one fails."""
+ENDS_WITHIN_S: Final = 5.0
+"""How long a node may go on after its disk has failed."""
+DISK_FAILED: Final = "status 4"
+"""How a node ends that says what is wrong outside of it."""
+SHORT_WRITES: Final = 1_000_000
+"""More than happen while a fault holds."""
+
+
+class DiskKind(MachineKind):
+    """What is done to the calls of a process on its files."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.LIBRARY})
+    counts: ClassVar[Word]
+    """What the library counts of it."""
+    counted: ClassVar[str]
+    """In words, before a number."""
+
+    def begin(self, page: FaultPage, rng: random.Random) -> str:
+        """Do it to one node; what is done, in words."""
+        raise NotImplementedError
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """To all together, each in its own way."""
+        rng = random.Random(blow.seed)
+        return {str(node): self.begin(page, rng) for node, page in pages(cluster, blow).items()}
+
+    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+        """How often it happened."""
+        before = {node: page[self.counts] for node, page in pages(cluster, blow).items()}
+        await trio.sleep(hold_s)
+        return {
+            f"disk of {node}": f"n{node} {self.counted}: {page[self.counts] - before[node]:,}"
+            for node, page in pages(cluster, blow).items()
+        }
+
+    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Disks that work, nodes that run."""
+        for page in pages(cluster, blow).values():
+            page.heal_disk()
+        await cluster.restart(blow.nodes)
+        return look_at(cluster, blow.nodes)
+
+
+class DiskSlow(DiskKind):
+    """Every flush takes 10 ms to 2 s longer."""
+
+    name: ClassVar[str] = "disk-slow"
+    serves: ClassVar[str] = "throughout, as fast as the disks of a majority; after an election if the leader's hangs"
+    counts: ClassVar[Word] = Word.DELAYED
+    counted: ClassVar[str] = "flushes delayed"
+
+    def begin(self, page: FaultPage, rng: random.Random) -> str:
+        """A delay for this node."""
+        delay_s = rng.choice(SLOW_SYNCS_S)
+        page.delay_syncs(round(delay_s * SECOND_NS))
+        return f"every flush takes {delay_s * 1e3:g} ms longer"
+
+
+class DiskShort(DiskKind):
+    """Writes take half of what they are given, and say so."""
+
+    name: ClassVar[str] = "disk-short"
+    serves: ClassVar[str] = "throughout: a write that was cut short is continued"
+    counts: ClassVar[Word] = Word.SHORTENED
+    counted: ClassVar[str] = "writes cut short"
+
+    def begin(self, page: FaultPage, rng: random.Random) -> str:
+        """All writes of this node."""
+        page.shorten_writes(SHORT_WRITES)
+        return "every write takes half of what it is given"
+
+
+class DiskFull(DiskKind):
+    """No room is left: nothing can be reserved, no file made."""
+
+    name: ClassVar[str] = "disk-full"
+    serves: ClassVar[str] = "where a majority has room: after a handover; elsewhere it refuses until there is room"
+    counts: ClassVar[Word] = Word.FAILED
+    counted: ClassVar[str] = "calls that found no room"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.LIBRARY, Need.TIGHT_DISK})
+
+    def begin(self, page: FaultPage, rng: random.Random) -> str:
+        """From now on."""
+        page.fail(Call.RESERVE | Call.NAME, errno.ENOSPC)
+        return "no room is left"
+
+
+class DiskError(DiskKind):
+    """One write or flush fails with EIO. The node must end itself; then it is started again."""
+
+    name: ClassVar[str] = "disk-error"
+    serves: ClassVar[str] = AFTER_ELECTION
+    takes_down: ClassVar[bool] = True
+
+    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+        """There is nothing more to see."""
+        await trio.sleep(hold_s)
+        return {}
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Complete when all have ended, or have had their time to."""
+        rng = random.Random(blow.seed)
+        said = {}
+        failed_before = {node: page[Word.FAILED] for node, page in pages(cluster, blow).items()}
+        for node, page in pages(cluster, blow).items():
+            call, after = rng.choice((Call.WRITE, Call.SYNC)), rng.randrange(FAILS_AFTER_MAX)
+            cluster.nodes[node].expect_end()
+            page.fail(call, errno.EIO, after=after, count=1)
+            said[node] = f"{str(call.name).lower()} number {after + 1} was to fail"
+        with trio.move_on_after(ENDS_WITHIN_S):
+            for node in said:
+                await cluster.nodes[node].ends(within_s=ENDS_WITHIN_S)
+        return {
+            str(node): f"{what}: {self._outcome(cluster, node, failed_before[node])}" for node, what in said.items()
+        }
+
+    @staticmethod
+    def _outcome(cluster: Cluster, node: int, failed_before: int) -> str:
+        process = cluster.nodes[node]
+        page = process.machine.page
+        assert page is not None
+        has_failed = page[Word.FAILED] > failed_before
+        if not process.is_running:
+            if process.ending != DISK_FAILED:
+                process.unasked_ends.append(f"node {node} ended with {process.ending}: {process.stderr_tail()}")
+            return f"{process.observe()}, it ended itself with {process.ending}" if has_failed else "it ended before"
+        if has_failed:
+            process.unasked_ends.append(f"node {node} went on for {ENDS_WITHIN_S:g} s after its disk had failed")
+        page.heal_disk()
+        process.expect_end(False)
+        return "it went on" if has_failed else "it did not come to so many calls"
+
+
+class DamagedFiles(MachineKind):
+    """The node is killed, and a bit of its files flips, or an index is gone. Started again, it must mend itself."""
+
+    name: ClassVar[str] = "damage"
+    targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY)
+    serves: ClassVar[str] = AFTER_ELECTION
+    takes_down: ClassVar[bool] = True
+    damages: ClassVar[bool] = True
+    nodes_min: ClassVar[int] = 3
+    settings: ClassVar[tuple[str, ...]] = ("segment_bytes_max=262144",)
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Killed together, then damaged one by one."""
+        rng = random.Random(blow.seed)
+        await cluster.kill(blow.nodes)
+        seen = {}
+        for node, state in look_at(cluster, blow.nodes).items():
+            kinds = rng.sample(list(Damage), len(Damage))
+            data = cluster.nodes[int(node)].machine.data
+            done = next((f"{kind}: {what}" for kind in kinds if (what := damage(data, kind, rng))), "nothing to damage")
+            seen[node] = f"{state}; {done}"
+        return seen
+
+    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Start them."""
+        await cluster.restart(blow.nodes)
+        return look_at(cluster, blow.nodes)

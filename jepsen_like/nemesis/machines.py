@@ -1,0 +1,152 @@
+"""Faults of what a process runs on: its power, its clocks. Disks are in `disks`."""
+
+import math
+import random
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import trio
+
+from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.machine import Need
+from jepsen_like.cluster.preload import SECOND_NS, FaultPage, Word
+from jepsen_like.nemesis.kind import Kind, Reach, Seen, look_at
+from jepsen_like.nemesis.processes import AFTER_ELECTION
+from jepsen_like.nemesis.targets import Blow, Lane, Target, processes
+
+JUMPS_S: Final = (60, -60, 3600, -3600)
+STROBE_PERIODS_S: Final = (0.002, 0.05, 0.5)
+STROBE_CHANCE: Final = 0.25
+RATES: Final = (0.5, 0.8, 1.25, 2.0)
+CLOCKS_DO_NOT_COUNT: Final = "throughout: nothing is decided by a wall clock"
+
+
+class MachineKind(Kind):
+    """What is done to whole machines."""
+
+    lane: ClassVar[Lane] = Lane.MACHINE
+    targets: ClassVar[tuple[Target, ...]] = (Target.ALL, Target.ONE, Target.MINORITY, Target.MAJORITY)
+
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+        """So many nodes."""
+        return Blow(processes(rng, target, nodes, leader), seed=rng.getrandbits(32))
+
+
+class Power(MachineKind):
+    """What no flush has secured is gone, with the process; then the power comes back."""
+
+    name: ClassVar[str] = "power"
+    serves: ClassVar[str] = AFTER_ELECTION
+    reach: ClassVar[Reach] = Reach.UNFLUSHED
+    takes_down: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.POWER})
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """All at once."""
+        written = {node: cluster.nodes[node].machine.written_bytes() for node in blow.nodes}
+        await cluster.cut_power(blow.nodes)
+        return {
+            node: f"{state}, its files held {written[int(node)]:,} bytes"
+            for node, state in look_at(cluster, blow.nodes).items()
+        }
+
+    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Mount what was unmounted, see what is left, and start."""
+        found = {}
+        for node in blow.nodes:
+            machine = cluster.nodes[node].machine
+            if not cluster.nodes[node].is_running:
+                machine.boot()
+            found[str(node)] = f"{machine.written_bytes():,} bytes were left"
+        await cluster.restart(blow.nodes)
+        return {node: f"{state}, {found[node]}" for node, state in look_at(cluster, blow.nodes).items()}
+
+
+class ClockKind(MachineKind):
+    """What is done to the clock of a process, by the library in it."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.LIBRARY})
+
+    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Right clocks; a monotonic one that was off goes on from where it is."""
+        for page in pages(cluster, blow).values():
+            page.heal_clocks()
+        return look_at(cluster, blow.nodes)
+
+
+class ClockJump(ClockKind):
+    """The wall clock jumps by a minute or an hour, there or back, or to and fro many times a second."""
+
+    name: ClassVar[str] = "clock-jump"
+    serves: ClassVar[str] = CLOCKS_DO_NOT_COUNT
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Each node has a time of its own."""
+        rng = random.Random(blow.seed)
+        seen = {}
+        for node, page in pages(cluster, blow).items():
+            jump_s = rng.choice(JUMPS_S)
+            if rng.random() < STROBE_CHANCE:
+                period_s = rng.choice(STROBE_PERIODS_S)
+                page.strobe_wall(jump_s * SECOND_NS, round(period_s * SECOND_NS))
+                seen[str(node)] = f"to and fro by {jump_s:+} s every {period_s * 1e3:g} ms"
+            else:
+                page.jump_wall(jump_s * SECOND_NS)
+                seen[str(node)] = f"a jump of {jump_s:+} s"
+        return seen
+
+    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+        """What the process was told meanwhile."""
+        before = {node: page[Word.WALL_READS] for node, page in pages(cluster, blow).items()}
+        await trio.sleep(hold_s)
+        return {
+            f"clock of {node}": f"n{node} {_told_wall(page, before[node])}"
+            for node, page in pages(cluster, blow).items()
+        }
+
+
+class ClockDrift(ClockKind):
+    """The monotonic clock runs at half the speed to twice the speed, without a jump."""
+
+    name: ClassVar[str] = "clock-drift"
+    serves: ClassVar[str] = "throughout, or after an election: timeouts are as long as their clocks say"
+
+    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+        """Each node has a rate of its own."""
+        rng = random.Random(blow.seed)
+        seen = {}
+        for node, page in pages(cluster, blow).items():
+            rate = rng.choice(RATES)
+            page.drift(rate)
+            seen[str(node)] = f"its clock runs {rate:g} times as fast"
+        return seen
+
+    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+        """How fast it ran, by what the process was told."""
+        before = {
+            node: (page[Word.MONOTONIC_OWN_NS], page[Word.MONOTONIC_REAL_NS])
+            for node, page in pages(cluster, blow).items()
+        }
+        await trio.sleep(hold_s)
+        return {
+            f"clock of {node}": f"n{node} {_told_rate(page, *before[node])}"
+            for node, page in pages(cluster, blow).items()
+        }
+
+
+def pages(cluster: Cluster, blow: Blow) -> dict[int, FaultPage]:
+    """The pages of the nodes that are hit."""
+    found = {node: cluster.nodes[node].machine.page for node in blow.nodes}
+    return {node: page for node, page in found.items() if page is not None}
+
+
+def _told_wall(page: FaultPage, reads_before: int) -> str:
+    off_s = (page[Word.WALL_OWN_NS] - page[Word.WALL_REAL_NS]) / SECOND_NS
+    return f"asked the time {page[Word.WALL_READS] - reads_before:,} times, last told it {off_s:+.3f} s off"
+
+
+def _told_rate(page: FaultPage, own_before_ns: int, real_before_ns: int) -> str:
+    own_s = (page[Word.MONOTONIC_OWN_NS] - own_before_ns) / SECOND_NS
+    real_s = (page[Word.MONOTONIC_REAL_NS] - real_before_ns) / SECOND_NS
+    rate = own_s / real_s if real_s > 0 else math.nan
+    return f"was told that {own_s:.3f} s passed in {real_s:.3f} s: {rate:.2f} times as fast"
