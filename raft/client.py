@@ -121,6 +121,18 @@ class Connection:
         """Whether it is of any more use."""
         return self._broken is None
 
+    def is_alive(self) -> bool:
+        """Like `is_open`, but looks: a node that has gone meanwhile has said so. Asked first, a request is not lost on it."""
+        if self._broken is None and not self._has_reader:
+            try:
+                if not self._socket.recv(1, socket.MSG_PEEK):
+                    self._break("the node closed it")
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                self._break(error.strerror or str(error))
+        return self._broken is None
+
     async def _shake_hands(self, cluster_id: str) -> None:
         await self._send(client_codec.encode_hello(Hello(cluster_id, CLIENT, 0)))
         frames: list[Frame] = []
@@ -314,7 +326,7 @@ class Attempt:
 OnAttempt = Callable[[Attempt], None]
 
 
-def _ignore(attempt: Attempt) -> None:
+def ignore_attempt(attempt: Attempt) -> None:
     """Nobody asked."""
 
 
@@ -359,32 +371,32 @@ class Client:
             connection.close()
         self._connections.clear()
 
-    async def append(self, records: Sequence[bytes], *, on_attempt: OnAttempt = _ignore) -> Appended:
+    async def append(self, records: Sequence[bytes], *, on_attempt: OnAttempt = ignore_attempt) -> Appended:
         """Append records, which get consecutive offsets; returns once they are committed."""
         batch = pack_batch(records)
         return await self._repeat(lambda connection: connection.append_batch(batch), on_attempt)
 
     async def read(
-        self, offset: int, bytes_max: int = DEFAULT_READ_BYTES, *, on_attempt: OnAttempt = _ignore
+        self, offset: int, bytes_max: int = DEFAULT_READ_BYTES, *, on_attempt: OnAttempt = ignore_attempt
     ) -> Records:
         """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end."""
         return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt)
 
-    async def tail(self, *, on_attempt: OnAttempt = _ignore) -> Tail:
+    async def tail(self, *, on_attempt: OnAttempt = ignore_attempt) -> Tail:
         """Where the committed log ends: at least where any append answered before this call ended."""
         return await self._repeat(lambda connection: connection.tail(), on_attempt)
 
-    async def apply(self, command: bytes, *, on_attempt: OnAttempt = _ignore) -> Applied:
+    async def apply(self, command: bytes, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:
         """Carry out a command on the replicated state machine."""
         return await self._repeat(lambda connection: connection.apply(command), on_attempt)
 
-    async def query(self, command: bytes, *, on_attempt: OnAttempt = _ignore) -> Applied:
+    async def query(self, command: bytes, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:
         """Ask the state machine, linearizably."""
         return await self._repeat(lambda connection: connection.apply(command, read_only=True), on_attempt)
 
     async def status(self) -> dict[str, object]:
         """What one node that can be reached knows of itself and its group."""
-        return await self._repeat(lambda connection: connection.status(), _ignore)
+        return await self._repeat(lambda connection: connection.status(), ignore_attempt)
 
     async def _repeat(self, call: Callable[[Connection], Awaitable[T]], on_attempt: OnAttempt) -> T:
         give_up_at = trio.current_time() + self._deadline_s
@@ -426,7 +438,7 @@ class Client:
     async def _connection_to(self, address: str) -> Connection:
         self._require_open(address)
         connection = self._connections.get(address)
-        if connection is None or not connection.is_open:
+        if connection is None or not connection.is_alive():
             host, _, port = address.rpartition(":")
             made = await Connection.connect(host, int(port), self._cluster_id, timeout_s=self._connect_timeout_s)
             connection = self._connections.get(address)

@@ -222,6 +222,17 @@ async def test_tasks_that_begin_together_share_one_connection_and_none_is_left_b
         await until(lambda: len(os.listdir("/proc/self/fd")) == before)
 
 
+async def test_a_node_that_went_away_between_two_calls_leaves_no_outcome_unknown(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        addresses = [f"{host}:{port}" for host, port in cluster.members.values()]
+        async with Client(addresses, CLUSTER_ID) as client:
+            await client.append([b"one"])
+            leader = (await cluster.leader()).status()["node"]
+            assert isinstance(leader, int)
+            await cluster.stop(leader)
+            assert (await client.append([b"two"])).base_offset == 1
+
+
 async def test_a_closed_client_takes_nothing_more(tmp_path: Path) -> None:
     async with local_cluster(tmp_path, 1) as cluster:
         host, port = (await cluster.leader()).address

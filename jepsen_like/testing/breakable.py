@@ -1,0 +1,257 @@
+"""What every cluster of a test can do, whatever its nodes are: be asked, cut, healed and held to its promises.
+
+The network is TCP on loopback through fault proxies, whose ports are those that clients get (`addresses`) and that nodes
+tell them. A cut lets nothing through and tells nobody; on `heal` what waited arrives.
+
+`check` repairs everything and then holds the cluster to what it promised: see `ledger`. Appends of clients made by
+`client()` count; of other clients, what the nodes said to be committed when they were brought down.
+"""
+
+import contextlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any
+
+import attrs
+import trio
+
+from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Pair, Wires
+from jepsen_like.testing.ledger import Ledger, Verdict
+from raft.client import Client, OnAttempt, ignore_attempt
+from raft.client_codec import Appended, Records
+from raft.errors import RaftError
+
+POLL_S = 0.005
+PROOF_S = 0.25
+"""How long a node that says it leads may take to prove it."""
+PATIENCE_S = 10.0
+
+
+@attrs.frozen
+class NodeEvent:
+    """Something a node said, or that was done to it; `at_s` counts from the cluster's start."""
+
+    at_s: float
+    node: int
+    event: str
+    fields: dict[str, Any]
+
+    def __str__(self) -> str:
+        told = " ".join(f"{name}={value}" for name, value in self.fields.items())
+        return f"{self.at_s:8.3f}  n{self.node}  {self.event} {told}".rstrip()
+
+
+@attrs.define
+class NotServing(Exception):
+    """The cluster did not reach in time what was waited for."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class WitnessedClient(Client):
+    """A client whose acknowledged appends are written down."""
+
+    def __init__(self, addresses: Sequence[str], cluster_id: str, ledger: Ledger, **options: float) -> None:
+        super().__init__(addresses, cluster_id, **options)
+        self._ledger = ledger
+
+    async def append(self, records: Sequence[bytes], *, on_attempt: OnAttempt = ignore_attempt) -> Appended:
+        """See `Client.append`."""
+        appended = await super().append(records, on_attempt=on_attempt)
+        self._ledger.on_appended(appended.base_offset, records)
+        return appended
+
+
+class BreakableCluster(ABC):
+    """What both kinds have in common. Nodes are named by their ids, 1 to n."""
+
+    def __init__(self, cluster_id: str, nodes: Iterable[int], addresses: Sequence[str], wires: Wires) -> None:
+        """Use `open`."""
+        self.cluster_id = cluster_id
+        self.nodes = tuple(nodes)
+        self.addresses = list(addresses)
+        """Where clients reach the nodes: "host:port", behind the faults."""
+        self.events: list[NodeEvent] = []
+        """Everything so far, oldest first."""
+        self.ledger = Ledger()
+        self._wires = wires
+        self._cut: frozenset[Pair] = frozenset()
+        self._cut_clients: frozenset[int] = frozenset()
+        self._noted: dict[int, int] = {}
+        self._began = time.monotonic()
+
+    # ---------------------------------------------------------------- clients
+
+    def client(self, *, deadline_s: float = 10.0, connect_timeout_s: float = 1.0) -> Client:
+        """A client of this cluster; what it is told to be appended, `check` looks for."""
+        return WitnessedClient(
+            self.addresses, self.cluster_id, self.ledger, deadline_s=deadline_s, connect_timeout_s=connect_timeout_s
+        )
+
+    # ---------------------------------------------------------------- what the nodes say
+
+    @abstractmethod
+    async def status(self, node: int) -> dict[str, object] | None:
+        """What the node knows of itself; None if it is down or, being a process, does not answer."""
+
+    @abstractmethod
+    async def _read(self, node: int, offset: int) -> Records:
+        """Committed entries as this very node has them, whatever is cut."""
+
+    @abstractmethod
+    async def _prove(self, node: int) -> None:
+        """A linearizable read: succeeds on a leader that a majority follows."""
+
+    async def leader(self) -> int | None:
+        """The node that leads in the highest term that any node knows; it may be cut off or paused."""
+        seen = [status for node in self.nodes if (status := await self.status(node)) is not None]
+        newest = max(seen, key=_reign, default=None)
+        return _number(newest["node"]) if newest is not None and newest["role"] == "leader" else None
+
+    async def wait_for_leader(self, *, within_s: float = PATIENCE_S) -> int:
+        """A leader that a majority follows, by proof of a linearizable read; `NotServing` if there is none in time."""
+        with trio.move_on_after(within_s):
+            while True:
+                leader = await self.leader()
+                if leader is not None:
+                    with trio.move_on_after(PROOF_S), contextlib.suppress(RaftError):
+                        await self._prove(leader)
+                        return leader
+                await trio.sleep(POLL_S)
+        raise NotServing(f"no node leads a majority within {within_s:g} s")
+
+    async def committed(self, node: int) -> list[bytes]:
+        """The records that this node knows to be committed, by offset."""
+        return await self._committed(node, 0)
+
+    async def _committed(self, node: int, offset: int) -> list[bytes]:
+        records: list[bytes] = []
+        status = await self.status(node)
+        end = _number(status["committed_end"]) if status is not None else 0
+        while offset < end:
+            for batch in (await self._read(node, offset)).batches:
+                records += batch.records()
+                offset = batch.base_offset + batch.span
+        return records
+
+    # ---------------------------------------------------------------- nodes
+
+    @abstractmethod
+    async def start(self, *nodes: int) -> None:
+        """Start these nodes, on the disks they left behind; all that are down if none is named."""
+
+    @abstractmethod
+    async def stop(self, *nodes: int) -> None:
+        """Stop these nodes cleanly."""
+
+    @abstractmethod
+    async def kill(self, *nodes: int) -> None:
+        """End these nodes as `kill -9` does: no farewell, connections break, what was written stays written."""
+
+    @abstractmethod
+    async def pause(self, *nodes: int) -> None:
+        """Let these nodes stand still as `kill -STOP` does, until `resume` or `heal`."""
+
+    @abstractmethod
+    async def resume(self, *nodes: int) -> None:
+        """Let these nodes go on; all that are paused if none is named."""
+
+    # ---------------------------------------------------------------- the network
+
+    async def cut(self, one: int, other: int) -> None:
+        """Let nothing pass between two nodes."""
+        self._cut_more({(one, other), (other, one)})
+
+    async def cut_one_way(self, sender: int, receiver: int) -> None:
+        """Let nothing pass from the first to the second."""
+        self._cut_more({(sender, receiver)})
+
+    async def cut_clients(self, *nodes: int) -> None:
+        """Let nothing pass between any client and these nodes."""
+        self._cut_more(set(), nodes)
+
+    async def isolate(self, *nodes: int) -> None:
+        """Cut these nodes off from all other nodes and from clients; among themselves they stay connected."""
+        self._cut_more({pair for pair in self._pairs() if (pair[0] in nodes) != (pair[1] in nodes)}, nodes)
+
+    async def partition(self, *groups: Sequence[int]) -> None:
+        """Let nothing pass between nodes of different groups; clients reach them all."""
+        for ones, others in combinations(groups, 2):
+            self._cut_more({pair for one in ones for other in others for pair in ((one, other), (other, one))})
+
+    async def heal(self) -> None:
+        """Open every way and let paused nodes go on; nodes that are down stay down."""
+        self._open_ways()
+        await self.resume()
+
+    def _open_ways(self) -> None:
+        self._impose(CLEAR, self._cut, self._cut_clients)
+        self._cut, self._cut_clients = frozenset(), frozenset()
+
+    def _cut_more(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
+        self._cut |= frozenset(pairs)
+        self._cut_clients |= frozenset(clients)
+        self._impose(CUT, pairs, clients)
+
+    def _impose(self, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int]) -> None:
+        self._wires.impose(condition, sorted(pairs), sorted(clients))
+
+    def _pairs(self) -> list[Pair]:
+        return [(one, other) for one in self.nodes for other in self.nodes if one != other]
+
+    def _ways_of(self, node: int) -> tuple[set[Pair], set[int]]:
+        """The ways to and from a node that no cut has taken already."""
+        return {pair for pair in self._pairs() if node in pair} - self._cut, {node} - self._cut_clients
+
+    # ---------------------------------------------------------------- promises
+
+    async def check(self, *, within_s: float = 2 * PATIENCE_S) -> Verdict:
+        """Heal and start everything, wait until all nodes agree, and hold them to what was promised.
+
+        Call it when no client writes any more. `NotServing` if they do not agree in time.
+        """
+        for node in self.nodes:
+            await self._note(node)
+        await self.heal()
+        await self.start()
+        with trio.move_on_after(within_s) as waiting:
+            leader = await self.wait_for_leader(within_s=within_s)
+            while len({status["commit_index"] if status else None for status in await self._statuses()}) > 1:  # noqa: ASYNC110
+                await trio.sleep(POLL_S)
+        if waiting.cancelled_caught:
+            raise NotServing(f"the nodes do not agree {within_s:g} s after everything was healed")
+        self.tell(leader, "checked")
+        return self.ledger.verdict({node: await self.committed(node) for node in self.nodes})
+
+    async def _statuses(self) -> list[dict[str, object] | None]:
+        return [await self.status(node) for node in self.nodes]
+
+    async def _note(self, node: int) -> None:
+        """Write down what the node says to be committed, before it can say so no more."""
+        offset = self._noted.get(node, 0)
+        with trio.move_on_after(PROOF_S), contextlib.suppress(RaftError):
+            records = await self._committed(node, offset)
+            self.ledger.on_committed(node, offset, records)
+            self._noted[node] = offset + len(records)
+
+    def tell(self, node: int, event: str, **fields: object) -> None:
+        """Write down an event."""
+        self.events.append(NodeEvent(time.monotonic() - self._began, node, event, fields))
+
+    def story(self, last: int = 40) -> str:
+        """The last events, a line each."""
+        return "\n".join(map(str, self.events[-last:]))
+
+
+def _reign(status: dict[str, object]) -> tuple[int, bool]:
+    return _number(status["term"]), status["role"] == "leader"
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int)
+    return value

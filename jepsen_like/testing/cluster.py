@@ -1,0 +1,366 @@
+"""Clusters that a test can break: `LocalCluster` inside the test's process, `ProcessCluster` of real processes.
+
+    async with LocalCluster.open(nodes=3) as cluster, cluster.client() as client:
+        await client.append([b"one"])
+        await cluster.kill(await cluster.wait_for_leader())
+        await client.append([b"two"])
+        assert (await cluster.check()).valid
+
+`LocalCluster` starts in milliseconds. Its nodes are whole: core, driver, wire and storage are those of any node; only the
+disks are in memory, so that `crash` can take the power away and with it everything that was not flushed. All nodes share
+one loop with the network between them.
+
+`ProcessCluster` starts `quorumlog node` processes on the real disk in about a second, and breaks them by signals.
+
+What they have in common is in `breakable`. This module is for Trio; `aio` and `sync` have both for asyncio and plain Python.
+"""
+
+import contextlib
+import random
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import trio
+
+from jepsen_like.cluster.cluster import Cluster, open_cluster
+from jepsen_like.cluster.site import Site, open_proxies
+from jepsen_like.cluster.wires import CLEAR, CUT
+from jepsen_like.testing.breakable import BreakableCluster
+from log.memory_disk import MemoryDisk, PowerLoss
+from raft.client import Connection
+from raft.client_codec import Records
+from raft.errors import RaftError
+from raft.group import RaftGroup
+from raft.register import RegisterMachine
+from raft.settings import NodeSettings, parse_settings
+from raft.state_machine import StateMachine
+
+CLUSTER_ID = "test"
+QUICK = ("heartbeat_s=0.05", "election_timeout_s_min=0.25", "election_timeout_s_max=0.5")
+"""Settings that take over quickly, for a network without distance; a test's own come after them."""
+LINKS_WITHIN_S = 1.0
+STATUS_WITHIN_S = 0.5
+
+
+@attrs.define
+class _LocalNode:
+    """A node that runs in this process."""
+
+    group: RaftGroup
+    life: trio.CancelScope
+    ended: trio.Event
+    is_paused: bool = False
+
+
+class LocalCluster(BreakableCluster):
+    """Nodes in this process, on disks in memory. Made by `open`."""
+
+    def __init__(
+        self,
+        nodes: Iterable[int],
+        site: Site,
+        nursery: trio.Nursery,
+        settings: NodeSettings,
+        state_machine: Callable[[], StateMachine],
+        rng: random.Random,
+    ) -> None:
+        """Use `open`."""
+        ids = tuple(nodes)
+        super().__init__(CLUSTER_ID, ids, [f"{host}:{port}" for host, port in site.clients.values()], site.wires)
+        self._site = site
+        self._nursery = nursery
+        self._settings = settings
+        self._state_machine = state_machine
+        self._rng = rng
+        self._running: dict[int, _LocalNode] = {}
+        self._disks = {node: MemoryDisk(random.Random(rng.getrandbits(64))) for node in ids}
+        self._links_up = trio.Event()
+        self._links_missing = set(self._pairs())
+        self._without_power: set[int] = set()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        *,
+        nodes: int = 3,
+        settings: Sequence[str] = (),
+        state_machine: Callable[[], StateMachine] = RegisterMachine,
+        seed: int = 0,
+    ) -> AsyncIterator["LocalCluster"]:
+        """Start nodes 1 to `nodes`, with a leader; stop them at the end. No task, port or file is left behind.
+
+        `settings` are `name=value`, as for `quorumlog node --set`; `state_machine` makes one for each start of a node;
+        `seed` decides the election timeouts and what else is drawn. `WrongSetting` for a setting that cannot be.
+        """
+        parsed = parse_settings([*QUICK, *settings])
+        ids = range(1, nodes + 1)
+        async with open_proxies(ids) as site, trio.open_nursery() as nursery:
+            cluster = cls(ids, site, nursery, parsed, state_machine, random.Random(seed))
+            await cluster.start()
+            await cluster._elect()
+            try:
+                yield cluster
+            finally:
+                nursery.cancel_scope.cancel()
+
+    async def _elect(self) -> None:
+        """A new group need not sit out an election timeout: once all can hear each other, one asks for votes."""
+        with trio.move_on_after(LINKS_WITHIN_S):
+            if len(self.nodes) > 1:
+                await self._links_up.wait()
+        self._running[self.nodes[0]].group.campaign()
+        await self.wait_for_leader()
+
+    # ---------------------------------------------------------------- what the nodes say
+
+    async def status(self, node: int) -> dict[str, object] | None:
+        """See `BreakableCluster`; a paused node shows what it believed when it stopped."""
+        running = self._running.get(node)
+        return running.group.status() if running is not None else None
+
+    async def _read(self, node: int, offset: int) -> Records:
+        return await self._running[node].group.read(offset)
+
+    async def _prove(self, node: int) -> None:
+        await self._running[node].group.tail()
+
+    # ---------------------------------------------------------------- nodes
+
+    def disk(self, node: int) -> MemoryDisk:
+        """The node's disk, which can be told to fail, to fill up or to lie; another one after `kill` and `crash`."""
+        return self._disks[node]
+
+    async def start(self, *nodes: int) -> None:
+        """See `BreakableCluster`."""
+        for node in nodes or self.nodes:
+            if node in self._running:
+                continue
+            if node in self._without_power:
+                self._without_power.discard(node)
+                self._break_connections(node)
+            self._running[node] = await self._nursery.start(self._run, node)
+            self.tell(node, "started")
+
+    async def _run(self, node: int, task_status: trio.TaskStatus[_LocalNode]) -> None:
+        site, ended = self._site, trio.Event()
+        members = {other: site.listen[node] if other == node else site.peers[node, other] for other in self.nodes}
+        try:
+            with trio.CancelScope() as life:
+                async with RaftGroup.open(
+                    node_id=node,
+                    members=members,
+                    directory="data",
+                    cluster_id=self.cluster_id,
+                    advertised={other: f"{host}:{port}" for other, (host, port) in site.clients.items()},
+                    state_machine=self._state_machine(),
+                    settings=self._settings,
+                    rng=random.Random(self._rng.getrandbits(64)),
+                    disk=self._disks[node],
+                    notify=lambda event, **fields: self._hear(node, event, fields),
+                ) as group:
+                    task_status.started(_LocalNode(group, life, ended))
+                    await trio.sleep_forever()
+        except* Exception as errors:  # noqa: BLE001 - a node that fails is an event of the test, not its end
+            self.tell(node, "failed", reason=_first(errors))
+            if any(isinstance(error, AssertionError) for error in _leaves(errors)):
+                self.ledger.on_broken(f"node {node} broke an invariant: {_first(errors)}")
+        finally:
+            self._running.pop(node, None)
+            ended.set()
+
+    def _hear(self, node: int, event: str, fields: dict[str, object]) -> None:
+        self.tell(node, event, **fields)
+        if event == "link_up":
+            self._links_missing.discard((node, int(str(fields["peer"]))))
+            if not self._links_missing:
+                self._links_up.set()
+
+    async def stop(self, *nodes: int) -> None:
+        """See `BreakableCluster`."""
+        for node in nodes:
+            await self._note(node)
+            await self._end(node)
+            self.tell(node, "stopped")
+
+    async def kill(self, *nodes: int) -> None:
+        """See `BreakableCluster`."""
+        for node in nodes:
+            await self._note(node)
+            disk = self._disks[node].after_kill(self._rng)
+            await self._end_in_silence(node)
+            self._disks[node] = disk
+            self._break_connections(node)
+            self.tell(node, "killed")
+
+    async def crash(self, *nodes: int) -> None:
+        """Take the power from these nodes: everything that was not flushed is gone, and peers hear nothing, not even that
+        connections broke, until the node is started again. Several go down at the same moment.
+        """
+        for node in nodes:
+            await self._note(node)
+        disks = {node: self._disks[node].after_crash(self._rng, loss=PowerLoss.LOSE_ALL) for node in nodes}
+        for node in nodes:
+            self._impose(CUT, *self._ways_of(node))
+        for node in nodes:
+            await self._end_in_silence(node)
+            self._disks[node] = disks[node]
+            self._without_power.add(node)
+            self.tell(node, "crashed")
+
+    async def _end_in_silence(self, node: int) -> None:
+        """A node of this process says farewell when it is stopped; nobody may hear it."""
+        self._impose(CUT, *self._ways_of(node))
+        await self._end(node)
+
+    def _break_connections(self, node: int) -> None:
+        """What the kernel tells the others when a process is gone, or does not know a connection any more."""
+        pairs, clients = self._ways_of(node)
+        self._wires.reset(sorted(pairs), sorted(clients))
+        self._impose(CLEAR, pairs, clients)
+
+    async def _end(self, node: int) -> None:
+        running = self._running.get(node)
+        if running is not None:
+            running.life.cancel()
+            await running.ended.wait()
+
+    async def pause(self, *nodes: int) -> None:
+        """See `BreakableCluster`."""
+        for node in nodes:
+            running = self._running[node]
+            running.group.pause()
+            running.is_paused = True
+            self.tell(node, "paused")
+
+    async def resume(self, *nodes: int) -> None:
+        """See `BreakableCluster`."""
+        for node in nodes or self.nodes:
+            running = self._running.get(node)
+            if running is not None and running.is_paused:
+                running.group.resume()
+                running.is_paused = False
+                self.tell(node, "resumed")
+
+    def _ways_of(self, node: int) -> tuple[set[tuple[int, int]], set[int]]:
+        pairs, clients = super()._ways_of(node)
+        dark = self._without_power - {node}
+        return {pair for pair in pairs if dark.isdisjoint(pair)}, clients
+
+    def _open_ways(self) -> None:
+        super()._open_ways()
+        for node in self._without_power:
+            self._impose(CUT, *super()._ways_of(node))
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    return [
+        leaf
+        for error in group.exceptions
+        for leaf in (_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+    ]
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> str:
+    error = _leaves(group)[0]
+    return f"{type(error).__name__}: {error}"
+
+
+class ProcessCluster(BreakableCluster):
+    """Nodes as processes of their own, on the real disk. Made by `open`."""
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        """Use `open`."""
+        addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
+        super().__init__(cluster.cluster_id, cluster.nodes, addresses, cluster.network)
+        self.directory = directory
+        """What the nodes leave behind, each under its id: data, `events.jsonl`, `stderr.log`."""
+        self._cluster = cluster
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, *, nodes: int = 3, settings: Sequence[str] = (), directory: Path | None = None
+    ) -> AsyncIterator["ProcessCluster"]:
+        """Start nodes 1 to `nodes`, with a leader; stop them at the end. No process and no port is left behind.
+
+        `settings` are those of `quorumlog node --set`. Without a `directory` the files are removed at the end.
+        `NodeDidNotStart`, in an exception group, if a node does not come up.
+        """
+        home = directory or Path(tempfile.mkdtemp(prefix="quorumlog-"))
+        try:
+            opening = open_cluster(home, nodes=nodes, cluster_id=CLUSTER_ID, settings=[*QUICK, *settings])
+            async with opening as running:
+                cluster = cls(running, home)
+                await cluster.wait_for_leader()
+                yield cluster
+        finally:
+            if directory is None:
+                shutil.rmtree(home, ignore_errors=True)
+
+    # ---------------------------------------------------------------- what the nodes say
+
+    async def status(self, node: int) -> dict[str, object] | None:
+        """See `BreakableCluster`."""
+        process = self._cluster.nodes[node]
+        if process.is_running and not process.is_paused:
+            with trio.move_on_after(STATUS_WITHIN_S), contextlib.suppress(RaftError):
+                async with self._connection(node) as connection:
+                    return await connection.status()
+        return None
+
+    async def _read(self, node: int, offset: int) -> Records:
+        async with self._connection(node) as connection:
+            return await connection.read(offset)
+
+    async def _prove(self, node: int) -> None:
+        async with self._connection(node) as connection:
+            await connection.tail()
+
+    def _connection(self, node: int) -> contextlib.AbstractAsyncContextManager[Connection]:
+        return Connection.open(*self._cluster.direct[node], self.cluster_id)
+
+    # ---------------------------------------------------------------- nodes
+
+    async def start(self, *nodes: int) -> None:
+        """See `BreakableCluster`. `NodeDidNotStart`, in an exception group, if one does not come up."""
+        down = [node for node in nodes or self.nodes if not self._cluster.nodes[node].is_running]
+        await self._cluster.start(down)
+        for node in down:
+            self.tell(node, "started")
+
+    async def stop(self, *nodes: int) -> None:
+        """See `BreakableCluster`."""
+        await self._note_all(nodes)
+        await self._cluster.stop(nodes)
+        self._tell_all(nodes, "stopped")
+
+    async def kill(self, *nodes: int) -> None:
+        """See `BreakableCluster`."""
+        await self._note_all(nodes)
+        await self._cluster.kill(nodes)
+        self._tell_all(nodes, "killed")
+
+    async def pause(self, *nodes: int) -> None:
+        """See `BreakableCluster`."""
+        await self._cluster.pause(nodes)
+        self._tell_all(nodes, "paused")
+
+    async def resume(self, *nodes: int) -> None:
+        """See `BreakableCluster`."""
+        paused = [node for node in nodes or self.nodes if self._cluster.nodes[node].is_paused]
+        for node in paused:
+            self._cluster.nodes[node].resume()
+        self._tell_all(paused, "resumed")
+
+    async def _note_all(self, nodes: Iterable[int]) -> None:
+        for node in nodes:
+            await self._note(node)
+
+    def _tell_all(self, nodes: Iterable[int], event: str) -> None:
+        for node in nodes:
+            self.tell(node, event)
