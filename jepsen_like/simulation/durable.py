@@ -22,10 +22,11 @@ EMPTY = Position(NO_INDEX, NO_TERM)
 
 @attrs.frozen
 class Stored:
-    """One entry on a disk: its term and the CRC-32C of its data."""
+    """One entry on a disk: its term, the CRC-32C of its data, and the offset after its last record."""
 
     term: Term
     crc: int
+    end_offset: int
 
 
 @attrs.define
@@ -72,7 +73,9 @@ class DurableLog:
         at = self._read
         while at + _HEADER.size <= len(content):
             fields = _HEADER.unpack_from(content, at)
-            magic, _, kind, _, _, _, address, epoch, index, _, _, _, _, size, payload_crc, header_crc = fields
+            magic, _, kind, _, _, _, address, epoch, index, base_offset, _, _, span, size, payload_crc, header_crc = (
+                fields
+            )
             body = at + _HEADER.size
             if (
                 magic != _MAGIC
@@ -84,15 +87,15 @@ class DurableLog:
             payload = content[body : body + size]
             if crc32c(payload) != payload_crc:
                 break
-            self._take(kind, epoch, index, payload, payload_crc)
+            self._take(kind, index, payload, Stored(Term(epoch), payload_crc, base_offset + span))
             at = body + size
         self._read = at
 
-    def _take(self, kind: int, epoch: int, index: int, payload: bytes, crc: int) -> None:
+    def _take(self, kind: int, index: int, payload: bytes, stored: Stored) -> None:
         match kind:
             case 1 | 2:
                 del self.entries[index - 1 :]
-                self.entries.append(Stored(Term(epoch), crc))
+                self.entries.append(stored)
             case 3:
                 _, term, vote = msgpack.unpackb(payload)
                 self.term, self.vote = Term(term), None if vote is None else NodeId(vote)

@@ -1,0 +1,62 @@
+"""Whether the checker finds a planted violation, it alone, with its culprit and a witness that proves it."""
+
+import tempfile
+from pathlib import Path
+
+from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.verdict import Engine, Model, Verdict
+from tests.jepsen_like.checker.planted import (
+    CULPRIT,
+    PLANTS,
+    Base,
+    Plant,
+    log_base,
+    planted,
+    register_base,
+    write_run,
+)
+from tests.jepsen_like.checker.witness import alone_impossible
+
+ROWS_PER_REGISTER = 100
+
+
+def misjudged(verdict: Verdict, plant: Plant) -> str | None:
+    """What is wrong with a verdict on a history with this plant; None for a right one."""
+    if verdict.valid is not False:
+        return f"a planted {plant.name} was not found: the checker says {'valid' if verdict.valid else 'unknown'}"
+    if verdict.findings.counts != {plant.check: 1}:
+        return f"a planted {plant.name} was found as {verdict.findings.counts}"
+    (violation,) = verdict.violations
+    if violation.check is not plant.check or CULPRIT not in {op.process for op in violation.ops}:
+        return f"a planted {plant.name} was explained without its culprit: {violation}"
+    if not alone_impossible(violation, plant.model):
+        return f"the witness of a planted {plant.name} proves nothing: {violation}"
+    counted = verdict.findings.lost_acked, verdict.findings.duplicated
+    if counted != (plant.name == "lost append", plant.name == "duplicate"):
+        return f"a planted {plant.name} was counted as {counted[0]} lost and {counted[1]} duplicated"
+    return None
+
+
+def first_misjudged(model: Model, operations: int) -> tuple[str | None, int]:
+    """Judge a valid history and one with each plant: the first wrong verdict, if any, and how many were asked for."""
+    base = base_of(model, operations)
+    with tempfile.TemporaryDirectory() as directory:
+        write_run(base, Path(directory))
+        verdict = check_run(Path(directory), model, Engine.LOCAL)
+    if verdict.valid is not True or verdict.violations:
+        return f"a valid history is judged {verdict.valid}: {verdict.violations[:1]}", 1
+    plants = [plant for plant in PLANTS if plant.model is model]
+    for number, plant in enumerate(plants, start=2):
+        with tempfile.TemporaryDirectory() as directory:
+            write_run(planted(base, plant, seed=3), Path(directory))
+            wrong = misjudged(check_run(Path(directory), model, Engine.LOCAL), plant)
+        if wrong is not None:
+            return wrong, number
+    return None, len(plants) + 1
+
+
+def base_of(model: Model, operations: int) -> Base:
+    """A valid history of this size."""
+    if model is Model.LOG:
+        return log_base(operations, seed=1)
+    return register_base(operations, seed=1, keys=max(1, operations // ROWS_PER_REGISTER))

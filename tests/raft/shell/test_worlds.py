@@ -1,0 +1,20 @@
+"""A few seeds of each small world; `tests.mutants` plays more, with bugs in place."""
+
+import pytest
+
+from tests.raft.shell import client_world, driver_world, flush_world
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_drivers_keep_their_word_through_power_cuts_and_cut_links(seed: int) -> None:
+    counts = driver_world.play(seed)
+    assert counts["ok"] > 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_client_says_no_more_than_it_can_know(seed: int) -> None:
+    await client_world.play(seed)
+
+
+async def test_what_a_node_acknowledges_is_on_its_disk() -> None:
+    await flush_world.play(1)
