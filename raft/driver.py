@@ -305,6 +305,7 @@ class RaftDriver:
             "commit_index": core.commit_index,
             "last_index": core.log.last_index,
             "durable_index": core.log.durable_index,
+            "floor_index": core.floor.index,
             "committed_end": self.committed_end,
             "end_offset": core.log.end_offset,
             "applied_index": self.applied_index,

@@ -266,6 +266,7 @@ class RaftGroup:
                 (settings or NodeSettings()).segment_bytes_max,
             )
             stack.callback(storage.close)
+            _tell_repair(storage.log.recovery, notify or _log)
             group = cls(
                 node_id=own_id,
                 cluster_id=cluster_id,
@@ -491,7 +492,9 @@ def open_storage(disk: Disk, directory: str, identity: _Identity, segment_bytes_
         _require_same(directory, found, identity)
     config = LogConfig(segment_bytes_max=segment_bytes_max)
     log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
-    storage = RaftStorage.open(disk, directory, config, log_id=log_id)
+    # Alone there is nobody to fetch from what a repair would cut.
+    repair = identity.members is not None and len(identity.members) > 1
+    storage = RaftStorage.open(disk, directory, config, log_id=log_id, repair=repair)
     if found != identity:
         content = json.dumps(attrs.asdict(identity)) + "\n"
         try:
@@ -500,6 +503,13 @@ def open_storage(disk: Disk, directory: str, identity: _Identity, segment_bytes_
             storage.close()
             raise
     return storage
+
+
+def _tell_repair(report: RecoveryReport, notify: Notify) -> None:
+    """One event for a damaged log that was cut: from which address to which, and how far it had reached."""
+    if (repaired := report.repaired) is not None:
+        floor = {"index": repaired.floor.index, "term": repaired.floor.epoch}
+        notify("repaired", cut_from=repaired.cut_from, cut_to=repaired.cut_to, floor=floor)
 
 
 def _require_same(directory: str, found: _Identity, given: _Identity) -> None:

@@ -253,6 +253,10 @@ def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
             return f"{error} (--data)"
         case WrongMembers():
             return f"{error}; name them with --peer, whatever their addresses are now"
+        case CorruptLog() if plan.started:
+            return (
+                f"{error}; the node stops. Start it again: it cuts off what is damaged and fetches it from the others"
+            )
         case CorruptLog():
             return f"{error}; nothing was changed. Keep a copy; then, with all other nodes up and holding everything that is committed, start this node with an empty --data: it fetches the log again from them"
         case NoSpace():
