@@ -24,6 +24,7 @@ entries before the core sees them; the leader then steps down, for a node with r
 leader whose flush does not end within `flush_stall_s` steps down, for a node whose disk answers.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, assert_never
@@ -291,7 +292,7 @@ class RaftDriver:
     def deadline(self) -> float:
         """When `pump` is due even if nothing happens, on the driver's clock."""
         if self._applies_more:
-            return self._clock()
+            return -math.inf
         return self.core.deadline if self._flush_due is None else min(self.core.deadline, self._flush_due)
 
     def status(self) -> dict[str, object]:
