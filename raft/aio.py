@@ -20,20 +20,21 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from log.segmented_log import RecoveryReport
 from raft import client, group
-from raft.client import Unreachable
+from raft.client import client_is_closed
 from raft.errors import RaftError, ShuttingDown
 from raft.group import Address
-from raft.loop_thread import LoopThread, Opener, constructing, in_loop, opening
+from raft.loop_thread import LoopThread, Opener, constructing, in_loop, opening, own
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 
-class Face(Generic[R]):
+class Face(Generic[R_co]):
     """An `async with` block around an object that lives in a Trio loop; `refusal` gives what calls after its end raise."""
 
-    def __init__(self, opener: Opener[R], refusal: Callable[[], RaftError]) -> None:
+    def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError]) -> None:
         self._loop = LoopThread(opener, refusal)
         self._owner: asyncio.Task[Any] | None = None
         self._is_closing = False
@@ -71,7 +72,7 @@ class Face(Generic[R]):
         ended.result()
 
     @property
-    def _living(self) -> R:
+    def _living(self) -> R_co:
         """The object itself, for what never changes."""
         return self._loop.opened.result()
 
@@ -97,7 +98,7 @@ def awaiting(
 
     @functools.wraps(method)
     async def call(self: Face[R], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.wrap_future(self._loop.submit(lambda living: method(living, *args, **kwargs)))
+        return await asyncio.wrap_future(self._loop.submit(lambda living: own(living, method)(*args, **kwargs)))
 
     return call
 
@@ -107,7 +108,7 @@ class Client(Face[client.Client]):
 
     @constructing(client.Client)
     def __init__(self, opener: Opener[client.Client]) -> None:
-        super().__init__(opener, lambda: Unreachable("the group", "this client is closed"))
+        super().__init__(opener, client_is_closed)
 
     append = awaiting(client.Client.append)
     read = awaiting(client.Client.read)

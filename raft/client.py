@@ -54,6 +54,11 @@ class Unreachable(RaftError):
         return f"no connection to {self.address}: {self.detail}"
 
 
+def client_is_closed(address: str = "the group") -> Unreachable:
+    """What a client says that has been closed."""
+    return Unreachable(address, "this client is closed")
+
+
 class _Call:
     """One request under way."""
 
@@ -452,4 +457,4 @@ class Client:
 
     def _require_open(self, address: str) -> None:
         if self._closed:
-            raise Unreachable(address, "this client is closed")
+            raise client_is_closed(address)

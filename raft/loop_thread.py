@@ -16,7 +16,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Concatenate, Generic, ParamSpec, TypeVar
+from typing import Concatenate, Generic, ParamSpec, TypeVar, cast
 
 import trio
 
@@ -24,16 +24,17 @@ from raft.errors import OutcomeUnknown, RaftError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
 T = TypeVar("T")
 Opener = Callable[[], AbstractAsyncContextManager[R]]
 
 
-class LoopThread(Generic[R]):
+class LoopThread(Generic[R_co]):
     """`opener` makes what lives in the loop; calls after its end raise what `refusal` gives."""
 
-    def __init__(self, opener: Opener[R], refusal: Callable[[], RaftError]) -> None:
-        self.opened: Future[R] = Future()
+    def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError]) -> None:
+        self.opened: Future[R_co] = Future()
         """The object, once it is open; what opening raised; cancelled to give opening up."""
         self.ended: Future[None] = Future()
         """The thread is done with everything; holds the error with which the object ended by itself."""
@@ -43,19 +44,19 @@ class LoopThread(Generic[R]):
         self._stop = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
         self._calls: trio.Nursery | None = None
-        self._living: R
+        self._living: R_co
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name="trio loop", daemon=True)
 
     # ---------------------------------------------------------------- for other threads
 
-    def open(self) -> "Future[R]":
+    def open(self) -> "Future[R_co]":
         """Start; the future can be waited for in any way."""
         self.opened.add_done_callback(lambda opened: self.close() if opened.cancelled() else None)
         self._thread.start()
         return self.opened
 
-    def submit(self, call: Callable[[R], Awaitable[T]]) -> "Future[T]":
+    def submit(self, call: Callable[[R_co], Awaitable[T]]) -> "Future[T]":
         """Make a call in the loop. Its future holds what it returned or raised."""
         if os.getpid() != self._process:
             raise RuntimeError("this was opened in the parent of this process; open another one here, after the fork")
@@ -111,7 +112,7 @@ class LoopThread(Generic[R]):
         if self._calls is None:
             self._life.cancel()  # it is being opened
 
-    def _spawn(self, call: Callable[[R], Awaitable[T]], future: "Future[T]") -> None:
+    def _spawn(self, call: Callable[[R_co], Awaitable[T]], future: "Future[T]") -> None:
         if self._calls is None or self._stop.is_set() or self._calls.cancel_scope.cancel_called:
             _settle(future, error=self._refusal())
             return
@@ -120,7 +121,7 @@ class LoopThread(Generic[R]):
         except RuntimeError:  # the nursery has closed: the object ended by itself
             _settle(future, error=self._refusal())
 
-    async def _carry(self, call: Callable[[R], Awaitable[T]], future: "Future[T]") -> None:
+    async def _carry(self, call: Callable[[R_co], Awaitable[T] | T], future: "Future[T]") -> None:
         token = self._token
         assert token is not None
         with trio.CancelScope() as scope:
@@ -132,7 +133,8 @@ class LoopThread(Generic[R]):
 
             future.add_done_callback(on_done)
             try:
-                result = await call(self._living)
+                made = call(self._living)
+                result = await made if isinstance(made, Awaitable) else made
             except Exception as error:  # noqa: BLE001 - carried over to the caller
                 _settle(future, error=error)
             except BaseException:
@@ -188,9 +190,9 @@ def constructing(
 
 def in_loop(method: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P], Awaitable[T]]:
     """A method that waits for nothing, to be called in the loop like those that do."""
+    return cast("Callable[Concatenate[R, P], Awaitable[T]]", method)
 
-    @functools.wraps(method)
-    async def call(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return method(self, *args, **kwargs)
 
-    return call
+def own(living: R, method: Callable[Concatenate[R, P], T]) -> Callable[P, T]:
+    """`method` as the object itself has it: its class may do it in another way than the one that a face names."""
+    return cast("Callable[P, T]", getattr(living, method.__name__))

@@ -1,6 +1,8 @@
-"""Shared by every test: how Hypothesis behaves here."""
+"""Shared by every test: how Hypothesis behaves here, and pytest's own tool for tests of plugins."""
 
 import hypothesis
+
+pytest_plugins = ["pytester"]
 
 # No deadline: two shared cores make any single example slow now and then. Fresh examples each time, so that runs add up;
 # a failure prints the blob that reproduces it.

@@ -76,8 +76,7 @@ class BreakableCluster(ABC):
         self.nodes = tuple(nodes)
         self.addresses = list(addresses)
         """Where clients reach the nodes: "host:port", behind the faults."""
-        self.events: list[NodeEvent] = []
-        """Everything so far, oldest first."""
+        self._events: list[NodeEvent] = []
         self.ledger = Ledger()
         self._wires = wires
         self._cut: frozenset[Pair] = frozenset()
@@ -241,11 +240,15 @@ class BreakableCluster(ABC):
 
     def tell(self, node: int, event: str, **fields: object) -> None:
         """Write down an event."""
-        self.events.append(NodeEvent(time.monotonic() - self._began, node, event, fields))
+        self._events.append(NodeEvent(time.monotonic() - self._began, node, event, fields))
+
+    def events(self) -> list[NodeEvent]:
+        """Everything so far, oldest first."""
+        return list(self._events)
 
     def story(self, last: int = 40) -> str:
         """The last events, a line each."""
-        return "\n".join(map(str, self.events[-last:]))
+        return "\n".join(map(str, self.events()[-last:]))
 
 
 def _reign(status: dict[str, object]) -> tuple[int, bool]:

@@ -16,10 +16,11 @@ What they have in common is in `breakable`. This module is for Trio; `aio` and `
 """
 
 import contextlib
+import json
 import random
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -29,7 +30,7 @@ import trio
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.site import Site, open_proxies
 from jepsen_like.cluster.wires import CLEAR, CUT
-from jepsen_like.testing.breakable import BreakableCluster
+from jepsen_like.testing.breakable import BreakableCluster, NodeEvent
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.client import Connection
 from raft.client_codec import Records
@@ -320,6 +321,19 @@ class ProcessCluster(BreakableCluster):
     async def _prove(self, node: int) -> None:
         async with self._connection(node) as connection:
             await connection.tail()
+
+    def events(self) -> list[NodeEvent]:
+        """See `BreakableCluster`: what was done to the nodes, and what they said themselves."""
+        told = [event for node in self.nodes for event in self._told_by(node)]
+        return sorted([*self._events, *told], key=lambda event: event.at_s)
+
+    def _told_by(self, node: int) -> Iterator[NodeEvent]:
+        with contextlib.suppress(FileNotFoundError), (self.directory / str(node) / "events.jsonl").open() as lines:
+            for line in lines:
+                with contextlib.suppress(ValueError):  # a line torn by a kill
+                    fields = json.loads(line)
+                    at_s = fields.pop("t_ns") / 1e9 - self._began
+                    yield NodeEvent(at_s, node, fields.pop("event"), fields)
 
     def _connection(self, node: int) -> contextlib.AbstractAsyncContextManager[Connection]:
         return Connection.open(*self._cluster.direct[node], self.cluster_id)

@@ -28,7 +28,7 @@ class Verdict:
         return not self.broken
 
     def __str__(self) -> str:
-        promised = f"{self.acknowledged} records acknowledged, {self.committed} in the log"
+        promised = f"{self.acknowledged} {_records(self.acknowledged)} acknowledged, {self.committed} in the log"
         if self.valid:
             return f"{promised}: nothing acknowledged was lost"
         more = len(self.broken) - SHOWN_MAX
@@ -76,6 +76,10 @@ class Ledger:
             if list(log) != list(longest[: len(log)]):
                 broken.append(f"the log of node {node} is not that of the others")
         return Verdict(self.acknowledged, len(longest), tuple(broken))
+
+
+def _records(count: int) -> str:
+    return "record" if count == 1 else "records"
 
 
 def _shown(record: bytes) -> str:

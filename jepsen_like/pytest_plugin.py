@@ -1,0 +1,90 @@
+"""Fixtures for the tests of programs that use the log: a cluster that a test can break, in blocking calls.
+
+    def test_orders_survive_the_leader(raft_cluster):
+        with raft_cluster.client() as client:
+            client.append([b"order 1"])
+            raft_cluster.kill(raft_cluster.wait_for_leader())
+            client.append([b"order 2"])
+
+- `raft_cluster`: nodes inside the test's process, there in milliseconds (`jepsen_like.testing.cluster.LocalCluster`).
+- `raft_processes`: real processes, for `kill -9` and `kill -STOP` (`ProcessCluster`); about a second to start.
+- `@pytest.mark.raft_cluster(nodes=5, settings=["flush=none"], check=False)` says which: `nodes`, `settings`, for
+  `raft_cluster` also `seed` and `state_machine`; and whether the cluster is checked at the end.
+
+After a test that passed, the cluster is healed and held to its promises: what was acknowledged and is lost fails the test. A
+test that failed shows the cluster's last events. Either way nothing is left behind.
+
+Async tests use the fixtures, too: the cluster runs in a thread of its own, so only a call that waits (`wait_for_leader`,
+`check`) is better made in `asyncio.to_thread` or `trio.to_thread.run_sync`. Importing this module imports nothing but pytest.
+"""
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from jepsen_like.testing.sync import LocalCluster, ProcessCluster
+
+ClusterT = TypeVar("ClusterT", "LocalCluster", "ProcessCluster")
+MARKER = (
+    "raft_cluster(nodes=3, settings=(), check=True, ...): how the cluster of `raft_cluster` or `raft_processes` is made"
+)
+CLUSTERS: "pytest.StashKey[dict[str, LocalCluster | ProcessCluster]]" = pytest.StashKey()
+HAS_FAILED = pytest.StashKey[bool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the clusters of a failed test went through."""
+    report = yield
+    if report.failed:
+        item.stash[HAS_FAILED] = True
+        for name, cluster in item.stash.get(CLUSTERS, {}).items():
+            report.sections.append((f"last events of {name}", cluster.story()))
+    return report
+
+
+@pytest.fixture
+def raft_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalCluster]":
+    """A cluster of three nodes in this process, with a leader; see `jepsen_like.testing.sync.LocalCluster`."""
+    from jepsen_like.testing.sync import LocalCluster
+
+    options, is_checked = _options(request)
+    with LocalCluster.open(**options) as cluster:
+        yield from _lend(request, cluster, is_checked)
+
+
+@pytest.fixture
+def raft_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessCluster]":
+    """A cluster of three processes, with a leader; see `jepsen_like.testing.sync.ProcessCluster`."""
+    from jepsen_like.testing.sync import ProcessCluster
+
+    options, is_checked = _options(request)
+    directory = request.getfixturevalue("tmp_path") / "raft_processes"
+    with ProcessCluster.open(directory=directory, **options) as cluster:
+        yield from _lend(request, cluster, is_checked)
+
+
+def _options(request: pytest.FixtureRequest) -> tuple[dict[str, Any], bool]:
+    """What the nearest marker says, and whether the cluster is checked at the end."""
+    marker = request.node.get_closest_marker("raft_cluster")
+    options = dict(marker.kwargs) if marker is not None else {}
+    return options, bool(options.pop("check", True))
+
+
+def _lend(request: pytest.FixtureRequest, cluster: ClusterT, is_checked: bool) -> Iterator[ClusterT]:
+    """Give the cluster to the test and take it back: a test that failed has its reason already, any other is checked."""
+    name, node = str(request.fixturename), request.node
+    node.stash.setdefault(CLUSTERS, {})[name] = cluster
+    yield cluster
+    if is_checked and not node.stash.get(HAS_FAILED, False):
+        verdict = cluster.check()
+        node.add_report_section("teardown", name, str(verdict))
+        if not verdict.valid:
+            pytest.fail(f"{name}: {verdict}", pytrace=False)

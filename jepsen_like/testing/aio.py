@@ -1,0 +1,92 @@
+"""Clusters that a test can break, for asyncio: those of `cluster`, by the same names."""
+
+from typing import TypeVar
+
+from jepsen_like.testing import cluster
+from jepsen_like.testing.breakable import BreakableCluster, NodeEvent
+from raft import client
+from raft.aio import Client, Face, awaiting
+from raft.client import client_is_closed
+from raft.errors import ShuttingDown
+from raft.loop_thread import Opener, in_loop, opening
+
+ClusterT_co = TypeVar("ClusterT_co", bound=BreakableCluster, covariant=True)
+
+
+class _ClusterClient(Client):
+    """A client that its cluster made."""
+
+    def __init__(self, opener: Opener[client.Client]) -> None:
+        Face.__init__(self, opener, client_is_closed)
+
+
+class _ClusterFace(Face[ClusterT_co]):
+    """What both kinds have in common: see `breakable.BreakableCluster`."""
+
+    @property
+    def cluster_id(self) -> str:
+        """What clients have to name."""
+        return self._living.cluster_id
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The ids of the nodes, 1 to n."""
+        return self._living.nodes
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where clients reach the nodes: "host:port", behind the faults."""
+        return self._living.addresses
+
+    def client(self, *, deadline_s: float = 10.0, connect_timeout_s: float = 1.0) -> Client:
+        """A client of this cluster; what it is told to be appended, `check` looks for."""
+        living = self._living
+        return _ClusterClient(lambda: living.client(deadline_s=deadline_s, connect_timeout_s=connect_timeout_s))
+
+    def events(self) -> list[NodeEvent]:
+        """Everything so far, oldest first."""
+        return self._living.events()
+
+    def story(self, last: int = 40) -> str:
+        """The last events, a line each."""
+        return self._living.story(last)
+
+    status = awaiting(BreakableCluster.status)
+    leader = awaiting(BreakableCluster.leader)
+    wait_for_leader = awaiting(BreakableCluster.wait_for_leader)
+    committed = awaiting(BreakableCluster.committed)
+    start = awaiting(BreakableCluster.start)
+    stop = awaiting(BreakableCluster.stop)
+    kill = awaiting(BreakableCluster.kill)
+    pause = awaiting(BreakableCluster.pause)
+    resume = awaiting(BreakableCluster.resume)
+    cut = awaiting(BreakableCluster.cut)
+    cut_one_way = awaiting(BreakableCluster.cut_one_way)
+    cut_clients = awaiting(BreakableCluster.cut_clients)
+    isolate = awaiting(BreakableCluster.isolate)
+    partition = awaiting(BreakableCluster.partition)
+    heal = awaiting(BreakableCluster.heal)
+    check = awaiting(BreakableCluster.check)
+
+
+class LocalCluster(_ClusterFace[cluster.LocalCluster]):
+    """See `cluster.LocalCluster`; use as `async with`."""
+
+    @staticmethod
+    @opening(cluster.LocalCluster.open)
+    def open(opener: Opener[cluster.LocalCluster]) -> "LocalCluster":
+        """See `cluster.LocalCluster.open`."""
+        return LocalCluster(opener, ShuttingDown)
+
+    crash = awaiting(cluster.LocalCluster.crash)
+    disk = awaiting(in_loop(cluster.LocalCluster.disk))
+
+
+class ProcessCluster(_ClusterFace[cluster.ProcessCluster]):
+    """See `cluster.ProcessCluster`; use as `async with`."""
+
+    @staticmethod
+    @opening(cluster.ProcessCluster.open)
+    def open(opener: Opener[cluster.ProcessCluster]) -> "ProcessCluster":
+        """See `cluster.ProcessCluster.open`."""
+        return ProcessCluster(opener, ShuttingDown)

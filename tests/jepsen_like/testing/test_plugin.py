@@ -1,0 +1,127 @@
+"""The fixtures, used as a user's test would use them, by a pytest of their own."""
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+import jepsen_like.testing.sync  # noqa: F401 - what a run inside this one imports anew would be dropped at its end
+from tests.house.checks import settings
+
+PLAIN = """
+    def test_orders_survive_the_leader(raft_cluster):
+        with raft_cluster.client() as client:
+            client.append([b"order 1"])
+            raft_cluster.kill(raft_cluster.wait_for_leader())
+            client.append([b"order 2"])
+"""
+
+
+Run = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a test file in a pytest that has the plugin of this project and no other."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    def run(source: str, *options: str) -> pytest.RunResult:
+        pytester.makepyfile(source)
+        return pytester.runpytest_inprocess("-p", "jepsen_like.pytest_plugin", *options)
+
+    return run
+
+
+def test_a_test_that_passes_is_told_what_its_cluster_kept(run: Run) -> None:
+    result = run(PLAIN, "-rP")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["2 records acknowledged, 2 in the log: nothing acknowledged was lost"])
+
+
+def test_a_test_that_fails_shows_the_last_events_and_is_not_checked(run: Run) -> None:
+    result = run("""
+        def test_wrong(raft_cluster):
+            raft_cluster.kill(raft_cluster.wait_for_leader())
+            assert raft_cluster.leader() == 7
+    """)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*last events of raft_cluster*", "*role=leader term=1*", "*killed*"])
+    result.stdout.no_fnmatch_line("*in the log*")
+
+
+def test_a_loss_fails_a_test_that_would_have_passed(run: Run) -> None:
+    result = run("""
+        import pytest
+
+        @pytest.mark.raft_cluster(settings=["flush=none"])
+        def test_powerless(raft_cluster):
+            with raft_cluster.client() as client:
+                client.append([b"order 1"])
+            raft_cluster.crash(*raft_cluster.nodes)
+    """)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["raft_cluster: 1 record acknowledged, 0 in the log: offset 0, b'order 1', is lost"])
+    result.stdout.fnmatch_lines(["*last events of raft_cluster*", "*crashed*"])
+
+
+def test_the_marker_says_how_many_nodes_and_whether_to_check(run: Run) -> None:
+    run(
+        """
+        import pytest
+
+        @pytest.mark.raft_cluster(nodes=5, settings=["flush=none"], check=False)
+        def test_powerless(raft_cluster):
+            assert raft_cluster.nodes == (1, 2, 3, 4, 5)
+            with raft_cluster.client() as client:
+                client.append([b"order 1"])
+            raft_cluster.crash(*raft_cluster.nodes)
+    """,
+        "--strict-markers",
+    ).assert_outcomes(passed=1)
+
+
+def test_code_under_test_needs_addresses_alone(run: Run) -> None:
+    run("""
+        import asyncio
+        import trio
+        from raft import aio, client, sync
+
+        def test_plain(raft_cluster):
+            with sync.Client(raft_cluster.addresses, raft_cluster.cluster_id) as log:
+                log.append([b"x"])
+
+        def test_asyncio(raft_cluster):
+            async def main():
+                async with aio.Client(raft_cluster.addresses, raft_cluster.cluster_id) as log:
+                    await log.append([b"x"])
+                    await asyncio.to_thread(raft_cluster.kill, raft_cluster.wait_for_leader())
+                    await log.append([b"y"])
+            asyncio.run(main())
+
+        def test_trio(raft_cluster):
+            async def main():
+                async with client.Client(raft_cluster.addresses, raft_cluster.cluster_id) as log:
+                    await log.append([b"x"])
+                    await trio.to_thread.run_sync(raft_cluster.wait_for_leader)
+            trio.run(main)
+    """).assert_outcomes(passed=3)
+
+
+@pytest.mark.cluster
+def test_processes_can_be_killed(run: Run) -> None:
+    result = run(PLAIN.replace("raft_cluster", "raft_processes"), "-rP")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*nothing acknowledged was lost"])
+
+
+def test_the_plugin_costs_nothing_before_it_is_used() -> None:
+    code = "import sys, jepsen_like.pytest_plugin; print([name for name in ('trio', 'attrs', 'raft') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_an_installed_project_brings_the_plugin() -> None:
+    entry_points = settings()["project"]["entry-points"]["pytest11"]
+    assert [importlib.import_module(module).raft_cluster for module in entry_points.values()]
