@@ -22,7 +22,7 @@ from raft.messages import (
     RequestVote,
     VoteReply,
 )
-from raft.model import Entry, LogIndex, NodeId, WriteId
+from raft.model import Entry, LogIndex, NodeId, Term, WriteId
 from raft.outbox import Outbox
 
 Renaming = Mapping[NodeId, NodeId]
@@ -46,10 +46,12 @@ def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
     )
 
 
-def outbox_fingerprint(outbox: Outbox, rename: Renaming) -> tuple[Any, ...]:
-    """What an outbox still holds."""
+def outbox_fingerprint(outbox: Outbox, term: Term, rename: Renaming) -> tuple[Any, ...]:
+    """What the outbox of a node in `term` will let go; what it holds from older terms it is going to drop."""
     return tuple(
-        (rename[send.to], send.after - outbox.durable, message_fingerprint(send.message)) for send in outbox._held
+        (rename[send.to], send.after - outbox.durable, message_fingerprint(send.message))
+        for send in outbox._held
+        if send.message.term >= term
     )
 
 

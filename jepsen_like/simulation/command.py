@@ -97,8 +97,9 @@ def sim(seeds: range, level: str, jobs: int | None, as_json: bool, explore: bool
     Each 1,000 seeds must also reach a floor for everything that should have happened in them, so that an idle simulator
     fails. Exit status 1 for a violation or a missed floor.
 
-    With --explore, search every order of events in a small scope (default: 3 nodes, 2 timeouts, 1 entry, 1 crash), breadth
-    first, until all states are seen or the time is over; a violation is printed with the shortest way to it.
+    With --explore, search every order of events in a small scope (default: 3 nodes, 2 timeouts, 1 entry, 1 crash; from empty
+    logs and from logs that have parted), breadth first, until all states are seen or the time is over; a violation is
+    printed with the shortest way to it.
     """
     if explore:
         return run_explorer(scope, 60 * minutes, as_json)
@@ -132,10 +133,17 @@ def _ignore(line: str) -> None:
 
 def run_explorer(scope: Scope, seconds_max: float, as_json: bool) -> int:
     """Search, a line for each level; what was seen, and whether that was everything."""
-    explored = Explorer(scope).explore(seconds_max=seconds_max, on_level=lambda level: _tell_level(level, as_json))
+    click.echo(f"scope {scope_words(scope)}", err=as_json)
+    explored = Explorer(scope).explore(
+        seconds_max=seconds_max,
+        on_level=lambda level: _tell_level(level, as_json),
+        on_progress=lambda level: _tell_inside_level(level, seconds_max),
+    )
+    _clear_line()
     click.echo(
         f"{explored.states:,} distinct states, {explored.transitions:,} transitions, depth {explored.depth}, "
-        f"{'the scope is exhausted' if explored.exhausted else 'the scope is not exhausted'}, {explored.seconds:.1f} s",
+        f"{'the scope is exhausted' if explored.exhausted else 'the scope is not exhausted'}, {explored.seconds:.1f} s, "
+        f"{explored.states / max(explored.seconds, 1e-3):,.0f} states/s",
         err=as_json,
     )
     found = explored.found
@@ -157,7 +165,27 @@ def scope_words(scope: Scope) -> str:
 
 
 def _tell_level(explored: Explored, as_json: bool) -> None:
-    click.echo(f"depth {explored.depth:>3}  {explored.states:>12,} states  {explored.seconds:>7.1f} s", err=as_json)
+    _clear_line()
+    click.echo(_level(explored), err=as_json)
+
+
+def _tell_inside_level(explored: Explored, seconds_max: float) -> None:
+    if sys.stderr.isatty():
+        left_s = max(0.0, seconds_max - explored.seconds)
+        click.echo(f"\r{_level(explored)}  at most {left_s:.0f} s left", err=True, nl=False)
+
+
+def _level(explored: Explored) -> str:
+    rate = explored.states / max(explored.seconds, 1e-3)
+    return (
+        f"depth {explored.depth:>3}  {explored.states:>12,} states  {explored.transitions:>12,} transitions  "
+        f"{explored.seconds:>7.1f} s  {rate:>8,.0f} states/s"
+    )
+
+
+def _clear_line() -> None:
+    if sys.stderr.isatty():
+        click.echo(f"\r{'':<100}\r", err=True, nl=False)
 
 
 def available_cores() -> int:

@@ -5,17 +5,19 @@ state every single thing that can happen next is tried: any message is delivered
 is never delivered), any disk completes its next write, any timer fires, the leader takes an entry, a node loses power. Timers
 need no clock: any follower may lose patience at any moment, which is worse than any real clock.
 
-Three things make it fast enough to be useful in Python:
+What makes it fast enough to be useful in Python:
 
 - nodes do not share anything, so a node's reaction is computed once for each of *its* states and remembered: most of
   the search is looking up integers;
 - states that differ only in the names of the nodes are one state (`fingerprint` takes a renaming);
-- what is visited is kept as 64-bit hashes, the way to it as two integers.
+- what is visited is kept as 64-bit hashes, the way to it as two integers;
+- what can matter no more is left out (`reduction`), and so is an action that changes nothing and says nothing: the state
+  before it can do all that the state after it can, for a message need not be delivered and a budget not be used.
 
 Checked in every state: one leader a term; equal terms at an index mean equal logs before it; what two nodes have
-committed is the same; a leader holds what was committed before. Checked on every message as it leaves: the audits A1 (a vote
-or candidacy is durable) and A2 (what is acknowledged is durable). Checked at every commit: A3 (a majority has it on disk) and
-A4 (nobody without it could be elected by what is on the disks).
+committed is the same; a leader holds what leaders of earlier terms committed. Checked on every message as it leaves: the
+audits A1 (a vote or candidacy is durable, and the only one in its term) and A2 (what is acknowledged is durable). Checked at every commit: A3 (a majority
+has it on disk); and then, as often as a disk changes, A4 (nobody without it could be elected by what is on the disks).
 """
 
 import copy
@@ -29,8 +31,9 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from jepsen_like.simulation.reduction import Prospects, attainable_by, is_spent, reigns_that_matter, told_by
 from raft.config import RaftConfig
-from raft.core import Candidate, Leader, RaftCore
+from raft.core import Leader, RaftCore
 from raft.effects import Persist, Send
 from raft.events import Event, Persisted, Propose, Receive, Tick
 from raft.fingerprint import fingerprint, message_fingerprint, outbox_fingerprint, persist_fingerprint
@@ -38,11 +41,7 @@ from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import (
     AppendAccepted,
-    AppendEntries,
-    AppendRejected,
     Message,
-    PreVoteReply,
-    RequestPreVote,
     RequestVote,
     VoteReply,
 )
@@ -65,6 +64,7 @@ from raft.render import render
 PATIENCE_S = 1000.0
 """Between any two events, so that no promise of patience ever holds."""
 CACHE_BYTES = 1 << 30
+PROGRESS_EVERY_S = 0.5
 
 
 @attrs.frozen
@@ -76,10 +76,23 @@ class Scope:
     entries: int = 1
     crashes: int = 1
     logs: tuple[tuple[int, ...], ...] = ()
-    """The terms of the entries that each node begins with, all durable; nothing by default.
+    """The terms of the entries that each node begins with, all durable.
 
-    A search from logs that have parted, as in figures 7 and 8 of the paper, is deep where one from nothing is wide.
+    By default a search begins twice: from nothing, and, when there are three nodes, from `PARTED`. The first is wide where
+    the second is deep.
     """
+
+    @property
+    def starts(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The logs that the search begins from."""
+        if self.logs:
+            return (self.logs,)
+        nothing = ((),) * self.nodes
+        return (nothing, PARTED) if self.nodes == len(PARTED) else (nothing,)
+
+
+PARTED = ((1, 2), (1,), (1, 3))
+"""What earlier terms may have left, as in figures 7 and 8 of the paper: leaders of 2 and 3 wrote where nobody heard them."""
 
 
 def _entries_of(terms: tuple[int, ...]) -> list[Entry]:
@@ -111,6 +124,11 @@ class Node:
         return Position(self.log[-1].index, self.log[-1].term) if self.log else Position(LogIndex(0), Term(0))
 
 
+def _has(node: Node, index: int, term: Term) -> bool:
+    """Whether the entry is on the node's disk."""
+    return len(node.log) >= index and node.log[index - 1].term == term
+
+
 class Posted(NamedTuple):
     """A message on its way."""
 
@@ -134,6 +152,8 @@ class Reaction(NamedTuple):
     posted: tuple[int, ...]
     committed: int
     """The new commit index of a leader; 0 if it did not commit."""
+    crowned: bool
+    """Whether it became a leader."""
 
 
 class State(NamedTuple):
@@ -174,12 +194,20 @@ class Broken(Exception):
     """A promise does not hold."""
 
 
-class Explorer:
-    """One search. `make_core` builds the cores, so that a test can search a core with a deliberate bug."""
+def _ignore(_: Explored) -> None:
+    pass
 
-    def __init__(self, scope: Scope, *, make_core: Callable[..., RaftCore] = RaftCore) -> None:
+
+class Explorer:
+    """One search. `make_core` builds the cores, so that a test can search a core with a deliberate bug.
+
+    `reduced=False` leaves nothing out, so that a test can see whether that makes a difference.
+    """
+
+    def __init__(self, scope: Scope, *, make_core: Callable[..., RaftCore] = RaftCore, reduced: bool = True) -> None:
         self.scope = scope
         self._make_core = make_core
+        self._reduced = reduced
         # One entry a message: an old entry can then become a majority's before the leader's own first one does.
         self._config = RaftConfig(append_bytes_max=1, cache_bytes_max=CACHE_BYTES)
         self._ids = [NodeId(node) for node in range(1, scope.nodes + 1)]
@@ -197,25 +225,42 @@ class Explorer:
         self._views: list[Node] = []
         self._posted: list[Posted] = []
         self._posted_ids: dict[Posted, int] = {}
+        self._posted_terms: list[int] = []
         self._posted_names: list[tuple[int, ...]] = []
         self._reactions: dict[Action | tuple[Action, int], Reaction | str] = {}
         self._pairs: dict[tuple[int, int], str] = {}
-        self._spent: dict[tuple[int, int], bool] = {}
+        self._electable: dict[tuple[Any, ...], str] = {}
+        self._spent: dict[tuple[int, int, int, Prospects], bool] = {}
+        self._ceilings: dict[tuple[int, ...], int] = {}
+        self._least: dict[tuple[int, ...], tuple[int, list[int]]] = {}
         self._actions: list[Action] = []
         self._action_ids: dict[Action, int] = {}
 
     # ---------------------------------------------------------------- the search
 
     def explore(
-        self, *, seconds_max: float | None = None, states_max: int | None = None, on_level: Callable[[Explored], None]
+        self,
+        *,
+        seconds_max: float | None = None,
+        states_max: int | None = None,
+        on_level: Callable[[Explored], None] = _ignore,
+        on_progress: Callable[[Explored], None] = _ignore,
     ) -> Explored:
-        """Search level by level until everything was seen, a bound is reached or a promise is broken."""
-        began = time.monotonic()
-        explored = Explored(states=1)
-        first = self._first_state()
-        seen = {self._key(first)}
-        parents, steps = array("q", [-1]), array("q", [-1])
-        level: list[tuple[int, State]] = [(0, first)]
+        """Search level by level until everything was seen, a bound is reached or a promise is broken.
+
+        `on_level` hears of each level that is done, `on_progress` every `PROGRESS_EVERY_S` on the way.
+        """
+        began = told = time.monotonic()
+        explored = Explored()
+        seen: set[int] = set()
+        parents, steps = array("q"), array("q")
+        level: list[tuple[int, State]] = []
+        for first in map(self._first_state, self.scope.starts):
+            seen.add(self._key(first))
+            level.append((len(parents), first))
+            parents.append(-1)
+            steps.append(-1)
+        explored.states = len(seen)
         while level:
             following: list[tuple[int, State]] = []
             for number, state in level:
@@ -227,8 +272,7 @@ class Explorer:
                         path = (*self._path(parents, steps, number), self._say(action))
                         explored.found = Found(str(broken), path)
                     else:
-                        key = self._key(successor)
-                        if key in seen:
+                        if successor is state or (key := self._key(successor)) in seen:
                             continue
                         seen.add(key)
                         following.append((len(parents), successor))
@@ -236,8 +280,12 @@ class Explorer:
                         steps.append(self._action_id(action))
                     if explored.found is not None:
                         break
-                explored.seconds = time.monotonic() - began
+                now = time.monotonic()
+                explored.seconds = now - began
                 explored.states = len(seen)
+                if now - told >= PROGRESS_EVERY_S:
+                    told = now
+                    on_progress(explored)
                 over = seconds_max is not None and explored.seconds > seconds_max
                 if explored.found is not None or over or (states_max is not None and len(seen) >= states_max):
                     return explored
@@ -250,7 +298,7 @@ class Explorer:
 
     def _path(self, parents: "array[int]", steps: "array[int]", number: int) -> list[str]:
         path: list[str] = []
-        while number > 0:
+        while parents[number] >= 0:
             path.append(self._say(self._actions[steps[number]]))
             number = parents[number]
         return path[::-1]
@@ -271,8 +319,8 @@ class Explorer:
 
     # ---------------------------------------------------------------- states
 
-    def _first_state(self) -> State:
-        logs = [_entries_of(terms) for terms in self.scope.logs] or [[] for _ in self._ids]
+    def _first_state(self, terms_of_logs: tuple[tuple[int, ...], ...]) -> State:
+        logs = [_entries_of(terms) for terms in terms_of_logs]
         newest = Term(max((entry.term for log in logs for entry in log), default=0))
         state = HardState(newest)
         nodes = [
@@ -312,66 +360,77 @@ class Explorer:
                 yield Action("crash", place)
 
     def _after(self, state: State, action: Action) -> State:
+        """The state after `action`; `state` itself if that changes nothing and says nothing."""
         place = action.node
         reaction = self._react(state.locals_[place], action)
         if isinstance(reaction, str):
             raise Broken(reaction)
+        if self._reduced and reaction.local == state.locals_[place] and not reaction.posted:
+            return state
         locals_ = (*state.locals_[:place], reaction.local, *state.locals_[place + 1 :])
+        timeouts = state.timeouts - (action.kind == "timeout")
+        crashes = state.crashes - (action.kind == "crash")
         network = list(state.network)
         if action.kind == "deliver":
             network.remove(action.posted)
         network += reaction.posted
-        network = [posted for posted in network if not self._is_spent(posted, locals_[self._posted[posted].to - 1])]
-        network.sort()
         committed, leaders = state.committed, state.leaders
-        node = self._views[reaction.local]
-        if isinstance(node.core.role, Leader):
-            leaders = self._crowned(leaders, node, committed)
+        if reaction.crowned:
+            leaders = self._crowned(leaders, self._views[reaction.local], committed)
         if reaction.committed > len(committed):
-            committed = self._committed(committed, node, reaction.committed, locals_)
+            committed = self._committed(committed, self._views[reaction.local], reaction.committed, locals_)
+        if committed and (action.kind == "persist" or committed is not state.committed):
+            self._check_electable(committed, locals_)
         for other, local in enumerate(locals_):
             if other != place:
                 self._compare(reaction.local, local)
-        return State(
-            locals_,
-            tuple(network),
-            state.timeouts - (action.kind == "timeout"),
-            state.entries - (action.kind == "propose"),
-            state.crashes - (action.kind == "crash"),
-            committed,
-            leaders,
-        )
+        if self._reduced:
+            prospects = Prospects(self._ceiling(locals_, network, timeouts), timeouts, crashes)
+            network = [posted for posted in network if not self._is_spent(posted, locals_, prospects)]
+            leaders = reigns_that_matter(leaders, [self._views[local] for local in locals_], prospects)
+        network.sort()
+        entries = state.entries - (action.kind == "propose")
+        return State(locals_, tuple(network), timeouts, entries, crashes, committed, leaders)
 
     def _key(self, state: State) -> int:
         """One number for the state and all its namesakes."""
-        keys = []
-        for which, rename in enumerate(self._renamings):
-            names = tuple(self._node_names[state.locals_[old]][which] for old in self._slots[which])
-            network = tuple(sorted([self._posted_names[posted][which] for posted in state.network]))
-            leaders = tuple((term, rename[NodeId(node)]) for term, node in state.leaders)
-            keys.append((names, network, leaders))
-        return hash((min(keys), state.timeouts, state.entries, state.crashes, state.committed))
+        least, renamings = self._least_names(state.locals_)
+        names, key = self._posted_names, None
+        for which in renamings:
+            rename = self._renamings[which]
+            network = tuple(sorted([names[posted][which] for posted in state.network]))
+            renamed = (network, tuple([(term, rename[NodeId(node)]) for term, node in state.leaders]))
+            if key is None or renamed < key:
+                key = renamed
+        return hash((least, key, state.timeouts, state.entries, state.crashes, state.committed))
 
-    def _is_spent(self, posted: int, local: int) -> bool:
-        """Whether this reply can do nothing any more at its receiver, whatever happens: then it need not be kept.
-
-        Terms that are durable never fall, a term is campaigned for once and led once, and a refusal only teaches a term.
-        """
-        known = self._spent.get((posted, local))
+    def _least_names(self, locals_: tuple[int, ...]) -> tuple[int, list[int]]:
+        """The least of all renamings of three nodes, as a hash, and which ones give it: mostly one."""
+        known = self._least.get(locals_)
         if known is None:
-            node, message = self._views[local], self._posted[posted].message
-            match message:
-                case AppendAccepted() | AppendRejected():
-                    over = not isinstance(node.core.role, Leader)
-                case VoteReply(granted=granted):
-                    over = not (granted and isinstance(node.core.role, Candidate))
-                case PreVoteReply():
-                    over = True
-                case _:
-                    over = False
-            past = node.hard_state.term > message.term or (over and node.hard_state.term == message.term)
-            known = past and not isinstance(message, RequestVote | RequestPreVote | AppendEntries)
-            self._spent[posted, local] = known
+            renamed = [
+                tuple(self._node_names[locals_[old]][which] for old in slots) for which, slots in enumerate(self._slots)
+            ]
+            least = min(renamed)
+            known = hash(least), [which for which, names in enumerate(renamed) if names == least]
+            self._least[locals_] = known
+        return known
+
+    def _ceiling(self, locals_: tuple[int, ...], network: list[int], timeouts: int) -> Term:
+        known = self._ceilings.get(locals_)
+        if known is None:
+            known = self._ceilings[locals_] = max(attainable_by(self._views[local].core) for local in locals_)
+        told = self._posted_terms
+        return Term(max([known, *[told[posted] for posted in network]]) + timeouts)
+
+    def _is_spent(self, posted: int, locals_: tuple[int, ...], prospects: Prospects) -> bool:
+        sent = self._posted[posted]
+        sender, receiver = locals_[sent.sender - 1], locals_[sent.to - 1]
+        key = (posted, sender, receiver, prospects)
+        known = self._spent.get(key)
+        if known is None:
+            known = is_spent(sent.message, self._views[sender], self._views[receiver], prospects)
+            self._spent[key] = known
         return known
 
     # ---------------------------------------------------------------- one node
@@ -390,7 +449,7 @@ class Explorer:
         return known
 
     def _carry_out(self, node: Node, action: Action) -> Reaction:
-        before = node.core.commit_index
+        before, led = node.core.commit_index, node.core.term if isinstance(node.core.role, Leader) else None
         posted: list[int] = []
         match action.kind:
             case "deliver":
@@ -409,7 +468,7 @@ class Explorer:
                 node = Node(core, node.log, node.hard_state)
         leads = isinstance(node.core.role, Leader)
         committed = node.core.commit_index if leads and node.core.commit_index > before else 0
-        return Reaction(self._intern_node(node), tuple(posted), committed)
+        return Reaction(self._intern_node(node), tuple(posted), committed, leads and node.core.term != led)
 
     def _step(self, node: Node, event: Event, posted: list[int]) -> None:
         for effect in node.core.step(node.core._now + PATIENCE_S, event):
@@ -424,7 +483,9 @@ class Explorer:
 
     def _complete_write(self, node: Node, posted: list[int]) -> None:
         write = node.writes.popleft()
-        node.hard_state = write.hard_state or node.hard_state
+        if write.hard_state is not None:
+            self._check_vote(node, write.hard_state)
+            node.hard_state = write.hard_state
         if write.entries:
             del node.log[write.entries[0].index - 1 :]
             node.log.extend(write.entries)
@@ -454,6 +515,7 @@ class Explorer:
         if known is None:
             known = self._posted_ids[posted] = len(self._posted)
             self._posted.append(posted)
+            self._posted_terms.append(told_by(posted.message))
             message = message_fingerprint(posted.message)
             self._posted_names.append(
                 tuple(self._name((r[posted.sender], r[posted.to], message)) for r in self._renamings)
@@ -471,11 +533,19 @@ class Explorer:
             node.hard_state.term,
             rename[vote] if vote is not None else 0,
             tuple((entry.term, entry.base_offset, entry.batch.data) for entry in node.log),
-            outbox_fingerprint(node.outbox, rename),
+            outbox_fingerprint(node.outbox, node.core.term, rename),
             tuple(persist_fingerprint(write, rename) for write in node.writes),
         )
 
     # ---------------------------------------------------------------- promises
+
+    @staticmethod
+    def _check_vote(node: Node, new: HardState) -> None:
+        """A1: the disk has one vote in a term, and its term does not fall."""
+        old = node.hard_state
+        if new.term < old.term or (new.term == old.term and old.vote not in (None, new.vote)):
+            now = f"for n{new.vote} in term {new.term}"
+            raise Broken(f"A1: n{node.core.node_id} voted for n{old.vote} in term {old.term}, and now {now}")
 
     @staticmethod
     def _audit(node: Node, send: Send) -> None:
@@ -507,8 +577,6 @@ class Explorer:
         known = dict(leaders)
         if known.setdefault(term, me) != me:
             raise Broken(f"election safety: n{known[term]} and n{me} both lead in term {term}")
-        if len(known) == len(leaders):
-            return leaders
         for index, entry_term, reign in committed:
             if reign < term and not node.core.log.matches(LogIndex(index), Term(entry_term)):
                 raise Broken(
@@ -519,24 +587,39 @@ class Explorer:
     def _committed(
         self, committed: tuple[tuple[int, int, int], ...], node: Node, upto: int, locals_: tuple[int, ...]
     ) -> tuple[tuple[int, int, int], ...]:
-        """A3 and A4 for what a leader has just committed."""
+        """A3 for what a leader has just committed, and nobody leads in a later term without it."""
         nodes = [self._views[local] for local in locals_]
-        term = node.core.log.term_at(LogIndex(upto))
-        having = [n for n in nodes if len(n.log) >= upto and n.log[upto - 1].term == term]
-        needed = majority(len(nodes))
-        if len(having) < needed:
-            raise Broken(f"A3: n{node.core.node_id} commits {upto}@{term}, which {len(having)} disks hold")
-        for candidate in nodes:
-            if candidate not in having:
-                votes = sum(candidate.position().up_to_date_with(voter.position()) for voter in nodes)
-                if votes >= needed:
-                    raise Broken(
-                        f"A4: n{node.core.node_id} commits {upto}@{term}, "
-                        f"but n{candidate.core.node_id} can be elected without it"
-                    )
+        term, reign = node.core.log.term_at(LogIndex(upto)), node.core.term
+        having = sum(_has(n, upto, term) for n in nodes)
+        if having < majority(len(nodes)):
+            raise Broken(f"A3: n{node.core.node_id} commits {upto}@{term}, which {having} disks hold")
+        for other in nodes:
+            later = isinstance(other.core.role, Leader) and other.core.term > reign
+            if later and not other.core.log.matches(LogIndex(upto), term):
+                raise Broken(f"leader completeness: n{other.core.node_id} leads without the committed {upto}@{term}")
         new = range(len(committed) + 1, upto + 1)
-        reign = node.core.term
         return committed + tuple((index, node.core.log.term_at(LogIndex(index)), reign) for index in new)
+
+    def _check_electable(self, committed: tuple[tuple[int, int, int], ...], locals_: tuple[int, ...]) -> None:
+        """A4: nobody without the last committed entry could win by the logs that are on the disks."""
+        upto, term, _ = committed[-1]
+        key = (locals_, upto, term)
+        sentence = self._electable.get(key)
+        if sentence is None:
+            sentence = self._electable[key] = self._pretender(
+                [self._views[local] for local in locals_], upto, Term(term)
+            )
+        if sentence:
+            raise Broken(sentence)
+
+    @staticmethod
+    def _pretender(nodes: list[Node], upto: int, term: Term) -> str:
+        for candidate in nodes:
+            if not _has(candidate, upto, term):
+                votes = sum(candidate.position().up_to_date_with(voter.position()) for voter in nodes)
+                if votes >= majority(len(nodes)):
+                    return f"A4: {upto}@{term} is committed, but n{candidate.core.node_id} can be elected without it"
+        return ""
 
     def _compare(self, one: int, other: int) -> None:
         """Log matching and equal committed prefixes, once for each pair of node states."""

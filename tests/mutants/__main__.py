@@ -50,6 +50,25 @@ def try_mutant(mutant: Mutant, seeds: int, *, happy: bool = False) -> Verdict:
     return Verdict(mutant, found["killed_by"], found["seeds"], found.get("seed"), found.get("sentence", ""), green)
 
 
+@attrs.frozen
+class Sighting:
+    """What the exhaustive search made of one mutant: distinct states seen, and the broken promise if there was one."""
+
+    states: int
+    sentence: str | None
+    steps: int | None
+    """How many events lead there."""
+
+
+def search_mutant(mutant: Mutant) -> Sighting:
+    """Search the first scope of `quorumlog sim --explore` with the bug in place, in a process of its own."""
+    command = [sys.executable, "-m", "tests.mutants.trial", mutant.name, "explore"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise click.ClickException(f"the search of {mutant.name} broke: {done.stderr.strip()[-600:]}")
+    return Sighting(**json.loads(done.stdout.splitlines()[-1]))
+
+
 def stays_green(mutant: Mutant) -> bool:
     """Whether the happy-path tests pass with the bug in place."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider", *mutant.happy]
@@ -82,6 +101,7 @@ def run(names: Sequence[str], seeds: int, happy: bool, jobs: int) -> None:
     mutants = chosen(names)
     click.echo(f"{'bug':<34} {'expected':<16} {'killed by':<11} {'seeds':>5}  {'happy' if happy else '':<6} what it is")
     survivors: list[str] = []
+    searched = [mutant for mutant in mutants if mutant.explored]
     with ThreadPoolExecutor(jobs) as pool:
         for verdict in pool.map(lambda mutant: try_mutant(mutant, seeds, happy=happy), mutants):
             mutant = verdict.mutant
@@ -90,6 +110,11 @@ def run(names: Sequence[str], seeds: int, happy: bool, jobs: int) -> None:
             expected = "|".join(mutant.oracles)
             click.echo(f"{mutant.name:<34} {expected:<16} {killer:<11} {verdict.seeds:>5}  {green:<6} {mutant.bug}")
             if not verdict.good:
+                survivors.append(mutant.name)
+        for mutant, seen in zip(searched, pool.map(search_mutant, searched), strict=True):
+            what = f"{seen.sentence}, after {seen.steps} events" if seen.sentence else "SURVIVED"
+            click.echo(f"{mutant.name:<34} searched: {seen.states:>9,} distinct states to {what}")
+            if not seen.sentence and mutant.name not in survivors:
                 survivors.append(mutant.name)
     click.echo(f"{len(mutants) - len(survivors)} of {len(mutants)} killed by an oracle")
     if survivors:

@@ -30,6 +30,7 @@ RAFT: Sequence[Mutant] = (
             )
         ],
         oracles=["A1"],
+        explored=True,
     ),
     Mutant(
         name="votes-twice",
@@ -37,6 +38,7 @@ RAFT: Sequence[Mutant] = (
         module=CORE,
         edits=[Edit("                self.vote = sender\n", "")],
         oracles=["A1", "I1"],
+        explored=True,
     ),
     Mutant(
         name="candidacy-before-durable",
@@ -87,6 +89,7 @@ RAFT: Sequence[Mutant] = (
             )
         ],
         oracles=["I6", "A4"],
+        explored=True,
     ),
     Mutant(
         name="no-previous-term-check",
@@ -99,6 +102,7 @@ RAFT: Sequence[Mutant] = (
             )
         ],
         oracles=["I2", "A2"],
+        explored=True,
     ),
     Mutant(
         name="no-up-to-date-check",

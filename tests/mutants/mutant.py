@@ -54,6 +54,8 @@ class Mutant:
     edits: Sequence[Edit]
     oracles: Sequence[str]
     judge: str = "simulation"
+    explored: bool = False
+    """Whether the exhaustive search of its first scope must find it as well."""
     happy: Sequence[str] = HAPPY_PATH
 
     @property

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.mutants.__main__ import stays_green, try_mutant
+from tests.mutants.__main__ import search_mutant, stays_green, try_mutant
 from tests.mutants.catalogue import ALL, by_name
 from tests.mutants.mutant import LINES_MAX, Mutant, MutantMisplaced
 
@@ -30,6 +30,13 @@ def test_an_oracle_kills_the_bug(name: str) -> None:
     verdict = try_mutant(by_name(name), QUICK_SEEDS)
     assert verdict.killed_by is not None, f"{name} survived {verdict.seeds} seeds"
     assert verdict.killed_by in verdict.mutant.oracles or verdict.killed_by[0] in "IAB", verdict
+
+
+@pytest.mark.parametrize("mutant", [mutant for mutant in ALL if mutant.explored], ids=lambda mutant: mutant.name)
+def test_the_exhaustive_search_finds_the_bug_in_its_first_scope(mutant: Mutant) -> None:
+    seen = search_mutant(mutant)
+    assert seen.sentence is not None, f"{mutant.name} survived {seen.states} states"
+    assert not seen.sentence.startswith("invariant"), seen
 
 
 @pytest.mark.parametrize("name", ["ack-before-fsync", "checker-ignores-time"])

@@ -1,4 +1,4 @@
-"""One mutant on trial, in a process of its own: `python -m tests.mutants.trial NAME FIRST_SEED END_SEED`.
+"""One mutant on trial, in a process of its own: `python -m tests.mutants.trial NAME FIRST_SEED END_SEED`, or `NAME explore`.
 
 Plays seeds with the bug in place, past crashes, until an oracle speaks; prints what happened as one line of JSON.
 """
@@ -16,6 +16,8 @@ from tests.mutants.mutant import Mutant, install
 
 OPERATIONS = 50_000
 """How many operations hide one planted violation."""
+STATES_MAX = 1_000_000
+"""A search gives up after so many states."""
 NOT_ORACLES = frozenset({"crash", "V-storm"})
 """A dead node or an endless run is noticed by anybody; only what an oracle says counts."""
 
@@ -65,11 +67,24 @@ def check(mutant: Mutant) -> dict[str, Any]:
     return {"killed_by": None, "seeds": len(PLANTS), "crashed": {}}
 
 
+def explore(states_max: int) -> dict[str, Any]:
+    """Search the first scope, both its starts, as `quorumlog sim --explore` does."""
+    from jepsen_like.simulation.explorer import Explorer, Scope  # after the bug is in place
+
+    explored = Explorer(Scope()).explore(states_max=states_max)
+    found = explored.found
+    return {"states": explored.states, "sentence": found and found.sentence, "steps": found and len(found.path)}
+
+
 def main(arguments: list[str]) -> int:
     """Print the verdict on one mutant."""
-    name, first_seed, end_seed = arguments
+    name, *how = arguments
     mutant = by_name(name)
     install(mutant)
+    if how == ["explore"]:
+        print(json.dumps(explore(STATES_MAX)))  # noqa: T201
+        return 0
+    first_seed, end_seed = how
     began = time.monotonic()
     verdict = check(mutant) if mutant.judge == "checker" else simulate(mutant, int(first_seed), int(end_seed))
     print(json.dumps({**verdict, "name": name, "elapsed_s": round(time.monotonic() - began, 2)}))  # noqa: T201

@@ -1,23 +1,24 @@
 """The exhaustive search: it is clean where the core is sound, and finds what is planted."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import attrs
 import pytest
 from click.testing import CliRunner
 
 from jepsen_like.simulation.command import ScopeType, scope_words, sim
-from jepsen_like.simulation.explorer import Explored, Explorer, Scope
+from jepsen_like.simulation.explorer import PARTED, Explorer, Node, Scope, State
 from raft.core import Leader, RaftCore
 from raft.effects import Send
+from raft.fingerprint import fingerprint, persist_fingerprint
 from raft.messages import AppendEntries, RequestVote, VoteReply
 from raft.model import NO_WRITE, HardState, LogIndex, NodeId, WriteId
 from raft.quorum import reached_by_majority
 
-FIGURE_8 = Scope(timeouts=1, entries=0, crashes=0, logs=((1, 2), (1,), (1, 3)))
-PARTED = Scope(timeouts=1, entries=0, crashes=0, logs=((1, 3), (1, 2), (1,)))
-
-
-def quietly(_: Explored) -> None:
-    pass
+NOTHING = ((), (), ())
+FIGURE_8 = Scope(timeouts=1, entries=0, crashes=0, logs=PARTED)
+SMALL = Scope(timeouts=1, logs=NOTHING)
 
 
 class VotesTwice(RaftCore):
@@ -29,6 +30,14 @@ class VotesTwice(RaftCore):
             self._effects.append(Send(sender, VoteReply(self.term, granted=True), after=self._hard_state_write))
         else:
             super()._on_request_vote(sender, request)
+
+
+class ElectsItself(RaftCore):
+    """One vote is enough for it."""
+
+    def _become_pre_candidate(self) -> None:
+        self._majority = 1
+        super()._become_pre_candidate()
 
 
 class VotesInMemory(RaftCore):
@@ -77,10 +86,49 @@ class CountsItselfEarly(RaftCore):
 
 
 def test_a_small_scope_is_exhausted_and_clean() -> None:
-    explored = Explorer(Scope(nodes=3, timeouts=1, entries=1, crashes=1)).explore(on_level=quietly)
+    explored = Explorer(SMALL).explore()
     assert explored.found is None
     assert explored.exhausted
-    assert explored.states > 10_000
+    assert explored.states > 4_000
+
+
+class Witness(Explorer):
+    """Remembers what the nodes are and have on disk in every state that it comes to."""
+
+    def __init__(self, scope: Scope, *, reduced: bool) -> None:
+        super().__init__(scope, reduced=reduced)
+        self._met: set[tuple[int, ...]] = set()
+
+    def _key(self, state: State) -> int:
+        self._met.add(state.locals_)
+        return super()._key(state)
+
+    def met(self) -> set[frozenset[Any]]:
+        """Each of them under all names of the nodes."""
+        named = [[core_and_disk(node, rename) for node in self._views] for rename in self._renamings]
+        return {frozenset(frozenset(names[local] for local in locals_) for names in named) for locals_ in self._met}
+
+
+def core_and_disk(node: Node, rename: Mapping[NodeId, NodeId]) -> tuple[Any, ...]:
+    vote = node.hard_state.vote
+    disk = (node.hard_state.term, vote and rename[vote], tuple((entry.term, entry.batch.data) for entry in node.log))
+    return fingerprint(node.core, rename), disk, tuple(persist_fingerprint(write, rename) for write in node.writes)
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        pytest.param(SMALL, id="an entry, a crash"),
+        pytest.param(Scope(nodes=2, timeouts=2), id="two nodes, two timeouts"),
+        pytest.param(FIGURE_8, id="parted"),
+    ],
+)
+def test_what_is_left_out_hides_no_state_of_any_node(scope: Scope) -> None:
+    whole, reduced = Witness(scope, reduced=False), Witness(scope, reduced=True)
+    seen, seen_reduced = whole.explore(), reduced.explore()
+    assert (seen.exhausted, seen_reduced.exhausted) == (True, True)
+    assert whole.met() == reduced.met()
+    assert seen_reduced.states < seen.states
 
 
 def test_the_command_says_how_much_it_has_seen() -> None:
@@ -90,9 +138,8 @@ def test_the_command_says_how_much_it_has_seen() -> None:
     assert "the scope is exhausted" in result.output
 
 
-@pytest.mark.parametrize("scope", [FIGURE_8, PARTED], ids=["figure 8", "parted"])
-def test_logs_that_have_parted_come_together(scope: Scope) -> None:
-    explored = Explorer(scope).explore(on_level=quietly)
+def test_logs_that_have_parted_come_together() -> None:
+    explored = Explorer(FIGURE_8).explore()
     assert explored.found is None
     assert explored.exhausted
 
@@ -110,23 +157,30 @@ def test_a_scope_that_names_nothing_is_refused() -> None:
 
 
 def test_the_same_scope_has_the_same_states_each_time() -> None:
-    once, again = (Explorer(Scope(timeouts=1, entries=1, crashes=0)).explore(on_level=quietly) for _ in range(2))
+    once, again = (Explorer(SMALL).explore() for _ in range(2))
     assert (once.states, once.transitions, once.depth) == (again.states, again.transitions, again.depth)
 
 
 @pytest.mark.parametrize(
     ("bug", "scope", "oracle"),
     [
-        pytest.param(VotesTwice, Scope(timeouts=2, entries=0, crashes=0), "election safety", id="votes twice"),
+        pytest.param(VotesTwice, Scope(timeouts=2, entries=0, crashes=0), "A1", id="votes twice"),
+        pytest.param(ElectsItself, Scope(timeouts=2, entries=0, crashes=0), "election safety", id="elects itself"),
         pytest.param(VotesInMemory, Scope(timeouts=1, entries=0, crashes=0), "A1", id="vote not persisted"),
         pytest.param(AcknowledgesFromMemory, Scope(timeouts=1, entries=0, crashes=0), "A2", id="ack before flush"),
         pytest.param(CountsItselfEarly, Scope(timeouts=1, entries=1, crashes=0), "A3", id="leader counts itself early"),
         pytest.param(CommitsOldTerms, FIGURE_8, "A4", id="commit of an older term by count"),
-        pytest.param(IgnoresPreviousTerm, PARTED, "log matching", id="no check of the previous term"),
+        pytest.param(IgnoresPreviousTerm, FIGURE_8, "log matching", id="no check of the previous term"),
     ],
 )
 def test_a_planted_bug_is_found(bug: type[RaftCore], scope: Scope, oracle: str) -> None:
-    explored = Explorer(scope, make_core=bug).explore(states_max=200_000, on_level=quietly)
+    explored = Explorer(scope, make_core=bug).explore(states_max=200_000)
     assert explored.found is not None
     assert explored.found.sentence.startswith(oracle)
     assert explored.found.path
+
+
+def test_a_search_begins_from_nothing_and_from_logs_that_have_parted() -> None:
+    assert Scope().starts == (NOTHING, PARTED)
+    assert Scope(nodes=2).starts == (((), ()),)
+    assert FIGURE_8.starts == (PARTED,)
