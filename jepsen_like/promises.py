@@ -1,16 +1,20 @@
 """What every mode promises under every fault, as data: which acknowledged records may be lost, and how soon it serves again.
 
 A verdict is about the promise of the mode that ran: a loss that its row allows, and that a fault of the run explains, is
-reported and attributed; any other loss is a violation. The table says what is promised, not what usually happens.
+reported and attributed (`checker.forgiveness`); any other loss is a violation. The table says what is promised, not what usually happens.
 """
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Protocol
 
 import attrs
 
+from jepsen_like.checker.forgiveness import Allowance
+from jepsen_like.history import NEVER
 from jepsen_like.nemesis.kind import Reach
-from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
 from log.flusher import FlushPolicy
 
@@ -37,6 +41,8 @@ class Harm:
     serves: str
 
 
+FLUSH_TAKES_S_MAX: Final = 1.0
+"""How long the flush of an interval may take: until it has ended, what it covers is not secured."""
 POWER_CUT = "power-cut"
 HARMS: Mapping[str, Harm] = {
     **{kind.name: Harm(kind.name, kind.reach, kind.serves) for kind in KINDS.values()},
@@ -83,40 +89,77 @@ def describe(replication: Replication, flush: FlushPolicy, harms: Iterable[str])
     return "; ".join(f"under {row.harm}, {row.may_lose} may be lost" for row in losing) + "; nothing else"
 
 
-@attrs.frozen
-class LostRecord:
-    """An acknowledged record that the final logs lack; `acked_ns` on the monotonic clock."""
-
-    value: int
-    acked_ns: int
+def may_lose(replication: Replication, flush: FlushPolicy, harms: Iterable[str]) -> bool:
+    """Whether any of these may cost acknowledged records."""
+    return any(promise_of(replication, flush, harm).may_lose is not Loss.NOTHING for harm in harms)
 
 
-@attrs.frozen
-class Attribution:
-    """A lost record with the fault that explains it and the promise that allows it; both None if nothing does."""
+class FaultSeen(Protocol):
+    """What of a fault says whether it may have cost a record."""
 
-    record: LostRecord
-    fault: FaultRecord | None
-    promise: Promise | None
+    @property
+    def id(self) -> int:
+        """Its number in the run."""
+
+    @property
+    def kind(self) -> str:
+        """A name of `HARMS`."""
+
+    @property
+    def begun_ns(self) -> int:
+        """On the monotonic clock, like the times of a history."""
+
+    @property
+    def injected_ns(self) -> int:
+        """When it was complete."""
 
 
-def attribute(
-    lost: Sequence[LostRecord],
-    faults: Sequence[FaultRecord],
-    replication: Replication,
-    flush: FlushPolicy,
-    window_s: float,
-) -> list[Attribution]:
-    """Say for each lost record which fault, at most `window_s` after its acknowledgement, may have cost it."""
-    return [_explained(record, faults, replication, flush, round(window_s * 1e9)) for record in lost]
-
-
-def _explained(
-    record: LostRecord, faults: Sequence[FaultRecord], replication: Replication, flush: FlushPolicy, window_ns: int
-) -> Attribution:
+def allowances(
+    faults: Iterable[FaultSeen], replication: Replication, flush: FlushPolicy, flush_interval_s: float
+) -> tuple[Allowance, ...]:
+    """The faults of a run that may have cost records which this mode had acknowledged, and how far back each may reach."""
+    found = []
     for fault in faults:
         promise = promise_of(replication, flush, fault.kind)
-        in_window = fault.begun_ns - window_ns <= record.acked_ns <= fault.injected_ns
-        if promise.may_lose is not Loss.NOTHING and in_window:
-            return Attribution(record, fault, promise)
-    return Attribution(record, None, None)
+        if promise.may_lose is Loss.NOTHING:
+            continue
+        reach_ns = round((flush_interval_s + FLUSH_TAKES_S_MAX) * 1e9)
+        found.append(
+            Allowance(
+                fault=fault.id,
+                kind=fault.kind,
+                promise=f"{replication}, flush={flush.value}: {promise.may_lose} may be lost",
+                since_ns=fault.begun_ns - reach_ns if flush is FlushPolicy.INTERVAL else -NEVER,
+                begun_ns=fault.begun_ns,
+                injected_ns=fault.injected_ns,
+            )
+        )
+    return tuple(found)
+
+
+@attrs.frozen
+class _FaultRead:
+    """A row of `nemesis.jsonl`, as far as it matters here."""
+
+    id: int
+    kind: str
+    begun_ns: int
+    injected_ns: int
+
+
+def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
+    """The same from what a run has written down; none for a directory that is not of a run, or of an older one."""
+    try:
+        test = json.loads((directory / "test.json").read_text())
+        rows = [json.loads(line) for line in (directory / "nemesis.jsonl").read_text().splitlines()]
+        faults = [
+            _FaultRead(row["id"], row["kind"], row["begun_ns"], row["injected_ns"])
+            for row in rows
+            if row["kind"] in HARMS and not row.get("withheld")
+        ]
+        settings = test["settings"]
+        return allowances(
+            faults, Replication(test["replication"]), FlushPolicy(settings["flush"]), settings["flush_interval_s"]
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from jepsen_like import evidence
+from jepsen_like.checker.verdict import Check
 from jepsen_like.cluster.cluster import RoleSeen
 from jepsen_like.history import NEVER, Action, HistoryReader, Outcome, read_part
 from jepsen_like.nemesis.nemesis import FaultRecord
-from jepsen_like.promises import Attribution
 from jepsen_like.recovery_time import Writes, elections, recovery
 
 BUCKET_S = 0.25
@@ -138,10 +138,8 @@ def failure(reasons: Sequence[str]) -> dict[str, Any]:
     return {"valid": not reasons, "count": len(reasons), "examples": list(reasons[:EXAMPLES_MAX])}
 
 
-def merged(
-    verdict: Mapping[str, Any], attempts: Attempts, observed: Observed, lost: Sequence[Attribution]
-) -> dict[str, Any]:
-    """The whole of results.json. `verdict` is the checker's part; `lost` says of every lost record what allows it."""
+def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -> dict[str, Any]:
+    """The whole of results.json; `verdict` is the checker's part."""
     checks = {
         **verdict["checks"],
         "nodes": failure(observed.unasked_ends),
@@ -149,11 +147,7 @@ def merged(
         "recovered": failure([observed.not_recovered] if observed.not_recovered else []),
         "evidence": evidence.row(doubts := doubts_about(attempts, observed)),
     }
-    allowed = [each for each in lost if each.promise is not None]
-    unexplained = int(verdict["lost_acked"]) - len(allowed)
-    if not unexplained and "lost" in checks and allowed:
-        checks["lost"] = {**checks["lost"], "valid": True, "reason": "allowed by the promise of this mode"}
-    valid = conclusion(verdict, checks, has_allowed=bool(allowed))
+    valid = False if any(check["valid"] is False for check in checks.values()) else verdict["valid"]
     unknown = list(verdict["unknown"])
     if valid and not verdict["acked"]:
         valid = None
@@ -161,15 +155,14 @@ def merged(
     if valid and doubts:
         valid = None
         unknown += doubts[: evidence.DOUBTS_MAX]
+    known = measured(attempts, observed)
     return {
         **verdict,
         "valid": valid,
         "unknown": unknown,
         "checks": checks,
-        "lost_allowed": [allowed_row(each) for each in allowed],
-        "lost_unexplained": unexplained,
-        **measured(attempts, observed),
-        "rpo": {"records": int(verdict["lost_acked"]), "s": rpo_s(lost, observed.faults)},
+        **known,
+        "rpo": {"records": int(verdict["lost_acked"]), "s": rpo_s(verdict, known["faults"])},
         "is_interrupted": observed.is_interrupted,
         **(
             {"latency_from_intended_ms": observed.latency_from_intended_ms}
@@ -186,28 +179,6 @@ def doubts_about(attempts: Attempts, observed: Observed) -> list[str]:
         *evidence.of_faults(observed.faults, observed.roles, observed.nodes, kinds),
         *evidence.of_history(attempts, observed.counted),
     ]
-
-
-def conclusion(verdict: Mapping[str, Any], checks: Mapping[str, Any], *, has_allowed: bool) -> bool | None:
-    """False for a broken promise, None for an open question, else True."""
-    summary = "linearizable"  # sums up the checks of the history, allowed losses included
-    broken = [name for name, check in checks.items() if check["valid"] is False]
-    if has_allowed and set(broken) <= {summary}:
-        return None if verdict["valid"] is None else True
-    return False if broken else verdict["valid"]
-
-
-def allowed_row(each: Attribution) -> dict[str, Any]:
-    """A row of `lost_allowed`."""
-    assert each.fault is not None
-    assert each.promise is not None
-    return {
-        "value": each.record.value,
-        "records": 1,
-        "fault": each.fault.id,
-        "kind": each.fault.kind,
-        "promise": f"{each.promise.replication}, flush {each.promise.flush.value}: {each.promise.may_lose}",
-    }
 
 
 def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
@@ -243,15 +214,20 @@ def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
     }
 
 
-def rpo_s(lost: Sequence[Attribution], faults: Sequence[FaultRecord]) -> float:
-    """How far back loss reaches: from a lost acknowledgement to the next fault; 0 for none."""
-    begins = sorted(fault.begun_ns for fault in faults)
-    spans = []
-    for acked_ns in (each.record.acked_ns for each in lost):
-        later = bisect.bisect_left(begins, acked_ns)
+def rpo_s(verdict: Mapping[str, Any], faults: Sequence[Mapping[str, Any]]) -> float:
+    """How far back loss reaches, in seconds; 0 for none.
+
+    What is allowed counts from its acknowledgement to the fault that cost it. Of what nothing allows, the few records that
+    are shown count, to the fault that came next.
+    """
+    spans = [float(loss["reach_s"]) for loss in verdict["lost_allowed"]]
+    begins = sorted(fault["begin_s"] for fault in faults)
+    for violation in verdict["violations"]:
+        acked_s = violation["ops"][0]["t_ret_s"] if violation["check"] == Check.LOST and violation["ops"] else None
+        later = len(begins) if acked_s is None else bisect.bisect_left(begins, acked_s)
         if later < len(begins):
-            spans.append(begins[later] - acked_ns)
-    return round(max(spans, default=0) / 1e9, 4)
+            spans.append(begins[later] - acked_s)
+    return round(max(spans, default=0.0), 4)
 
 
 def since(t_ns: int, origin_ns: int) -> float:

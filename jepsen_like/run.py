@@ -22,7 +22,7 @@ import click
 import trio
 
 from jepsen_like.checker.checking import check_run
-from jepsen_like.checker.verdict import Check, Engine, Model
+from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.cluster.cluster import NotServing
 from jepsen_like.cluster.preload import CannotCompile
@@ -34,7 +34,7 @@ from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.schedule import needed_s, schedule
 from jepsen_like.nemesis.table import KINDS, named, usable
 from jepsen_like.progress import Progress
-from jepsen_like.promises import LostRecord, Replication, attribute, describe
+from jepsen_like.promises import Replication, allowances, describe, may_lose
 from jepsen_like.report import render_report
 from jepsen_like.results import Attempts, Observed, merged
 from raft.settings import NodeSettings, WrongSetting, parse_settings
@@ -211,11 +211,17 @@ def validated(plan: RunPlan) -> NodeSettings:
         raise click.UsageError(f"--rate: {plan.rate} is no number of operations per second")
     try:
         schedule(plan.seed, named(plan.kinds), plan.duration_s)
-        return parse_settings(plan.settings)
+        settings = parse_settings(plan.settings)
     except WrongSetting as error:
         raise click.UsageError(f"--set: {error}") from error
     except ValueError as error:
         raise click.UsageError(f"--duration: {error}") from error
+    if Model(plan.workload) is not Model.LOG and may_lose(Replication(plan.replication), settings.flush, plan.kinds):
+        raise click.UsageError(
+            f"with flush={settings.flush.value} these faults may cost acknowledged writes, and what is left can only be "
+            "judged for a log: use --workload log"
+        )
+    return settings
 
 
 def reproduction(plan: RunPlan, *, quick: bool) -> str:
@@ -318,16 +324,9 @@ def checked(
     plan: RunPlan, effective: NodeSettings, directory: Path, observed: Observed, engine: Engine
 ) -> dict[str, Any]:
     """Everything in results.json but the command that repeats it."""
-    verdict = check_run(directory, Model(plan.workload), engine)
-    lost = [
-        LostRecord(violation.ops[0].a, violation.ops[0].t_ret)
-        for violation in verdict.violations
-        if violation.check is Check.LOST and violation.ops
-    ]
-    attributions = attribute(
-        lost, observed.faults, Replication(plan.replication), effective.flush, effective.flush_interval_s
-    )
-    results = merged(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed, attributions)
+    allowed = allowances(observed.faults, Replication(plan.replication), effective.flush, effective.flush_interval_s)
+    verdict = check_run(directory, Model(plan.workload), engine, allowances=allowed)
+    results = merged(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed)
     return {**results, "promise": promised(plan, effective)}
 
 
@@ -367,6 +366,7 @@ def summary(results: dict[str, Any], report: Path) -> list[str]:
     for name, check in results["checks"].items():
         if check["valid"] is not True and check["examples"]:
             lines.append(f"{name}: {check['count']:,} found, for example: {check['examples'][0]}")
+    lines += [f"lost, as this mode allows: {loss['says']}" for loss in results["lost_allowed"]]
     lines += [f"not decided: {reason}" for reason in results.get("unknown", ())]
     return [*lines, f"report: {report}"]
 

@@ -13,12 +13,13 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.columns import Ints
+from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
 from jepsen_like.checker.local_engine import LocalEngine
-from jepsen_like.checker.log_check import FinalLog, check_logs
+from jepsen_like.checker.log_check import FinalLog, check_logs, joined
 from jepsen_like.checker.register_check import SearchBounds
-from jepsen_like.checker.tasks import RegistersTask, Shared, Task
+from jepsen_like.checker.tasks import RegistersTask, Shared, Task, loaded, of_model
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Undecided, Verdict
-from jepsen_like.history import NONE, HistoryReader, UnreadableHistory, read_dump
+from jepsen_like.history import NONE, Action, HistoryReader, Outcome, UnreadableHistory, read_dump
 
 HISTORY: Final = "history.parquet"
 DUMP: Final = "dump.parquet"
@@ -63,10 +64,11 @@ def check_run(
     master: str | None = None,
     bounds: SearchBounds | None = None,
     worker: Worker | None = None,
+    allowances: Sequence[Allowance] = (),
 ) -> Verdict:
     """Check a run directory: `history.parquet/`, and for logs `dump.parquet/`.
 
-    `worker` is an engine that runs already (of kind `engine`); otherwise one is started and ended. Raises
+    `allowances` are the faults of the run that may have cost acknowledged records. `worker` is an engine that runs already (of kind `engine`); otherwise one is started and ended. Raises
     `UnreadableHistory`, and `EnvironmentMissing` when Spark cannot start.
     """
     history = HistoryReader.open(directory / HISTORY)
@@ -74,7 +76,7 @@ def check_run(
     undecided = _missing_final_logs(directory, dump) if model is Model.LOG else ()
     with contextlib.ExitStack() as stack:
         active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
-        verdict = _checked(history, dump, model, engine, active, bounds or SearchBounds())
+        verdict = _checked(history, dump, model, engine, active, bounds or SearchBounds(), allowances)
     findings = attrs.evolve(verdict.findings, undecided=verdict.findings.undecided + undecided)
     return attrs.evolve(verdict, findings=findings)
 
@@ -96,9 +98,16 @@ def check_history(
 
 
 def _checked(
-    history: HistoryReader, dump: Any, model: Model, engine: Engine, worker: Worker, bounds: SearchBounds
+    history: HistoryReader,
+    dump: Any,
+    model: Model,
+    engine: Engine,
+    worker: Worker,
+    bounds: SearchBounds,
+    allowances: Sequence[Allowance] = (),
 ) -> Verdict:
     findings = Findings()
+    losses: tuple[AllowedLoss, ...] = ()
     unchecked: frozenset[Check] = frozenset()
     match model:
         case Model.REGISTER:
@@ -107,11 +116,41 @@ def _checked(
         case Model.LOG:
             logs = final_logs_of(dump) if dump is not None else ()
             final = {LOG_OBJECT: logs} if dump is not None else None
-            findings = check_logs(history.files(), worker.run, worker.share, final)
+            if allowances and final is not None and history.files():
+                findings, losses = _forgiving(history, logs, allowances)
+            else:
+                findings = check_logs(history.files(), worker.run, worker.share, final)
             unchecked = frozenset([Check.LOST]) if final is None else frozenset()
     if not findings.objects:
         findings = attrs.evolve(findings, undecided=(Undecided(NONE, "the history holds no operations"),))
-    return Verdict(model=model, engine=engine, findings=findings, unchecked=unchecked)
+    return Verdict(model=model, engine=engine, findings=findings, unchecked=unchecked, losses=losses)
+
+
+def _forgiving(
+    history: HistoryReader, logs: Sequence[FinalLog], allowances: Sequence[Allowance]
+) -> tuple[Findings, tuple[AllowedLoss, ...]]:
+    """The findings about the one log of a run in which acknowledged records may have been lost; see `forgiveness`.
+
+    In this process and in memory: what is taken out is decided from the whole history at once.
+    """
+    local = LocalEngine()
+    rows = of_model(loaded(history.files()), history.files()[0], Model.LOG)
+    forgiven = forgive(rows, joined(logs)[0].content, allowances)
+    findings = check_logs([forgiven.rows], local.run, local.share, {LOG_OBJECT: logs})
+    for until in forgiven.until:
+        if findings.counts:
+            break  # one broken promise is enough, and the same one would be found again
+        before = check_logs([until], local.run, local.share)
+        findings = attrs.evolve(findings, counts=before.counts, violations=before.violations, violated=before.violated)
+    happened = np.bincount(rows.type, minlength=len(Outcome) + 1)
+    return attrs.evolve(
+        findings,
+        ok=int(happened[Outcome.OK]),
+        fail=int(happened[Outcome.FAIL]),
+        info=int(happened[Outcome.INFO]),
+        acked=int(((rows.type == Outcome.OK) & (rows.f == Action.APPEND)).sum()),
+        lost_acked=findings.lost_acked + sum(loss.records for loss in forgiven.losses),
+    ), forgiven.losses
 
 
 def final_logs_of(dump: Any) -> tuple[FinalLog, ...]:

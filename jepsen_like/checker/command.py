@@ -15,6 +15,7 @@ from jepsen_like.checker.jepsen_maps import operations, read_events
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 from jepsen_like.cli import ExitStatus
 from jepsen_like.history import HistoryReader, HistoryWriter, UnreadableHistory, read_part
+from jepsen_like.promises import allowances_of_run
 
 SHOWN_MAX: Final = 10
 STATUS: Final = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}
@@ -75,7 +76,7 @@ def check(path: Path, model: str, engine: str, master: str | None, as_json: bool
 def checked(path: Path, model: Model, engine: Engine, master: str | None = None) -> Verdict:
     """The verdict on whatever `path` is; `UnreadableHistory` when it is no history."""
     with _as_run(path, model) as directory, engine_of(engine, master) as worker:
-        return check_run(directory, model, engine, worker=worker)
+        return check_run(directory, model, engine, worker=worker, allowances=allowances_of_run(directory))
 
 
 @contextlib.contextmanager
@@ -115,5 +116,7 @@ def summary(verdict: Verdict) -> Iterator[str]:
     hidden = sum(found.counts.values()) - min(len(verdict.violations), SHOWN_MAX)
     if hidden:
         yield f"... and {hidden} more violations"
+    for loss in verdict.losses:
+        yield f"lost, as the mode of the run allows: {loss.says}"
     for reason in verdict.reasons[:SHOWN_MAX]:
         yield f"undecided: {reason}"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from jepsen_like.checker.forgiveness import AllowedLoss
 from jepsen_like.history import NEVER, Op
 
 WITNESS_OPS_MAX: Final = 6
@@ -177,6 +178,8 @@ class Verdict:
     findings: Findings
     unchecked: frozenset[Check] = frozenset()
     """Checks that this input cannot answer."""
+    losses: tuple[AllowedLoss, ...] = ()
+    """What was lost and may have been; it is counted in `findings.lost_acked`, and is no violation."""
 
     @property
     def valid(self) -> bool | None:
@@ -205,11 +208,21 @@ class Verdict:
             of_this = [one.sentence for one in self.violations if whole or one.check is check]
             valid = False if count else (None if self.findings.undecided or check in self.unchecked else True)
             summary[str(check)] = {"valid": valid, "count": count, "examples": of_this[:EXAMPLES_MAX]}
+        if self.losses:
+            summary[str(Check.LOST)]["reason"] = (
+                f"{self.lost_allowed:,} lost beside, as the promise of this mode allows"
+            )
         return summary
+
+    @property
+    def lost_allowed(self) -> int:
+        """How many acknowledged records were lost and may have been."""
+        return sum(loss.records for loss in self.losses)
 
     def as_json(self) -> dict[str, Any]:
         """The part of `results.json` that a check knows."""
         found = self.findings
+        origin_ns = found.t_first if found.t_first != NEVER else 0
         return {
             "valid": self.valid,
             "model": self.model.value,
@@ -224,12 +237,27 @@ class Verdict:
             "unknown": list(self.reasons[:EXAMPLES_MAX]),
             "acked": found.acked,
             "lost_acked": found.lost_acked,
-            "lost_allowed": [],
-            "lost_unexplained": found.lost_acked,
+            "lost_allowed": [_loss_as_json(loss, origin_ns) for loss in self.losses],
+            "lost_unexplained": found.lost_acked - self.lost_allowed,
             "duplicated": found.duplicated,
             "lost": [one.sentence for one in self.violations if one.check is Check.LOST][:EXAMPLES_MAX],
-            "violations": [one.as_json(found.t_first if found.t_first != NEVER else 0) for one in self.violations],
+            "violations": [one.as_json(origin_ns) for one in self.violations],
         }
+
+
+def _loss_as_json(loss: AllowedLoss, origin_ns: int) -> dict[str, Any]:
+    cause = loss.allowance
+    return {
+        "fault": cause.fault,
+        "kind": cause.kind,
+        "promise": cause.promise,
+        "records": loss.records,
+        "offsets": [loss.first_offset, loss.last_offset],
+        "acked_s": [round((acked_ns - origin_ns) / 1e9, 4) for acked_ns in (loss.first_acked_ns, loss.last_acked_ns)],
+        "reach_s": round(loss.reach_s, 4),
+        "examples": list(loss.examples),
+        "says": loss.says,
+    }
 
 
 def in_order(ops: Sequence[Op]) -> tuple[Op, ...]:

@@ -265,9 +265,14 @@ def losses(results: Mapping[str, Any]) -> Iterable[dict[str, str]]:
     ):
         rows = results.get(key)
         if isinstance(rows, list) and rows:
-            shown = (row if isinstance(row, str) else json.dumps(row, sort_keys=True) for row in rows[:EXAMPLES_MAX])
-            text = "\n".join(shown)
+            text = "\n".join(said(row) for row in rows[:EXAMPLES_MAX])
             yield {"name": name, "note": note, "text": text}
+
+
+def said(row: Any) -> str:
+    """A row of losses in words, as far as it has any."""
+    words = row.get("says") if isinstance(row, Mapping) else row
+    return words if isinstance(words, str) else json.dumps(row, sort_keys=True)
 
 
 def flat(settings: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, str]]:

@@ -1,6 +1,8 @@
 """The table is complete, and only what it allows is excused."""
 
 import itertools
+import json
+from pathlib import Path
 
 import attrs
 import pytest
@@ -9,15 +11,16 @@ from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.machines import Power
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.promises import (
+    FLUSH_TAKES_S_MAX,
     HARMS,
     POWER_CUT,
     PROMISES,
     Loss,
-    LostRecord,
     Replication,
-    attribute,
+    allowances,
+    allowances_of_run,
     describe,
-    promise_of,
+    may_lose,
 )
 from log.flusher import FlushPolicy
 from tests.jepsen_like.test_recovery_time import a_fault
@@ -38,22 +41,37 @@ def test_raft_loses_only_what_was_not_flushed_and_only_to_a_power_cut() -> None:
 
 
 @pytest.mark.parametrize("flush", list(FlushPolicy))
-def test_no_fault_that_spares_what_was_written_excuses_a_loss(flush: FlushPolicy) -> None:
+def test_no_fault_that_spares_what_was_written_allows_a_loss(flush: FlushPolicy) -> None:
     faults = [attrs.evolve(a_fault(5, 8), kind=kind.name) for kind in KINDS.values() if kind.reach is Reach.NOTHING]
-    (found,) = attribute([LostRecord(7, 5 * S)], faults, Replication.RAFT, flush, 1.0)
-    assert (found.fault, found.promise) == (None, None)
+    assert allowances(faults, Replication.RAFT, flush, 0.05) == ()
+    assert not may_lose(Replication.RAFT, flush, [fault.kind for fault in faults])
 
 
-@pytest.mark.parametrize(
-    ("acked_s", "is_excused"),
-    [(3.9, False), (4.2, True), (5.0, True), (5.02, False), (9.0, False)],
-)
-def test_a_loss_is_excused_only_if_acknowledged_shortly_before_the_fault(acked_s: float, is_excused: bool) -> None:
-    power_cut = attrs.evolve(a_fault(5, 8), kind=POWER_CUT)
-    (found,) = attribute([LostRecord(7, int(acked_s * S))], [power_cut], Replication.RAFT, FlushPolicy.INTERVAL, 1.0)
-    assert (found.fault is not None) == is_excused
-    if found.promise is not None:
-        assert found.promise == promise_of(Replication.RAFT, FlushPolicy.INTERVAL, POWER_CUT)
+def test_a_durable_mode_allows_no_loss_at_all() -> None:
+    faults = [attrs.evolve(a_fault(5, 8), kind=harm) for harm in HARMS]
+    assert allowances(faults, Replication.RAFT, FlushPolicy.BEFORE_ACK, 0.05) == ()
+
+
+def test_a_power_cut_reaches_back_over_an_interval_and_its_flush_or_without_end() -> None:
+    faults = [a_fault(1, 2), attrs.evolve(a_fault(5, 8), kind=Power.name, id=3)]
+    (interval,) = allowances(faults, Replication.RAFT, FlushPolicy.INTERVAL, 0.05)
+    (never,) = allowances(faults, Replication.RAFT, FlushPolicy.NONE, 0.05)
+    assert (interval.fault, interval.begun_ns, interval.injected_ns) == (3, 5 * S, faults[1].injected_ns)
+    assert interval.begun_ns - interval.since_ns == round((0.05 + FLUSH_TAKES_S_MAX) * S)
+    assert never.since_ns < 0
+    assert never.promise == "raft, flush=none: what a majority had not flushed yet may be lost"
+
+
+def test_a_run_directory_allows_what_its_run_did(tmp_path: Path) -> None:
+    faults = [attrs.evolve(a_fault(5, 8), kind=Power.name, id=3), a_fault(10, 12)]
+    withheld = attrs.evolve(faults[0], id=4, withheld="not now")
+    rows = [fault.row() for fault in (*faults, withheld, attrs.evolve(faults[0], kind="heal"))]
+    (tmp_path / "nemesis.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = {"flush": "interval", "flush_interval_s": 0.05}
+    (tmp_path / "test.json").write_text(json.dumps({"replication": "raft", "settings": settings}))
+    assert allowances_of_run(tmp_path) == allowances(faults, Replication.RAFT, FlushPolicy.INTERVAL, 0.05)
+    (tmp_path / "test.json").unlink()
+    assert allowances_of_run(tmp_path) == ()
 
 
 def test_a_promise_reads_as_a_sentence() -> None:

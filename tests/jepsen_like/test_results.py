@@ -1,6 +1,5 @@
 """results.json says what happened: of the history, of the nodes, and of nothing else."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,7 @@ import pytest
 
 from jepsen_like.cluster.cluster import RoleSeen
 from jepsen_like.history import Action, HistoryWriter, Op, Outcome
-from jepsen_like.promises import POWER_CUT, Attribution, LostRecord, Replication, promise_of
 from jepsen_like.results import Attempts, Observed, merged
-from log.flusher import FlushPolicy
 from tests.jepsen_like.test_recovery_time import a_fault
 
 S = 1_000_000_000
@@ -73,29 +70,26 @@ def a_verdict(*, valid: bool | None = True, lost: int = 0, stale: int = 0, acked
         "valid": False if lost + stale else valid,
         "checks": checks,
         "lost_acked": lost,
+        "lost_allowed": [],
+        "lost_unexplained": lost,
+        "violations": [],
         "acked": acked,
         "unknown": [],
     }
 
 
-def excused(count: int) -> Sequence[Attribution]:
-    promise = promise_of(Replication.RAFT, FlushPolicy.INTERVAL, POWER_CUT)
-    fault = attrs.evolve(a_fault(101, 103), kind="power-cut")
-    return [Attribution(LostRecord(number, 100 * S), fault, promise) for number in range(count)]
-
-
 def test_the_verdict_of_the_history_stands(tmp_path: Path) -> None:
     found = attempts(tmp_path)
     for valid in (True, None):
-        assert merged(a_verdict(valid=valid), found, QUIET, [])["valid"] is valid
-    assert merged(a_verdict(stale=1), found, QUIET, [])["valid"] is False
+        assert merged(a_verdict(valid=valid), found, QUIET)["valid"] is valid
+    assert merged(a_verdict(stale=1), found, QUIET)["valid"] is False
 
 
 def test_a_run_that_acknowledged_nothing_proves_nothing(tmp_path: Path) -> None:
-    results = merged(a_verdict(acked=0), attempts(tmp_path), QUIET, [])
+    results = merged(a_verdict(acked=0), attempts(tmp_path), QUIET)
     assert results["valid"] is None
     assert "nothing was acknowledged" in results["unknown"][0]
-    assert merged(a_verdict(acked=0, stale=1), attempts(tmp_path), QUIET, [])["valid"] is False
+    assert merged(a_verdict(acked=0, stale=1), attempts(tmp_path), QUIET)["valid"] is False
 
 
 @pytest.mark.parametrize(
@@ -107,45 +101,41 @@ def test_a_run_that_acknowledged_nothing_proves_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_failure_that_no_history_shows_makes_a_run_invalid(observed: Observed, check: str, tmp_path: Path) -> None:
-    results = merged(a_verdict(), attempts(tmp_path), observed, [])
+    results = merged(a_verdict(), attempts(tmp_path), observed)
     assert results["valid"] is False
     assert [name for name, each in results["checks"].items() if each["valid"] is False] == [check]
 
 
-def test_an_allowed_loss_is_reported_and_leaves_a_run_valid(tmp_path: Path) -> None:
-    results = merged(a_verdict(lost=2), attempts(tmp_path), QUIET, excused(2))
+def test_an_allowed_loss_is_measured_back_from_the_fault_that_cost_it(tmp_path: Path) -> None:
+    allowed = [{"records": 2, "reach_s": 0.25}, {"records": 1, "reach_s": 0.75}]
+    verdict = {**a_verdict(), "lost_acked": 3, "lost_allowed": allowed, "lost_unexplained": 0}
+    results = merged(verdict, attempts(tmp_path), QUIET)
     assert results["valid"] is True
-    assert len(results["lost_allowed"]) == 2
-    assert results["lost_unexplained"] == 0
-    assert results["rpo"]["records"] == 2
-
-
-def test_one_loss_more_than_is_allowed_makes_it_invalid(tmp_path: Path) -> None:
-    results = merged(a_verdict(lost=3), attempts(tmp_path), QUIET, excused(2))
-    assert (results["valid"], results["lost_unexplained"]) == (False, 1)
+    assert (results["lost_allowed"], results["lost_unexplained"]) == (allowed, 0)
+    assert results["rpo"] == {"records": 3, "s": 0.75}
 
 
 def test_an_allowed_loss_excuses_nothing_else(tmp_path: Path) -> None:
     found = attempts(tmp_path)
-    assert merged(a_verdict(lost=2, stale=1), found, QUIET, excused(2))["valid"] is False
+    allowed = {"lost_acked": 3, "lost_allowed": [{"records": 3, "reach_s": 0.1}], "lost_unexplained": 0}
+    assert merged({**a_verdict(stale=1), **allowed}, found, QUIET)["valid"] is False
     crashed = attrs.evolve(QUIET, unasked_ends=("node 1 ended",))
-    assert merged(a_verdict(lost=2), found, crashed, excused(2))["valid"] is False
+    assert merged({**a_verdict(), **allowed}, found, crashed)["valid"] is False
 
 
-def test_loss_is_measured_back_from_the_next_fault(tmp_path: Path) -> None:
+def test_a_loss_that_nothing_allows_is_measured_back_from_the_next_fault(tmp_path: Path) -> None:
     faults = (a_fault(101, 103), a_fault(110, 112))
-    lost = [
-        Attribution(LostRecord(1, int(100.4 * S)), None, None),
-        Attribution(LostRecord(2, int(109.9 * S)), None, None),
-    ]
-    results = merged(a_verdict(lost=2), attempts(tmp_path), attrs.evolve(QUIET, faults=faults), lost)
-    assert results["rpo"] == {"records": 2, "s": 0.6}
+    lost = [{"check": "lost", "ops": [{"t_ret_s": acked_s}]} for acked_s in (0.4, 9.9, 50.0)]
+    lost.append({"check": "stale", "ops": [{"t_ret_s": 0.1}]})
+    verdict = {**a_verdict(lost=3), "violations": lost}
+    results = merged(verdict, attempts(tmp_path), attrs.evolve(QUIET, faults=faults))
+    assert results["rpo"] == {"records": 3, "s": 0.6}
 
 
 def test_times_count_from_the_first_operation(tmp_path: Path) -> None:
     roles = (RoleSeen(1, 99 * S, "leader", 1), RoleSeen(2, int(100.7 * S), "leader", 2))
     observed = attrs.evolve(QUIET, faults=(a_fault(100.5, 102),), roles=roles)
-    results = merged(a_verdict(), attempts(tmp_path), observed, [])
+    results = merged(a_verdict(), attempts(tmp_path), observed)
     assert [(row["at_s"], row["took_s"]) for row in results["elections"]] == [(-1.0, None), (0.7, 0.2)]
     assert (results["faults"][0]["begin_s"], results["faults"][0]["end_s"]) == (0.5, 2.0)
     assert results["rto_s"]["faults"][0]["acked_before"] == 5

@@ -149,6 +149,7 @@ def ended(valid: bool | None) -> dict[str, Any]:
         "ops": {"ok": 1, "fail": 2, "info": 3},
         "rto_s": {"max": None},
         "rpo": {"records": 1},
+        "lost_allowed": [],
         "latency_ms": {"p50": None, "p99": 2.0},
         "throughput_ops_s": 1.0,
         "faults": [],

@@ -1,0 +1,201 @@
+"""What a log may have lost, taken out of its history: the rest must be as good as any.
+
+A mode that acknowledges before anything is on a disk may lose what was acknowledged, to a fault that reaches it (a power
+cut). After such a loss offsets hold other values, reads differ, lengths fall: one loss shows as many contradictions. So
+what a fault explains is taken out first, and the check of everything else is not softened at all.
+
+An *allowance* is a fault and the time that it may reach back. A record is forgiven when
+
+- it was asked for before the fault was over and acknowledged no earlier than the allowance reaches back, and
+- nothing that was acknowledged before the fault at a higher offset has survived: a loss is the end of a log, never a hole.
+
+A forgiven append counts as one of unknown outcome. What else spoke of the lost end of the log before the loss was seen
+(reads of lost values, lengths) is left out. That would also hide what was wrong before the fault, so the history up to
+each fault that cost something is checked once more by itself, as it was then.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker.columns import Bools, Columns, Ints
+from jepsen_like.history import NEVER, NONE, Action, Outcome
+
+EXAMPLES_MAX: Final = 5
+
+
+@attrs.frozen(kw_only=True)
+class Allowance:
+    """A fault that may cost acknowledged records: those acknowledged from `since_ns` on. Times on the history's clock."""
+
+    fault: int
+    kind: str
+    promise: str
+    """What allows it, in words."""
+    since_ns: int
+    begun_ns: int
+    injected_ns: int
+    """When it was complete."""
+
+
+@attrs.frozen(kw_only=True)
+class AllowedLoss:
+    """What one fault has cost, all of it allowed."""
+
+    allowance: Allowance
+    records: int
+    first_offset: int
+    last_offset: int
+    first_acked_ns: int
+    last_acked_ns: int
+    examples: tuple[int, ...]
+    """Some of the values, the earliest acknowledged first."""
+
+    @property
+    def reach_s(self) -> float:
+        """How long before the fault the earliest lost record had been acknowledged; seconds, 0 for not at all."""
+        return max(0, self.allowance.begun_ns - self.first_acked_ns) / 1e9
+
+    @property
+    def says(self) -> str:
+        """The loss as a sentence."""
+        cause = self.allowance
+        return (
+            f"{self.records:,} records at offsets {self.first_offset:,} to {self.last_offset:,}, the earliest acknowledged "
+            f"{self.reach_s:.2f} s before fault {cause.fault} ({cause.kind}); {cause.promise}"
+        )
+
+
+@attrs.frozen(eq=False)
+class Forgiven:
+    """One log's history without what was forgiven, and the histories up to the faults that cost something."""
+
+    rows: Columns
+    until: tuple[Columns, ...]
+    losses: tuple[AllowedLoss, ...]
+
+
+def forgive(rows: Columns, content: Ints, allowances: Sequence[Allowance]) -> Forgiven:
+    """Take out what `allowances` explain. `content[o]` is the value in the final logs, `NONE` where they say nothing."""
+    return _Forgiving(rows, content, sorted(allowances, key=lambda one: one.begun_ns)).forgiven()
+
+
+def at_most(rows: Columns) -> Ints:
+    """The greatest length that was possible when each operation began, `NEVER` for any; see `log_scan`."""
+    denies = (rows.f != Action.READ) | (rows.a == NONE)
+    return np.where((rows.type == Outcome.OK) & denies, rows.offset, NEVER)
+
+
+class _Forgiving:
+    def __init__(self, rows: Columns, content: Ints, allowances: Sequence[Allowance]) -> None:
+        self._rows = rows
+        self._allowances = allowances
+        ok, placed = rows.type == Outcome.OK, rows.offset >= 0
+        within = placed & (rows.offset < len(content))
+        there = content[np.where(within, rows.offset, 0)] if len(content) else np.full(len(rows), NONE, np.int64)
+        self._append = ok & (rows.f == Action.APPEND) & placed
+        self._agrees = within & (there == rows.a)
+        self._lost = self._append & ~self._agrees & ~(within & (there == NONE))
+        saw = ok & (rows.f == Action.READ) & (rows.a != NONE) & placed
+        self._saw_lost = saw & ~self._agrees & ~(within & (there == NONE))
+        self._tail = ok & (rows.f == Action.TAIL)
+        self._denies = at_most(rows)
+        self._survivors = [self._survivor(one) for one in allowances]
+
+    def forgiven(self) -> Forgiven:
+        explained = [self._explained(number) for number in range(len(self._allowances))]
+        blamed = self._blamed(explained)
+        costly = [number for number in range(len(self._allowances)) if (blamed == number).any()]
+        return Forgiven(
+            rows=self._without(explained, len(self._allowances)),
+            until=tuple(self._until(self._without(explained, number), self._allowances[number]) for number in costly),
+            losses=tuple(self._loss(number, np.flatnonzero(blamed == number)) for number in costly),
+        )
+
+    def _survivor(self, allowance: Allowance) -> int:
+        """The highest offset acknowledged before the fault whose record is still there; -1 for none."""
+        kept = self._rows.offset[self._append & self._agrees & (self._rows.t_ret < allowance.begun_ns)]
+        return int(kept.max()) if len(kept) else NONE
+
+    def _explained(self, number: int) -> Bools:
+        """The lost records that this fault may have cost."""
+        rows, one = self._rows, self._allowances[number]
+        in_time = (rows.t_inv <= one.injected_ns) & (rows.t_ret >= one.since_ns)
+        return np.asarray(self._lost & in_time & (rows.offset > self._survivors[number]))
+
+    def _blamed(self, explained: Sequence[Bools]) -> Ints:
+        """For each lost record the number of the fault that is said to have cost it, -1 for none.
+
+        Of several that may have, it is the first after which the log was seen to end before the record; the last resort is
+        the first of all.
+        """
+        rows = self._rows
+        blamed = np.full(len(rows), NONE, np.int64)
+        ends = [one.begun_ns for one in self._allowances[1:]] + [NEVER]
+        for number, one in enumerate(self._allowances):
+            after = (rows.t_inv >= one.begun_ns) & (rows.t_inv < ends[number])
+            seen_end = self._denies[after].min() if after.any() else NEVER
+            blamed[explained[number] & (blamed == NONE) & (rows.offset >= seen_end)] = number
+        for number in range(len(self._allowances)):
+            blamed[explained[number] & (blamed == NONE)] = number
+        return blamed
+
+    def _without(self, explained: Sequence[Bools], count: int) -> Columns:
+        """The history without what the first `count` faults may have cost."""
+        rows = self._rows
+        forgiven = np.zeros(len(rows), np.bool_)
+        for number in range(count):
+            forgiven |= explained[number]
+        may_be_lost = np.concatenate(
+            [rows.a[forgiven], rows.a[(rows.f == Action.APPEND) & (rows.type == Outcome.INFO)]]
+        )
+        of_lost = self._saw_lost & np.isin(rows.a, may_be_lost)
+        left_out = np.zeros(len(rows), np.bool_)
+        for number, one in enumerate(self._allowances[:count]):
+            survivor = self._survivors[number]
+            unseen = (rows.t_inv <= self._seen_ns(number, explained[number])) & (rows.t_ret >= one.since_ns)
+            left_out |= unseen & of_lost & (rows.offset > survivor)
+            left_out |= unseen & self._tail & (rows.offset > survivor + 1)
+        return _with_unknown(rows, forgiven).where(~left_out)
+
+    def _seen_ns(self, number: int, explained: Bools) -> int:
+        """When the loss was first seen: until then the lost end of the log may still have been there to be read."""
+        one = self._allowances[number]
+        if not explained.any():
+            return one.injected_ns
+        lost_last = int(self._rows.offset[explained].max())
+        sees = (self._rows.t_inv >= one.begun_ns) & (self._denies <= lost_last) & ~explained
+        return int(self._rows.t_ret[sees].min()) if sees.any() else NEVER
+
+    @staticmethod
+    def _until(rows: Columns, allowance: Allowance) -> Columns:
+        """The history as it was when the fault began: what had not ended then has an unknown outcome."""
+        begun = rows.t_inv < allowance.begun_ns
+        open_still = rows.t_ret >= allowance.begun_ns
+        is_append = rows.f == Action.APPEND
+        return _with_unknown(rows, open_still & is_append).where(begun & (is_append | ~open_still))
+
+    def _loss(self, number: int, at: Ints) -> AllowedLoss:
+        rows = self._rows
+        order = at[np.argsort(rows.t_ret[at], kind="stable")]
+        return AllowedLoss(
+            allowance=self._allowances[number],
+            records=len(at),
+            first_offset=int(rows.offset[at].min()),
+            last_offset=int(rows.offset[at].max()),
+            first_acked_ns=int(rows.t_ret[order[0]]),
+            last_acked_ns=int(rows.t_ret[order[-1]]),
+            examples=tuple(int(value) for value in rows.a[order[:EXAMPLES_MAX]]),
+        )
+
+
+def _with_unknown(rows: Columns, chosen: Bools) -> Columns:
+    """The chosen appends as ones of unknown outcome."""
+    return attrs.evolve(
+        rows,
+        type=np.where(chosen & (rows.type == Outcome.OK), np.int8(Outcome.INFO), rows.type).astype(np.int8),
+        t_ret=np.where(chosen, NEVER, rows.t_ret),
+        offset=np.where(chosen, NONE, rows.offset),
+    )

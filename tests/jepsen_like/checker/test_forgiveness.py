@@ -1,0 +1,213 @@
+"""What a fault was allowed to cost is taken out of a history, with all that it contradicts, and nothing else is."""
+
+import random
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import pytest
+
+from jepsen_like.checker.checking import LOG_OBJECT, check_run
+from jepsen_like.checker.columns import Columns
+from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
+from jepsen_like.checker.local_engine import LocalEngine
+from jepsen_like.checker.log_check import check_logs, joined
+from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
+from jepsen_like.history import NEVER, NONE, Action, DumpWriter, HistoryWriter, Op, Outcome
+from tests.jepsen_like.checker.test_log_check import append, final, read, refused, tail, unknown
+
+CUT = Allowance(fault=4, kind="power", promise="may be lost", since_ns=-NEVER, begun_ns=100, injected_ns=102)
+LATER = attrs.evolve(CUT, fault=9, begun_ns=200, injected_ns=202)
+REUSED = [append(1, 0, 1, 2), append(2, 1, 3, 4), append(3, 2, 5, 6), append(4, 1, 110, 111), append(5, 2, 112, 113)]
+"""Offsets 1 and 2 are acknowledged, lost at 100, and acknowledged again to others."""
+
+
+def checked(
+    ops: Sequence[Op], logs: list[list[int]], allowances: Sequence[Allowance], places: pytest.TempPathFactory
+) -> Verdict:
+    """The verdict about a run directory with this history and these final logs."""
+    directory = places.mktemp("run")
+    with HistoryWriter(directory / "history.parquet") as history:
+        for op in sorted(ops, key=lambda op: op.t_ret):
+            history.record(op)
+    with DumpWriter(directory / "dump.parquet") as dump:
+        for node, log in enumerate(logs, start=1):
+            dump.record(node, 0, 1, log)
+    return check_run(directory, Model.LOG, Engine.LOCAL, allowances=allowances)
+
+
+def test_a_loss_is_attributed_counted_and_valid(tmp_path_factory: pytest.TempPathFactory) -> None:
+    found = checked(REUSED, [[1, 4, 5]] * 2, [CUT], tmp_path_factory)
+    assert found.valid is True
+    (loss,) = found.losses
+    assert loss == AllowedLoss(
+        allowance=CUT,
+        records=2,
+        first_offset=1,
+        last_offset=2,
+        first_acked_ns=4,
+        last_acked_ns=6,
+        examples=(2, 3),
+    )
+    assert (found.findings.acked, found.findings.lost_acked, found.lost_allowed) == (5, 2, 2)
+    assert loss.reach_s == pytest.approx(96e-9)
+    row = found.as_json()
+    assert row["lost_unexplained"] == 0
+    assert row["lost_allowed"][0]["says"].startswith("2 records at offsets 1 to 2, the earliest acknowledged")
+    assert "2 lost beside" in row["checks"]["lost"]["reason"]
+
+
+def test_without_an_allowance_the_same_history_is_invalid(tmp_path_factory: pytest.TempPathFactory) -> None:
+    found = checked(REUSED, [[1, 4, 5]] * 2, [], tmp_path_factory)
+    assert (found.valid, found.losses, found.findings.lost_acked) == (False, (), 2)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param([read(2, 3, 7, 8), read(2, 5, 120, 121)], id="a place read with two values"),
+        pytest.param([tail(3, 7, 8), tail(1, 105, 106)], id="a length that fell"),
+        pytest.param([read(1, 2, 7, 8), read(1, NONE, 105, 106)], id="read, and then nothing there"),
+        pytest.param([unknown(7, 20), read(3, 7, 30, 31)], id="an append of unknown outcome, read and lost"),
+        pytest.param([append(8, 3, 98, 103)], id="acknowledged while the power was cut"),
+        pytest.param([refused(8, 98, 103)], id="refused meanwhile"),
+    ],
+)
+def test_what_follows_from_a_loss_is_forgiven_with_it(
+    seen: Sequence[Op], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assert checked([*REUSED, *seen], [[1, 4, 5]] * 2, [CUT], tmp_path_factory).valid is True
+    assert checked([*REUSED, *seen], [[1, 4, 5]] * 2, [], tmp_path_factory).valid is False
+
+
+@pytest.mark.parametrize(
+    ("check", "ops", "left"),
+    [
+        pytest.param(Check.LOST, [append(6, 3, 120, 121)], [1, 4, 5], id="acknowledged after the fault"),
+        pytest.param(Check.LOST, [append(6, 3, 103, 104)], [1, 4, 5], id="asked for when the fault was complete"),
+        pytest.param(Check.LOST, [append(6, 3, 10, 11)], [1, 4, 5, 6], id="a hole: what came behind it is there"),
+        pytest.param(Check.DIVERGENT_OFFSET, [unknown(7, 1), read(2, 7, 20, 21)], [1, 4, 5], id="two values before it"),
+        pytest.param(Check.STALE, [tail(1, 20, 21)], [1, 4, 5], id="a stale length before it"),
+        pytest.param(Check.STALE, [read(2, NONE, 20, 21)], [1, 4, 5], id="a stale read before it"),
+        pytest.param(Check.ORDER, [append(7, 3, 20, 21), append(8, 4, 10, 11)], [1, 4, 5], id="order before it"),
+        pytest.param(Check.STALE, [tail(1, 120, 121)], [1, 4, 5], id="a stale length after it"),
+        pytest.param(Check.STALE, [read(2, NONE, 120, 121)], [1, 4, 5], id="a stale read after it"),
+        pytest.param(Check.LOST, [read(3, 9, 20, 21)], [1, 4, 5], id="read, and never written"),
+        pytest.param(Check.LOST, [refused(9, 20, 21), read(3, 9, 22, 23)], [1, 4, 5], id="refused, and read"),
+        pytest.param(
+            Check.DIVERGENT_OFFSET, [read(2, 3, 120, 121)], [1, 4, 5], id="a lost value read after others saw it gone"
+        ),
+    ],
+)
+def test_nothing_else_is_forgiven(
+    check: Check, ops: Sequence[Op], left: list[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    found = checked([*REUSED, *ops], [left] * 2, [CUT], tmp_path_factory)
+    assert found.valid is False
+    assert found.findings.counts.get(check), found.findings
+
+
+@pytest.mark.parametrize(("since", "valid"), [(3, True), (4, True), (5, False)])
+def test_a_loss_reaches_no_further_back_than_it_may(
+    since: int, valid: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    found = checked(REUSED, [[1, 4, 5]] * 2, [attrs.evolve(CUT, since_ns=since)], tmp_path_factory)
+    assert found.valid is valid
+    assert found.findings.lost_acked == 2
+    assert found.lost_allowed == (2 if valid else 1)
+
+
+def test_nodes_that_differ_in_the_end_are_never_forgiven(tmp_path_factory: pytest.TempPathFactory) -> None:
+    found = checked([*REUSED, unknown(8, 50)], [[1, 4, 5], [1, 4, 8]], [CUT], tmp_path_factory)
+    assert found.findings.counts.get(Check.DIVERGENT_OFFSET)
+
+
+def test_each_loss_is_blamed_on_the_fault_after_which_it_was_seen(tmp_path_factory: pytest.TempPathFactory) -> None:
+    # The first fault costs nothing: what was there before is read after it. The second takes the end.
+    ops = [append(1, 0, 1, 2), append(2, 1, 3, 4), append(3, 2, 110, 111), read(1, 2, 120, 121), tail(1, 210, 211)]
+    found = checked(ops, [[1]] * 2, [LATER, CUT], tmp_path_factory)
+    assert found.valid is True
+    assert [(loss.allowance.fault, loss.records) for loss in found.losses] == [(LATER.fault, 2)]
+
+
+def test_losses_of_two_faults_are_told_apart(tmp_path_factory: pytest.TempPathFactory) -> None:
+    ops = [*REUSED, tail(3, 120, 121), append(6, 2, 210, 211)]
+    found = checked(ops, [[1, 4, 6]] * 2, [CUT, LATER], tmp_path_factory)
+    assert found.valid is True
+    assert [(loss.allowance.fault, loss.examples) for loss in found.losses] == [(4, (2, 3)), (9, (5,))]
+
+
+# -------------------------------------------------------------------- whole histories that keep the rule
+
+
+def lossy_history(rng: random.Random) -> tuple[list[Op], list[int], list[Allowance]]:
+    """A log that loses its end at some moments: what clients saw of it, what is left, and the moments."""
+    log: list[int] = []
+    ops: list[Op] = []
+    allowances: list[Allowance] = []
+    now, value = 0, 0
+    for _ in range(rng.randint(5, 60)):
+        now += 10
+        begun, ended = now + rng.randint(-4, 0), now + rng.randint(1, 4)
+        draw = rng.random()
+        if draw < 0.5:
+            value += 1
+            log.append(value)
+            is_known = rng.random() < 0.8
+            ops.append(append(value, len(log) - 1, begun, ended) if is_known else unknown(value, begun))
+        elif draw < 0.75:
+            offset = rng.randint(0, len(log))
+            ops.append(read(offset, log[offset] if offset < len(log) else NONE, begun, ended))
+        elif draw < 0.9:
+            ops.append(tail(len(log), begun, ended))
+        else:
+            cut = attrs.evolve(CUT, fault=len(allowances), begun_ns=now - 5, injected_ns=now + 5)
+            allowances.append(cut)
+            del log[rng.randint(0, len(log)) :]
+    return ops, log, allowances
+
+
+def findings(ops: Sequence[Op], left: list[int], allowances: Sequence[Allowance]) -> tuple[int, int]:
+    """How many violations, with and without the history up to each fault; and how many lost records were explained."""
+    engine = LocalEngine()
+    logs = final(left, left)
+    forgiven = forgive(Columns.of_ops(ops), joined(logs)[0].content, allowances)
+    whole = check_logs([forgiven.rows], engine.run, engine.share, {LOG_OBJECT: logs})
+    before = [check_logs([rows], engine.run, engine.share) for rows in forgiven.until]
+    wrong = sum(sum(one.counts.values()) for one in [whole, *before])
+    return wrong, sum(loss.records for loss in forgiven.losses)
+
+
+def test_no_history_of_a_log_that_only_loses_its_end_is_called_wrong() -> None:
+    explained = 0
+    for seed in range(1500):
+        ops, left, allowances = lossy_history(random.Random(seed))
+        if not ops:
+            continue
+        wrong, lost = findings(ops, left, allowances)
+        assert not wrong, f"seed {seed}"
+        acked = {op.a: op.offset for op in ops if op.f is Action.APPEND and op.type is Outcome.OK}
+        gone = sum(offset >= len(left) or left[offset] != value for value, offset in acked.items())
+        assert lost == gone, f"seed {seed}"
+        explained += lost
+    assert explained > 2000
+
+
+def test_a_loss_between_faults_is_seen_in_any_history() -> None:
+    seen = 0
+    for seed in range(600):
+        ops, left, allowances = lossy_history(random.Random(seed))
+        acked = [op for op in ops if op.f is Action.APPEND and op.type is Outcome.OK]
+        after = [op for op in acked if not allowances or op.t_inv > allowances[-1].injected_ns]
+        if not after or after[-1].offset != len(left) - 1:
+            continue
+        assert findings(ops, left[:-1], allowances)[0], f"seed {seed}"
+        seen += 1
+    assert seen > 100
+
+
+def test_the_columns_that_are_left_are_of_the_same_kinds() -> None:
+    rows = Columns.of_ops(REUSED)
+    forgiven = forgive(rows, np.array([1, 4, 5], np.int64), [CUT])
+    for name in ("type", "t_ret", "offset"):
+        assert getattr(forgiven.rows, name).dtype == getattr(rows, name).dtype
