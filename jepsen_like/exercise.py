@@ -15,6 +15,7 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster, NotServing, RoleSeen, open_cluster
 from jepsen_like.cluster.machine import Need
+from jepsen_like.cluster.wires import Network
 from jepsen_like.history import DumpWriter, HistoryWriter
 from jepsen_like.nemesis.nemesis import FaultNews, Nemesis
 from jepsen_like.nemesis.schedule import schedule
@@ -48,6 +49,7 @@ class RunPlan:
     rate: float
     concurrency: int
     kinds: tuple[str, ...]
+    network: Network = Network.PROXIES
     workload: str
     settings: tuple[str, ...]
     seed: int
@@ -92,7 +94,7 @@ class _Interrupted:
 async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
     """Carry `plan` out; history, dumps, nemesis.jsonl and the nodes' files are in `directory` afterwards.
 
-    `NodeDidNotStart` (in a group), `NotServing`, `NoVolumes` or `CannotCompile` if there was never a cluster to break.
+    `NodeDidNotStart` (in a group), `NotServing`, `NoVolumes`, `NoNamespaces` or `CannotCompile` if there was never a cluster to break.
     """
     interrupted = _Interrupted()
     async with trio.open_nursery() as nursery:
@@ -100,7 +102,13 @@ async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observ
         progress.phase("starting")
         needs = frozenset[Need]().union(*(kind.needs for kind in named(plan.kinds)))
         async with open_cluster(
-            directory / "nodes", nodes=plan.nodes, cluster_id=plan.cluster_id, settings=plan.settings, needs=needs
+            directory / "nodes",
+            nodes=plan.nodes,
+            cluster_id=plan.cluster_id,
+            settings=plan.settings,
+            needs=needs,
+            network=plan.network,
+            seed=plan.seed,
         ) as cluster:
             leader = await cluster.leader(within_s=LEADER_WITHIN_S)
             if leader is None:

@@ -24,10 +24,12 @@ import trio
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
+from jepsen_like.cluster import namespaces
 from jepsen_like.cluster.cluster import NotServing
 from jepsen_like.cluster.preload import CannotCompile
 from jepsen_like.cluster.process import NodeDidNotStart
 from jepsen_like.cluster.volumes import NoVolumes
+from jepsen_like.cluster.wires import Network
 from jepsen_like.exercise import WORKLOADS, RunPlan, exercise, first_cause
 from jepsen_like.java import find_java
 from jepsen_like.nemesis.kind import Here
@@ -69,7 +71,9 @@ def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str
 
 
 def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
-    """The kinds to break with; `EnvironmentMissing` for one that is named and does not work here."""
+    """The kinds to break with; `EnvironmentMissing` for one that is named and does not work here, or for no such network."""
+    if here.network is Network.NAMESPACES and (reason := namespaces.lacking()) is not None:
+        raise EnvironmentMissing(f"--network {here.network}: {reason}")
     if names == (ALL_NEMESES,):
         return usable(here)
     for kind in named(names):
@@ -117,6 +121,13 @@ def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
     help=f"What to break: {', '.join(KINDS)}; {ALL_NEMESES}: what works here; or {NO_NEMESIS}.",
 )
 @click.option(
+    "--network",
+    type=click.Choice([each.value for each in Network]),
+    default=Network.PROXIES.value,
+    show_default=True,
+    help="What lies between the processes: TCP forwarders, or as root a switch that handles packets.",
+)
+@click.option(
     "--workload", type=click.Choice(WORKLOADS), default=WORKLOADS[0], show_default=True, help="What the clients do."
 )
 @click.option(
@@ -145,6 +156,7 @@ def run(
     rate: float,
     concurrency: int,
     kinds: tuple[str, ...],
+    network: str,
     workload: str,
     settings: tuple[str, ...],
     seed: int | None,
@@ -156,7 +168,8 @@ def run(
 
     Ends with 0 if every promise was kept, 1 if one was broken, 3 if the check could not decide.
     """
-    kinds = chosen(kinds, Here(nodes))
+    here = Here(nodes, Network(network))
+    kinds = chosen(kinds, here)
     plan = RunPlan(
         system=system,
         replication=replication,
@@ -165,6 +178,7 @@ def run(
         rate=rate,
         concurrency=concurrency,
         kinds=kinds,
+        network=here.network,
         workload=workload,
         settings=(*settings_for(kinds, settings), *settings),
         seed=seed if seed is not None else random.SystemRandom().getrandbits(SEED_BITS),
@@ -228,6 +242,7 @@ def reproduction(plan: RunPlan, *, quick: bool) -> str:
     """The command that runs the same again."""
     words = ["quorumlog", "run", "--system", plan.system, "--nodes", str(plan.nodes)]
     words += ["--duration", f"{plan.duration_s:g}", "--nemesis", ",".join(plan.kinds) or NO_NEMESIS]
+    words += ["--network", plan.network.value] if plan.network is not Network.PROXIES else []
     words += ["--workload", plan.workload, "--concurrency", str(plan.concurrency)]
     words += ["--rate", f"{plan.rate:g}"] if plan.rate else []
     for setting in plan.settings:
@@ -272,6 +287,7 @@ def description(plan: RunPlan, effective: NodeSettings, command: str) -> dict[st
         "rate": plan.rate,
         "concurrency": plan.concurrency,
         "nemesis": list(plan.kinds),
+        "network": plan.network.value,
         "workload": plan.workload,
         "settings": {**settings.pop("raft"), **settings},
         "seed": plan.seed,
@@ -314,7 +330,7 @@ def exercised(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
     try:
         return trio.run(exercise, plan, directory, progress)
     except BaseExceptionGroup as group:
-        expected, rest = group.split((NodeDidNotStart, NotServing, NoVolumes, CannotCompile))
+        expected, rest = group.split((NodeDidNotStart, NotServing, NoVolumes, CannotCompile, namespaces.NoNamespaces))
         if expected is None or rest is not None:
             raise
         raise EnvironmentMissing(f"{first_cause(expected)}; see {directory / 'nodes'}") from group

@@ -7,18 +7,19 @@ network's ports only.
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import attrs
 import trio
 
 from jepsen_like.cluster.machine import Machine, Need, open_machines
+from jepsen_like.cluster.namespaces import open_namespaces
 from jepsen_like.cluster.process import Event, NodeDidNotStart, NodeProcess
 from jepsen_like.cluster.raft_nodes import Address, NodePlan, raft_command
-from jepsen_like.cluster.site import open_proxies
-from jepsen_like.cluster.wires import Wires
+from jepsen_like.cluster.site import Site, open_proxies
+from jepsen_like.cluster.wires import Network, Wires
 from raft.client import Connection
 from raft.errors import RaftError
 
@@ -243,6 +244,8 @@ async def open_cluster(
     settings: Sequence[str] = (),
     command: Command = raft_command,
     needs: frozenset[Need] = frozenset(),
+    network: Network = Network.PROXIES,
+    seed: int = 0,
 ) -> AsyncIterator[Cluster]:
     """Start nodes 1 to `nodes`, each with `directory`/<id> for its data, events and errors; stop them at the end.
 
@@ -262,13 +265,13 @@ async def open_cluster(
     directories = {node: directory / str(node) for node in ids}
     async with contextlib.AsyncExitStack() as stack:
         machines = stack.enter_context(open_machines(directories, needs))
-        site = await stack.enter_async_context(open_proxies(ids))
+        site = await stack.enter_async_context(_open_site(network, ids, seed))
         processes = {}
         for node in ids:
             peers = {other: site.peers[node, other] for other in ids if other != node}
             machine = machines[node]
             plan = NodePlan(node, cluster_id, site.listen[node], machine.data, peers, site.clients, settings)
-            processes[node] = NodeProcess(node, command(plan), directories[node], hear, machine)
+            processes[node] = NodeProcess(node, command(plan), directories[node], hear, machine, site.entrance(node))
         async with trio.open_nursery() as nursery:
             cluster = Cluster(cluster_id, processes, site.wires, site.clients, site.direct, nursery, roles)
             try:
@@ -279,3 +282,13 @@ async def open_cluster(
             finally:
                 # Cancelling the readers of the nodes kills what still runs.
                 nursery.cancel_scope.cancel()
+
+
+def _open_site(network: Network, nodes: Iterable[int], seed: int) -> AbstractAsyncContextManager[Site]:
+    match network:
+        case Network.PROXIES:
+            return open_proxies(nodes)
+        case Network.NAMESPACES:
+            return open_namespaces(nodes, seed)
+        case _:
+            assert_never(network)

@@ -30,6 +30,7 @@ import socket
 import struct
 import termios
 from collections import deque
+from collections.abc import Callable
 
 import attrs
 import trio
@@ -313,7 +314,7 @@ class Carried:
         """Begin to connect, unless the link is mute: then the dialer hangs, as its SYN would."""
         if self.far is not None or self.is_closed or self.link.is_mute:
             return
-        socket_ = socket.socket()
+        socket_ = self.link.make_socket()
         socket_.setblocking(False)
         _send_at_once(socket_)
         self.far = End(self, socket_, self.link.backward)
@@ -360,10 +361,17 @@ class Carried:
 class Link:
     """One listening port and the way to one destination behind it."""
 
-    def __init__(self, reactor: Reactor, name: str, destination: Address) -> None:
+    def __init__(
+        self,
+        reactor: Reactor,
+        name: str,
+        destination: Address,
+        make_socket: Callable[[], socket.socket] = socket.socket,
+    ) -> None:
         self.reactor = reactor
         self.name = name
         self.destination = destination
+        self.make_socket = make_socket
         self.forward = Way(random.Random(f"forward {name}"))
         self.backward = Way(random.Random(f"backward {name}"))
         self.carried: set[Carried] = set()

@@ -50,7 +50,8 @@ class NodeDidNotStart(Exception):
 class NodeProcess:
     """A node that can be started again and again in the same directory.
 
-    `on_event` is called for every parsed line, in order, from the nursery given to `start`. `machine` is what it runs on.
+    `on_event` is called for every parsed line, in order, from the nursery given to `start`. `machine` is what it runs on;
+    `enter` runs in the child between fork and exec.
     """
 
     def __init__(
@@ -60,12 +61,14 @@ class NodeProcess:
         directory: Path,
         on_event: Callable[[int, Event], None],
         machine: Machine | None = None,
+        enter: Callable[[], None] = lambda: None,
     ) -> None:
         self.node = node
         self.command = list(command)
         self.directory = directory
         self.machine = machine or Machine(directory / "data")
         self._on_event = on_event
+        self._enter = enter
         self._popen: subprocess.Popen[bytes] | None = None
         self._ended = trio.Event()
         self._ready = trio.Event()
@@ -103,7 +106,7 @@ class NodeProcess:
                 stderr=stderr,
                 process_group=0,
                 env={**os.environ, **self.machine.environment()},
-                preexec_fn=functools.partial(_die_with_parent, _prctl(), os.getpid()),
+                preexec_fn=die_with_parent(self._enter),
             )
         nursery.start_soon(self._follow, self._popen)
         with trio.move_on_after(within_s):
@@ -270,8 +273,13 @@ def _prctl() -> Callable[[int, int], int]:
     return function
 
 
-def _die_with_parent(prctl: Callable[[int, int], int], parent: int) -> None:
-    """Runs in the child between fork and exec."""
+def die_with_parent(also: Callable[[], None] = lambda: None) -> Callable[[], None]:
+    """What a child of this thread does between fork and exec: ask for SIGKILL at its parent's death, then `also`."""
+    return functools.partial(_die_with_parent, _prctl(), os.getpid(), also)
+
+
+def _die_with_parent(prctl: Callable[[int, int], int], parent: int, also: Callable[[], None]) -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the parent died before the request was made
         os._exit(1)
+    also()
