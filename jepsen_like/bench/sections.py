@@ -7,7 +7,6 @@ load that was refused.
 import os
 import random
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -68,6 +67,12 @@ class Plan:
     appends: int = APPENDS
     log_bytes: int = LOG_BYTES
 
+    def arguments(self) -> str:
+        """The flags that say the same."""
+        named = f"--only {','.join(self.sections)} --systems {','.join(system.key for system in self.systems)}"
+        counts = f"--repeats {self.repeats} --seconds {self.seconds:g} --kills {self.kills} --pauses {self.pauses}"
+        return f"{named} {counts} --minutes {self.minutes:g} --seed {self.seed}"
+
 
 class Measurement:
     """One run. `document` holds what it found, and what an earlier one had found for the same file.
@@ -83,7 +88,7 @@ class Measurement:
         self._earlier = earlier
         run = Run(
             id=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
-            arguments=" ".join(sys.argv[1:]),
+            arguments=plan.arguments(),
             load_average=round(os.getloadavg()[0], 2),
         )
         self._run = run.id

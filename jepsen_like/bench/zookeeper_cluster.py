@@ -139,8 +139,8 @@ def zookeeper(directory: Path, ports: Sequence[int]) -> ZooKeeperCluster:
 
 def version() -> str:
     """By the name of the jar."""
-    found = re.search(r"zookeeper-([\d.]+)\.jar", JAR.resolve().name)
-    return found[1] if found else "unknown"
+    names = (re.fullmatch(r"zookeeper-([\d.]+)\.jar", path.name) for path in JAR.parent.glob("zookeeper-*.jar"))
+    return next((found[1] for found in names if found), "unknown")
 
 
 def missing() -> str:

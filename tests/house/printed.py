@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from jepsen_like.bench import answers, figures
 from jepsen_like.cli import COMMANDS
 from jepsen_like.promises import HARMS, Replication, promise_of
 from log.flusher import FlushPolicy
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = re.compile(r"(<!-- printed: (\w+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
-BENCHMARK = ROOT / "benchmarks" / "results" / "raft_append.txt"
+BENCHMARK = ROOT / "benchmarks" / "results" / "raft.json"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -38,9 +39,15 @@ def promises() -> str:
 
 
 def benchmark() -> str:
-    """The figures of the committed benchmark."""
-    whole = BENCHMARK.read_text()
-    return f"```text\n{whole.partition('Where the leader')[0].rstrip()}\n```\n"
+    """The answers of the committed figures, then the figures themselves."""
+    document = figures.load(BENCHMARK)
+    parts = [
+        table(answers.HEAD, [answer.cells() for answer in answers.answers(document)]),
+        f"{answers.FULL_TITLE}:\n\n" + table(answers.FULL_HEAD, answers.full_load(document)),
+        f"{answers.LOADS_TITLE}:\n\n" + table(answers.loads_head(document), answers.all_loads(document)),
+        " ".join(answers.remarks(document)) + "\n",
+    ]
+    return "\n".join(parts)
 
 
 PRINTED: Mapping[str, Callable[[], str]] = {"commands": commands, "promises": promises, "benchmark": benchmark}

@@ -149,9 +149,13 @@ def test_a_large_put_keeps_to_the_room_that_the_server_gives() -> None:
 
 
 def test_what_a_protocol_asks_back_is_owed() -> None:
-    etcd = EtcdConversation(ONE, 0)
-    etcd.take(etcd_wire.frame(etcd_wire.PING, 0, 0, b"12345678"))
-    assert etcd.owed == etcd_wire.frame(etcd_wire.PING, etcd_wire.ACK, 0, b"12345678")
+    pong = etcd_wire.frame(etcd_wire.PING, etcd_wire.ACK, 0, b"12345678")
+    large = EtcdConversation(Load(1, 200_000), 0)
+    large.take(etcd_wire.frame(etcd_wire.PING, 0, 0, b"12345678"))
+    assert large.owed == pong
+    small = EtcdConversation(ONE, 0)
+    small.take(etcd_wire.frame(etcd_wire.PING, 0, 0, b"12345678"))
+    assert b"".join(small.request() for _ in range(2 * etcd_wire.PONG_EVERY)).count(pong) == 1
     nats = NatsConversation(ONE, 0)
     nats.take(b"INFO " + json.dumps({"version": "2"}).encode() + b"\r\nPING\r\n")
     assert nats.owed == b"PONG\r\n"
