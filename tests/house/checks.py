@@ -43,6 +43,6 @@ CHECKS: Mapping[str, Callable[[], list[str]]] = {
     "format": lambda: tool("ruff", "format", "--check", "--quiet", "."),
     "tidy": lambda: tidy.complaints(ROOT, pure_modules()),
     "imports": lambda: tool("lint-imports"),
-    "types": lambda: tool("mypy"),
+    "types": lambda: tool("mypy") + tool("mypy", "examples"),
 }
 """By name, the quickest first."""

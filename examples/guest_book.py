@@ -1,0 +1,59 @@
+"""A guest book over HTTP, with asyncio: `POST /` writes a line and answers once it is safe, `GET /` shows all lines.
+
+The three outcomes of an append are the three answers: 201 it is written, 503 it is not (try again), 504 nobody knows.
+
+    python examples/guest_book.py ADDRESS[,ADDRESS...] [CLUSTER-ID [PORT]]
+"""
+
+import asyncio
+import sys
+
+from raft.aio import Client
+from raft.errors import RaftError
+
+LINE_BYTES_MAX = 1000
+
+
+async def answer(log: Client, method: str, body: bytes) -> tuple[str, bytes]:
+    """What to say to one request."""
+    if method != "POST":
+        lines: list[bytes] = []
+        end = (await log.tail()).committed_end
+        while len(lines) < end:
+            for batch in (await log.read(len(lines))).batches:
+                lines += batch.records()
+        return "200 OK", b"\n".join([*lines, b""])
+    try:
+        appended = await log.append([body])
+    except RaftError as error:
+        return ("503 Service Unavailable" if error.definite else "504 Gateway Timeout"), f"{error}\n".encode()
+    return "201 Created", b"%d\n" % appended.base_offset
+
+
+async def serve(log: Client, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One request, one answer."""
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        method, _, _ = head.partition(" ")
+        fields = dict(line.lower().split(": ", 1) for line in head.splitlines()[1:] if ": " in line)
+        body = await reader.readexactly(min(int(fields.get("content-length", "0")), LINE_BYTES_MAX))
+        status, text = await answer(log, method, body)
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() + text)
+        await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass  # the visitor left
+    finally:
+        writer.close()
+
+
+async def main(addresses: list[str], cluster_id: str, port: int) -> None:
+    async with Client(addresses, cluster_id, deadline_s=5.0) as log:
+        server = await asyncio.start_server(lambda reader, writer: serve(log, reader, writer), "127.0.0.1", port)
+        print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", flush=True)
+        async with server:
+            await server.serve_forever()
+
+
+if __name__ == "__main__":
+    addresses, cluster_id, port = [*sys.argv[1:], *("demo", "8080")[len(sys.argv) - 2 :]]
+    asyncio.run(main(addresses.split(","), cluster_id, int(port)))
