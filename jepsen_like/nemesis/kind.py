@@ -12,7 +12,7 @@ import abc
 import enum
 import random
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import attrs
 import trio
@@ -22,6 +22,7 @@ from jepsen_like.cluster.machine import Need, lacking
 from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.targets import Blow, Lane, Target
 
+DrawnAs = Literal["down", "paused", "cut"]
 Seen = dict[str, str]
 """What an act has shown, in words."""
 
@@ -74,6 +75,8 @@ class Kind(abc.ABC):
     """Whether nothing else may be broken while it holds."""
     takes_down: ClassVar[bool] = False
     """Whether the nodes it hits cannot serve while it holds."""
+    drawn_as: ClassVar[DrawnAs | None] = None
+    """What a picture of the run makes of the nodes that it names; None if they go on."""
 
     needs: ClassVar[frozenset[Need]] = frozenset()
     """What the machines of the run must be for it."""

@@ -8,7 +8,7 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.wires import CLEAR, CUT, Condition
-from jepsen_like.nemesis.kind import Kind, Seen, look_at
+from jepsen_like.nemesis.kind import DrawnAs, Kind, Seen, look_at
 from jepsen_like.nemesis.targets import Blow, Lane, Target, around, parted
 
 FLAP_S = (0.05, 0.3)
@@ -41,6 +41,7 @@ class LinkKind(Kind):
 class Parting(LinkKind):
     """What parts groups of nodes."""
 
+    drawn_as: ClassVar[DrawnAs | None] = "cut"
     targets: ClassVar[tuple[Target, ...]] = (Target.HALVES, Target.ONE_WAY, Target.BRIDGE, Target.RING)
 
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
@@ -144,6 +145,7 @@ class HalfOpen(Imposed):
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.MAJORITY)
     serves: ClassVar[str] = "a minority: after an election timeout and an election; more: once a majority is back"
     takes_down: ClassVar[bool] = True
+    drawn_as: ClassVar[DrawnAs | None] = "cut"
 
     def condition(self, rng: random.Random) -> Condition:
         """New connections hang, or are refused."""

@@ -10,7 +10,7 @@ import trio
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import SECOND_NS, FaultPage, Word
-from jepsen_like.nemesis.kind import Kind, Reach, Seen, look_at
+from jepsen_like.nemesis.kind import DrawnAs, Kind, Reach, Seen, look_at
 from jepsen_like.nemesis.processes import AFTER_ELECTION
 from jepsen_like.nemesis.targets import Blow, Lane, Target, processes
 
@@ -39,6 +39,7 @@ class Power(MachineKind):
     serves: ClassVar[str] = AFTER_ELECTION
     reach: ClassVar[Reach] = Reach.UNFLUSHED
     takes_down: ClassVar[bool] = True
+    drawn_as: ClassVar[DrawnAs | None] = "down"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.POWER})
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:

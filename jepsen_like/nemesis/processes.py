@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.nemesis.kind import Kind, Seen, look_at
+from jepsen_like.nemesis.kind import DrawnAs, Kind, Seen, look_at
 from jepsen_like.nemesis.targets import Blow, Lane, Target, processes
 
 AFTER_ELECTION = "a minority: after an election; more: once a majority is back"
@@ -18,6 +18,7 @@ class ProcessKind(Kind):
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.MAJORITY, Target.ALL)
     serves: ClassVar[str] = AFTER_ELECTION
     takes_down: ClassVar[bool] = True
+    drawn_as: ClassVar[DrawnAs | None] = "down"
 
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
         """So many nodes."""
@@ -56,6 +57,7 @@ class Pause(ProcessKind):
     """SIGSTOP, then SIGCONT: it resumes with old beliefs."""
 
     name: ClassVar[str] = "pause"
+    drawn_as: ClassVar[DrawnAs | None] = "paused"
     serves: ClassVar[str] = "a minority: after an election timeout and an election; more: once a majority is back"
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:

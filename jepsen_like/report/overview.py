@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 from markupsafe import Markup
 
+from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report.canvas import Scale, area, element, line, rounded, seconds, ticks
 from jepsen_like.report.findings import Fault, Findings, RoleChange, Series
 
@@ -27,8 +28,15 @@ LETTER_WIDTH = 6.1
 BUCKETS_MAX = 900
 """More buckets than pixels show nothing; this also bounds the file."""
 
-NODE_STATE_OF_FAULT = {"kill": "down", "restart": "down", "pause": "paused", "partition": "cut"}
-"""What a fault makes of the nodes it names, as drawn on their lanes."""
+
+def drawn_as(kind: str) -> str | None:
+    """What a fault makes of the nodes it names, as drawn on their lanes."""
+    return KINDS[kind].drawn_as if kind in KINDS else None
+
+
+def tone(kind: str) -> str:
+    """The colour of a kind of fault, as a class: those that do similar things look alike."""
+    return f"of-{drawn_as(kind) or KINDS[kind].lane.value}" if kind in KINDS else "of-something"
 
 
 @attrs.frozen
@@ -165,7 +173,7 @@ def fault_bands(faults: Sequence[Fault], rows: dict[int, int], x: Scale, layout:
                 element("text", text, class_="chip-text", x=start + 5, y=top + 11),
             ]
         body = element("rect", class_="body", x=left, y=layout.rate - 4, width=width, height=layout.axis - layout.rate)
-        yield element("g", body, *parts, class_=f"band {fault.kind}", data_fault=fault.id)
+        yield element("g", body, *parts, class_=f"band {tone(fault.kind)} {fault.kind}", data_fault=fault.id)
 
 
 def fault_story(fault: Fault) -> str:
@@ -282,7 +290,7 @@ def lanes(found: Findings, x: Scale, layout: Layout) -> Iterable[Markup]:
             seen_until = min(min(held, default=until), until)
             yield from role_span(change, until, seen_until, x, top, height)
         for fault in found.faults:
-            state = NODE_STATE_OF_FAULT.get(fault.kind)
+            state = drawn_as(fault.kind)
             if node in fault.nodes and state is not None:
                 left = x(fault.begin_s)
                 width = max(x(x.high if fault.end_s is None else fault.end_s) - left, 2.0)

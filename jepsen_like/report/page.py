@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from jepsen_like.report.canvas import rounded, seconds
 from jepsen_like.report.findings import Fault, Findings, read_findings
-from jepsen_like.report.overview import overview, readings
+from jepsen_like.report.overview import overview, readings, tone
 from jepsen_like.report.witness import witness
 
 VIOLATIONS_MAX = 40
@@ -245,6 +245,7 @@ def fault_rows(faults: Iterable[Fault]) -> Iterable[dict[str, Any]]:
         yield {
             "id": fault.id,
             "kind": fault.kind,
+            "tone": tone(fault.kind),
             "whom": fault.whom,
             "at": f"{fault.begin_s:.1f} s",
             "lasted": "to the end" if fault.end_s is None else seconds(fault.end_s - fault.begin_s),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from jepsen_like.checker.verdict import Check
 from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report import render_report
 from jepsen_like.report.canvas import Scale, rounded, seconds, ticks
 from jepsen_like.report.findings import Op, Series, UnreadableRun, read_findings
@@ -188,6 +189,16 @@ def test_a_fault_that_never_ended_reaches_the_right_edge(tmp_path: Path) -> None
     page = seen(text_of(changed(made_up_run(tmp_path), faults=faults, rto_s={"max": None, "faults": []})))
     assert "to the end" in page
     assert "not measured" in page
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "of-another-day"])
+def test_every_kind_of_fault_has_a_named_band_in_a_colour_of_the_page(tmp_path: Path, kind: str) -> None:
+    faults = [{"id": 1, "kind": kind, "target": "leader", "nodes": [1], "begin_s": 5.0, "end_s": 9.0}]
+    page = text_of(changed(made_up_run(tmp_path), faults=faults, rto_s={"max": None, "faults": []}))
+    (band,) = re.findall(rf'class="band (of-\w+) {kind}"', page)
+    assert (band == "of-something") == (kind not in KINDS)
+    assert kind not in KINDS or f".{band} {{ --tone:" in page
+    assert f"1 {kind} n1" in seen(page)
 
 
 @pytest.mark.parametrize("name", ["results.json", "test.json"])
