@@ -55,6 +55,16 @@ class EpochCache:
         del self._starts[keep:]
         del self._indexes[keep:]
 
+    def trim(self, first_index: int, base_offset: int) -> None:
+        """Everything before `first_index` is gone; that index, with this offset, begins what is left of its epoch."""
+        keep = bisect_right(self._indexes, first_index) - 1
+        if keep < 0:
+            return
+        del self._starts[:keep]
+        del self._indexes[:keep]
+        self._starts[0] = EpochStart(self._starts[0].epoch, first_index, base_offset)
+        self._indexes[0] = first_index
+
     def at(self, index: int) -> int:
         """The epoch of an index that the log holds; 0 before the first."""
         slot = bisect_right(self._indexes, index) - 1

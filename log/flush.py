@@ -2,9 +2,27 @@
 
 from collections.abc import Callable, Sequence
 
+import attrs
+
 from log.errors import StorageError
 from log.frame import Address
 from log.segment import Segment
+
+
+@attrs.frozen
+class Spare:
+    """A file of a retired segment, to be written to again; `size` in bytes."""
+
+    path: str
+    size: int
+
+
+@attrs.frozen
+class Retired:
+    """What became of segments that left the log; `kept` still have their names, because the disk was full."""
+
+    spares: tuple[Spare, ...]
+    kept: tuple[Segment, ...]
 
 
 class Flush:
@@ -20,6 +38,8 @@ class Flush:
         "_fail",
         "_names_changed",
         "_note_durable",
+        "_retire",
+        "_retired",
         "_seal",
         "_sealed",
         "_sync_active",
@@ -38,6 +58,7 @@ class Flush:
         seal: Callable[[Segment], None],
         sync_active: Callable[[Segment, int], None],
         sync_directory: Callable[[], None],
+        retire: Callable[[], Retired] | None,
         note_durable: Callable[[], None] | None,
         fail: Callable[[StorageError], None],
     ) -> None:
@@ -50,6 +71,8 @@ class Flush:
         self._sync_active = sync_active
         self._sync_directory = sync_directory
         self._note_durable = note_durable
+        self._retire = retire
+        self._retired: Retired | None = None
         self._fail = fail
         self._done = False
 
@@ -63,6 +86,11 @@ class Flush:
         """The sealed segments that this flush proves."""
         return self._sealed
 
+    @property
+    def retired(self) -> Retired | None:
+        """What became of the segments that this flush retired; None if there were none."""
+        return self._retired
+
     def run(self) -> None:
         """Sync. `StorageFailed` ends the log: it refuses every later call, and so must its owner."""
         try:
@@ -75,6 +103,8 @@ class Flush:
                 self._sync_active(self._active, self._dirty_bytes)
             if self._note_durable is not None:
                 self._note_durable()
+            if self._retire is not None:
+                self._retired = self._retire()
         except StorageError as error:
             self._fail(error)
             raise

@@ -1,16 +1,18 @@
-"""Finding frames: a sparse index of the whole log in memory, and one of each segment for its sidecar file.
-
-`SparseIndex` is the logical view: strictly ascending indexes, each with its base offset and the address of its frame. It
-holds few frames, but always the right ones. Rules that everything else leans on:
-
-- the first frame of every segment is in it, and so is the first frame after every cut;
-- a cut drops every entry from the cut on;
-- hence, between two neighbouring entries, the frames that live are the ones that follow the first entry on disk, and a
-  reader that counts its way up to the index of the next entry goes on at that entry's address.
+"""Finding frames in one segment, and what a segment says about the whole log; both rest in a sidecar file.
 
 `SegmentIndex` is the physical view: what one segment says about the log, in the order of its frames, cuts included. It is
-a function of the segment's frames alone, so that a rebuilt sidecar equals the lost one byte for byte. Applying the segment
-indexes of a log one after the other to an empty `SparseIndex` and `EpochCache` gives the state after the last of them.
+a function of the segment's frames alone, so that a rebuilt sidecar equals the lost one byte for byte.
+
+`Summary` is what the log must know of a segment even when nobody reads it: the sidecar's head, with a checksum of its own.
+Following the summaries of a log one after the other tells which segment holds which indexes, and every epoch.
+
+`SparseIndex` is the logical view of one segment: strictly ascending indexes, each with its base offset and the address of
+its frame. It holds few frames, but always the right ones. Rules that everything else leans on:
+
+- the first living frame of a segment is in it, and so is the first frame after every cut;
+- a cut drops every entry from the cut on; a cut in a later segment is not noted here: that segment's first index tells it;
+- hence, between two neighbouring entries, the frames that live are the ones that follow the first entry on disk, and a
+  reader that counts its way up to the index of the next entry goes on at that entry's address.
 """
 
 import enum
@@ -22,7 +24,7 @@ from typing import Final
 
 import attrs
 
-from log.epoch_cache import EpochCache
+from log.epoch_cache import EpochCache, EpochStart
 from log.frame import Address, Buffer, Header, Kind, checksum
 
 
@@ -47,10 +49,6 @@ class SparseIndex:
         """The index at `slot`, None behind the last."""
         return self._indexes[slot] if slot < len(self._indexes) else None
 
-    def first(self) -> tuple[int, int]:
-        """The first index and its base offset; (0, 0) for an empty log."""
-        return (self._indexes[0], self._offsets[0]) if self._indexes else (0, 0)
-
     def add(self, index: int, base_offset: int, address: int) -> None:
         """Note a frame that comes after everything noted before."""
         self._indexes.append(index)
@@ -74,9 +72,9 @@ class SparseIndex:
         """The last entry not above `index`; the caller made sure that there is one."""
         return bisect_right(self._indexes, index) - 1
 
-    def slot_of_offset(self, offset: int) -> int:
-        """The last entry that begins at or before `offset`; -1 if none does."""
-        return bisect_right(self._offsets, offset) - 1
+    def slot_of_offset(self, offset: int, index_end: int) -> int:
+        """The last entry below index `index_end` that begins at or before `offset`; the caller made sure that there is one."""
+        return bisect_right(self._offsets, offset, hi=bisect_left(self._indexes, index_end)) - 1
 
 
 class _Mark(enum.IntEnum):
@@ -114,13 +112,34 @@ class Tail:
 
 
 NO_STATE: Final = 2**64 - 1
+_NONE: Final = 2**64 - 1
 _MAGIC = b"QLIX"
-_VERSION = 1
-_LAYOUT = struct.Struct("<4sBxxxQQQQQQQII")
+_VERSION = 2
+_LAYOUT_1 = struct.Struct("<4sBxxxQQQQQQQII")
+_LAYOUT = struct.Struct("<4sBxxxQQQQQQQQQQIII")
+_EPOCH = struct.Struct("<QQQ")
+SUMMARY_BYTES_READ = 4096
+"""How much of a sidecar is read first: its whole head, unless it tells of very many epochs."""
 
 
 class DamagedIndex(Exception):
     """The sidecar is not a whole index of the segment it is named for."""
+
+
+@attrs.frozen(kw_only=True)
+class Summary:
+    """What the log must know of one segment. Sizes and positions in bytes.
+
+    `lowest` is the lowest index that the segment writes or cuts from, with its offset: whatever older segments hold from
+    there on is gone. `epochs` are those of its living frames. `newest_ms` is the greatest timestamp of its frames.
+    """
+
+    segment_bytes: int
+    tail: Tail
+    state_position: int | None
+    lowest: tuple[int, int] | None
+    newest_ms: int | None
+    epochs: tuple[EpochStart, ...]
 
 
 class SegmentIndex:
@@ -142,6 +161,7 @@ class SegmentIndex:
         "indexes",
         "last_epoch",
         "last_index",
+        "newest_ms",
         "positions",
         "state_position",
     )
@@ -160,14 +180,19 @@ class SegmentIndex:
         self.last_epoch = 0
         self.end_offset = 0
         self.state_position: int | None = None
+        self.newest_ms: int | None = None
 
     @property
     def tail(self) -> Tail:
         """Where the log ends after the newest frame of this segment."""
         return Tail(self.last_index, self.last_epoch, self.end_offset)
 
-    def note_indexed(self, index: int, epoch: int, base_offset: int, span: int, position: int) -> bool:
+    def note_indexed(
+        self, index: int, epoch: int, base_offset: int, span: int, timestamp_ms: int, position: int
+    ) -> bool:
         """A RECORDS or CONTROL frame; True if it must be found in the index: see the rules above."""
+        if self.newest_ms is None or timestamp_ms > self.newest_ms:
+            self.newest_ms = timestamp_ms
         marked = position >= self._next_mark or index != self.last_index + 1 or epoch != self.last_epoch
         if marked:
             if index <= self.last_index and self.indexes:
@@ -195,37 +220,49 @@ class SegmentIndex:
         """Any frame, by its header."""
         match Kind(header.kind):
             case Kind.RECORDS | Kind.CONTROL:
-                self.note_indexed(header.log_index, header.epoch, header.base_offset, header.span, position)
+                self.note_indexed(
+                    header.log_index, header.epoch, header.base_offset, header.span, header.timestamp_ms, position
+                )
             case Kind.STATE:
                 self.note_state(Tail(header.log_index, header.epoch, header.base_offset), position)
             case Kind.TRUNCATE:
                 self.note_truncate(Tail(header.log_index, header.epoch, header.base_offset), position)
 
-    def apply_to(self, sparse: SparseIndex, epochs: EpochCache) -> None:
-        """Let the log's indexes see what this segment says."""
-        if not self.indexes:
-            return
+    def living(self) -> SparseIndex:
+        """The logical view: what is left when the segment's own cuts are followed."""
+        sparse = SparseIndex()
         if not self.cuts:
-            sparse.cut(self.indexes[0])
             sparse.extend(self.indexes, self.base_offsets, array("Q", [self.base + at for at in self.positions]))
-            self._apply_epochs(epochs)
-            return
-        for mark, index, epoch, base_offset, position in zip(
-            self._marks, self.indexes, self.epochs, self.base_offsets, self.positions, strict=True
+            return sparse
+        for mark, index, base_offset, position in zip(
+            self._marks, self.indexes, self.base_offsets, self.positions, strict=True
         ):
             sparse.cut(index)
-            epochs.cut(index)
             if mark == _Mark.FRAME:
                 sparse.add(index, base_offset, self.base + position)
-                epochs.note(epoch, index, base_offset)
+        return sparse
 
-    def _apply_epochs(self, epochs: EpochCache) -> None:
-        epochs.cut(self.indexes[0])
-        known = -1
-        for slot, epoch in enumerate(self.epochs):
-            if epoch != known:
-                epochs.note(epoch, self.indexes[slot], self.base_offsets[slot])
-                known = epoch
+    def summary(self, segment_bytes: int) -> Summary:
+        """What the log must know of this segment, which is `segment_bytes` long."""
+        lowest: tuple[int, int] | None = None
+        epochs = EpochCache()
+        for mark, index, epoch, base_offset in zip(
+            self._marks, self.indexes, self.epochs, self.base_offsets, strict=True
+        ):
+            if lowest is None or index <= lowest[0]:
+                lowest = (index, base_offset)
+            if self.cuts:
+                epochs.cut(index)
+            if mark == _Mark.FRAME:
+                epochs.note(epoch, index, base_offset)
+        return Summary(
+            segment_bytes=segment_bytes,
+            tail=self.tail,
+            state_position=self.state_position,
+            lowest=lowest,
+            newest_ms=self.newest_ms,
+            epochs=tuple(epochs),
+        )
 
     def _take(self, tail: Tail) -> None:
         self.last_index = tail.last_index
@@ -240,9 +277,10 @@ class SegmentIndex:
         self.positions.append(position)
 
     def encode(self, *, log_id: int, segment_bytes: int) -> bytes:
-        """The sidecar file: fixed fields, the columns, then the CRC-32C of all of it; little-endian."""
-        state = NO_STATE if self.state_position is None else self.state_position
-        fields = _LAYOUT.pack(
+        """The sidecar file: the summary and its CRC-32C, the columns and theirs; little-endian."""
+        summary = self.summary(segment_bytes)
+        lowest = summary.lowest if summary.lowest is not None else (_NONE, 0)
+        head = _LAYOUT.pack(
             _MAGIC,
             _VERSION,
             log_id,
@@ -251,34 +289,91 @@ class SegmentIndex:
             self.last_index,
             self.last_epoch,
             self.end_offset,
-            state,
+            NO_STATE if self.state_position is None else self.state_position,
+            *lowest,
+            _NONE if self.newest_ms is None else self.newest_ms,
             len(self.indexes),
             self.cuts,
+            len(summary.epochs),
         )
+        head += b"".join([_EPOCH.pack(each.epoch, each.first_index, each.base_offset) for each in summary.epochs])
         columns = [self.indexes, self.epochs, self.base_offsets, self.positions]
-        content = b"".join([fields, *map(_little_endian, columns), self._marks.tobytes()])
-        return content + checksum(content).to_bytes(4, "little")
+        body = b"".join([*map(_little_endian, columns), self._marks.tobytes()])
+        return head + checksum(head).to_bytes(4, "little") + body + checksum(body).to_bytes(4, "little")
 
     @classmethod
     def decode(cls, content: bytes, *, log_id: int, base: int, interval_bytes: int) -> tuple["SegmentIndex", int]:
         """The index and the size in bytes of the segment it was written for; `DamagedIndex` unless whole and ours."""
-        if len(content) < _LAYOUT.size + 4 or checksum(content[:-4]) != int.from_bytes(content[-4:], "little"):
-            raise DamagedIndex
-        fields = _LAYOUT.unpack_from(content)
-        magic, version, owner, found_base, segment_bytes, *tail, state, count, cuts = fields
-        if (magic, version, owner, found_base) != (_MAGIC, _VERSION, log_id, base):
-            raise DamagedIndex
-        if len(content) != _LAYOUT.size + count * 33 + 4:
-            raise DamagedIndex
         index = cls(base, interval_bytes)
-        view = memoryview(content)[_LAYOUT.size : -4]
-        columns = [_from_little_endian(view[at * 8 * count : (at + 1) * 8 * count]) for at in range(4)]
+        if content[4:5] == b"\1":
+            segment_bytes, count, body = index._decode_head_1(content, log_id)
+        else:
+            summary, head_bytes, count, index.cuts = _decode_head(content, log_id, base)
+            segment_bytes, body = summary.segment_bytes, memoryview(content)[head_bytes:]
+            index._take(summary.tail)
+            index.state_position = summary.state_position
+            index.newest_ms = summary.newest_ms
+            if len(body) < 4 or checksum(body[:-4]) != int.from_bytes(body[-4:], "little"):
+                raise DamagedIndex
+        if len(body) != count * 33 + 4:
+            raise DamagedIndex
+        columns = [_from_little_endian(body[at * 8 * count : (at + 1) * 8 * count]) for at in range(4)]
         index.indexes, index.epochs, index.base_offsets, index.positions = columns
-        index._marks = array("B", bytes(view[4 * 8 * count :]))
-        index._take(Tail(*tail))
-        index.state_position = None if state == NO_STATE else state
-        index.cuts = cuts
+        index._marks = array("B", bytes(body[4 * 8 * count : -4]))
         return index, segment_bytes
+
+    def _decode_head_1(self, content: bytes, log_id: int) -> tuple[int, int, memoryview]:
+        """The first version had one checksum, and no summary."""
+        if len(content) < _LAYOUT_1.size + 4 or checksum(content[:-4]) != int.from_bytes(content[-4:], "little"):
+            raise DamagedIndex
+        magic, _, owner, base, segment_bytes, *tail, state, count, cuts = _LAYOUT_1.unpack_from(content)
+        if (magic, owner, base) != (_MAGIC, log_id, self.base):
+            raise DamagedIndex
+        self._take(Tail(*tail))
+        self.state_position = None if state == NO_STATE else state
+        self.cuts = cuts
+        return segment_bytes, count, memoryview(content)[_LAYOUT_1.size :]
+
+
+def _decode_head(content: bytes, log_id: int, base: int) -> tuple[Summary, int, int, int]:
+    """The summary, the bytes that it takes, the count of marks and of cuts."""
+    if len(content) < _LAYOUT.size:
+        raise DamagedIndex
+    fields = _LAYOUT.unpack_from(content)
+    magic, version, owner, found_base, segment_bytes, last_index, last_epoch, end_offset, state, *rest = fields
+    lowest_index, lowest_offset, newest_ms, count, cuts, epoch_count = rest
+    end = _LAYOUT.size + epoch_count * _EPOCH.size
+    if len(content) < end + 4 or checksum(content[:end]) != int.from_bytes(content[end : end + 4], "little"):
+        raise DamagedIndex
+    if (magic, version, owner, found_base) != (_MAGIC, _VERSION, log_id, base):
+        raise DamagedIndex
+    summary = Summary(
+        segment_bytes=segment_bytes,
+        tail=Tail(last_index, last_epoch, end_offset),
+        state_position=None if state == NO_STATE else state,
+        lowest=None if lowest_index == _NONE else (lowest_index, lowest_offset),
+        newest_ms=None if newest_ms == _NONE else newest_ms,
+        epochs=tuple(EpochStart(*_EPOCH.unpack_from(content, at)) for at in range(_LAYOUT.size, end, _EPOCH.size)),
+    )
+    return summary, end + 4, count, cuts
+
+
+def summary_bytes(content: bytes) -> int:
+    """How much of a sidecar `decode_summary` needs, told by its first `SUMMARY_BYTES_READ` bytes."""
+    if content[4:5] == b"\1":
+        return sys.maxsize
+    if len(content) < _LAYOUT.size:
+        return 0
+    epoch_count: int = _LAYOUT.unpack_from(content)[-1]
+    return _LAYOUT.size + epoch_count * _EPOCH.size + 4
+
+
+def decode_summary(content: bytes, *, log_id: int, base: int) -> Summary:
+    """What the beginning of a sidecar tells of its segment; `DamagedIndex` unless it is whole and ours."""
+    if content[4:5] == b"\1":
+        index, segment_bytes = SegmentIndex.decode(content, log_id=log_id, base=base, interval_bytes=1)
+        return index.summary(segment_bytes)
+    return _decode_head(content, log_id, base)[0]
 
 
 def _little_endian(column: "array[int]") -> bytes:

@@ -192,27 +192,21 @@ class MemoryFile:
     def sync(self) -> None:
         """See `File`. A sync that fails saves some of the pending writes and forgets the others."""
         inode, disk = self._inode, self._disk
-        covered = self._covered()
+        covered = [change for change in inode.pending if disk.covers(change.sequence)]
+        left = [change for change in inode.pending if not disk.covers(change.sequence)]
         try:
             self._enter("sync")
         except StorageFailed:
-            for change in inode.pending[:covered]:
+            for change in covered:
                 if disk.rng.random() < 0.5:
                     _apply(change, inode.durable)
-            del inode.pending[:covered]
+            inode.pending = left
             raise
         if disk.lying_sync:
             return
-        for change in inode.pending[:covered]:
+        for change in covered:
             _apply(change, inode.durable)
-        del inode.pending[:covered]
-
-    def _covered(self) -> int:
-        before = self._disk.sync_covers_before
-        pending = self._inode.pending
-        if before == _NEVER:
-            return len(pending)
-        return sum(change.sequence < before for change in pending)
+        inode.pending = left
 
     def reserve(self, size: int) -> None:
         """See `File`."""
@@ -265,7 +259,8 @@ class MemoryDisk:
         self.failing = False
         self.before_call: Callable[[str, str], None] | None = None
         self.calls = 0
-        self.sync_covers_before = _NEVER
+        self._covers_before = _NEVER
+        self._covers_since = _NEVER
         self._fail_at = _NEVER
         self._sequence = 0
         self._names: dict[str, _Inode] = {}
@@ -328,9 +323,7 @@ class MemoryDisk:
         Unlike data, names are not forgotten while they are still visible: a file system whose journal fails stops.
         """
         covered = [
-            change
-            for change in self._pending_names
-            if change.directory == path and change.sequence < self.sync_covers_before
+            change for change in self._pending_names if change.directory == path and self.covers(change.sequence)
         ]
         try:
             self.enter("sync directory", path)
@@ -368,12 +361,17 @@ class MemoryDisk:
 
     @contextlib.contextmanager
     def issued_before(self, mark: int) -> Iterator[None]:
-        """Inside, a sync covers only the changes made before `mark`."""
-        outer, self.sync_covers_before = self.sync_covers_before, mark
+        """Inside, a sync covers only the changes made before `mark`, and those that are made inside."""
+        outer = self._covers_before, self._covers_since
+        self._covers_before, self._covers_since = mark, self.mark()
         try:
             yield
         finally:
-            self.sync_covers_before = outer
+            self._covers_before, self._covers_since = outer
+
+    def covers(self, sequence: int) -> bool:
+        """Whether a sync now covers the change with this place in the order of all changes."""
+        return sequence < self._covers_before or sequence >= self._covers_since
 
     def after_crash(self, rng: random.Random, *, loss: PowerLoss | None = None) -> "MemoryDisk":
         """The disk as it may be found after a power cut at this moment; `loss` is drawn per file if not given.

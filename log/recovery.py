@@ -26,26 +26,27 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from log import start
 from log.disk import Disk, File, NoSpace, replace_file
 from log.epoch_cache import EpochCache
 from log.errors import CorruptLog
-from log.frame import (
-    HEADER_BYTES,
-    MAGIC,
-    Address,
-    DamagedFrame,
-    ForeignFrame,
-    Header,
-    checksum,
-    decode_header,
-    written_for,
-)
-from log.index import DamagedIndex, SegmentIndex, SparseIndex, Tail
+from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, Header, checksum
+from log.index import SUMMARY_BYTES_READ, DamagedIndex, SegmentIndex, Summary, Tail, decode_summary, summary_bytes
 from log.mark import MarkFile
 from log.salvage import Repaired
-from log.segment import INDEX_SUFFIX, SEGMENT_SUFFIX, Segment, Window, base_of, index_name, segment_name
-
-_CHUNK_BYTES = 1 << 18
+from log.scan import CHUNK_BYTES, Scan, scan
+from log.segment import (
+    INDEX_SUFFIX,
+    SEGMENT_SUFFIX,
+    SPARE_SUFFIX,
+    Segment,
+    Window,
+    base_of,
+    cut_segments,
+    index_name,
+    segment_name,
+)
+from log.start import Start
 
 
 @attrs.frozen(kw_only=True)
@@ -74,10 +75,10 @@ class RecoveryReport:
 
 @attrs.frozen(kw_only=True)
 class Recovered:
-    """A log's memory, as its files say. `segments` is in order and may be empty; only the last has an index."""
+    """A log's memory, as its files say. `segments` is in order and may be empty; only the last has an index and is open."""
 
+    start: Start
     segments: list[Segment]
-    sparse: SparseIndex
     epochs: EpochCache
     tail: Tail
     state: bytes | None
@@ -86,20 +87,33 @@ class Recovered:
 
 @attrs.define(eq=False)
 class _Found:
-    """One segment as found. `proven`: its sidecar vouches for it, so it was not scanned.
-
-    `rest`: what follows its frames was never written, or only with zeros.
-    """
+    """One segment as found. Without a `scan` its sidecar vouches for it, so it was not read."""
 
     segment: Segment
-    file: File
-    index: SegmentIndex
-    valid_bytes: int
+    summary: Summary
     durable_end: int
-    proven: bool = False
-    first: Header | None = None
-    damage: DamagedFrame | None = None
-    rest: bool = False
+    scan: Scan | None = None
+
+    @property
+    def valid_bytes(self) -> int:
+        return self.scan.valid_bytes if self.scan is not None else self.segment.size
+
+    @property
+    def first(self) -> Header | None:
+        return self.scan.first if self.scan is not None else None
+
+    @property
+    def damage(self) -> DamagedFrame | None:
+        return self.scan.damage if self.scan is not None else None
+
+    @property
+    def rest(self) -> bool:
+        return self.scan is not None and self.scan.rest
+
+    @property
+    def file(self) -> File:
+        assert self.segment.file is not None, "a segment that was scanned is open"
+        return self.segment.file
 
 
 @attrs.frozen
@@ -111,61 +125,11 @@ class _Hole:
     error: CorruptLog
 
 
-def scan(segment: Segment, file: File, *, log_id: int, interval_bytes: int) -> _Found:
-    """Read a segment frame by frame, up to its end or its first invalid byte. `CorruptLog` for a foreign frame."""
-    window = Window(file, segment.size, _CHUNK_BYTES)
-    found = _Found(segment, file, SegmentIndex(segment.base, interval_bytes), 0, 0)
-    position = 0
-    try:
-        while position < segment.size:
-            header = window.header(position, base=segment.base, log_id=log_id)
-            if found.first is None:
-                found.first = header
-            elif objection := found.index.tail.objection(header):
-                raise DamagedFrame(objection, header)
-            payload = window.at(position + HEADER_BYTES, header.payload_bytes)
-            if len(payload) < header.payload_bytes:
-                raise DamagedFrame("the file ends inside the frame", header)
-            if checksum(payload) != header.payload_crc:
-                raise DamagedFrame("the checksum of the payload does not match", header)
-            found.durable_end = max(found.durable_end, header.durable_end)
-            found.index.note(header, position)
-            position += header.frame_bytes
-    except DamagedFrame as damage:
-        witness = _durable_end_behind(segment, file, position, log_id)
-        found.damage = damage
-        found.durable_end = max(found.durable_end, witness or 0)
-        found.rest = witness is None and not any(window.at(position, HEADER_BYTES))
-    except ForeignFrame as foreign:
-        raise CorruptLog(segment.path, position, foreign.reason) from None
-    found.valid_bytes = position
-    return found
-
-
-def _durable_end_behind(segment: Segment, file: File, position: int, log_id: int) -> int | None:
-    """The greatest durable end in any whole header from `position` on, wherever one begins; None if there is no such header."""
-    durable_end: int | None = None
-    for start in range(position, segment.size, _CHUNK_BYTES):
-        # A header that begins in this chunk may end in the next.
-        content = file.read_at(start, _CHUNK_BYTES + HEADER_BYTES)
-        view = memoryview(content)
-        at = content.find(MAGIC)
-        while 0 <= at < _CHUNK_BYTES:
-            address = segment.base + start + at
-            # Asked first, because a recycled file is full of frames that were written for other addresses.
-            if written_for(view, at) == address:
-                with contextlib.suppress(DamagedFrame, ForeignFrame):
-                    header = decode_header(view, at, log_id=log_id, address=address)
-                    durable_end = max(durable_end or 0, header.durable_end)
-            at = content.find(MAGIC, at + len(MAGIC))
-    return durable_end
-
-
 def _written_end(found: _Found) -> int:
     """The place behind the last byte that is not zero."""
     end = found.segment.size
     while end > found.valid_bytes:
-        start = max(found.valid_bytes, end - _CHUNK_BYTES)
+        start = max(found.valid_bytes, end - CHUNK_BYTES)
         written = found.file.read_at(start, end - start).rstrip(b"\0")
         if written:
             return start + len(written)
@@ -185,29 +149,31 @@ class Recovery:
         self._log_id = log_id
         self._interval_bytes = interval_bytes
         self._report = RecoveryReport(mark_damaged=mark.damaged)
+        self._start = Start()
 
     def run(self) -> Recovered:
         """Find, judge, mend. `CorruptLog` for damage below the known durable end, before anything is changed."""
+        self._start = start.read(self._disk, self._directory, log_id=self._log_id)
         names = self._disk.list_directory(self._directory)
         with contextlib.ExitStack() as files:
             found = self._find(names, files)
             found, unused = self._without_unused(found)
             marked_end = self._mark.newest.durable_end if self._mark.newest is not None else 0
-            durable_end = max([marked_end, self._orphans_end(names), *(each.durable_end for each in found)])
+            witnesses = [marked_end, self._start.base, self._orphans_end(names)]
+            durable_end = max([*witnesses, *(each.durable_end for each in found)])
             self.durable_end = durable_end
             hole = self._hole(found, durable_end)
             if hole is not None and hole.address < durable_end:
                 raise hole.error
-            self._report = attrs.evolve(self._report, segments_scanned=sum(not each.proven for each in found))
+            self._report = attrs.evolve(self._report, segments_scanned=sum(each.scan is not None for each in found))
             kept = self._cut(found, hole) if hole is not None else found
-            if kept and kept[-1].proven:
-                kept[-1] = self._rescanned(kept[-1])
+            if kept and kept[-1].scan is None:
+                kept[-1] = self._scanned(kept[-1].segment, files)
             for each in unused:
-                each.file.close()
                 self._disk.remove(each.segment.path)
             self._remove_leftovers(names, {each.segment.base for each in kept})
             for each in kept:
-                if not each.proven:
+                if each.scan is not None:
                     self._prove(each, durable_end)
             self._disk.sync_directory(self._directory)
             self._rebuild_indexes(kept)
@@ -223,22 +189,30 @@ class Recovery:
         bases = sorted(base for name in names if (base := base_of(name, SEGMENT_SUFFIX)) is not None)
         found = []
         for base in bases:
-            path = f"{self._directory}/{segment_name(base)}"
-            file = files.enter_context(contextlib.closing(self._disk.open(path, create=False)))
-            segment = Segment(base, path, size=file.size(), file=file)
-            vouched, vouched_bytes = self._sidecar(base, names)
-            if vouched is not None and vouched_bytes == segment.size and base != bases[-1]:
-                found.append(_Found(segment, file, vouched, segment.size, segment.end, proven=True))
+            if base < self._start.base:
                 continue
-            each = scan(segment, file, log_id=self._log_id, interval_bytes=self._interval_bytes)
+            path = f"{self._directory}/{segment_name(base)}"
+            with contextlib.closing(self._disk.open(path, create=False)) as file:
+                segment = Segment(base, path, size=file.size())
+            vouched = self._vouched(base, names)
+            if vouched is not None and vouched.segment_bytes == segment.size and base != bases[-1]:
+                found.append(_Found(segment, vouched, segment.end))
+                continue
+            each = self._scanned(segment, files)
             if vouched is not None:
-                each.durable_end = max(each.durable_end, base + vouched_bytes)
+                each.durable_end = max(each.durable_end, base + vouched.segment_bytes)
             found.append(each)
         return found
 
+    def _scanned(self, segment: Segment, files: contextlib.ExitStack) -> _Found:
+        segment.file = file = self._disk.open(segment.path, create=False)
+        files.callback(file.close)
+        found = scan(segment, file, log_id=self._log_id, interval_bytes=self._interval_bytes)
+        return _Found(segment, found.index.summary(found.valid_bytes), found.durable_end, found)
+
     @staticmethod
     def _without_unused(found: Sequence[_Found]) -> tuple[list[_Found], list[_Found]]:
-        """The segments, and apart from them empty files within the segment before them.
+        """The segments, and apart from them files without a frame within the segment before them.
 
         That one went on past their beginning, so they were never used: a full disk took back the beginning of a segment,
         and the power cut took back the removal of its name.
@@ -247,41 +221,47 @@ class Recovery:
         unused: list[_Found] = []
         end = 0
         for each in found:
-            if not each.segment.size and each.segment.base < end:
+            if not each.valid_bytes and each.segment.base < end:
                 unused.append(each)
             else:
                 used.append(each)
                 end = each.segment.base + each.valid_bytes
         return used, unused
 
-    def _sidecar(self, base: Address, names: Sequence[str]) -> tuple[SegmentIndex | None, int]:
+    def _vouched(self, base: Address, names: Sequence[str]) -> Summary | None:
+        """What the sidecar of a segment says; None if there is no whole one."""
         name = index_name(base)
         if name not in names:
-            return None, 0
-        content = self._read_file(f"{self._directory}/{name}")
+            return None
+        with contextlib.closing(self._disk.open(f"{self._directory}/{name}", create=False)) as file:
+            content = file.read_at(0, SUMMARY_BYTES_READ)
+            if (wanted := summary_bytes(content)) > len(content):
+                content = file.read_at(0, min(wanted, file.size()))
         try:
-            return SegmentIndex.decode(content, log_id=self._log_id, base=base, interval_bytes=self._interval_bytes)
+            return decode_summary(content, log_id=self._log_id, base=base)
         except DamagedIndex:
-            return None, 0
+            return None
 
     def _orphans_end(self, names: Sequence[str]) -> int:
         """What the sidecars of missing segments vouch for."""
         ends = [0]
         for name in names:
             base = base_of(name, INDEX_SUFFIX)
-            if base is not None and segment_name(base) not in names:
-                vouched, vouched_bytes = self._sidecar(base, names)
-                ends.append(base + vouched_bytes if vouched is not None else 0)
+            if base is not None and base >= self._start.base and segment_name(base) not in names:
+                vouched = self._vouched(base, names)
+                ends.append(base + vouched.segment_bytes if vouched is not None else 0)
         return max(ends)
 
     def _hole(self, found: Sequence[_Found], durable_end: int) -> _Hole | None:
         """The first place where the segments, one after the other, are not one whole log."""
-        end, tail = Address(0), Tail()
+        end = self._start.base
+        # What the first segment of a trimmed log follows is gone: whatever its frames say of that is true.
+        tail = Tail() if end == 0 else None
         for keep, each in enumerate(found):
             segment = each.segment
             if segment.base != end:
                 return self._gap(found, keep, end)
-            if each.first is not None and (objection := tail.objection(each.first)):
+            if each.first is not None and tail is not None and (objection := tail.objection(each.first)):
                 return _Hole(end, keep, CorruptLog(segment.path, 0, objection))
             end = Address(segment.base + each.valid_bytes)
             if each.damage is not None and not self._ends_here(each, found[keep + 1 :], durable_end):
@@ -289,7 +269,7 @@ class Recovery:
                 named = (header.log_index, header.epoch, header.base_offset) if header else (None, None, None)
                 return _Hole(end, keep + 1, CorruptLog(segment.path, each.valid_bytes, each.damage.reason, *named))
             if each.valid_bytes:
-                tail = each.index.tail
+                tail = each.summary.tail
         if end < durable_end:
             return self._gap(found, len(found), end)
         return None
@@ -307,7 +287,7 @@ class Recovery:
         if following is not None and following.base < end:
             raise CorruptLog(following.path, 0, "the segment begins before the previous one ends")
         if keep == 0:
-            path = f"{self._directory}/{segment_name(0)}"
+            path = f"{self._directory}/{segment_name(self._start.base)}"
             return _Hole(end, 0, CorruptLog(path, 0, "the segment is missing"))
         last = found[keep - 1].segment
         return _Hole(end, keep, CorruptLog(last.path, last.size, "the file ends early, or the next segment is missing"))
@@ -320,7 +300,6 @@ class Recovery:
             each.valid_bytes for each in removed
         )
         for each in reversed(removed):
-            each.file.close()
             self._disk.remove(each.segment.path)
         self._report = attrs.evolve(
             self._report,
@@ -331,17 +310,16 @@ class Recovery:
         )
         return kept
 
-    def _rescanned(self, last: _Found) -> _Found:
-        """The newest segment needs the index as it grows, which a sidecar does not hold."""
-        again = scan(last.segment, last.file, log_id=self._log_id, interval_bytes=self._interval_bytes)
-        if again.damage is not None:
-            raise CorruptLog(last.segment.path, again.valid_bytes, again.damage.reason)
-        return again
-
     def _remove_leftovers(self, names: Sequence[str], kept: set[Address]) -> None:
         for name in names:
             orphan = base_of(name, INDEX_SUFFIX)
-            if name.endswith(".tmp") or (orphan is not None and orphan not in kept):
+            retired = base_of(name, SEGMENT_SUFFIX)
+            if (
+                # A spare may hold frames of a life that a power cut took back: it must not be met again.
+                name.endswith((".tmp", SPARE_SUFFIX))
+                or (orphan is not None and orphan not in kept)
+                or (retired is not None and retired < self._start.base)
+            ):
                 self._disk.remove(f"{self._directory}/{name}")
 
     def _prove(self, found: _Found, durable_end: int) -> None:
@@ -349,30 +327,48 @@ class Recovery:
             found.file.cut(found.valid_bytes)
             found.segment.size = found.valid_bytes
         start = max(0, durable_end - found.segment.base)
-        for position in range(start, found.valid_bytes, _CHUNK_BYTES):
-            chunk = found.file.read_at(position, min(_CHUNK_BYTES, found.valid_bytes - position))
+        for position in range(start, found.valid_bytes, CHUNK_BYTES):
+            chunk = found.file.read_at(position, min(CHUNK_BYTES, found.valid_bytes - position))
             found.file.write_at(position, [chunk])
         found.file.sync()
         rewritten = max(0, found.valid_bytes - start)
         self._report = attrs.evolve(self._report, bytes_rewritten=self._report.bytes_rewritten + rewritten)
 
     def _rebuild_indexes(self, kept: Sequence[_Found]) -> None:
-        missing = [each for each in kept[:-1] if not each.proven]
+        missing = [each for each in kept[:-1] if each.scan is not None]
         for each in missing:
-            write_sidecar(self._disk, self._directory, each.segment, each.index, self._log_id)
+            assert each.scan is not None, "it was just asked"
+            write_sidecar(self._disk, self._directory, each.segment, each.scan.index, self._log_id)
+            each.file.close()
+            each.segment.file = None
         self._report = attrs.evolve(self._report, indexes_rebuilt=len(missing))
 
     def _assemble(self, kept: Sequence[_Found]) -> Recovered:
-        sparse, epochs, tail = SparseIndex(), EpochCache(), Tail()
+        segments: list[Segment] = []
+        epochs, tail = EpochCache(), self._start.before
         for each in kept:
-            each.index.apply_to(sparse, epochs)
+            segment, summary = each.segment, each.summary
+            lowest = summary.lowest
+            if lowest is None:
+                lowest = tail.last_index + 1, tail.end_offset
+            else:
+                cut_segments(segments, *lowest)
+                epochs.cut(lowest[0])
+            segment.first_index, segment.first_offset = lowest
+            segment.newest_ms = summary.newest_ms
+            segments.append(segment)
+            for begun in summary.epochs:
+                epochs.note(begun.epoch, begun.first_index, begun.base_offset)
             if each.valid_bytes:
-                tail = each.index.tail
+                tail = summary.tail
         if kept:
-            kept[-1].segment.index = kept[-1].index
+            newest = kept[-1]
+            assert newest.scan is not None, "the newest segment was scanned"
+            newest.segment.index = newest.scan.index
+            newest.segment.live = newest.scan.index.living()
         return Recovered(
-            segments=[each.segment for each in kept],
-            sparse=sparse,
+            start=self._start,
+            segments=segments,
             epochs=epochs,
             tail=tail,
             state=next(self._states(kept), None),
@@ -382,18 +378,19 @@ class Recovery:
     def _states(self, kept: Sequence[_Found]) -> Iterator[bytes]:
         """The newest state of each segment that has one, the newest segment first."""
         for each in reversed(kept):
-            position = each.index.state_position
+            position = each.summary.state_position
             if position is None:
                 continue
-            window = Window(each.file, each.valid_bytes, HEADER_BYTES)
-            try:
-                header = window.header(position, base=each.segment.base, log_id=self._log_id)
-            except (DamagedFrame, ForeignFrame) as damage:
-                raise CorruptLog(each.segment.path, position, damage.reason) from None
-            payload = window.at(position + HEADER_BYTES, header.payload_bytes)
+            with contextlib.closing(self._disk.open(each.segment.path, create=False)) as file:
+                window = Window(file, each.valid_bytes, HEADER_BYTES)
+                try:
+                    header = window.header(position, base=each.segment.base, log_id=self._log_id)
+                except (DamagedFrame, ForeignFrame) as damage:
+                    raise CorruptLog(each.segment.path, position, damage.reason) from None
+                payload = bytes(window.at(position + HEADER_BYTES, header.payload_bytes))
             if checksum(payload) != header.payload_crc:
                 raise CorruptLog(each.segment.path, position, "the checksum of the state does not match")
-            yield bytes(payload)
+            yield payload
 
 
 def write_sidecar(disk: Disk, directory: str, segment: Segment, index: SegmentIndex, log_id: int) -> bool:

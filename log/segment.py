@@ -14,10 +14,11 @@ import attrs
 from log.disk import Buffer, Disk, File
 from log.errors import NoSpace
 from log.frame import HEADER_BYTES, Address, Header, decode_header
-from log.index import SegmentIndex
+from log.index import SegmentIndex, SparseIndex
 
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
+SPARE_SUFFIX = ".spare"
 
 _PAGE_BYTES = 4096
 _ZEROS = memoryview(bytes(512 * 1024))
@@ -37,6 +38,11 @@ def index_name(base: int) -> str:
     return f"{base:020d}{INDEX_SUFFIX}"
 
 
+def spare_name(base: int) -> str:
+    """The file name of a retired segment that waits to be written to again; the address is that of its former life."""
+    return f"{base:020d}{SPARE_SUFFIX}"
+
+
 def base_of(name: str, suffix: str) -> Address | None:
     """The address in a file name of this kind; None for any other file."""
     digits = name.removesuffix(suffix)
@@ -51,13 +57,20 @@ class Segment:
     former life left up to `filled`. The bytes of a header behind `size` are always zeros or beyond the end of the file: so
     a log that was only killed is told from one whose last write was torn.
 
-    `index` is kept until the sidecar is written; `reserved` is how much of the file the disk has promised room for.
+    `first_index` is the first index that lives here, with its offset; those of the next segment if none does. `newest_ms` is the
+    greatest timestamp of a sealed segment's frames, None if that is not known.
+
+    `index` and `live`, its logical view, are kept until the sidecar is written; `reserved` is how much of the file the disk has promised room for.
     """
 
     base: Address
     path: str
     size: int = 0
+    first_index: int = 0
+    first_offset: int = 0
+    newest_ms: int | None = None
     index: SegmentIndex | None = None
+    live: SparseIndex | None = None
     file: File | None = None
     reserved: int = 0
     zeroed: int = 0
@@ -103,6 +116,15 @@ class Segment:
         return self.file
 
 
+def cut_segments(segments: Sequence[Segment], index: int, offset: int) -> None:
+    """Nothing lives in these segments any more from `index` on, which would begin with `offset`."""
+    for segment in reversed(segments):
+        if segment.first_index < index:
+            break
+        segment.first_index = index
+        segment.first_offset = offset
+
+
 class OpenSegments:
     """Handles for reading: a segment is opened when it is first asked for; past the bound, the idlest is closed.
 
@@ -124,6 +146,13 @@ class OpenSegments:
         elif segment.base in self._idle:
             self._idle.move_to_end(segment.base)
         return segment.file
+
+    def close(self, segment: Segment) -> None:
+        """Close the file of a segment that nobody reads any more."""
+        self._idle.pop(segment.base, None)
+        if segment.file is not None:
+            segment.file.close()
+            segment.file = None
 
     def adopt(self, segment: Segment) -> None:
         """From now on this open file may be closed whenever others are needed more."""

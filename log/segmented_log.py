@@ -14,12 +14,11 @@ Rules that everything here keeps:
 5. One thread owns the object. Only `Flush.run` may run in another one, beside appends and reads; one flush at a time.
 
 Frames are counted by index, from 1, without gaps; offsets are counted by the owner's spans, without gaps. Epochs never fall.
-Retention is not here yet: a log begins at index 1, in the segment at address 0.
+A log begins at index 1, in the segment at address 0, until `trim` lets its oldest segments leave.
 """
 
 import contextlib
 import threading
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Self
@@ -29,25 +28,26 @@ from attrs.validators import ge, gt
 
 from log.disk import Disk, File, Lock
 from log.errors import CorruptLog, IndexOutOfRange, LogError, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
-from log.flush import Flush
+from log.flush import Flush, Retired, Spare
 from log.frame import (
     HEADER_BYTES,
     Address,
     Buffer,
-    DamagedFrame,
-    ForeignFrame,
     Frame,
     Header,
     Kind,
     checksum,
-    decode_header,
     encode_header,
 )
-from log.index import SegmentIndex, Tail
+from log.index import SegmentIndex, SparseIndex, Tail
+from log.lookup import Lookup
 from log.mark import Mark, MarkFile
 from log.recovery import Recovered, Recovery, RecoveryReport, write_sidecar
+from log.retention import SegmentFacts
 from log.salvage import Amend, Repair, Salvage
-from log.segment import OpenSegments, Segment, Window, index_name, segment_name
+from log.segment import Segment, Window, index_name, segment_name, spare_name
+from log.start import Start
+from log.start import write as write_start
 
 __all__ = [
     "Address",
@@ -85,6 +85,8 @@ class LogConfig:
     """How far ahead `reserve` allocates when there is room, so that most calls need no disk."""
     zero_ahead_bytes: int = attrs.field(default=512 * KIB, validator=ge(0))
     """Zeros kept behind the end, so that the sync of a small append need not grow the file; 0 = none."""
+    spare_files_max: int = attrs.field(default=2, validator=ge(0))
+    """Retired segments kept to be written to again: their blocks are there, so that no sync waits for their allocation."""
     open_files_max: int = attrs.field(default=64, validator=gt(0))
     """Sealed segments kept open for reading."""
 
@@ -115,25 +117,31 @@ class SegmentedLog:
         self._disk = disk
         self._lock = lock
         self._mark = mark
-        self._sparse = recovered.sparse
+        self._start = recovered.start
         self._state = recovered.state
         self._last_index = recovered.tail.last_index
         self._last_epoch = recovered.tail.last_epoch
         self._end_offset = recovered.tail.end_offset
         self._segments = recovered.segments
-        self._bases = [segment.base for segment in self._segments]
-        self._open = OpenSegments(disk, config.open_files_max)
+        self._lookup = Lookup(
+            disk,
+            directory,
+            self._segments,
+            log_id=log_id,
+            interval_bytes=config.index_interval_bytes,
+            files_max=config.open_files_max,
+        )
         self._failed: StorageFailed | None = None
         self._closed = False
         self._names_changed = False
         self._unproven: list[Segment] = []
+        self._retiring: list[Segment] = []
+        self._spares: list[Spare] = []
         self._flushing: Flush | None = None
         self._frontier = threading.Lock()
         self._zero_ahead_bytes = config.zero_ahead_bytes
         if not self._segments:
-            self._begin_segment(Address(0), reserve_bytes=0)
-        for segment in self._segments[:-1]:
-            self._open.adopt(segment)
+            self._begin_segment(self._start.base, reserve_bytes=0)
         self._active = self._segments[-1]
         self._end = self._active.end
         self._durable_end = self._end
@@ -193,7 +201,8 @@ class SegmentedLog:
     @property
     def first_index(self) -> int:
         """The first index held; 0 = none."""
-        return self._sparse.first()[0]
+        first_index = self._segments[0].first_index
+        return first_index if first_index <= self._last_index else 0
 
     @property
     def last_index(self) -> int:
@@ -208,7 +217,7 @@ class SegmentedLog:
     @property
     def start_offset(self) -> int:
         """The first offset held; equals `end_offset` if there is none."""
-        return self._sparse.first()[1] if self._last_index else self._end_offset
+        return self._segments[0].first_offset if self.first_index else self._end_offset
 
     @property
     def end_offset(self) -> int:
@@ -232,8 +241,8 @@ class SegmentedLog:
 
     @property
     def sealed_pending(self) -> bool:
-        """Whether a sealed segment waits for the flush that lets its index be written."""
-        return bool(self._unproven)
+        """Whether a sealed segment waits for the flush that lets its index be written, or a retired one for its end."""
+        return bool(self._unproven or self._retiring)
 
     @property
     def failed(self) -> StorageFailed | None:
@@ -321,10 +330,11 @@ class SegmentedLog:
     def truncate(self, last_index: int) -> Address:
         """Cut everything above `last_index`; returns the new end of the log. Not durable yet.
 
-        The cut is a frame of its own, so the end moves up. `IndexOutOfRange` unless 0 <= `last_index` <= the log's last.
+        The cut is a frame of its own, so the end moves up. `IndexOutOfRange` unless 0 <= `last_index` <= the log's last;
+        where the log was trimmed, unless `last_index` is the one before its first at least.
         """
         self._require_usable()
-        if not 0 <= last_index <= self._last_index:
+        if not self._start.before.last_index <= last_index <= self._last_index:
             raise IndexOutOfRange(last_index, self.first_index, self._last_index)
         if last_index == self._last_index:
             return self._end
@@ -336,10 +346,41 @@ class SegmentedLog:
         buffers.append(self._own_header(Kind.TRUNCATE, address, tail, b""))
         self._write(segment, buffers)
         self._index_of(segment).note_truncate(tail, address - segment.base)
-        self._sparse.cut(last_index + 1)
+        self._lookup.cut(last_index + 1, end_offset)
         self.epochs.cut(last_index + 1)
         self._last_index, self._last_epoch, self._end_offset = last_index, epoch, end_offset
         return self._end
+
+    def trim(self, first_index: int) -> int:
+        """Let the segments that lie wholly below `first_index` leave; returns the new first index, `first_index` at most.
+
+        Reads below it are refused from now on. The files go with the next flush, which makes it durable; a few of them are
+        kept to be written to again. A segment that no flush has proved stays. `IndexOutOfRange` for an index that the log
+        does not hold.
+        """
+        self._require_usable()
+        if not 1 <= first_index <= self._last_index:
+            raise IndexOutOfRange(first_index, self.first_index, self._last_index)
+        count = self._lookup.holding(first_index) if first_index >= self.first_index else 0
+        while count and (self._segments[count - 1].index is not None or self._segments[count].base > self._durable_end):
+            count -= 1
+        if count:
+            first = self._segments[count]
+            last_index = first.first_index - 1
+            before = Tail(last_index, self.epoch_at(last_index), first.first_offset)
+            self._retiring += self._lookup.forget(count)
+            self._start = Start(first.base, before)
+            self.epochs.trim(first.first_index, first.first_offset)
+        return self.first_index
+
+    def segment_facts(self) -> list[SegmentFacts]:
+        """What a rule of retention may ask of each segment, oldest first."""
+        return [
+            SegmentFacts(
+                each.first_index, each.size, each.index.newest_ms if each.index is not None else each.newest_ms
+            )
+            for each in self._segments
+        ]
 
     def reserve(self, size: int) -> None:
         """Make sure that frames of `size` bytes in all (headers included) can be written; `NoSpace` if they cannot.
@@ -377,10 +418,12 @@ class SegmentedLog:
             seal=self._seal,
             sync_active=self._sync_active,
             sync_directory=self._sync_directory,
+            retire=partial(self._retire, self._start, tuple(self._retiring)) if self._retiring else None,
             note_durable=partial(self._mark.write, self._reached()) if self._end > self._durable_end else None,
             fail=self._fail,
         )
         self._names_changed = False
+        self._retiring = []
         return self._flushing
 
     def end_flush(self, flush: Flush) -> Address:
@@ -391,9 +434,14 @@ class SegmentedLog:
         assert flush.done, "the flush has not run"
         self._flushing = None
         for segment in flush.sealed:
-            segment.index = None
-            self._open.adopt(segment)
+            assert segment.index is not None, "an unproven segment has an index"
+            segment.newest_ms = segment.index.newest_ms
+            segment.index = segment.live = None
+            self._lookup.open.adopt(segment)
         del self._unproven[: len(flush.sealed)]
+        if flush.retired is not None:
+            self._spares += flush.retired.spares
+            self._retiring = [*flush.retired.kept, *self._retiring]
         self._durable_end = max(self._durable_end, flush.target)
         return self._durable_end
 
@@ -433,21 +481,21 @@ class SegmentedLog:
         """
         self._require_usable()
         last = self._last_index if last_index is None else min(last_index, self._last_index)
-        if first_index < 1:
+        if first_index <= self._start.before.last_index or first_index < 1:
             raise IndexOutOfRange(first_index, self.first_index, self._last_index)
         if first_index > last:
             return []
         frames: list[Frame] = []
         left = bytes_max
-        chunk = self._bytes_between(first_index, last, bytes_max + self._lookup_bytes())
+        chunk = self._lookup.bytes_between(first_index, last, bytes_max + self._lookup_bytes())
         for header, window, segment, position in self._headers(first_index, chunk):
             if frames and header.frame_bytes > left:
                 break
             payload = window.at(position + HEADER_BYTES, header.payload_bytes)
             if len(payload) != header.payload_bytes:
-                raise self._corrupt(segment, position, "the file ends inside the frame", header)
+                raise self._lookup.damage(segment, position, "the file ends inside the frame", header)
             if checksum(payload) != header.payload_crc:
-                raise self._corrupt(segment, position, "the checksum of the payload does not match", header)
+                raise self._lookup.damage(segment, position, "the checksum of the payload does not match", header)
             frames.append(header.frame(payload))
             left -= header.frame_bytes
             if header.log_index >= last or left <= 0:
@@ -458,17 +506,18 @@ class SegmentedLog:
         """The index of the frame that holds `offset`; `OffsetOutOfRange` if none does."""
         self._require_usable()
         if self.start_offset <= offset < self._end_offset:
-            slot = self._sparse.slot_of_offset(offset)
-            for header, *_ in self._headers(self._sparse[slot][0], self._lookup_bytes()):
+            near = self._lookup.index_before_offset(offset, self._last_index)
+            for header, *_ in self._headers(near, self._lookup_bytes()):
                 if header.base_offset <= offset < header.end_offset:
                     return header.log_index
         raise OffsetOutOfRange(offset, self.start_offset, self._end_offset)
 
     def epoch_at(self, index: int) -> int:
-        """The epoch of an index that the log holds; 0 for index 0. `IndexOutOfRange` beyond the last."""
-        if not 0 <= index <= self._last_index:
+        """The epoch of an index that the log holds, or of the one before its first; 0 for index 0. Else `IndexOutOfRange`."""
+        before = self._start.before
+        if not before.last_index <= index <= self._last_index:
             raise IndexOutOfRange(index, self.first_index, self._last_index)
-        return self.epochs.at(index)
+        return self.epochs.at(index) if index > before.last_index else before.last_epoch
 
     # How it is done: writing
 
@@ -505,13 +554,15 @@ class SegmentedLog:
     def _note_appended(self, segment: Segment, frames: Sequence[Frame], first_index: int, first_address: int) -> None:
         index = self._index_of(segment)
         position = first_address - segment.base
-        if first_index <= self._last_index:
-            self._sparse.cut(first_index)
+        if first_index <= self._last_index or first_index == 1:
+            self._lookup.cut(first_index, frames[0].base_offset)
             self.epochs.cut(first_index)
+        live = segment.live
+        assert live is not None, "the active segment has an index"
         note = index.note_indexed
         for frame in frames:
-            if note(frame.index, frame.epoch, frame.base_offset, frame.span, position):
-                self._sparse.add(frame.index, frame.base_offset, segment.base + position)
+            if note(frame.index, frame.epoch, frame.base_offset, frame.span, frame.timestamp_ms, position):
+                live.add(frame.index, frame.base_offset, segment.base + position)
                 self.epochs.note(frame.epoch, frame.index, frame.base_offset)
             position += HEADER_BYTES + len(frame.payload)
         self._last_index = index.last_index
@@ -523,10 +574,11 @@ class SegmentedLog:
 
     def _tail_before(self, index: int) -> tuple[int, int]:
         """The end offset and the epoch that hold before `index`, one that the log holds."""
-        if not 1 <= index <= self._last_index:
+        before = self._start.before
+        if not before.last_index < index <= self._last_index:
             raise ValueError(f"index {index} does not follow the log, which ends at {self._last_index}")
-        if index == 1:
-            return self.start_offset, 0
+        if index == before.last_index + 1:
+            return (before.end_offset, before.last_epoch) if before.last_index else (self.start_offset, 0)
         header, *_ = next(self._headers(index - 1, self._lookup_bytes()))
         return header.end_offset, header.epoch
 
@@ -578,18 +630,24 @@ class SegmentedLog:
     def _begin_segment(self, base: Address, *, reserve_bytes: int) -> None:
         path = f"{self.directory}/{segment_name(base)}"
         with self._fatal():
+            spare = self._spares.pop() if self._spares else None
+            if spare is not None:
+                self._disk.rename(spare.path, path)
             file = self._disk.open(path, create=True)
             segment = Segment(base, path, index=SegmentIndex(base, self.config.index_interval_bytes), file=file)
+            if spare is not None:
+                segment.reserved = segment.filled = spare.size
             try:
-                if reserve_bytes:
+                if reserve_bytes > segment.reserved:
                     self._reserve_file(segment, reserve_bytes)
             except NoSpace:
                 # The old segment stays in use, with the slack that was reserved there for states.
                 file.close()
                 self._disk.remove(path)
                 raise
+        segment.live = SparseIndex()
+        segment.first_index, segment.first_offset = self._last_index + 1, self._end_offset
         self._segments.append(segment)
-        self._bases.append(base)
         self._names_changed = True
 
     def _reserve_file(self, segment: Segment, wanted: int) -> None:
@@ -610,7 +668,7 @@ class SegmentedLog:
                 segment.cut()
 
     def _open_file(self, segment: Segment) -> File:
-        return segment.file if segment.file is not None else self._open.file(segment)
+        return self._lookup.open.file(segment)
 
     @staticmethod
     def _index_of(segment: Segment) -> SegmentIndex:
@@ -645,6 +703,29 @@ class SegmentedLog:
         file = segment.file
         assert file is not None, "the active segment is open"
         file.sync()
+
+    def _retire(self, start: Start, segments: Sequence[Segment]) -> Retired:
+        """Put down where the log begins now, then take the names of the segments before it away. Runs in the flush's thread.
+
+        On a full disk that must wait. Whatever else a power cut leaves of these files, recovery removes it.
+        """
+        try:
+            write_start(self._disk, self.directory, start, log_id=self.log_id)
+        except NoSpace:
+            return Retired((), tuple(segments))
+        spares: list[Spare] = []
+        wanted = self.config.spare_files_max - len(self._spares)
+        for segment in segments:
+            sidecar = f"{self.directory}/{index_name(segment.base)}"
+            if self._disk.exists(sidecar):
+                self._disk.remove(sidecar)
+            if len(spares) < wanted and segment.size >= self.config.segment_bytes_max:
+                spare = Spare(f"{self.directory}/{spare_name(segment.base)}", segment.size)
+                self._disk.rename(segment.path, spare.path)
+                spares.append(spare)
+            else:
+                self._disk.remove(segment.path)
+        return Retired(tuple(spares), ())
 
     def _sync_directory(self) -> None:
         self._disk.sync_directory(self.directory)
@@ -684,51 +765,5 @@ class SegmentedLog:
         return self.config.index_interval_bytes + HEADER_BYTES
 
     def _headers(self, first_index: int, chunk_bytes: int) -> Iterator[tuple[Header, Window, Segment, int]]:
-        """The living frames from `first_index` on: header, window on the file, segment and position in it.
-
-        Walks from the nearest entry of the sparse index and follows its rules: where the next entry is reached, its address
-        is where the log goes on.
-        """
-        slot = self._sparse.slot_of_index(first_index)
-        index, address = self._sparse[slot]
-        next_index = self._sparse.index_at(slot + 1)
-        segment, window = self._window(address, chunk_bytes)
-        while index <= self._last_index:
-            if index == next_index:
-                slot += 1
-                address = self._sparse[slot][1]
-                next_index = self._sparse.index_at(slot + 1)
-            if not segment.base <= address < segment.end:
-                segment, window = self._window(address, chunk_bytes)
-            position = address - segment.base
-            try:
-                view = window.at(position, HEADER_BYTES)
-                header = decode_header(view, 0, log_id=self.log_id, address=address)
-            except (DamagedFrame, ForeignFrame) as damage:
-                raise self._corrupt(segment, position, damage.reason) from None
-            address = Address(address + header.frame_bytes)
-            if not header.indexed:
-                continue
-            if header.log_index != index:
-                raise self._corrupt(segment, position, f"index {index} should be here", header)
-            if index >= first_index:
-                yield header, window, segment, position
-            index += 1
-
-    def _bytes_between(self, first_index: int, last_index: int, bytes_max: int) -> int:
-        """How much to read at once for these frames; only a guess where cuts lie between them."""
-        slot = self._sparse.slot_of_index(last_index) + 1
-        begin = self._sparse[self._sparse.slot_of_index(first_index)][1]
-        end = self._sparse[slot][1] if slot < len(self._sparse) else self._end
-        return min(bytes_max, end - begin) if end > begin else bytes_max
-
-    def _window(self, address: int, chunk_bytes: int) -> tuple[Segment, Window]:
-        segment = self._segments[bisect_right(self._bases, address) - 1]
-        return segment, Window(self._open.file(segment), segment.size, chunk_bytes)
-
-    def _corrupt(self, segment: Segment, position: int, reason: str, header: Header | None = None) -> CorruptLog:
-        """The damage; without its sidecar nothing vouches for the segment, so that the next start reads it and finds out."""
-        with contextlib.suppress(StorageError):
-            self._disk.remove(f"{self.directory}/{index_name(segment.base)}")
-        named = (header.log_index, header.epoch, header.base_offset) if header is not None else (None, None, None)
-        return CorruptLog(segment.path, position, reason, *named)
+        """See `Lookup.headers`."""
+        return self._lookup.headers(first_index, self._last_index, chunk_bytes)

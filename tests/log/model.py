@@ -1,29 +1,54 @@
-"""The plain model of a log: a list of entries, a state, and what every single frame made of them.
+"""The plain model of a log: a list of entries, a state, and what every single frame and every trim made of them.
 
 What a power cut may leave is the log as it was after some frame, none older than the last flush: `moments` holds every
-such log, oldest first, beginning with the flushed one.
+such log, oldest first, beginning with the flushed one. Where it begins then is where some trim put it that happened before
+that frame, or the last one that was flushed.
 """
 
 import attrs
 
-from log.segmented_log import Frame, SegmentedLog
+from log.segmented_log import Frame, IndexOutOfRange, OffsetOutOfRange, SegmentedLog
 from tests.log.frames import Entry, content, entry
 
 
 @attrs.frozen
+class Start:
+    """What a log begins behind: the index before its first, that one's epoch, and the offset that follows."""
+
+    index: int = 0
+    epoch: int = 0
+    offset: int = 0
+
+
+@attrs.frozen
 class Moment:
-    """The log after one frame: its entries, its newest state, and the end offset."""
+    """The log after one frame: its entries, its newest state, the end offset, and what it begins behind."""
 
     entries: tuple[Entry, ...] = ()
     state: bytes | None = None
     end_offset: int = 0
+    start: Start = attrs.field(factory=Start)
+
+    @property
+    def last_index(self) -> int:
+        return self.start.index + len(self.entries)
+
+    def up_to(self, last_index: int) -> tuple[Entry, ...]:
+        return self.entries[: last_index - self.start.index]
+
+    def trimmed(self, start: Start) -> "Moment":
+        return attrs.evolve(self, entries=self.entries[start.index - self.start.index :], start=start)
 
 
 def moment_of(log: SegmentedLog) -> Moment:
     """What a log says of itself, all of it cross-checked."""
     read = content(log)
-    assert [index for index, *_ in read] == list(range(1, len(read) + 1))
-    assert (log.last_index, log.last_epoch) == ((read[-1][0], read[-1][1]) if read else (0, 0))
+    last_index = log.last_index
+    start_index = read[0][0] - 1 if read else last_index
+    assert log.first_index == (start_index + 1 if read else 0)
+    assert log.start_offset == (read[0][2] if read else log.end_offset)
+    assert [index for index, *_ in read] == list(range(start_index + 1, last_index + 1))
+    assert log.last_epoch == (read[-1][1] if read else log.epoch_at(start_index))
     for index, epoch, base_offset, span, _ in read:
         assert log.epoch_at(index) == epoch
         for offset in range(base_offset, base_offset + span):
@@ -32,7 +57,23 @@ def moment_of(log: SegmentedLog) -> Moment:
     assert [(start.epoch, start.first_index, start.base_offset) for start in log.epochs] == [
         (epoch, index, base_offset) for index, epoch, base_offset, *_ in starts
     ]
-    return Moment(tuple(read), log.state, log.end_offset)
+    _refuses_what_left(log, start_index)
+    start = Start(start_index, log.epoch_at(start_index), log.start_offset) if start_index else Start()
+    return Moment(tuple(read), log.state, log.end_offset, start)
+
+
+def _refuses_what_left(log: SegmentedLog, start_index: int) -> None:
+    for call in (lambda: log.read(start_index, 1), lambda: log.epoch_at(start_index - 1)):
+        try:
+            call()
+        except IndexOutOfRange:
+            continue
+        raise AssertionError(f"nothing up to {start_index} is in the log")
+    try:
+        log.find_offset(log.start_offset - 1)
+    except OffsetOutOfRange:
+        return
+    raise AssertionError("no offset before the first is in the log")
 
 
 class Model:
@@ -40,41 +81,74 @@ class Model:
 
     def __init__(self) -> None:
         self.moments = [Moment()]
+        self._forgotten = 0
+        self._trims = [(0, Start())]
 
     @property
     def now(self) -> Moment:
-        return self.moments[-1]
+        return self.moments[-1].trimmed(self._trims[-1][1])
+
+    @property
+    def so_far(self) -> tuple[int, int]:
+        """How many frames and trims there were; for `flushed`."""
+        return self._forgotten + len(self.moments), len(self._trims)
 
     def append(self, frames: list[Frame]) -> None:
         for each in frames:
-            kept = self.now.entries[: each.index - 1]
-            self._add(attrs.evolve(self.now, entries=(*kept, entry(each)), end_offset=each.end_offset))
+            newest = self.moments[-1]
+            kept = newest.up_to(each.index - 1)
+            self._add(attrs.evolve(newest, entries=(*kept, entry(each)), end_offset=each.end_offset))
 
     def truncate(self, last_index: int) -> None:
-        entries = self.now.entries
-        if last_index < len(entries):
-            end_offset = entries[last_index][2]
-            self._add(attrs.evolve(self.now, entries=entries[:last_index], end_offset=end_offset))
+        newest = self.moments[-1]
+        if last_index < newest.last_index:
+            kept, end_offset = newest.up_to(last_index), self.offset_of(last_index + 1)
+            self._add(attrs.evolve(newest, entries=kept, end_offset=end_offset))
 
     def save_state(self, state: bytes) -> None:
-        self._add(attrs.evolve(self.now, state=state))
+        self._add(attrs.evolve(self.moments[-1], state=state))
+
+    def trim(self, first_index: int) -> None:
+        """Everything below `first_index` left."""
+        if first_index > self.now.start.index + 1:
+            start = Start(first_index - 1, self.epoch_before(first_index), self.offset_of(first_index))
+            self._trims.append((self._forgotten + len(self.moments) - 1, start))
 
     def offset_of(self, index: int) -> int:
         """The offset that a frame with this index must begin with."""
-        return self.now.entries[index - 1][2] if index <= len(self.now.entries) else self.now.end_offset
+        now = self.now
+        return now.entries[index - now.start.index - 1][2] if index <= now.last_index else now.end_offset
 
     def epoch_before(self, index: int) -> int:
         """The epoch that a frame with this index may not fall below."""
-        return self.now.entries[index - 2][1] if index > 1 else 0
+        now = self.now
+        return now.entries[index - now.start.index - 2][1] if index > now.start.index + 1 else now.start.epoch
 
-    def flushed(self, moment_count: int) -> None:
-        """Everything up to the moment that was the newest when `moment_count` were known is durable."""
-        del self.moments[: moment_count - 1]
+    def flushed(self, so_far: tuple[int, int]) -> None:
+        """Every frame and trim that there was when `so_far` was asked for is durable."""
+        moment_count, trim_count = so_far
+        forget = moment_count - 1 - self._forgotten
+        del self.moments[:forget]
+        self._forgotten += forget
+        start = self._trims[trim_count - 1][1]
+        self._trims = [(0, start), *self._trims[trim_count:]]
+        self.moments = [each.trimmed(start) for each in self.moments]
+
+    def may_be_left(self, moment: Moment) -> bool:
+        """Whether a power cut now may leave this log."""
+        return any(
+            each.trimmed(start) == moment
+            for at, each in enumerate(self.moments, self._forgotten)
+            for trimmed_at, start in self._trims
+            if trimmed_at <= at and start.index <= each.last_index
+        )
 
     def survived(self, moment: Moment) -> None:
         """After a crash the log is this one, durably; raises unless it is one that may be left."""
-        assert moment in self.moments, f"{moment} is none of the {len(self.moments)} logs that may be left"
+        assert self.may_be_left(moment), f"{moment} is none of the {len(self.moments)} logs that may be left"
         self.moments = [moment]
+        self._trims = [(0, moment.start)]
+        self._forgotten = 0
 
     def _add(self, moment: Moment) -> None:
         self.moments.append(moment)

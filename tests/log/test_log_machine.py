@@ -26,7 +26,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log: SegmentedLog
         self.flush: Flush | None = None
         self.mark = 0
-        self.moments_at_flush = 0
+        self.at_flush = (0, 0)
         self.written = 0
 
     def payload(self, size: int) -> bytes:
@@ -41,9 +41,9 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), count=st.integers(1, 12), size=SIZES)
     def append(self, data: st.DataObject, count: int, size: int) -> None:
-        last = len(self.model.now.entries)
+        now = self.model.now
         back = data.draw(st.sampled_from([0, 0, 0, 0, 1, 2, 10, 1000]))
-        first = max(1, last + 1 - back)
+        first = max(now.start.index + 1, now.last_index + 1 - back)
         epoch = self.model.epoch_before(first) + data.draw(st.sampled_from([0, 0, 1, 3]))
         offset = self.model.offset_of(first)
         frames = []
@@ -59,9 +59,36 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        last_index = data.draw(st.integers(0, self.log.last_index))
+        now = self.model.now
+        last_index = data.draw(st.integers(now.start.index, now.last_index))
         self.log.truncate(last_index)
         self.model.truncate(last_index)
+
+    @precondition(lambda self: self.log.first_index)
+    @rule(data=st.data())
+    def trim(self, data: st.DataObject) -> None:
+        first_index = data.draw(st.integers(self.log.first_index, self.log.last_index))
+        trimmed = self.log.trim(first_index)
+        assert self.model.now.start.index < trimmed <= first_index
+        self.model.trim(trimmed)
+
+    @precondition(lambda self: self.flush is None)
+    @rule(rounds=st.integers(1, 4), size=st.sampled_from([1100, 1500]))
+    def turn_over(self, rounds: int, size: int) -> None:
+        """Enough for segments to leave and their files to come back."""
+        for _ in range(rounds):
+            last = self.model.now.last_index
+            epoch, offset = self.model.epoch_before(last + 1), self.model.now.end_offset
+            frames = [
+                Frame.of(self.payload(size), index=index, epoch=epoch, base_offset=offset, span=0, kind=Kind.CONTROL)
+                for index in range(last + 1, last + 5)
+            ]
+            self.log.append(frames)
+            self.model.append(frames)
+            so_far = self.model.so_far
+            self.log.flush()
+            self.model.flushed(so_far)
+            self.model.trim(self.log.trim(self.log.last_index))
 
     @rule(state=st.binary(max_size=40))
     def save_state(self, state: bytes) -> None:
@@ -75,7 +102,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def meet_a_full_disk(self, data: st.DataObject) -> None:
         self.disk.capacity_bytes = self.disk.used_bytes()
-        index = len(self.model.now.entries) + 1
+        index = self.model.now.last_index + 1
         epoch = self.model.epoch_before(index)
         frames = []
         for following in range(index, index + data.draw(st.integers(1, 3))):
@@ -97,7 +124,7 @@ class LogMachine(RuleBasedStateMachine):
     def begin_flush(self) -> None:
         self.flush = self.log.begin_flush()
         self.mark = self.disk.mark()
-        self.moments_at_flush = len(self.model.moments)
+        self.at_flush = self.model.so_far
 
     @precondition(lambda self: self.flush is not None)
     @rule()
@@ -106,7 +133,7 @@ class LogMachine(RuleBasedStateMachine):
         with self.disk.issued_before(self.mark):
             self.flush.run()
         assert self.log.end_flush(self.flush) == self.flush.target == self.log.durable_end
-        self.model.flushed(self.moments_at_flush)
+        self.model.flushed(self.at_flush)
         self.flush = None
 
     @rule(seed=st.integers(0, 2**32), loss=st.sampled_from([None, *PowerLoss]), in_flush=st.booleans())
@@ -120,7 +147,8 @@ class LogMachine(RuleBasedStateMachine):
     def be_killed(self, seed: int) -> None:
         now = self.model.now
         self.restart(self.disk.after_kill(random.Random(seed)))
-        assert self.model.now == now
+        # Only a trim that no flush carried out may be forgotten.
+        assert self.model.now.trimmed(now.start) == now
 
     @precondition(lambda self: self.flush is None)
     @rule(lose_indexes=st.booleans())
@@ -147,7 +175,7 @@ class LogMachine(RuleBasedStateMachine):
     def holds_what_was_written(self) -> None:
         now = self.model.now
         assert (self.log.last_index, self.log.end_offset, self.log.state) == (
-            len(now.entries),
+            now.last_index,
             now.end_offset,
             now.state,
         )

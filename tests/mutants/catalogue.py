@@ -354,7 +354,7 @@ LOG: Sequence[Mutant] = (
     Mutant(
         name="torn-payload-accepted",
         bug="recovery checks the frame's header, but not its payload",
-        module="log.recovery",
+        module="log.scan",
         edits=[
             Edit(
                 "            if checksum(payload) != header.payload_crc:\n"
@@ -371,8 +371,8 @@ LOG: Sequence[Mutant] = (
         module="log.segmented_log",
         edits=[
             Edit(
-                "        if first_index <= self._last_index:\n            self._sparse.cut(first_index)\n",
-                "        if first_index <= self._last_index:\n",
+                "            self._lookup.cut(first_index, frames[0].base_offset)\n",
+                "",
             )
         ],
         oracles=["B-moved", "B-diverged"],
@@ -383,8 +383,8 @@ LOG: Sequence[Mutant] = (
         module="log.recovery",
         edits=[
             Edit(
-                "        for each in reversed(kept):\n            position = each.index",
-                "        for each in kept:\n            position = each.index",
+                "        for each in reversed(kept):\n            position = each.summary",
+                "        for each in kept:\n            position = each.summary",
             )
         ],
         oracles=["A5"],

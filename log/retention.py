@@ -1,0 +1,45 @@
+"""How much of a log is kept: a rule as data, and what it says about the segments of a log. Pure.
+
+Whole segments leave, oldest first, so a log keeps up to one segment more than it must. What may leave at all (what every
+replica has, what is applied) is for the owner to say: it passes the lower of the two indexes to `SegmentedLog.trim`.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+from attrs.validators import ge, optional
+
+
+@attrs.frozen
+class SegmentFacts:
+    """One segment as a rule sees it. `newest_ms` is the greatest timestamp of its frames; None if that is not known."""
+
+    first_index: int
+    size_bytes: int
+    newest_ms: int | None
+
+
+@attrs.frozen(kw_only=True)
+class Retention:
+    """Bounds on what is kept; None = no bound. `ValueError` for negative ones."""
+
+    bytes_max: int | None = attrs.field(default=None, validator=optional(ge(0)))
+    """Segments leave while the others hold at least so many bytes."""
+    age_ms_max: int | None = attrs.field(default=None, validator=optional(ge(0)))
+    """A segment leaves when its newest frame is older."""
+
+    def first_index(self, segments: Sequence[SegmentFacts], now_ms: int) -> int:
+        """The lowest index that must be kept of these segments, which are in order and more than none.
+
+        The last one always stays: it is written to.
+        """
+        left_bytes = sum(each.size_bytes for each in segments)
+        for each in segments[:-1]:
+            left_bytes -= each.size_bytes
+            too_many = self.bytes_max is not None and left_bytes >= self.bytes_max
+            too_old = (
+                self.age_ms_max is not None and each.newest_ms is not None and now_ms - each.newest_ms > self.age_ms_max
+            )
+            if not too_many and not too_old:
+                return each.first_index
+        return segments[-1].first_index

@@ -1,0 +1,351 @@
+"""Segments leave at the old end, their files come back at the new one, and nobody mistakes one life for another."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from log import start
+from log.disk import NoSpace
+from log.errors import CorruptLog, IndexOutOfRange, OffsetOutOfRange
+from log.frame import HEADER_BYTES
+from log.index import Tail
+from log.memory_disk import MemoryDisk, PowerLoss
+from log.segmented_log import LogConfig, SegmentedLog
+from log.start import Start
+from tests.log.frames import DIRECTORY, LOG_ID, SMALL, content, entries, frame, frames, memory_disk, numbers, open_log
+from tests.log.model import moment_of
+
+
+def filled(disk: MemoryDisk, last: int, *, config: LogConfig = SMALL, size: int = 120) -> SegmentedLog:
+    """Frames of 200 bytes, flushed in tens; about twenty to a segment."""
+    log = open_log(disk, config)
+    for first in range(log.last_index + 1, last, 10):
+        log.append(frames(first, first + 9, size=size))
+        log.flush()
+    return log
+
+
+def names(disk: MemoryDisk, suffix: str) -> list[str]:
+    return [path for path in disk.paths() if path.endswith(suffix)]
+
+
+def killed(disk: MemoryDisk) -> MemoryDisk:
+    return disk.after_kill(random.Random(1))
+
+
+def test_whole_segments_below_an_index_leave() -> None:
+    disk = memory_disk()
+    log = filled(disk, 200)
+    before = content(log)
+    first = log.trim(75)
+    assert 50 < first <= 75
+    assert (log.first_index, log.start_offset, log.last_index) == (first, first - 1, 200)
+    assert content(log) == before[first - 1 :]
+    assert log.find_offset(first - 1) == first
+    assert [(each.epoch, each.first_index, each.base_offset) for each in log.epochs] == [(1, first, first - 1)]
+    for call in (lambda: log.read(first - 1, 1), lambda: log.epoch_at(first - 2), lambda: log.truncate(first - 2)):
+        with pytest.raises(IndexOutOfRange):
+            call()
+    with pytest.raises(OffsetOutOfRange):
+        log.find_offset(first - 2)
+
+
+def test_the_files_go_with_the_next_flush_and_a_few_are_kept() -> None:
+    disk = memory_disk()
+    log = filled(disk, 200)
+    segments, indexes = names(disk, ".log"), names(disk, ".index")
+    log.trim(190)
+    assert (names(disk, ".log"), log.sealed_pending) == (segments, True)
+    log.flush()
+    assert not log.sealed_pending
+    assert names(disk, ".log") == segments[-1:] or len(names(disk, ".log")) == 2
+    assert len(names(disk, ".spare")) == SMALL.spare_files_max
+    assert len(names(disk, ".index")) == len(names(disk, ".log")) - 1 < len(indexes)
+
+
+def test_a_trimmed_log_is_found_again() -> None:
+    disk = memory_disk()
+    log = filled(disk, 200)
+    log.append(frames(201, 210, 4, size=120))
+    log.save_state(b"vote")
+    log.trim(150)
+    log.flush()
+    expected = moment_of(log)
+    assert moment_of(open_log(disk.durable_copy())) == expected
+    log.close()
+    reopened = open_log(disk)
+    assert moment_of(reopened) == expected
+    assert (reopened.recovery.segments_scanned, names(disk, ".spare")) == (1, [])
+
+
+def test_what_follows_the_last_that_left_must_still_follow_it() -> None:
+    disk = memory_disk()
+    log = filled(disk, 100)
+    first = log.trim(70)
+    log.flush()
+    log.close()
+    log = open_log(disk)
+    with pytest.raises(ValueError, match="does not follow"):
+        log.append([frame(first - 1)])
+    with pytest.raises(ValueError, match="does not follow"):
+        log.append([frame(first, 0)])
+    log.truncate(first - 1)
+    assert (log.first_index, log.last_index, log.start_offset, log.end_offset) == (0, first - 1, first - 1, first - 1)
+    log.append([frame(first, 5)])
+    log.close()
+    assert numbers(open_log(disk)) == [(first, 5)]
+
+
+def test_the_segment_that_is_written_to_and_unproven_ones_stay() -> None:
+    log = open_log(memory_disk())
+    log.append(frames(1, 50, size=120))
+    log.append(frames(51, 90, size=120))
+    assert log.trim(90) == 1
+    log.flush()
+    assert log.trim(90) == 51
+
+
+@pytest.mark.parametrize("index", [0, 201])
+def test_a_log_cannot_be_trimmed_to_what_it_does_not_hold(index: int) -> None:
+    log = filled(memory_disk(), 200)
+    with pytest.raises(IndexOutOfRange):
+        log.trim(index)
+
+
+def test_trimming_below_the_first_index_changes_nothing() -> None:
+    log = filled(memory_disk(), 200)
+    first = log.trim(100)
+    assert log.trim(1) == first
+
+
+def test_a_new_segment_takes_the_file_of_a_retired_one() -> None:
+    disk = memory_disk()
+    log = filled(disk, 60)
+    log.trim(60)
+    log.flush()
+    spare = names(disk, ".spare")[-1]
+    former = disk.content(spare)
+    stored = disk.content(_roll(log, disk, 120))
+    assert spare not in disk.paths()
+    assert len(stored) == len(former)
+    assert stored[-200:] == former[-200:]
+    assert content(log) == entries(frames(log.first_index, log.last_index, size=120))
+
+
+def _roll(log: SegmentedLog, disk: MemoryDisk, size: int) -> str:
+    """Append until a recycled file is written to; returns its path."""
+    segments = len(names(disk, ".log"))
+    while len(names(disk, ".log")) == segments:
+        log.append(frames(log.last_index + 1, log.last_index + 1, size=size))
+    return names(disk, ".log")[-1]
+
+
+@pytest.mark.parametrize("zero_ahead_bytes", [0, 1024])
+@pytest.mark.parametrize("size", [120, 40, 200])
+def test_the_end_in_a_recycled_file_is_found_exactly(size: int, zero_ahead_bytes: int) -> None:
+    """With 120 bytes as before, a frame of the former life begins exactly at each new end."""
+    config = LogConfig(segment_bytes_max=4096, index_interval_bytes=512, zero_ahead_bytes=zero_ahead_bytes)
+    disk = memory_disk()
+    log = filled(disk, 60, config=config)
+    log.trim(60)
+    log.flush()
+    _roll(log, disk, size)
+    for _ in range(12):
+        after = killed(disk)
+        reopened = open_log(after)
+        assert (content(reopened), reopened.recovery.torn_at) == (content(log), None)
+        assert (
+            reopened.end
+            == log.end
+            == int(names(after, ".log")[-1][-24:-4]) + len(after.content(names(after, ".log")[-1]))
+        )
+        log.append(frames(log.last_index + 1, log.last_index + 1, size=size))
+        log.flush()
+
+
+def test_a_former_frame_exactly_at_the_new_end_is_neither_a_frame_nor_damage() -> None:
+    """Even when the zeros behind the end never reached the disk."""
+    disk = memory_disk()
+    log = filled(disk, 60)
+    log.trim(60)
+    log.flush()
+    former = disk.content(names(disk, ".spare")[-1])
+    path = _roll(log, disk, 120)
+    log.flush()
+    position = log.end - int(path[-24:-4])
+    assert former[position : position + 4] == b"QLOG"
+    file = disk.open(path, create=False)
+    file.write_at(position, [former[position:]])
+    reopened = open_log(killed(disk))
+    assert content(reopened) == content(log)
+    assert reopened.recovery.torn_at == log.end
+
+
+def test_damage_in_a_recycled_file_is_never_taken_for_its_former_life() -> None:
+    disk = memory_disk()
+    log = filled(disk, 60)
+    log.trim(60)
+    log.flush()
+    former = disk.content(names(disk, ".spare")[-1])
+    path = _roll(log, disk, 120)
+    log.append(frames(log.last_index + 1, log.last_index + 5, size=120))
+    log.flush()
+    after = killed(disk)
+    file = after.open(path, create=False)
+    file.write_at(200, [former[200:400]])
+    with pytest.raises(CorruptLog, match="was written for address"):
+        open_log(after)
+
+
+def test_a_rename_that_a_power_cut_took_back_leaves_nothing_to_be_met_again() -> None:
+    """New frames lie in a file whose name says that it is spare: it must not come back at the same address."""
+    taken_back = 0
+    for seed in range(200):
+        disk = memory_disk(seed)
+        log = filled(disk, 60)
+        log.trim(60)
+        log.flush()
+        spares = names(disk, ".spare")
+        _roll(log, disk, 120)
+        log.append(frames(log.last_index + 1, log.last_index + 3, size=120))
+        after = disk.after_crash(random.Random(seed))
+        taken_back += names(after, ".spare") == spares
+        again = open_log(after)
+        assert names(after, ".spare") == []
+        assert content(again) == content(log)[: len(content(again))]
+        again.trim(again.last_index)
+        again.flush()
+        second = frames(again.last_index + 1, again.last_index + 1, 9, size=120)
+        again.append(second)
+        assert content(open_log(killed(after)))[-1] == entries(second)[0]
+    assert taken_back > 20
+
+
+def test_any_names_may_be_left_of_segments_that_were_retired() -> None:
+    left = set()
+    for seed in range(100):
+        disk = memory_disk(seed)
+        log = filled(disk, 200)
+        log.trim(150)
+        log.flush()
+        expected = moment_of(log)
+        after = disk.after_crash(random.Random(seed))
+        left.add(len(names(after, ".log")))
+        assert moment_of(open_log(after)) == expected
+        assert moment_of(open_log(killed(after))) == expected
+    assert len(left) > 2
+
+
+def test_a_trim_that_no_flush_carried_out_is_as_if_it_never_was() -> None:
+    disk = memory_disk()
+    log = filled(disk, 200)
+    before = moment_of(log)
+    log.trim(150)
+    assert moment_of(open_log(killed(disk))) == before
+
+
+def test_a_trim_waits_until_what_it_leaves_is_durable() -> None:
+    """Segments left because newer frames replaced what they hold; so those must be durable first."""
+    for loss in PowerLoss:
+        disk = memory_disk()
+        log = filled(disk, 100)
+        log.append(frames(60, 61, 2, size=120))
+        first = log.trim(60)
+        survivor = open_log(disk.after_crash(random.Random(3), loss=loss))
+        assert survivor.first_index == 1
+        assert survivor.last_index in (61, 100)
+        log.flush()
+        assert open_log(disk.durable_copy()).first_index == first
+
+
+def test_on_a_full_disk_a_trim_waits_for_room() -> None:
+    disk = memory_disk()
+    log = filled(disk, 200)
+    segments = names(disk, ".log")
+    disk.capacity_bytes = disk.used_bytes()
+    first = log.trim(150)
+    log.flush()
+    assert (names(disk, ".log"), log.sealed_pending) == (segments, True)
+    disk.capacity_bytes = None
+    log.flush()
+    assert (len(names(disk, ".log")) < len(segments), log.sealed_pending) == (True, False)
+    assert open_log(disk.durable_copy()).first_index == first
+
+
+def _lose_first(disk: MemoryDisk) -> None:
+    disk.remove(names(disk, ".log")[0])
+
+
+def _lose_all(disk: MemoryDisk) -> None:
+    for path in names(disk, ".log"):
+        disk.remove(path)
+
+
+def _damage_start(disk: MemoryDisk) -> None:
+    disk.flip_bit(f"{DIRECTORY}/{start.NAME}", 100)
+
+
+def _lose_start(disk: MemoryDisk) -> None:
+    disk.remove(f"{DIRECTORY}/{start.NAME}")
+
+
+@pytest.mark.parametrize("harm", [_lose_first, _lose_all, _damage_start, _lose_start])
+def test_a_segment_that_is_missing_and_was_not_retired_is_damage(harm: Callable[[MemoryDisk], None]) -> None:
+    disk = memory_disk()
+    log = filled(disk, 200)
+    log.trim(100)
+    log.close()
+    harm(disk)
+    with pytest.raises(CorruptLog):
+        open_log(disk)
+
+
+def test_another_logs_start_is_refused() -> None:
+    disk = memory_disk()
+    disk.make_directory(DIRECTORY)
+    written = Start(before=Tail(5, 2, 9))
+    start.write(disk, DIRECTORY, written, log_id=LOG_ID + 1)
+    with pytest.raises(CorruptLog, match="another log"):
+        start.read(disk, DIRECTORY, log_id=LOG_ID)
+    assert start.read(disk, DIRECTORY, log_id=LOG_ID + 1) == written
+
+
+def test_a_recycled_file_that_a_full_disk_took_back_does_no_harm() -> None:
+    reappeared = 0
+    for seed in range(60):
+        disk = memory_disk(seed)
+        log = filled(disk, 60)
+        log.trim(60)
+        log.flush()
+        while log.end - int(names(disk, ".log")[-1][-24:-4]) < SMALL.segment_bytes_max:
+            log.append(frames(log.last_index + 1, log.last_index + 1, size=120))
+        log.flush()
+        disk.capacity_bytes = disk.used_bytes()
+        with pytest.raises(NoSpace):
+            log.reserve(5_000)
+        log.save_state(b"vote") if log.state is None and log.end - log.durable_end else None
+        before = moment_of(log)
+        after = disk.after_crash(random.Random(seed))
+        after.capacity_bytes = None
+        reappeared += len(names(after, ".log")) > len(names(disk, ".log"))
+        again = open_log(after)
+        assert moment_of(again) == before
+        again.append(frames(again.last_index + 1, again.last_index + 30, 3, size=120))
+        again.flush()
+        assert numbers(open_log(after.durable_copy()))[-1][1] == 3
+    assert reappeared
+
+
+def test_a_log_that_is_trimmed_for_ever_keeps_few_files_and_little_memory() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    for first in range(1, 5_000, 10):
+        log.append(frames(first, first + 9, size=120))
+        log.flush()
+        log.trim(log.last_index)
+    log.flush()
+    assert len(disk.paths()) < 12
+    assert len(log._segments) <= 3
+    assert log._lookup._indexes == {}
+    assert HEADER_BYTES * 10 < disk.used_bytes() < 40_000
