@@ -28,6 +28,8 @@ START_WITHIN_S = 30.0
 STOP_WITHIN_S = 10.0
 STATUS_WITHIN_S = 0.5
 POLL_S = 0.05
+READ_THROUGH_WITHIN_S = 5.0
+READ_THROUGH_BYTES = 1024 * 1024
 LEADER = "leader"
 NO_ANSWER = (RaftError, KeyError, ValueError)
 
@@ -109,8 +111,9 @@ class Cluster:
         """Like `start`, for nodes that have run before: one that does not come back stands in `unasked_ends`."""
 
         async def start(node: int) -> None:
-            with contextlib.suppress(NodeDidNotStart):
-                await self.nodes[node].start(self._nursery, within_s=START_WITHIN_S)
+            if not self.nodes[node].is_running:
+                with contextlib.suppress(NodeDidNotStart):
+                    await self.nodes[node].start(self._nursery, within_s=START_WITHIN_S)
 
         await _together(start, [node for node in nodes if not self.nodes[node].is_running])
 
@@ -161,6 +164,19 @@ class Cluster:
             async with Connection.open(*self.direct[node], self.cluster_id) as connection:
                 return NodeStatus.of(await connection.status())
         return None
+
+    async def read_through(self, node: int) -> None:
+        """Read all that one node has committed, as far as it gives it: what it finds on its disk is its own affair."""
+        with trio.move_on_after(READ_THROUGH_WITHIN_S), contextlib.suppress(*NO_ANSWER):
+            while (status := await self.status(node)) is None or not status.committed_end:
+                await trio.sleep(POLL_S)  # a node that has just begun has to hear what is committed
+            async with Connection.open(*self.direct[node], self.cluster_id) as connection:
+                offset = 0
+                while offset < status.committed_end:
+                    records = await connection.read(offset, READ_THROUGH_BYTES)
+                    if not records.batches:
+                        return
+                    offset = records.batches[-1].base_offset + records.batches[-1].span
 
     async def statuses(self) -> dict[int, NodeStatus]:
         """STATUS of every node that answers."""

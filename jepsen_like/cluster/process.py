@@ -26,6 +26,9 @@ import trio
 from jepsen_like.cluster.machine import Machine
 
 PR_SET_PDEATHSIG = 1
+DAMAGE_FOUND = (4, " is damaged at byte ")
+"""How a node ends that has met damage in its files: its status, and what it says then."""
+AGAIN_WITHIN_S = 30.0
 READ_BYTES = 64 * 1024
 STDERR_TAIL_LINES = 12
 LINE_BYTES_MAX = 1024 * 1024
@@ -75,6 +78,10 @@ class NodeProcess:
         self.is_paused = False
         self.unasked_ends: list[str] = []
         """One line for every time the process ended although nobody had asked it to."""
+        self.was_damaged = False
+        """Its files were damaged by us: it may end itself when it meets the damage, and is then started again, as a
+        supervisor would."""
+        self.ends_of_damage = 0
         self._end_is_asked = False
 
     @property
@@ -108,7 +115,7 @@ class NodeProcess:
                 env={**os.environ, **self.machine.environment()},
                 preexec_fn=die_with_parent(self._enter),
             )
-        nursery.start_soon(self._follow, self._popen)
+        nursery.start_soon(self._follow, self._popen, nursery)
         with trio.move_on_after(within_s):
             async with trio.open_nursery() as waiting:
                 for event in (self._ready, self._ended):
@@ -188,7 +195,7 @@ class NodeProcess:
             self._end_is_asked = True
             os.kill(self.pid, number)
 
-    async def _follow(self, popen: subprocess.Popen[bytes]) -> None:
+    async def _follow(self, popen: subprocess.Popen[bytes], nursery: trio.Nursery) -> None:
         """Read the node's events to the end and reap it. A cancelled harness leaves no process behind."""
         assert popen.stdout is not None
         try:
@@ -201,11 +208,24 @@ class NodeProcess:
                 popen.kill()
                 popen.wait()
             popen.stdout.close()
-            if not self._end_is_asked:
-                self.unasked_ends.append(
-                    f"node {self.node} (pid {popen.pid}) ended with {_ending(popen.returncode)}: {self.stderr_tail()}"
-                )
+            was_asked = self._end_is_asked
             self._ended.set()
+        if not was_asked and self._has_met_damage(popen):
+            self.ends_of_damage += 1
+            nursery.start_soon(self._start_again, nursery)
+        elif not was_asked:
+            self.unasked_ends.append(
+                f"node {self.node} (pid {popen.pid}) ended with {_ending(popen.returncode)}: {self.stderr_tail()}"
+            )
+
+    def _has_met_damage(self, popen: subprocess.Popen[bytes]) -> bool:
+        status, words = DAMAGE_FOUND
+        return self.was_damaged and self._ready.is_set() and popen.returncode == status and words in self.stderr_tail()
+
+    async def _start_again(self, nursery: trio.Nursery) -> None:
+        if not self.is_running:
+            with contextlib.suppress(NodeDidNotStart):
+                await self.start(nursery, within_s=AGAIN_WITHIN_S)
 
     async def _read_events(self, stdout: IO[bytes], kept: IO[bytes]) -> None:
         os.set_blocking(stdout.fileno(), False)

@@ -168,6 +168,7 @@ class DamagedFiles(MachineKind):
         await cluster.kill(blow.nodes)
         seen = {}
         for node, state in look_at(cluster, blow.nodes).items():
+            cluster.nodes[int(node)].was_damaged = True
             kinds = rng.sample(list(Damage), len(Damage))
             data = cluster.nodes[int(node)].machine.data
             done = next((f"{kind}: {what}" for kind in kinds if (what := damage(data, kind, rng))), "nothing to damage")
@@ -175,6 +176,14 @@ class DamagedFiles(MachineKind):
         return seen
 
     async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
-        """Start them."""
+        """Start them, and read what they have: damage that a start does not meet is met then."""
+        found_before = {node: cluster.nodes[node].ends_of_damage for node in blow.nodes}
         await cluster.restart(blow.nodes)
-        return look_at(cluster, blow.nodes)
+        async with trio.open_nursery() as nursery:
+            for node in blow.nodes:
+                nursery.start_soon(cluster.read_through, node)
+        seen = look_at(cluster, blow.nodes)
+        for node in blow.nodes:
+            if cluster.nodes[node].ends_of_damage > found_before[node]:
+                seen[str(node)] += ", met the damage when it was read, ended itself and was started again"
+        return seen
