@@ -29,6 +29,7 @@ from log.frame import HEADER_BYTES, MAGIC, Address, DamagedFrame, ForeignFrame, 
 from log.index import Tail
 from log.mark import Mark, MarkFile
 from log.segment import INDEX_SUFFIX, SEGMENT_SUFFIX, Segment, Window, base_of, segment_name
+from log.start import read as read_start
 
 PLAN_NAME = "repair"
 EVIDENCE_SUFFIX = ".damaged"
@@ -126,12 +127,13 @@ class _Survey:
 class _Surveyor:
     """Reads segments from one end to the other, past every damage."""
 
-    def __init__(self, disk: Disk, directory: str, log_id: int) -> None:
+    def __init__(self, disk: Disk, directory: str, log_id: int, base: Address) -> None:
         self._disk = disk
         self._directory = directory
         self._log_id = log_id
-        self._survey = _Survey()
-        self._tail: Tail | None = Tail()
+        self._survey = _Survey(end=base)
+        # What the first segment of a trimmed log follows is gone.
+        self._tail: Tail | None = None if base else Tail()
 
     def survey(self, bases: Sequence[Address]) -> _Survey:
         """`CorruptLog` for what no damage explains: another log's frames, or whole frames that contradict each other."""
@@ -239,7 +241,7 @@ class Salvage:
         `found`, the damage itself, is raised again, with what is missing, if a promise may have been lost with it.
         """
         mark = self._mark.newest
-        survey = _Surveyor(self._disk, self._directory, self._log_id).survey(self._bases())
+        survey = _Surveyor(self._disk, self._directory, self._log_id, self._start()).survey(self._bases())
         durable_end = max(durable_end, survey.durable_end)
         if survey.end < durable_end:
             survey.note_gap(survey.end, durable_end)
@@ -314,4 +316,9 @@ class Salvage:
 
     def _bases(self) -> list[Address]:
         names = self._disk.list_directory(self._directory)
-        return sorted(base for name in names if (base := base_of(name, SEGMENT_SUFFIX)) is not None)
+        bases = sorted(base for name in names if (base := base_of(name, SEGMENT_SUFFIX)) is not None)
+        first = self._start()
+        return [base for base in bases if base >= first]
+
+    def _start(self) -> Address:
+        return read_start(self._disk, self._directory, log_id=self._log_id).base

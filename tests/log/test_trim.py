@@ -349,3 +349,23 @@ def test_a_log_that_is_trimmed_for_ever_keeps_few_files_and_little_memory() -> N
     assert len(log._segments) <= 3
     assert log._lookup._indexes == {}
     assert HEADER_BYTES * 10 < disk.used_bytes() < 40_000
+
+
+@pytest.mark.parametrize("damaged_at", [0, 2_000])
+def test_a_trimmed_log_that_is_damaged_can_be_repaired(damaged_at: int) -> None:
+    disk = memory_disk()
+    log = filled(disk, 200)
+    log.save_state(b"vote")
+    first = log.trim(100)
+    log.close()
+    path = names(disk, ".log")[0]
+    disk.flip_bit(path, damaged_at * 8 + 100)
+    with pytest.raises(CorruptLog):
+        content(open_log(disk))
+    disk = killed(disk)
+    repaired = SegmentedLog.open(disk, DIRECTORY, SMALL, log_id=LOG_ID, amend=lambda state, floor: b"amended")
+    assert (repaired.state, repaired.last_index) == (b"amended", first - 1 + damaged_at // 200)
+    assert content(repaired) == entries(frames(first, repaired.last_index, size=120))
+    repaired.append(frames(repaired.last_index + 1, repaired.last_index + 40, 2, size=120))
+    repaired.close()
+    assert moment_of(open_log(disk)).last_index == first + 39 + damaged_at // 200
