@@ -12,6 +12,7 @@ import click
 import pytest
 
 from jepsen_like.cli import COMMANDS, ExitStatus, cli, execute
+from jepsen_like.testing.sync import LocalCluster
 from tests.house import printed
 from tests.house.checks import ROOT
 
@@ -83,16 +84,30 @@ def test_commands_in_the_documents_can_be_given(document: str, tmp_path: Path, m
                 pytest.fail(f"nothing here knows {program} {arguments}")
 
 
+PROGRAMS = [block for block in blocks("README.md", "python") if "def test_" not in block]
+
+
 @pytest.mark.cluster
-@pytest.mark.parametrize("number", range(len(blocks("README.md", "python"))))
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_examples_in_the_readme_run(number: int) -> None:
-    code = blocks("README.md", "python")[number]
-    for port in set(re.findall(r"\b40\d\d\b", code)):  # the reader's ports may be taken here
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            code = code.replace(port, str(free.getsockname()[1]))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    code = PROGRAMS[number]
+    with LocalCluster.open() as cluster:
+        for port, address in zip(sorted(set(re.findall(r"\b40\d\d\b", code))), cluster.addresses, strict=True):
+            if "RaftGroup" in code:  # the reader's ports may be taken here
+                with socket.create_server(("127.0.0.1", 0)) as free:
+                    code = code.replace(port, str(free.getsockname()[1]))
+            else:
+                code = code.replace(f"127.0.0.1:{port}", address).replace("demo", cluster.cluster_id)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "first" in done.stdout
+
+
+def test_the_test_in_the_readme_passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (code,) = [block for block in blocks("README.md", "python") if "def test_" in block]
+    pytester.makepyfile(code)
+    pytester.runpytest_inprocess("-p", "jepsen_like.pytest_plugin").assert_outcomes(passed=1)
 
 
 def test_the_history_in_the_readme_is_judged_as_it_says(
