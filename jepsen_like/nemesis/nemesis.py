@@ -11,6 +11,7 @@ Faults of one lane follow each other; those of different lanes may hold together
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ from jepsen_like.nemesis.targets import Blow, Lane
 
 LEADER_WITHIN_S = 15.0
 """How long a fault waits for somebody to lead, before it hits the last known leader."""
+PEACE_S = 0.5
+"""How long after the end of another fault the next one comes, even if that one took longer than planned."""
 
 
 @attrs.frozen(kw_only=True)
@@ -100,6 +103,7 @@ class Nemesis:
         self._last_leader = (min(cluster.nodes), 0)
         self._lanes = {lane: trio.StrictFIFOLock() for lane in Lane}
         self._open: dict[int, _Open] = {}
+        self._ended_s = -math.inf
 
     async def run(self) -> None:
         """Carry out the whole schedule, starting its clock now. What is broken when cancelled is for `heal` to mend."""
@@ -139,6 +143,8 @@ class Nemesis:
     async def _in_turn(self, fault: Fault, intended_ns: int) -> None:
         kind = self._kinds[fault.kind]
         async with self._alone_in(tuple(Lane) if kind.is_alone else (kind.lane,)):
+            if not fault.beside:
+                await trio.sleep_until(self._ended_s + PEACE_S)
             leader = await self._cluster.leader(within_s=LEADER_WITHIN_S)
             if leader is not None:
                 self._last_leader = (leader.node, leader.term)
@@ -201,6 +207,7 @@ class Nemesis:
 
     def _end(self, still: _Open, healed: Seen) -> None:
         del self._open[still.record.id]
+        self._ended_s = trio.current_time()
         if still.kind.damages:
             self.budget.charge(still.blow.nodes)  # what they have to reach is asked anew, now that they can begin
         self.records.append(attrs.evolve(still.record, ended_ns=time.monotonic_ns(), healed=healed))
