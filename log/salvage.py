@@ -142,8 +142,8 @@ class _Surveyor:
             first = [self._resync(segment, 0) for segment in segments]
             # A file without any frame says nothing, not even that it ever was a part of the log.
             segments = [each for each, at in zip(segments, first, strict=True) if at < each.size]
-            for segment, following in zip(segments, [*segments[1:], None], strict=True):
-                self._read(segment, None if following is None else following.base)
+            for at, segment in enumerate(segments, start=1):
+                self._read(segment, segments[at].base if at < len(segments) else None)
         return self._survey
 
     def _open(self, base: Address, files: contextlib.ExitStack) -> Segment:

@@ -10,17 +10,18 @@ and fsync, on the right nodes. An audit needs no such luck: the simulator knows 
 - A4 electability: no node that lacks a committed entry could win a majority of the logs that are durable.
 - A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable.
 - A6 a linearizable read: its index covers all that was committed anywhere when it was asked for.
+- A7 a node that holds less than before damage cut its log asks for no vote, and gives none to a log below what it held.
 """
 
 from collections.abc import Mapping
 
-from jepsen_like.simulation.durable import DurableLog
+from jepsen_like.simulation.durable import EMPTY, DurableLog
 from jepsen_like.simulation.invariants import Accuse
 from jepsen_like.simulation.machine import Legacy, Machine
 from jepsen_like.simulation.record import ClusterRecord
 from raft.effects import Committed, Send
-from raft.messages import AppendAccepted, RequestVote, VoteReply
-from raft.model import Batch, Entry, LogIndex, NodeId, Term
+from raft.messages import AppendAccepted, PreVoteReply, RequestPreVote, RequestVote, VoteReply
+from raft.model import Batch, Entry, LogIndex, NodeId, Position, Term
 
 
 class Audits:
@@ -32,14 +33,21 @@ class Audits:
         self._accuse = accuse
         self._majority = len(machines) // 2 + 1
         self._votes: dict[tuple[NodeId, Term], NodeId] = {}
+        self._asked: dict[tuple[NodeId, Term], Position] = {}
 
     def sent(self, machine: Machine, send: Send) -> None:
-        """A1 and A2: `send` goes on the wire now."""
+        """A1, A2 and A7: `send` goes on the wire now."""
         match send.message:
-            case RequestVote(term=term):
+            case RequestVote(term=term, last_index=index, last_term=last_term):
                 self._check_vote(machine, term, machine.node_id, "asks for votes")
+                self._note_candidacy(machine, term, Position(index, last_term))
+            case RequestPreVote(term=term, last_index=index, last_term=last_term):
+                self._note_candidacy(machine, term, Position(index, last_term))
             case VoteReply(term=term, granted=True):
                 self._check_vote(machine, term, send.to, f"votes for n{send.to}")
+                self._check_floor(machine, term, send.to)
+            case PreVoteReply(term=term, granted=True):
+                self._check_floor(machine, term, send.to)
             case AppendAccepted(term=term, match_index=match_index):
                 self._check_accepted(machine, term, match_index)
             case _:
@@ -53,6 +61,19 @@ class Audits:
         given = self._votes.setdefault((machine.node_id, term), candidate)
         if given != candidate:
             self._accuse("A1", machine, f"{deed} in term {term}, in which it voted for n{given}")
+
+    def _note_candidacy(self, machine: Machine, term: Term, position: Position) -> None:
+        held = machine.held_before
+        if held is not None:
+            self._accuse("A7", machine, f"campaigns with a log to {position}; it held one to {held}")
+        asked = self._asked.setdefault((machine.node_id, term), position)
+        if position.up_to_date_with(asked):
+            self._asked[(machine.node_id, term)] = position
+
+    def _check_floor(self, machine: Machine, term: Term, candidate: NodeId) -> None:
+        held, asked = machine.held_before, self._asked.get((candidate, term))
+        if held is not None and asked is not None and not asked.up_to_date_with(held):
+            self._accuse("A7", machine, f"votes for n{candidate}, whose log ends at {asked}; it held one to {held}")
 
     def _check_accepted(self, machine: Machine, term: Term, match_index: LogIndex) -> None:
         durable, core = machine.durable_log(), machine.core
@@ -78,7 +99,7 @@ class Audits:
         entry = ledger[outcome.index - 1].entry
         if entry.base_offset != outcome.base_offset or entry.batch.data != batch.data:
             self._accuse("A3", machine, f"answers offset {outcome.base_offset} for a batch at {entry.base_offset}")
-        copies = [other.node_id for other in self._machines.values() if other.durable_log().has(entry)]
+        copies = [other.node_id for other in self._machines.values() if other.vouches_for(entry)]
         if len(copies) < self._majority:
             self._accuse("A3", machine, f"acknowledges entry {entry.index}, durable only on {copies}")
 
@@ -89,9 +110,12 @@ class Audits:
             return
         logs = [(other, other.durable_log()) for other in self._machines.values()]
         for other, log in logs:
-            if log.holds(committed):
+            if log.holds(committed) or other.held_before is not None:
                 continue
-            votes = sum(log.position.up_to_date_with(voter.position) for _, voter in logs)
+            votes = sum(
+                log.position.up_to_date_with(voter.position) and log.position.up_to_date_with(node.held_before or EMPTY)
+                for node, voter in logs
+            )
             if votes >= self._majority:
                 self._accuse("A4", machine, f"n{other.node_id} could be elected without entry {committed.index}")
 
@@ -106,8 +130,20 @@ class Audits:
         if core.log.position != durable.position:
             self._accuse("A5", machine, f"restarts with a log to {core.log.position}; its disk has {durable.position}")
         machine.entries = self._entries_on(machine, durable)
+        self._check_repair(machine)
         if machine.legacy is not None:
             self._check_legacy(machine, machine.legacy, durable)
+
+    def _check_repair(self, machine: Machine) -> None:
+        """Only damage is repaired; and until it holds as much again, the node knows how much it held."""
+        core, log = machine.core, machine.log
+        assert core is not None
+        assert log is not None
+        if log.recovery.repaired is not None and machine.rot is None:
+            self._accuse("A5", machine, f"repairs a disk that was never damaged: {log.recovery.repaired}")
+        held = machine.held_before
+        if held is not None and not (core.log.position.up_to_date_with(held) or core.floor.up_to_date_with(held)):
+            self._accuse("A5", machine, f"has forgotten that its log reached {held}; its floor is {core.floor}")
 
     def _entries_on(self, machine: Machine, durable: DurableLog) -> list[Entry]:
         """The entries that the disk holds, as they were first written."""
@@ -127,6 +163,8 @@ class Audits:
         if durable.term < before.term or (durable.term == before.term and before.vote not in (None, durable.vote)):
             lost = f"term and vote {(before.term, before.vote)} were durable"
             self._accuse("A5", machine, f"{lost}, {(durable.term, durable.vote)} came back")
+        if machine.log is not None and machine.log.recovery.repaired is not None:
+            return  # what it held is guarded by its floor now
         for index, stored in enumerate(before.entries, start=1):
             kept = durable.entries[index - 1] if index <= len(durable.entries) else None
             was_replaced = index > len(legacy.entries) or legacy.entries[index - 1].term != stored.term

@@ -2,9 +2,13 @@
 
 The audits do not ask the product what is durable; they read the synced bytes themselves, with a reading of the frame
 header of their own. Only what is new since the last look is parsed: synced frames never change, their number only grows.
+
+Damage that a node has not met yet is read as if it were not there, for so the node takes its log, too: `mended`.
 """
 
 import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import attrs
 import msgpack
@@ -18,6 +22,52 @@ _CHECKED_BYTES = _HEADER.size - 4
 _MAGIC = b"QLOG"
 
 EMPTY = Position(NO_INDEX, NO_TERM)
+STATE = 3
+
+
+@attrs.frozen
+class Flip:
+    """A bit of a file that was inverted behind the node's back."""
+
+    path: str
+    bit: int
+
+
+class WholeFrame(NamedTuple):
+    """A frame as it lies in a segment: where it begins there, its size with the header, and what the header says."""
+
+    at: int
+    size: int
+    kind: int
+    epoch: int
+    log_index: int
+    end_offset: int
+    durable_end: int
+    payload: bytes
+    payload_crc: int
+
+
+def whole_frames(content: bytes, base: int, start: int = 0) -> Iterator[WholeFrame]:
+    """Frame after frame of the segment at address `base`, up to the end or the first one that is not whole."""
+    at = start
+    while at + _HEADER.size <= len(content):
+        fields = _HEADER.unpack_from(content, at)
+        magic, _, kind, _, _, _, address, epoch, index, offset, _, durable_end, span, size, payload_crc, header_crc = (
+            fields
+        )
+        body = at + _HEADER.size
+        if (
+            magic != _MAGIC
+            or address != base + at
+            or body + size > len(content)
+            or crc32c(memoryview(content)[at : at + _CHECKED_BYTES]) != header_crc
+        ):
+            return
+        payload = content[body : body + size]
+        if crc32c(payload) != payload_crc:
+            return
+        yield WholeFrame(at, _HEADER.size + size, kind, epoch, index, offset + span, durable_end, payload, payload_crc)
+        at = body + size
 
 
 @attrs.frozen
@@ -37,6 +87,7 @@ class DurableLog:
     """
 
     directory: str
+    mended: Sequence[Flip] = ()
     term: Term = NO_TERM
     vote: NodeId | None = None
     votes: dict[Term, NodeId] = attrs.field(factory=dict)
@@ -61,45 +112,38 @@ class DurableLog:
     def refresh(self, disk: MemoryDisk) -> None:
         """Read what has become durable since the last time."""
         while True:
-            self._read_segment(disk.durable_content(f"{self.directory}/{self._segment:020d}.log"))
+            self._read_segment(self._content(disk, self._segment))
             following = self._segment + self._read
-            if self._read == 0 or not disk.durable_content(f"{self.directory}/{following:020d}.log"):
+            if self._read == 0 or not self._content(disk, following):
                 break
             self._segment, self._read = following, 0
         self.position = Position(LogIndex(len(self.entries)), self.entries[-1].term if self.entries else Term(0))
 
-    def _read_segment(self, content: bytes) -> None:
-        """Take frame after frame up to the end or the first one that is not whole."""
-        at = self._read
-        while at + _HEADER.size <= len(content):
-            fields = _HEADER.unpack_from(content, at)
-            magic, _, kind, _, _, _, address, epoch, index, base_offset, _, _, span, size, payload_crc, header_crc = (
-                fields
-            )
-            body = at + _HEADER.size
-            if (
-                magic != _MAGIC
-                or address != self._segment + at
-                or body + size > len(content)
-                or crc32c(memoryview(content)[at : at + _CHECKED_BYTES]) != header_crc
-            ):
-                break
-            payload = content[body : body + size]
-            if crc32c(payload) != payload_crc:
-                break
-            self._take(kind, index, payload, Stored(Term(epoch), payload_crc, base_offset + span))
-            at = body + size
-        self._read = at
+    def _content(self, disk: MemoryDisk, base: int) -> bytes:
+        path = f"{self.directory}/{base:020d}.log"
+        content = disk.durable_content(path)
+        flips = [flip.bit for flip in self.mended if flip.path == path and flip.bit < len(content) * 8]
+        if not flips:
+            return content
+        mended = bytearray(content)
+        for bit in flips:
+            mended[bit // 8] ^= 1 << bit % 8
+        return bytes(mended)
 
-    def _take(self, kind: int, index: int, payload: bytes, stored: Stored) -> None:
-        match kind:
+    def _read_segment(self, content: bytes) -> None:
+        for frame in whole_frames(content, self._segment, self._read):
+            self._take(frame)
+            self._read = frame.at + frame.size
+
+    def _take(self, frame: WholeFrame) -> None:
+        match frame.kind:
             case 1 | 2:
-                del self.entries[index - 1 :]
-                self.entries.append(stored)
+                del self.entries[frame.log_index - 1 :]
+                self.entries.append(Stored(Term(frame.epoch), frame.payload_crc, frame.end_offset))
             case 3:
-                _, term, vote = msgpack.unpackb(payload)
+                _, term, vote, *_ = msgpack.unpackb(frame.payload)
                 self.term, self.vote = Term(term), None if vote is None else NodeId(vote)
                 if self.vote is not None:
                     self.votes[self.term] = self.vote
             case _:
-                del self.entries[index:]
+                del self.entries[frame.log_index :]

@@ -8,7 +8,7 @@
 - I6 a leader commits by counting only entries of its own term (section 5.4.2).
 - I7 term, vote and commit index only move forward, and an entry's term is never above its node's.
 - I8 what a leader believes a follower holds is on that follower's disk.
-- I9 what is committed is on the disks of a majority.
+- I9 what is committed is on the disks of a majority; a copy that damage took away counts while its floor stands for it.
 - I10 a pre-vote asked or answered for changes nothing: no term, no vote (section 9.6 of the dissertation).
 """
 
@@ -90,7 +90,7 @@ class Invariants:
 
     def _check_durable_quorum(self, machine: Machine, entry: Entry) -> None:
         """I9; by log matching, who has the newest entry has the rest."""
-        copies = [other.node_id for other in self._machines.values() if other.durable_log().has(entry)]
+        copies = [other.node_id for other in self._machines.values() if other.vouches_for(entry)]
         if len(copies) < self._majority:
             self._accuse("I9", machine, f"entry {entry.index} is committed, but durable only on {copies}")
 
@@ -146,6 +146,6 @@ class Invariants:
         if not isinstance(core.role, Leader):
             return
         match = core.role.progress[peer].match_index
-        durable = self._machines[peer].durable_log()
-        if match and durable.term <= core.term and not durable.has(machine.entries[match - 1]):
+        follower = self._machines[peer]
+        if match and follower.durable_log().term <= core.term and not follower.vouches_for(machine.entries[match - 1]):
             self._accuse("I8", machine, f"counts n{peer} as holding entry {match}, which its disk does not")

@@ -7,6 +7,7 @@ it gets back is what `MemoryDisk` kept.
 """
 
 import contextlib
+import random
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, assert_never
@@ -14,6 +15,7 @@ from typing import NamedTuple, Protocol, assert_never
 import attrs
 
 from jepsen_like.simulation.durable import DurableLog
+from jepsen_like.simulation.rot import Rot, RotKind, spoil
 from jepsen_like.simulation.streams import stream
 from jepsen_like.simulation.swarm import Knobs
 from log.disk import NoSpace
@@ -40,7 +42,7 @@ from raft.effects import (
 from raft.events import Event, Loaded, Persisted, Propose, Receive, StepDown, Tick
 from raft.membership import Configuration
 from raft.messages import AppendEntries, Message
-from raft.model import NO_INDEX, Entry, LogIndex, NodeId, Term, Token, WriteId
+from raft.model import NO_INDEX, Entry, LogIndex, NodeId, Position, Term, Token, WriteId
 from raft.outbox import Outbox
 from raft.storage import RaftStorage, StorageFlush
 
@@ -192,6 +194,10 @@ class Machine:
         self.entries: list[Entry] = []
         self.commit_index = NO_INDEX
         self.legacy: Legacy | None = None
+        self.rot: Rot | None = None
+        """What damage took from it, until it holds as much again."""
+        self.lost = False
+        """Its disk was refused: it never comes back."""
         self.outbox = Outbox()
         self.clock = Clock()
         self.traps = Traps()
@@ -204,6 +210,7 @@ class Machine:
         self._configuration = Configuration(voters)
         self._flush_rng = stream(knobs.seed, f"flush/{node_id}")
         self._crash_rng = stream(knobs.seed, f"crash/{node_id}")
+        self._past_votes: dict[Term, NodeId] = {}
         self._inbox: deque[Callable[[], None]] = deque()
         self._dirty = False
         self._durable_stale = True
@@ -220,11 +227,14 @@ class Machine:
         """Come up from whatever the disk holds. What recovery raises is for the world to judge."""
         assert self.core is None
         self.incarnation += 1
+        if self.rot is not None and not self.rot.found and self.legacy is not None:
+            self.rot.held = self.legacy.durable
         # Room is reserved in small steps, so that a full disk is noticed at once.
         config = LogConfig(segment_bytes_max=self._knobs.segment_bytes_max, reserve_chunk_bytes=1)
         self.storage = RaftStorage.open(self.disk, LOG_DIRECTORY, config, log_id=LOG_ID)
         self.log = self.storage.log
         self.counts["torn_tails"] += self.log.recovery.torn_bytes_cut > 0
+        self._note_repair(repaired=self.log.recovery.repaired is not None)
         hard_state, view = self.storage.restore(self._knobs.raft.cache_bytes_max)
         self.outbox = Outbox()
         self.commit_index = NO_INDEX
@@ -239,23 +249,78 @@ class Machine:
         )
         self._durable_stale = True
         self._world.restarted(self)
+        self._note_caught_up()
         self._schedule_tick()
+
+    def _note_repair(self, *, repaired: bool) -> None:
+        if repaired:
+            self.counts["repairs"] += 1
+        if self.rot is not None and not self.rot.found:
+            if repaired:
+                self.rot.found = True
+                self._forget_durable()
+            else:
+                self.rot.held = None
+
+    def _note_caught_up(self) -> None:
+        """What it holds again, it can lose again."""
+        held = self.held_before
+        if held is not None and self.durable_log().position.up_to_date_with(held):
+            self.rot = None
+            self.counts["caught_up"] += 1
+
+    @property
+    def held_before(self) -> Position | None:
+        """Where its durable log ended before damage cut it, as long as it holds less; else None."""
+        rot = self.rot
+        return rot.held.position if rot is not None and rot.found and rot.held is not None else None
+
+    def vouches_for(self, entry: Entry) -> bool:
+        """Whether this entry is durable here, or was until damage took it and its place is still guarded."""
+        if self.durable_log().has(entry):
+            return True
+        return self.rot is not None and self.rot.held is not None and self.rot.held.has(entry)
+
+    def spoil(self, kind: RotKind, rng: random.Random) -> bool:
+        """Let a bit of the disk of this dead machine rot; false if it has nothing of that kind."""
+        flip = spoil(self.disk, LOG_DIRECTORY, LOG_ID, kind, rng)
+        if flip is None:
+            return False
+        self.counts["rots"] += 1
+        if kind in (RotKind.INDEX, RotKind.MARK):
+            return True  # nothing is lost with them
+        self.rot = Rot(flip)
+        self._forget_durable()
+        return True
+
+    def meet_rot(self) -> None:
+        """Read all that is stored, so that damage that nobody met yet is met."""
+        if self.rot is not None and not self.rot.found and self.storage is not None:
+            try:
+                self.storage.entries(LogIndex(1), 1 << 40)
+            except LogError as error:
+                self._world.died(self, error)
+
+    def _forget_durable(self) -> None:
+        """Read the disk anew when it is asked for."""
+        unmet = [self.rot.flip] if self.rot is not None and not self.rot.found else []
+        self._past_votes.update(self.durable.votes)
+        self.durable = DurableLog(LOG_DIRECTORY, mended=unmet, votes=dict(self._past_votes))
+        self._durable_stale = True
 
     def cut_power(self) -> None:
         """Everything volatile is gone, and so may be whatever was not synced, in any part."""
         self.legacy = Legacy(self.durable_log(), self.entries, complete=False)
         self._halt()
         self.disk = self.disk.after_crash(self._crash_rng)
-        self.durable = DurableLog(LOG_DIRECTORY)
-        self._durable_stale = True
+        self._forget_durable()
 
     def kill(self, *, in_step: bool = False) -> None:
         """The process is gone; what it wrote stays in the page cache, synced or not."""
         self.legacy = Legacy(self.durable_log(), self.entries, complete=not in_step)
         self._halt()
         self.disk = self.disk.after_kill(self._crash_rng)
-        self.durable = DurableLog(LOG_DIRECTORY)
-        self._durable_stale = True
+        self._forget_durable()
 
     def durable_log(self) -> DurableLog:
         """What its disk would give back if power were lost now."""
@@ -294,8 +359,7 @@ class Machine:
         """The disk would not let it come up: it is down, and what its last life left still counts."""
         self._halt()
         self.disk = self.disk.after_kill(self._crash_rng)
-        self.durable = DurableLog(LOG_DIRECTORY)
-        self._durable_stale = True
+        self._forget_durable()
 
     def _halt(self) -> None:
         self.incarnation += 1
@@ -476,6 +540,7 @@ class Machine:
             self._world.died(self, error)
             return
         self._durable_stale = True
+        self._note_caught_up()
         self._world.synced(self)
         self._world.schedule(self._world.now + self._knobs.handoff_s, self._flush_ended, incarnation, running)
 

@@ -7,6 +7,7 @@ from typing import Protocol, assert_never
 
 from jepsen_like.simulation.machine import Machine
 from jepsen_like.simulation.network import Link, Network
+from jepsen_like.simulation.rot import RotKind
 from jepsen_like.simulation.streams import stream
 from jepsen_like.simulation.swarm import FaultKind, Knobs, PlannedFault
 from raft.effects import RoleName
@@ -115,6 +116,16 @@ class Nemesis:
         """Whether power is lost again as soon as `machine` is up."""
         rng = stream(self._knobs.seed, f"recovery/{machine.node_id}/{machine.incarnation}")
         return rng.random() < self._knobs.recovery_crash
+
+    def rot(self, machine: Machine) -> None:
+        """Perhaps let a bit rot on the disk of a machine that is about to start: on a minority, until it has caught up."""
+        rng = stream(self._knobs.seed, f"rot/{machine.node_id}/{machine.incarnation}")
+        if rng.random() >= self._knobs.rot or machine.rot is not None:
+            return
+        kind = rng.choice(list(RotKind))
+        spoilt = sum(other.rot is not None or other.lost for other in self._world.machines.values())
+        if spoilt + 1 <= (len(self._nodes) - 1) // 2 and machine.spoil(kind, rng):
+            self._world.note(f"bit rot: {kind.value}", machine.node_id)
 
     # ---------------------------------------------------------------- whom and how long
 

@@ -105,6 +105,8 @@ class Knobs:
     """Records are padded up to this, so that byte windows and segments fill."""
     recovery_crash: float
     """How likely power is lost again right after a recovery touched the disk."""
+    rot: float
+    """How likely a node that comes back finds that a bit of its disk has changed."""
     faults: tuple[PlannedFault, ...]
 
 
@@ -138,6 +140,7 @@ def draw(seed: int) -> Knobs:
         records_max=rng.choice((1, 3, 10)),
         filler_bytes_max=rng.choice((0, 40, 300, 900)),
         recovery_crash=rng.choice((0.0, 0.0, 0.3)),
+        rot=rng.choice((0.0, 0.0, 0.25, 0.7)),
         faults=_faults(seed, safety_s),
     )
 

@@ -153,6 +153,10 @@ class World:
         if isinstance(error, StorageError):
             # The disk failed or filled up as the nemesis asked, and so the process ends, as it must.
             self.counts["disk_failures"] += 1
+        elif isinstance(error, CorruptLog) and machine.rot is not None:
+            # The next start finds it, and repairs the log.
+            self.counts["rot_met"] += 1
+            self.note("meets bit rot", machine.node_id)
         elif isinstance(error, CorruptLog):
             self._report("A5", machine, f"finds damage on a disk that was never damaged: {error}")
         else:
@@ -309,26 +313,51 @@ class World:
         self.schedule(self.now + back_after_s, self._restart, machine, machine.incarnation)
 
     def _restart(self, machine: Machine, incarnation: int) -> None:
-        if machine.incarnation != incarnation or machine.up:
+        if machine.incarnation != incarnation or machine.up or machine.lost:
             return
+        if not self.healed:
+            self._nemesis.rot(machine)
         self.counts["restarts"] += 1
         self.note("restarts", machine.node_id)
         try:
             machine.start()
         except StorageError:
             self.counts["disk_failures"] += 1
-            machine.give_up_start()
-            self.schedule(
-                self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.incarnation
-            )
+            self._restart_later(machine)
+            return
+        except CorruptLog as error:
+            self._refused(machine, error)
             return
         except NODE_ERRORS as error:
             self._report("A5", machine, f"cannot restart: {type(error).__name__}: {error}")
             self.finished = True
             return
-        if not self.healed and self._nemesis.recovery_crash(machine):
+        if self.healed:
+            machine.meet_rot()
+        elif self._nemesis.recovery_crash(machine):
             self.counts["recovery_crashes"] += 1
             self.cut_power(machine, 0.01)
+
+    def _restart_later(self, machine: Machine) -> None:
+        machine.give_up_start()
+        self.schedule(self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.incarnation)
+
+    def _refused(self, machine: Machine, error: CorruptLog) -> None:
+        """Damage that cannot be repaired is told, and the node stays down; but only a power cut leaves such damage."""
+        if machine.rot is None:
+            self._report("A5", machine, f"cannot restart: {error}")
+            self.finished = True
+        elif machine.storage is not None:
+            # Met while it read its newest entries; the next start looks there.
+            self.counts["rot_met"] += 1
+            self._restart_later(machine)
+        else:
+            if machine.legacy is not None and machine.legacy.complete:
+                self._report("A5", machine, f"was killed, everything is known, and yet it refuses: {error}")
+            self.counts["repairs_refused"] += 1
+            self.note(f"stays down: {error}", machine.node_id)
+            machine.give_up_start()
+            machine.lost = True
 
     # ---------------------------------------------------------------- healing
 
@@ -340,7 +369,9 @@ class World:
         patience_s = self.knobs.raft.election_timeout_s_min
         for machine in self.machines.values():
             machine.calm(flush_s=patience_s / 20)
-            if not machine.up:
+            if machine.up:
+                machine.meet_rot()
+            else:
                 self._restart(machine, machine.incarnation)
         self.network.delay_s = min(self.network.delay_s, patience_s / 30)
         self.schedule(self.now + HEAL_S_MAX, self._out_of_patience)
@@ -363,7 +394,7 @@ class World:
             self.schedule(self.now + POLL_S, self._poll)
 
     def _converged(self) -> bool:
-        cores = [machine.core for machine in self.machines.values()]
+        cores = [machine.core for machine in self.machines.values() if not machine.lost]
         ends = {(core.commit_index, core.log.durable_index, core.log.position) for core in cores if core is not None}
         return (
             len(ends) == 1

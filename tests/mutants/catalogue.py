@@ -206,6 +206,58 @@ RAFT: Sequence[Mutant] = (
         oracles=["I1", "I3"],
     ),
     Mutant(
+        name="vote-ignores-floor",
+        bug="a node whose log damage has cut votes for logs that lack what it held",
+        module=CORE,
+        edits=[Edit(" and asked.up_to_date_with(self.floor)", "")],
+        oracles=["A7", "I3"],
+    ),
+    Mutant(
+        name="campaigns-below-floor",
+        bug="a node whose log damage has cut gives its floor up and campaigns when it hears no leader",
+        module=CORE,
+        edits=[
+            Edit(
+                "                if self.floor == NO_POSITION:\n",
+                "                self.floor = NO_POSITION\n                if self.floor == NO_POSITION:\n",
+            )
+        ],
+        oracles=["A7", "I3"],
+    ),
+    Mutant(
+        name="floor-not-kept",
+        bug="the next hard state that a node saves forgets the floor, so a second restart begins without it",
+        module="raft.storage",
+        edits=[
+            Edit("    if state.floor != NO_POSITION:\n", "    if state.floor != NO_POSITION and state.vote is None:\n")
+        ],
+        oracles=["A5", "A7"],
+    ),
+    Mutant(
+        name="mark-before-flush",
+        bug="the mark tells of a flush that is not done yet",
+        module="log.flush",
+        edits=[
+            Edit(
+                "            # Names first:",
+                "            if self._note_durable is not None:\n                self._note_durable()\n            # Names first:",
+            )
+        ],
+        oracles=["A5"],
+    ),
+    Mutant(
+        name="match-never-falls",
+        bug="a leader never learns that a follower came back with less than it had proved",
+        module=CORE,
+        edits=[
+            Edit(
+                "            if reply.round <= progress.accepted_round:\n",
+                "            if reply.round >= 0:\n",
+            )
+        ],
+        oracles=["V-liveness"],
+    ),
+    Mutant(
         name="verified-survives-leader",
         bug="what matched an earlier leader's log is taken to match the new one's",
         module=CORE,

@@ -20,6 +20,8 @@ QUICK = [
     "restart-forgets-vote",
     "directory-not-synced",
     "torn-tail-not-cut",
+    "vote-ignores-floor",
+    "mark-before-flush",
     "checker-ignores-time",
 ]
 QUICK_SEEDS = 120

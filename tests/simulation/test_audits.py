@@ -3,19 +3,21 @@
 A calm world is played first, so that there are disks, a ledger and a leader to lie about.
 """
 
+import random
 from collections.abc import Callable
 
 import attrs
 import pytest
 
 from jepsen_like.simulation.machine import Before, Machine
+from jepsen_like.simulation.rot import RotKind
 from jepsen_like.simulation.swarm import draw
 from jepsen_like.simulation.world import World
 from raft.core import Leader
 from raft.effects import Committed, Send
 from raft.events import Receive
-from raft.messages import AppendAccepted, RequestPreVote, RequestVote, VoteReply
-from raft.model import NO_INDEX, NO_TERM, Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
+from raft.messages import AppendAccepted, PreVoteReply, RequestPreVote, RequestVote, VoteReply
+from raft.model import NO_INDEX, NO_POSITION, NO_TERM, Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
 
 pytestmark = pytest.mark.simulation
 
@@ -135,6 +137,43 @@ def restart_that_lost_durable_entries(world: World) -> None:
     node.start()
 
 
+def _damaged(world: World) -> Machine:
+    """A follower that has been repaired and holds less than it did."""
+    node = follower_of(world)
+    node.kill()
+    assert node.spoil(RotKind.LAST, random.Random(2))
+    node.start()
+    assert node.held_before is not None
+    return node
+
+
+def repair_of_a_sound_disk(world: World) -> None:
+    node = _damaged(world)
+    node.rot = None
+    world.restarted(node)
+
+
+def restart_that_forgets_its_floor(world: World) -> None:
+    node = _damaged(world)
+    assert node.core is not None
+    node.core.floor = NO_POSITION
+    world.restarted(node)
+
+
+def candidacy_below_the_floor(world: World) -> None:
+    node = _damaged(world)
+    last = node.entries[-1]
+    world.sent(node, Send(NodeId(1), RequestPreVote(Term(term_of(node) + 1), last.index, last.term)))
+
+
+def vote_for_less_than_the_floor(world: World) -> None:
+    node = _damaged(world)
+    other = next(machine for machine in world.machines.values() if machine is not node)
+    term = Term(term_of(node) + 1)
+    world.sent(other, Send(node.node_id, RequestPreVote(term, LogIndex(1), Term(1))))
+    world.sent(node, Send(other.node_id, PreVoteReply(term, granted=True)))
+
+
 def read_behind_what_was_committed(world: World) -> None:
     world._audits.read_ready(leader_of(world), LogIndex(3), LogIndex(4))
 
@@ -195,7 +234,11 @@ LIES: list[tuple[str, Callable[[World], None]]] = [
     ("A4", commit_that_a_majority_could_unmake),
     ("A5", restart_that_forgets_its_vote),
     ("A5", restart_that_lost_durable_entries),
+    ("A5", repair_of_a_sound_disk),
+    ("A5", restart_that_forgets_its_floor),
     ("A6", read_behind_what_was_committed),
+    ("A7", candidacy_below_the_floor),
+    ("A7", vote_for_less_than_the_floor),
     ("I1", two_leaders_in_a_term),
     ("I2", one_place_two_contents),
     ("I3", leader_that_lacks_what_was_committed),

@@ -10,7 +10,7 @@ from log.errors import CorruptLog
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, OffsetOutOfRange, SegmentedLog
 from raft.effects import Load, Persist
-from raft.model import NOOP, Batch, Entry, EntryKind, HardState, LogIndex, NodeId, Offset, Term, WriteId
+from raft.model import NOOP, Batch, Entry, EntryKind, HardState, LogIndex, NodeId, Offset, Position, Term, WriteId
 from raft.storage import RaftStorage, log_id_of
 
 
@@ -118,3 +118,67 @@ def test_entries_of_a_term_that_the_state_does_not_know_are_refused() -> None:
 def test_logs_of_different_nodes_and_clusters_have_different_ids() -> None:
     ids = {log_id_of(cluster, NodeId(node)) for cluster in ("a", "b") for node in (1, 2, 11)}
     assert len(ids) == 6
+
+
+def test_a_floor_is_saved_with_term_and_vote() -> None:
+    disk = MemoryDisk(random.Random(0))
+    storage = open_on(disk)
+    state = HardState(Term(4), NodeId(3), Position(LogIndex(7), Term(3)))
+    storage.persist(Persist(WriteId(1), state, ()))
+    storage.flush()
+    storage.close()
+    assert open_on(disk).restore()[0] == state
+
+
+def test_a_damaged_log_is_cut_and_its_node_keeps_vote_and_floor() -> None:
+    disk = MemoryDisk(random.Random(0))
+    storage = open_on(disk)
+    storage.persist(
+        Persist(WriteId(1), HardState(Term(4), NodeId(3)), (records(1, 2, 0, b"a"), records(2, 4, 1, b"b")))
+    )
+    storage.flush()
+    end = storage.log.end
+    storage.close()
+    disk.flip_bit(f"node/{0:020d}.log", (end - 1) * 8)
+    hard_state, view = RaftStorage.open(disk, "node", LogConfig(), log_id=7).restore()
+    assert hard_state == HardState(Term(4), NodeId(3), Position(LogIndex(2), Term(4)))
+    assert view.position == Position(LogIndex(1), Term(2))
+
+
+def test_a_second_damage_never_lowers_the_floor() -> None:
+    disk = MemoryDisk(random.Random(0))
+    storage = open_on(disk)
+    floor = Position(LogIndex(9), Term(3))
+    storage.persist(
+        Persist(WriteId(1), HardState(Term(4), None, floor), (records(1, 2, 0, b"a"), records(2, 2, 1, b"b")))
+    )
+    storage.flush()
+    end = storage.log.end
+    storage.close()
+    disk.flip_bit(f"node/{0:020d}.log", (end - 1) * 8)
+    hard_state, _ = RaftStorage.open(disk, "node", LogConfig(), log_id=7).restore()
+    assert hard_state.floor == floor
+
+
+def test_a_term_older_than_an_entry_shows_that_the_newest_state_is_lost() -> None:
+    disk = MemoryDisk(random.Random(0))
+    storage = open_on(disk)
+    storage.persist(Persist(WriteId(1), HardState(Term(3)), (records(1, 2, 0, b"a"), records(2, 4, 1, b"b"))))
+    storage.flush()
+    end = storage.log.end
+    storage.close()
+    disk.flip_bit(f"node/{0:020d}.log", (end - 1) * 8)
+    with pytest.raises(CorruptLog, match="older than that of an entry"):
+        RaftStorage.open(disk, "node", LogConfig(), log_id=7)
+
+
+def test_where_nobody_could_give_it_back_nothing_is_cut() -> None:
+    disk = MemoryDisk(random.Random(0))
+    storage = open_on(disk)
+    storage.persist(Persist(WriteId(1), HardState(Term(4)), (records(1, 2, 0, b"a"),)))
+    storage.flush()
+    end = storage.log.end
+    storage.close()
+    disk.flip_bit(f"node/{0:020d}.log", (end - 1) * 8)
+    with pytest.raises(CorruptLog):
+        RaftStorage.open(disk, "node", LogConfig(), log_id=7, repair=False)

@@ -1,0 +1,426 @@
+"""A damaged log is cut, and remembers how far it had reached; or it is refused. Whatever happens meanwhile."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from log import mark as marks
+from log.disk import StorageFailed
+from log.frame import HEADER_BYTES, encode_header
+from log.mark import Mark, MarkFile
+from log.memory_disk import MemoryDisk, PowerLoss
+from log.salvage import Floor
+from log.segmented_log import CorruptLog, SegmentedLog
+from tests.log.frames import (
+    DIRECTORY,
+    LOG_ID,
+    SMALL,
+    Entry,
+    content,
+    frame,
+    frames,
+    memory_disk,
+    numbers,
+    open_log,
+    size_of,
+)
+
+FIRST = f"{DIRECTORY}/{0:020d}.log"
+MARK = f"{DIRECTORY}/{marks.NAME}"
+
+
+def amended(state: bytes | None, floor: Floor) -> bytes:
+    """A state that tells what it was, and the floor."""
+    told = b"none" if state is None else state.split(b" floor")[0]
+    return told + b" floor %d@%d" % (floor.index, floor.epoch)
+
+
+def repair(disk: MemoryDisk) -> SegmentedLog:
+    return SegmentedLog.open(disk, DIRECTORY, SMALL, log_id=LOG_ID, amend=amended)
+
+
+def killed(disk: MemoryDisk, seed: int = 1) -> MemoryDisk:
+    return disk.after_kill(random.Random(seed))
+
+
+def evidence(disk: MemoryDisk) -> list[str]:
+    return [path.rpartition("/")[2] for path in disk.paths() if path.endswith(".damaged")]
+
+
+def segments(disk: MemoryDisk) -> list[str]:
+    return [path for path in disk.paths() if path.endswith(".log")]
+
+
+def base(path: str) -> int:
+    return int(path.removesuffix(".log").rpartition("/")[2])
+
+
+def without_sidecars(disk: MemoryDisk) -> None:
+    """Damage in a closed segment is then met at the next start, not when it is read."""
+    for path in [path for path in disk.paths() if path.endswith(".index")]:
+        disk.remove(path)
+    disk.sync_directory(DIRECTORY)
+
+
+def grown(disk: MemoryDisk, last: int = 130) -> SegmentedLog:
+    """Several segments, flushed often, with states and a cut."""
+    log = open_log(disk)
+    log.save_state(b"vote 1")
+    for first in range(1, last, 10):
+        log.append(frames(first, first + 9, 1 + first // 50))
+        log.flush()
+        if first % 30 == 1:
+            log.append(frames(first + 5, first + 9, 1 + first // 50))
+            log.save_state(b"vote %d" % first)
+    log.flush()
+    return log
+
+
+def test_damage_in_the_middle_is_cut_and_the_state_remembers_how_far_the_log_had_reached() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.save_state(b"vote")
+    log.append([frame(1), frame(2, 4), frame(3, 4)])
+    end = log.flush()
+    start = HEADER_BYTES + len(b"vote") + size_of(frame(1))
+    disk.flip_bit(FIRST, (start + HEADER_BYTES) * 8)
+    repaired = repair(killed(disk))
+    assert numbers(repaired) == [(1, 1)]
+    assert repaired.state == b"vote floor 3@4"
+    outcome = repaired.recovery.repaired
+    assert outcome is not None
+    assert (outcome.cut_from, outcome.cut_to, outcome.floor) == (start, end, Floor(4, 3))
+    repaired.append([frame(2, 5)])
+    repaired.flush()
+
+
+@pytest.mark.parametrize("byte", [0, 30, HEADER_BYTES, HEADER_BYTES + 2])
+def test_damage_in_the_last_frame_is_told_from_a_torn_tail(byte: int) -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1), frame(2)])
+    log.flush()
+    disk.flip_bit(FIRST, (size_of(frame(1)) + byte) * 8)
+    repaired = repair(killed(disk))
+    assert (numbers(repaired), repaired.state) == ([(1, 1)], b"none floor 2@1")
+
+
+@pytest.mark.parametrize("byte", [0, 30, HEADER_BYTES, HEADER_BYTES + 2])
+def test_the_newest_state_outlives_its_own_frame(byte: int) -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1)])
+    log.save_state(b"old vote")
+    start = log.flush()
+    log.save_state(b"new vote")
+    log.flush()
+    disk.flip_bit(FIRST, (start + byte) * 8)
+    repaired = repair(killed(disk))
+    assert (numbers(repaired), repaired.state) == ([(1, 1)], b"new vote floor 1@1")
+
+
+def test_a_log_of_which_nothing_is_left_but_the_mark_still_knows_what_it_promised() -> None:
+    disk = memory_disk()
+    grown(disk)
+    for path in segments(disk):
+        disk.remove(path)
+    repaired = repair(killed(disk))
+    assert (repaired.last_index, repaired.state) == (0, b"vote 121 floor 130@3")
+    repaired.append([frame(1)])
+    repaired.flush()
+    assert numbers(repaired) == [(1, 1)]
+
+
+def test_without_a_mark_that_is_new_enough_a_state_that_may_be_hidden_is_refused() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.save_state(b"old vote")
+    log.append([frame(1)])
+    start = log.flush()
+    log.save_state(b"new vote")
+    end = log.flush()
+    log.append([frame(2)])
+    log.append([frame(3)])
+    log.flush()
+    log.append([frame(4)])
+    disk.remove(MARK)
+    disk.flip_bit(FIRST, (start + 30) * 8)
+    assert end > start
+    before = {path: disk.content(path) for path in segments(disk)}
+    after = killed(disk)
+    with pytest.raises(CorruptLog, match="a newer state of this node may be among what is lost"):
+        repair(after)
+    assert {path: after.content(path) for path in before} == before
+    assert not evidence(after)
+
+
+def test_a_state_whose_only_witness_is_damaged_is_refused() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.save_state(b"vote")
+    log.append([frame(1)])
+    log.flush()
+    log.append([frame(2)])
+    log.flush()
+    disk.remove(MARK)
+    disk.flip_bit(FIRST, (HEADER_BYTES + 1) * 8)
+    with pytest.raises(CorruptLog, match="the newest state of this node is lost"):
+        repair(killed(disk))
+
+
+def test_where_the_durable_log_ended_must_be_known() -> None:
+    """The sidecar vouches for a segment of which the last header is gone; nothing says which entry that was."""
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append(frames(1, 60))
+    log.append(frames(61, 70))
+    log.flush()
+    sealed, newest = segments(disk)
+    disk.remove(newest)
+    disk.remove(MARK)
+    disk.flip_bit(sealed, (len(disk.content(sealed)) - size_of(frames(60, 60)[0]) + 30) * 8)
+    disk.flip_bit(sealed.replace(".log", ".index"), 300 * 8)
+    witness = killed(disk)
+    assert open_log(witness).last_index == 59  # nothing vouches for more
+    disk.flip_bit(sealed.replace(".log", ".index"), 300 * 8)
+    tail = disk.open(sealed, create=False)
+    tail.cut(tail.size() - 1)
+    with pytest.raises(CorruptLog, match="where the durable log ended is not known either"):
+        repair(killed(disk))
+
+
+def test_another_logs_directory_is_not_repaired() -> None:
+    disk = memory_disk()
+    open_log(disk).append([frame(1)])
+    after = killed(disk)
+    with pytest.raises(CorruptLog, match="belongs to log 7, not to log 8"):
+        SegmentedLog.open(after, DIRECTORY, SMALL, log_id=8, amend=amended)
+
+
+def test_whole_frames_that_contradict_each_other_are_not_repaired() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append(frames(1, 10))
+    log.flush()
+    position = size_of(*frames(1, 10))
+    file = disk.open(FIRST, create=False)
+    file.write_at(position, [encode_header(1, 0, LOG_ID, position, 1, 13, 12, 0, position, 0, 0, 0)])
+    file.write_at(position + 80, [encode_header(1, 0, LOG_ID, position + 80, 1, 14, 12, 0, position + 80, 0, 0, 0)])
+    with pytest.raises(CorruptLog, match="does not follow"):
+        repair(killed(disk))
+
+
+def test_what_was_cut_is_kept_until_the_next_repair() -> None:
+    disk = memory_disk()
+    grown(disk).close()
+    first, second, *rest = segments(disk)
+    stored = disk.content(second)
+    disk.flip_bit(second, 300 * 8)
+    without_sidecars(disk)
+    disk = killed(disk)
+    repaired = repair(disk).recovery.repaired
+    assert repaired is not None
+    position = repaired.cut_from - base(second)
+    kept = evidence(disk)
+    assert kept == [f"{repaired.cut_from:020d}.damaged", *(f"{base(path):020d}.damaged" for path in rest)]
+    assert len(disk.content(f"{DIRECTORY}/{kept[0]}")) == len(stored) - position
+    disk.flip_bit(first, 300 * 8)
+    without_sidecars(disk)
+    disk = killed(disk)
+    assert repair(disk).recovery.repaired is not None
+    assert [name for name in evidence(disk) if name in kept] == []
+
+
+def test_damage_that_a_reader_meets_is_found_by_the_next_start() -> None:
+    disk = memory_disk()
+    grown(disk)
+    sealed = segments(disk)[1]
+    disk.flip_bit(sealed, 300 * 8)
+    disk = killed(disk)
+    log = repair(disk)
+    assert log.recovery.repaired is None
+    with pytest.raises(CorruptLog):
+        content(log)
+    log = repair(killed(disk))
+    assert log.recovery.repaired is not None
+    assert log.state == b"vote 121 floor 130@3"
+
+
+def test_a_repair_without_room_for_the_evidence_goes_on_without() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append(frames(1, 30))
+    log.flush()
+    log.close()
+    disk.flip_bit(FIRST, 300 * 8)
+    disk = killed(disk)
+    disk.capacity_bytes = disk.used_bytes() + 300
+    repaired = repair(disk)
+    assert repaired.state == b"none floor 30@1"
+    assert not evidence(disk)
+
+
+Fate = Callable[[MemoryDisk, int], MemoryDisk]
+
+
+def _killed(disk: MemoryDisk, seed: int) -> MemoryDisk:
+    return disk.after_kill(random.Random(seed))
+
+
+def _power_cut(disk: MemoryDisk, seed: int) -> MemoryDisk:
+    return disk.after_crash(random.Random(seed))
+
+
+def _all_lost(disk: MemoryDisk, seed: int) -> MemoryDisk:
+    return disk.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL)
+
+
+@pytest.mark.parametrize("fate", [_killed, _power_cut, _all_lost])
+@pytest.mark.parametrize("place", ["first", "middle", "last", "missing"])
+def test_whichever_call_of_a_repair_fails_the_next_start_ends_with_the_same_log(place: str, fate: Fate) -> None:
+    """A crash at every call to the disk, as a kill and as a power cut: nothing is lost that one repair would have kept."""
+    disk = memory_disk()
+    grown(disk).close()
+    paths = segments(disk)
+    match place:
+        case "first":
+            disk.flip_bit(paths[0], 1000 * 8)
+        case "middle":
+            disk.flip_bit(paths[1], 30 * 8)
+        case "last":
+            disk.flip_bit(paths[-1], (len(disk.content(paths[-1])) - 1) * 8)
+        case _:
+            disk.remove(paths[1])
+            disk.sync_directory(DIRECTORY)
+    without_sidecars(disk)
+    expected = repair(killed(disk))
+    assert expected.recovery.repaired is not None
+    failures = 0
+    for n in range(1, 1_000):
+        trial = killed(disk, n)
+        trial.fail_call(n)
+        try:
+            log = repair(trial)
+        except StorageFailed:
+            failures += 1
+            after = fate(trial, n)
+            log = repair(after)
+            assert (content(log), log.state) == (content(expected), expected.state), n
+            assert log.end == log.durable_end == expected.end
+            survivor = open_log(_all_lost(after, n))
+            assert (content(survivor), survivor.state) == (content(expected), expected.state), n
+        else:
+            trial.fail_call(1_000_000)
+            assert (content(log), log.state) == (content(expected), expected.state)
+            break
+    assert failures > 25
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), data=st.data())
+def test_no_flipped_bit_of_a_killed_log_makes_it_forget(seed: int, data: st.DataObject) -> None:
+    """After a kill the mark is exact: any one bit is repaired, the state is the newest, the floor is where the log ended."""
+    disk = memory_disk(seed)
+    log = grown(disk, data.draw(st.sampled_from([5, 40, 130])))
+    before, end, state = content(log), (log.last_epoch, log.last_index), log.state
+    path = data.draw(st.sampled_from(disk.paths()))
+    if not (size := len(disk.content(path))):
+        return
+    disk.flip_bit(path, data.draw(st.integers(0, size * 8 - 1)))
+    disk = killed(disk)
+    for _ in range(2):
+        log = repair(disk)
+        try:
+            held = content(log)
+        except CorruptLog:
+            disk = killed(disk)
+            continue
+        break
+    else:
+        raise AssertionError("damage that was met is found by the next start")
+    if log.recovery.repaired is None:
+        assert (held, log.state) == (before, state)
+    else:
+        floor = log.recovery.repaired.floor
+        assert (floor.epoch, floor.index) == end
+        assert log.state == amended(state, floor)
+        assert all(_was_written(each) for each in held)
+
+
+def _was_written(entry: Entry) -> bool:
+    index, epoch, *_, payload = entry
+    return payload.startswith(f"{index}@{epoch}".encode())
+
+
+# -------------------------------------------------------------------- the mark
+
+
+def marked(disk: MemoryDisk) -> tuple[Mark | None, bool]:
+    file = MarkFile.open(disk, DIRECTORY, log_id=LOG_ID)
+    return file.newest, file.damaged
+
+
+def test_the_mark_is_exact_after_a_kill_and_never_ahead_after_a_power_cut() -> None:
+    for seed in range(100):
+        disk = memory_disk(seed)
+        log = open_log(disk)
+        log.save_state(b"vote")
+        durable = [0]
+        for first in range(1, 60, 5):
+            log.append(frames(first, first + 4))
+            durable.append(log.flush())
+        log.append(frames(61, 61))
+        assert marked(killed(disk))[0] == Mark.of(log.durable_end, 60, 1, b"vote")
+        found, _ = marked(disk.after_crash(random.Random(seed)))
+        assert found is None or found.durable_end in durable
+
+
+def test_a_torn_mark_leaves_the_one_before_it() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1)])
+    first = log.flush()
+    log.append([frame(2)])
+    log.flush()
+    newest = max((0, 1), key=lambda slot: disk.content(MARK)[slot * marks.SLOT_BYTES + 16])
+    disk.flip_bit(MARK, (newest * marks.SLOT_BYTES + 20) * 8)
+    found, damaged = marked(disk)
+    assert damaged
+    assert found is not None
+    assert found.durable_end == first
+
+
+def test_a_state_that_is_too_long_for_the_mark_is_told_by_its_frame_alone() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.save_state(bytes(marks.STATE_BYTES_MAX + 1))
+    log.append([frame(1), frame(2)])
+    log.flush()
+    found, _ = marked(killed(disk))
+    assert found is not None
+    assert (found.state, found.state_kept) == (None, False)
+    disk.flip_bit(FIRST, (log.end - 1) * 8)
+    state = repair(killed(disk)).state
+    assert state == bytes(marks.STATE_BYTES_MAX + 1) + b" floor 2@1"
+
+
+def test_a_mark_takes_no_room_on_a_full_disk() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1)])
+    disk.capacity_bytes = disk.used_bytes()
+    log.flush()
+    found, _ = marked(disk)
+    assert found is not None
+    assert found.durable_end == log.durable_end
+
+
+def test_another_logs_mark_is_not_believed() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append([frame(1)])
+    log.flush()
+    assert MarkFile.open(disk, DIRECTORY, log_id=8).newest is None
