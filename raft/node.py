@@ -208,6 +208,7 @@ async def _serve(plan: _NodePlan) -> None:
             state_machine=plan.state_machine(),
             settings=plan.settings,
             notify=tell,
+            owns_thread=True,
         ) as group:
             host, port = group.address
             plan.started = True

@@ -7,6 +7,9 @@ connections leaves, joined: the urgent first, then `on_urgent_sent` runs (the ow
 delay no peer, or to do it; then the owner decides once more), then the rest. A round never awaits: within it nothing else
 runs.
 
+Who has the thread to itself (`owns_thread`) need not go through Trio for every wake: after a round it waits for the next
+one in place, a millisecond at a time, and lets Trio run what it has at least every `TURN_S`.
+
 Failures: what concerns one connection is settled there (see `Connection`); anything else climbs out of `run`.
 """
 
@@ -23,6 +26,12 @@ BROKEN = select.EPOLLHUP | select.EPOLLERR
 
 RECEIVE_BYTES = 256 * 1024
 """What one socket may bring in one round."""
+
+
+LINGER_S = 0.001
+"""How long the next round is waited for in place; the least that epoll can wait."""
+TURN_S = 0.02
+"""After so long Trio has its turn, however busy the sockets are: timers, dials, signals."""
 
 
 class Pollable(Protocol):
@@ -55,12 +64,17 @@ class Reactor:
     """Owns the epoll object; everything is called from the one thread that runs Trio."""
 
     def __init__(
-        self, on_round_end: Callable[[], None] = _nothing, on_urgent_sent: Callable[[], bool] = _nothing_done
+        self,
+        on_round_end: Callable[[], None] = _nothing,
+        on_urgent_sent: Callable[[], bool] = _nothing_done,
+        *,
+        owns_thread: bool = False,
     ) -> None:
         self.on_round_end = on_round_end
         self.on_urgent_sent = on_urgent_sent
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         """Where sockets are read into; its content lives until the next read."""
+        self._owns_thread = owns_thread
         self._epoll = select.epoll()
         self._registered: dict[int, Pollable] = {}
         self._urgent: list[Flushable] = []
@@ -111,14 +125,18 @@ class Reactor:
         while True:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
             self.round()
+            if self._owns_thread:
+                turn_ends = trio.current_time() + TURN_S
+                while self.round(LINGER_S) and trio.current_time() < turn_ends:
+                    pass
 
-    def round(self) -> int:
-        """Handle what is ready now, without waiting; how many descriptors were."""
+    def round(self, wait_s: float = 0) -> int:
+        """Handle what is ready now, or becomes ready within `wait_s`; how many descriptors were."""
         assert not self._in_round, "a round may not start another"
         self._in_round = True
         self.has_news = False
         try:
-            ready = self._epoll.poll(0)
+            ready = self._epoll.poll(wait_s)
             for descriptor, events in ready:
                 if descriptor == self._wake_fd:
                     self._wake_requested = False

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+import trio
 
 from raft.errors import ProtocolError
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, Connection
@@ -264,3 +265,26 @@ async def test_connections_leave_descriptors_to_the_rest_of_the_process(
             assert last.recv(1) == b""
         assert door.refused[-1] == "the process is short of file descriptors"
         door.listener.close("over")
+
+
+async def test_a_reactor_that_owns_its_thread_lets_others_run_however_busy_its_sockets_are() -> None:
+    reactor = Reactor(owns_thread=True)
+    with closing(reactor):
+        ends = Ends(reactor)
+        rounds = 0
+
+        def keep_busy() -> None:
+            nonlocal rounds
+            rounds += 1
+            ends.far.send(encode_frame(1, b"x"))
+
+        reactor.on_round_end = keep_busy
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reactor.run)
+            reactor.request_round()
+            with trio.fail_after(30):
+                while rounds < 1000:
+                    await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        ends.close()
+    assert len(ends.session.frames) > 900, "the sockets were served meanwhile"
