@@ -119,6 +119,6 @@ async def local_cluster(
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for something that other tasks bring about."""
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while not condition():  # noqa: ASYNC110 - the tasks waited for know nothing of tests
             await trio.sleep(0.002)
