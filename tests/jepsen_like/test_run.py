@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 
 from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.cluster import namespaces
 from jepsen_like.cluster.process import process_state
-from jepsen_like.run import concluded
+from jepsen_like.cluster.wires import Network
+from jepsen_like.nemesis.kind import Here
+from jepsen_like.nemesis.table import usable
+from jepsen_like.run import chosen, concluded
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
 CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered", "evidence"}
@@ -110,6 +114,7 @@ def pids_of(directory: Path) -> list[int]:
     [
         (["--nemesis", "kill,flood"], "no nemesis 'flood'"),
         (["--nemesis", "none,kill"], "'none' stands alone"),
+        (["--nemesis", "all,kill"], "'all' stands alone"),
         (["--duration", "inf"], "no number of seconds"),
         (["--duration", "nan"], "nan"),
         (["--rate", "inf"], "no number of operations"),
@@ -130,6 +135,34 @@ def test_a_plan_that_cannot_be_carried_out_is_refused_in_one_line(
     assert says in told
     assert len(told.splitlines()) == 1
     assert not (tmp_path / "runs").exists(), "a refused plan left a directory"
+
+
+@pytest.mark.parametrize("kind", ["loss", "duplicate", "reorder", "corrupt"])
+def test_a_fault_of_packets_says_what_it_needs(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", "--quick", "--out", str(tmp_path / "runs"), "--nemesis", f"kill,{kind}"]
+    assert execute(arguments) == ExitStatus.ENVIRONMENT
+    assert f"--nemesis {kind}: {kind} is about packets" in (told := capsys.readouterr().err)
+    assert "as root, use --network namespaces" in told
+    assert len(told.splitlines()) == 1
+
+
+def test_without_the_rights_there_is_no_network_of_namespaces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(namespaces, "lacking", lambda: "needs root (a new network namespace: not permitted)")
+    arguments = ["run", "--quick", "--out", str(tmp_path / "runs"), "--network", "namespaces"]
+    assert execute(arguments) == ExitStatus.ENVIRONMENT
+    assert capsys.readouterr().err.startswith("quorumlog: --network namespaces: needs root")
+
+
+def test_all_means_what_works_here() -> None:
+    of_streams, of_packets = (usable(Here(3, network)) for network in Network)
+    assert set(of_packets) - set(of_streams) == {"loss", "duplicate", "reorder", "corrupt"}
+    assert chosen(("all",), Here(3)) == of_streams
+    assert {"kill", "pause", "restart", "partition", "flapping", "slow", "throttle", "half-open", "reset"} <= set(
+        of_streams
+    )
+    assert "partition" not in usable(Here(1))
 
 
 def test_a_directory_that_cannot_be_made_is_said_in_one_line(

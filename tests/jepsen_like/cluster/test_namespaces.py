@@ -1,7 +1,10 @@
 """A network of our own carries TCP, fails as told, and leaves nothing behind."""
 
 import os
+import select
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,6 +112,32 @@ async def test_the_harness_stands_with_the_clients_and_comes_home() -> None:
         (switch,) = children_of_ours() - children
     assert own_network() == home
     assert process_state(int(switch)) is None
+
+
+ABANDONED = """
+import sys, trio
+from jepsen_like.cluster.namespaces import open_namespaces
+
+async def main():
+    async with open_namespaces([1, 2], seed=1):
+        print("open", flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+def test_a_harness_that_is_killed_leaves_no_switch_behind() -> None:
+    with subprocess.Popen([sys.executable, "-c", ABANDONED], stdout=subprocess.PIPE) as harness:
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == b"open\n"
+        (switch,) = Path(f"/proc/{harness.pid}/task/{harness.pid}/children").read_text().split()
+        watch = os.pidfd_open(int(switch))
+        try:
+            harness.kill()
+            assert select.select([watch], [], [], SOON_S)[0], "the switch lives on"
+        finally:
+            os.close(watch)
 
 
 def test_a_namespace_is_empty_and_is_not_ours() -> None:
