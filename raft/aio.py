@@ -47,6 +47,7 @@ class Face(Generic[R_co]):
             await asyncio.wrap_future(opened)
         except BaseException:
             opened.cancel()
+            self._loop.close()  # if it was open already
             await _to_the_end(self._loop)
             raise
         running = asyncio.get_running_loop()
@@ -70,11 +71,6 @@ class Face(Generic[R_co]):
         if cancelled is not None:
             raise cancelled
         ended.result()
-
-    @property
-    def _living(self) -> R_co:
-        """The object itself, for what never changes."""
-        return self._loop.opened.result()
 
 
 async def _to_the_end(loop: LoopThread[Any]) -> asyncio.CancelledError | None:
@@ -130,12 +126,12 @@ class RaftGroup(Face[group.RaftGroup]):
     @property
     def address(self) -> Address:
         """Where this node listens."""
-        return self._living.address
+        return self._loop.living.address
 
     @property
     def recovery(self) -> RecoveryReport:
         """What opening the log found and did."""
-        return self._living.recovery
+        return self._loop.living.recovery
 
     append = awaiting(group.RaftGroup.append)
     read = awaiting(group.RaftGroup.read)

@@ -28,6 +28,7 @@ R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
 T = TypeVar("T")
 Opener = Callable[[], AbstractAsyncContextManager[R]]
+NOT_OPEN = "use it in a `with` block: it is not open"
 
 
 class LoopThread(Generic[R_co]):
@@ -44,7 +45,6 @@ class LoopThread(Generic[R_co]):
         self._stop = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
         self._calls: trio.Nursery | None = None
-        self._living: R_co
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name="trio loop", daemon=True)
 
@@ -58,10 +58,12 @@ class LoopThread(Generic[R_co]):
 
     def submit(self, call: Callable[[R_co], Awaitable[T]]) -> "Future[T]":
         """Make a call in the loop. Its future holds what it returned or raised."""
-        if os.getpid() != self._process:
+        if self._is_inherited:
             raise RuntimeError("this was opened in the parent of this process; open another one here, after the fork")
         if threading.current_thread() is self._thread:
             raise RuntimeError("called from within its own loop, which cannot wait for itself")
+        if not self.opened.done():
+            raise RuntimeError(NOT_OPEN)
         future: Future[T] = Future()
         try:
             if self._token is None:
@@ -71,8 +73,22 @@ class LoopThread(Generic[R_co]):
             future.set_exception(self._refusal())
         return future
 
+    @property
+    def living(self) -> R_co:
+        """The object itself, for what never changes."""
+        if not self.opened.done():
+            raise RuntimeError(NOT_OPEN)
+        return self.opened.result()
+
+    @property
+    def _is_inherited(self) -> bool:
+        return os.getpid() != self._process
+
     def close(self) -> "Future[None]":
         """Ask for the end; the future tells when it has come. A second call does no harm."""
+        if self._is_inherited:
+            _settle(self.ended)  # the loop is the parent's
+            return self.ended
         with suppress(trio.RunFinishedError):
             if self._token is not None:
                 self._token.run_sync_soon(self._end)
@@ -101,7 +117,6 @@ class LoopThread(Generic[R_co]):
             if self.opened.cancelled():
                 return
             async with self._opener() as living, trio.open_nursery() as calls:
-                self._living = living
                 self._calls = calls
                 _settle(self.opened, living)
                 await self._stop.wait()
@@ -133,7 +148,7 @@ class LoopThread(Generic[R_co]):
 
             future.add_done_callback(on_done)
             try:
-                made = call(self._living)
+                made = call(self.living)
                 result = await made if isinstance(made, Awaitable) else made
             except Exception as error:  # noqa: BLE001 - carried over to the caller
                 _settle(future, error=error)

@@ -40,6 +40,7 @@ class Face(Generic[R_co]):
             opened.result()
         except BaseException:
             opened.cancel()
+            self._loop.close()  # if it was open already
             self._loop.join()
             raise
         return self
@@ -48,11 +49,6 @@ class Face(Generic[R_co]):
         ended = self._loop.close()
         self._loop.join()
         ended.result()
-
-    @property
-    def _living(self) -> R_co:
-        """The object itself, for what never changes."""
-        return self._loop.opened.result()
 
 
 def blocking(method: Callable[Concatenate[R, P], Awaitable[T]]) -> Callable[Concatenate[Face[R], P], T]:
@@ -99,12 +95,12 @@ class RaftGroup(Face[group.RaftGroup]):
     @property
     def address(self) -> Address:
         """Where this node listens."""
-        return self._living.address
+        return self._loop.living.address
 
     @property
     def recovery(self) -> RecoveryReport:
         """What opening the log found and did."""
-        return self._living.recovery
+        return self._loop.living.recovery
 
     append = blocking(group.RaftGroup.append)
     read = blocking(group.RaftGroup.read)

@@ -26,30 +26,30 @@ class _ClusterFace(Face[ClusterT_co]):
     @property
     def cluster_id(self) -> str:
         """What clients have to name."""
-        return self._living.cluster_id
+        return self._loop.living.cluster_id
 
     @property
     def nodes(self) -> tuple[int, ...]:
         """The ids of the nodes, 1 to n."""
-        return self._living.nodes
+        return self._loop.living.nodes
 
     @property
     def addresses(self) -> list[str]:
         """Where clients reach the nodes: "host:port", behind the faults."""
-        return self._living.addresses
+        return self._loop.living.addresses
 
     def client(self, *, deadline_s: float = 10.0, connect_timeout_s: float = 1.0) -> Client:
         """A client of this cluster; what it is told to be appended, `check` looks for."""
-        living = self._living
+        living = self._loop.living
         return _ClusterClient(lambda: living.client(deadline_s=deadline_s, connect_timeout_s=connect_timeout_s))
 
     def events(self) -> list[NodeEvent]:
         """Everything so far, oldest first."""
-        return self._living.events()
+        return self._loop.living.events()
 
     def story(self, last: int = 40) -> str:
         """The last events, a line each."""
-        return self._living.story(last)
+        return self._loop.living.story(last)
 
     status = awaiting(BreakableCluster.status)
     leader = awaiting(BreakableCluster.leader)

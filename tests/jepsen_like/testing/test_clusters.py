@@ -57,6 +57,25 @@ async def test_a_majority_goes_on_without_a_killed_leader_which_catches_up_when_
 
 
 @BOTH
+async def test_a_killed_leader_says_no_farewell(open_: Open) -> None:
+    async with open_() as cluster, cluster.client() as client:
+        leader = await cluster.wait_for_leader()
+        await client.append([b"one"])
+        await cluster.pause(*set(cluster.nodes) - {leader})
+
+        async def append() -> None:
+            with pytest.raises(OutcomeUnknown, match=r"connection to .* broke"):
+                await client.append([b"two"])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(append)
+            with trio.fail_after(10):
+                while (status := await cluster.status(leader)) and status["last_index"] == status["commit_index"]:  # noqa: ASYNC110
+                    await trio.sleep(0.005)
+            await cluster.kill(leader)
+
+
+@BOTH
 async def test_a_stopped_node_comes_back_with_what_it_had(open_: Open) -> None:
     async with open_() as cluster, cluster.client() as client:
         await client.append([b"one"])

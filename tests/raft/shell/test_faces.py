@@ -307,13 +307,30 @@ def test_an_opening_that_is_cancelled_leaves_nothing_behind() -> None:
     asyncio.run(main())
 
 
-def test_a_child_process_may_not_use_what_its_parent_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_child_process_may_not_use_what_its_parent_opened_and_does_not_close_it_either() -> None:
     with plain_node() as node, sync.Client([address_of(node)], "quorumlog") as client:
-        with monkeypatch.context() as child:
-            child.setattr(os, "getpid", lambda: -1)
-            with pytest.raises(RuntimeError, match="after the fork"):
-                client.tail()
         client.tail()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                client.tail()
+            except RuntimeError as error:
+                client.__exit__()
+                status = 0 if "after the fork" in str(error) else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        client.tail()
+
+
+def test_a_client_that_was_not_entered_says_so() -> None:
+    with pytest.raises(RuntimeError, match="use it in a `with` block"):
+        sync.Client(["127.0.0.1:1"], "quorumlog").tail()
+    group = sync.RaftGroup.open(node_id=1, members={1: ("127.0.0.1", 1)}, directory="d")
+    with pytest.raises(RuntimeError, match="use it in a `with` block"):
+        assert group.address
 
 
 def test_a_callback_in_the_loop_cannot_wait_for_the_loop() -> None:
