@@ -82,6 +82,9 @@ class Disk(Protocol):
     def rename(self, source: str, target: str) -> None:
         """Give a file another name in the same directory, replacing what had it: after a crash one of both is there."""
 
+    def drop_cache(self, path: str) -> None:
+        """An advice: what is synced of this file will hardly be read soon, so memory need not hold it. Never fails."""
+
     def make_directory(self, path: str) -> None:
         """Make a directory and its missing parents, durably; nothing to do if it exists."""
 
@@ -256,6 +259,15 @@ class RealDisk:
         """See `Disk`."""
         with _translating("rename", source):
             os.rename(source, target)
+
+    def drop_cache(self, path: str) -> None:
+        """See `Disk`."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
 
     def make_directory(self, path: str) -> None:
         """See `Disk`."""

@@ -33,6 +33,7 @@ class Flush:
 
     __slots__ = (
         "_active",
+        "_cool",
         "_dirty_bytes",
         "_done",
         "_fail",
@@ -59,6 +60,7 @@ class Flush:
         sync_active: Callable[[Segment, int], None],
         sync_directory: Callable[[], None],
         retire: Callable[[], Retired] | None,
+        cool: Callable[[], None] | None,
         note_durable: Callable[[], None] | None,
         fail: Callable[[StorageError], None],
     ) -> None:
@@ -72,6 +74,7 @@ class Flush:
         self._sync_directory = sync_directory
         self._note_durable = note_durable
         self._retire = retire
+        self._cool = cool
         self._retired: Retired | None = None
         self._fail = fail
         self._done = False
@@ -105,6 +108,8 @@ class Flush:
                 self._note_durable()
             if self._retire is not None:
                 self._retired = self._retire()
+            if self._cool is not None:
+                self._cool()
         except StorageError as error:
             self._fail(error)
             raise

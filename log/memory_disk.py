@@ -310,6 +310,9 @@ class MemoryDisk:
         assert _directory_of(source) == _directory_of(target), "a rename stays in its directory"
         self._change_name(_Renamed(self.next_sequence(), _directory_of(source), source, target, inode))
 
+    def drop_cache(self, path: str) -> None:
+        """See `Disk`; there is no other memory than this."""
+
     def make_directory(self, path: str) -> None:
         """See `Disk`. Directories are durable at once."""
         self.enter("make directory", path)

@@ -19,7 +19,8 @@ A log begins at index 1, in the segment at address 0, until `trim` lets its olde
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Self
 
@@ -87,6 +88,8 @@ class LogConfig:
     """Zeros kept behind the end, so that the sync of a small append need not grow the file; 0 = none."""
     spare_files_max: int = attrs.field(default=2, validator=ge(0))
     """Retired segments kept to be written to again: their blocks are there, so that no sync waits for their allocation."""
+    cached_segments_max: int = attrs.field(default=2, validator=ge(0))
+    """The newest sealed segments, which the page cache may keep; older ones it is told to forget."""
     open_files_max: int = attrs.field(default=64, validator=gt(0))
     """Sealed segments kept open for reading."""
 
@@ -137,6 +140,7 @@ class SegmentedLog:
         self._unproven: list[Segment] = []
         self._retiring: list[Segment] = []
         self._spares: list[Spare] = []
+        self._warm: deque[str] = deque()
         self._flushing: Flush | None = None
         self._frontier = threading.Lock()
         self._zero_ahead_bytes = config.zero_ahead_bytes
@@ -419,6 +423,7 @@ class SegmentedLog:
             sync_active=self._sync_active,
             sync_directory=self._sync_directory,
             retire=partial(self._retire, self._start, tuple(self._retiring)) if self._retiring else None,
+            cool=self._take_cold(),
             note_durable=partial(self._mark.write, self._reached()) if self._end > self._durable_end else None,
             fail=self._fail,
         )
@@ -438,6 +443,7 @@ class SegmentedLog:
             segment.newest_ms = segment.index.newest_ms
             segment.index = segment.live = None
             self._lookup.open.adopt(segment)
+            self._warm.append(segment.path)
         del self._unproven[: len(flush.sealed)]
         if flush.retired is not None:
             self._spares += flush.retired.spares
@@ -726,6 +732,19 @@ class SegmentedLog:
             else:
                 self._disk.remove(segment.path)
         return Retired(tuple(spares), ())
+
+    def _take_cold(self) -> Callable[[], None] | None:
+        """What lets the page cache forget the sealed segments that are too old to be kept there; None if none is.
+
+        A log is read at its end. Memory that follows the whole log costs more than the reads it saves: a page that was used
+        before is far cheaper to write to than one that the system has to find first.
+        """
+        cold = [self._warm.popleft() for _ in range(len(self._warm) - self.config.cached_segments_max)]
+        return partial(self._drop_caches, cold) if cold else None
+
+    def _drop_caches(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._disk.drop_cache(path)
 
     def _sync_directory(self) -> None:
         self._disk.sync_directory(self.directory)

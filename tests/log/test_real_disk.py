@@ -188,3 +188,29 @@ def test_a_small_file_is_replaced_whole(tmp_path: Path) -> None:
         replace_file(disk, str(tmp_path), "file", version)
         assert (tmp_path / "file").read_bytes() == version
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_forgetting_a_file_in_memory_loses_nothing_and_never_fails(tmp_path: Path) -> None:
+    file = RealDisk().open(str(tmp_path / "file"), create=True)
+    file.write_at(0, [b"x" * 10_000])
+    RealDisk().drop_cache(str(tmp_path / "file"))
+    assert file.read_at(0, 20_000) == b"x" * 10_000
+    file.close()
+    RealDisk().drop_cache(str(tmp_path / "missing"))
+
+
+def test_a_log_that_is_trimmed_on_a_real_disk_reuses_its_files(tmp_path: Path) -> None:
+    log = open_log(RealDisk(), LogConfig(segment_bytes_max=16_384), directory=str(tmp_path))
+    inodes = set()
+    for first in range(1, 2_000, 10):
+        log.append(frames(first, first + 9, size=120))
+        log.flush()
+        log.trim(log.last_index)
+        inodes |= {path.stat().st_ino for path in tmp_path.glob("*.log")}
+    before = content(log)
+    assert log.first_index > 1_800
+    assert len(inodes) <= 4
+    log.close()
+    reopened = open_log(RealDisk(), LogConfig(segment_bytes_max=16_384), directory=str(tmp_path))
+    assert content(reopened) == before
+    reopened.close()

@@ -6,7 +6,7 @@ import pytest
 
 from log.disk import DirectoryLocked, NoSpace, StorageFailed
 from log.frame import HEADER_BYTES, decode_header
-from log.memory_disk import PowerLoss
+from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import CorruptLog, Frame, IndexOutOfRange, Kind, LogConfig, OffsetOutOfRange
 from tests.log.frames import DIRECTORY, SMALL, content, entries, frame, frames, memory_disk, numbers, open_log, size_of
 
@@ -473,3 +473,27 @@ def test_damage_met_by_a_reader_names_the_frame() -> None:
 def test_settings_that_make_no_sense_are_refused(setting: str) -> None:
     with pytest.raises(ValueError, match=setting):
         LogConfig(**{setting: 0})
+
+
+class CoolDisk(MemoryDisk):
+    """Remembers which files the page cache was told to forget, and that they were durable then."""
+
+    def __init__(self) -> None:
+        super().__init__(random.Random(0))
+        self.dropped: list[str] = []
+
+    def drop_cache(self, path: str) -> None:
+        assert self.durable_content(path) == self.content(path)
+        self.dropped.append(path)
+
+
+def test_the_page_cache_is_told_to_forget_all_but_the_newest_segments_once_they_are_durable() -> None:
+    disk = CoolDisk()
+    log = open_log(disk)
+    for first in range(1, 400, 10):
+        log.append(frames(first, first + 9, size=120))
+        log.flush()
+    log.flush()
+    segments = [path for path in disk.paths() if path.endswith(".log")]
+    assert disk.dropped == segments[: -1 - SMALL.cached_segments_max]
+    assert len(content(log)) == 400
