@@ -90,8 +90,16 @@ class RaftStorage:
 
         Raises what `SegmentedLog.open` raises; `CorruptLog` if a promise may be lost, and for any damage unless `repair`.
         """
-        amend = _with_floor if repair else None
-        return cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=amend))
+        if not repair:
+            return cls(SegmentedLog.open(disk, directory, config, log_id=log_id))
+        storage = cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=_with_floor))
+        try:
+            storage._newest_entries(LogIndex(storage.log.last_index))
+        except CorruptLog:
+            # In a closed segment, which opening does not read. Now that it is known, opening looks there.
+            storage.close()
+            storage = cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=_with_floor))
+        return storage
 
     # ---------------------------------------------------------------- writing
 
