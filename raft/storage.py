@@ -90,15 +90,14 @@ class RaftStorage:
 
         Raises what `SegmentedLog.open` raises; `CorruptLog` if a promise may be lost, and for any damage unless `repair`.
         """
-        if not repair:
-            return cls(SegmentedLog.open(disk, directory, config, log_id=log_id))
-        storage = cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=_with_floor))
+        amend = _with_floor if repair else None
+        storage = cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=amend))
         try:
             storage._newest_entries(LogIndex(storage.log.last_index))
         except CorruptLog:
-            # In a closed segment, which opening does not read. Now that it is known, opening looks there.
+            # A sidecar vouched for a segment that has rotted since. Having met that took its word away: now it is seen.
             storage.close()
-            storage = cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=_with_floor))
+            return cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=amend))
         return storage
 
     # ---------------------------------------------------------------- writing

@@ -168,7 +168,10 @@ class Cluster:
     async def read_through(self, node: int) -> None:
         """Read all that one node has committed, as far as it gives it: what it finds on its disk is its own affair."""
         with trio.move_on_after(READ_THROUGH_WITHIN_S), contextlib.suppress(*NO_ANSWER):
-            while (status := await self.status(node)) is None or not status.committed_end:
+            while True:
+                status = await self.status(node)
+                if status is not None and status.committed_end:
+                    break
                 await trio.sleep(POLL_S)  # a node that has just begun has to hear what is committed
             async with Connection.open(*self.direct[node], self.cluster_id) as connection:
                 offset = 0

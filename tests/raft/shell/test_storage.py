@@ -172,6 +172,24 @@ def test_a_term_older_than_an_entry_shows_that_the_newest_state_is_lost() -> Non
         RaftStorage.open(disk, "node", LogConfig(), log_id=7)
 
 
+def test_damage_that_a_sidecar_vouches_for_is_repaired_by_the_start_that_meets_it() -> None:
+    # One segment for each entry. The damaged one is closed and has a whole sidecar, and is among those read back at once.
+    disk, config = MemoryDisk(random.Random(0)), LogConfig(segment_bytes_max=4096)
+    storage = RaftStorage(SegmentedLog.open(disk, "node", config, log_id=7))
+    storage.persist(Persist(WriteId(1), HardState(Term(4), NodeId(3)), ()))
+    for index in range(1, 9):
+        storage.persist(Persist(WriteId(1 + index), None, (records(index, 4, index - 1, b"a" * 5000),)))
+        storage.flush()
+    storage.close()
+    names = [name for name in disk.list_directory("node") if name.endswith(".index")]
+    assert len(names) > 6
+    base, following = (int(name.removesuffix(".index")) for name in names[4:6])
+    disk.flip_bit(f"node/{base:020d}.log", (following - base - 1) * 8)
+    hard_state, view = RaftStorage.open(disk, "node", config, log_id=7).restore()
+    assert (hard_state.vote, hard_state.floor) == (3, Position(LogIndex(8), Term(4)))
+    assert 0 < view.last_index < 8
+
+
 def test_where_nobody_could_give_it_back_nothing_is_cut() -> None:
     disk = MemoryDisk(random.Random(0))
     storage = open_on(disk)

@@ -1,0 +1,127 @@
+"""Faults of machines do what they say to real nodes, show it from outside, and are undone."""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from jepsen_like.cluster import preload, volumes
+from jepsen_like.cluster.cluster import Cluster, open_cluster
+from jepsen_like.cluster.machine import Need
+from jepsen_like.cluster.preload import Word
+from jepsen_like.nemesis.disks import DamagedFiles, DiskError, DiskFull, DiskShort, DiskSlow
+from jepsen_like.nemesis.kind import Kind, Seen
+from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
+from jepsen_like.nemesis.targets import Blow
+from raft.client import Client
+from raft.errors import RaftError
+
+pytestmark = pytest.mark.cluster
+only_root = pytest.mark.skipif(volumes.lacking() is not None, reason=volumes.lacking() or "")
+needs_compiler = pytest.mark.skipif(preload.compiler() is None, reason="needs a C compiler")
+
+SEED = 5
+RECORD = b"x" * 100
+STORED = 40
+
+
+@asynccontextmanager
+async def nodes(
+    directory: Path, needs: Sequence[Need] = (), settings: Sequence[str] = ()
+) -> AsyncIterator[tuple[Cluster, Client]]:
+    async with open_cluster(
+        directory / "nodes", nodes=3, cluster_id="test", needs=frozenset(needs), settings=settings
+    ) as cluster:
+        assert await cluster.leader(within_s=20) is not None
+        addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
+        async with Client(addresses, "test") as client:
+            for _ in range(STORED):
+                await client.append([RECORD])
+            yield cluster, client
+
+
+async def under_load(cluster: Cluster, client: Client, kind: Kind, hit: Sequence[int], hold_s: float = 0.3) -> Seen:
+    """What a fault showed while records were appended."""
+    blow = Blow(tuple(hit), seed=SEED)
+
+    async def append() -> None:
+        while True:
+            with contextlib.suppress(RaftError):
+                await client.append([RECORD])
+            await trio.sleep(0.001)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(append)
+        seen = await kind.inject(cluster, blow)
+        seen |= await kind.hold(cluster, blow, hold_s)
+        nursery.cancel_scope.cancel()
+    await kind.undo(cluster, blow)
+    assert await cluster.agreed_end(within_s=30) >= STORED
+    return seen
+
+
+@only_root
+@pytest.mark.parametrize(("flush", "left"), [("before-ack", STORED), ("none", 0)])
+async def test_a_power_cut_of_all_nodes_takes_what_no_flush_has_secured_and_nothing_else(
+    flush: str, left: int, tmp_path: Path
+) -> None:
+    async with nodes(tmp_path, [Need.POWER], [f"flush={flush}"]) as (cluster, _):
+        blow = Blow((1, 2, 3))
+        seen = await Power().inject(cluster, blow)
+        assert all("dead, its files held" in said for said in seen.values())
+        healed = await Power().undo(cluster, blow)
+        assert all("bytes were left" in said for said in healed.values())
+        assert await cluster.agreed_end(within_s=30) == left
+        assert cluster.unasked_ends == []
+    # What lay on the volumes can be looked at afterwards.
+    assert sorted((tmp_path / "nodes" / "1" / "data").glob("*.log"))
+
+
+@needs_compiler
+async def test_clocks_go_wrong_for_the_nodes_that_are_hit_and_only_while_it_holds(tmp_path: Path) -> None:
+    async with nodes(tmp_path, [Need.LIBRARY]) as (cluster, client):
+        seen = await under_load(cluster, client, ClockJump(), [1, 2, 3])
+        assert len([said for said in seen.values() if "asked the time" in said]) == 3
+        seen = await under_load(cluster, client, ClockDrift(), [1, 2])
+        rates = {node: seen[node].split()[3] for node in ("1", "2")}
+        for node, rate in rates.items():
+            told = float(seen[f"clock of {node}"].rpartition(": ")[2].split()[0])
+            assert told == pytest.approx(float(rate), rel=0.05)
+        for process in cluster.nodes.values():
+            page = process.machine.page
+            assert page is not None
+            assert (page[Word.WALL_OFFSET_NS], page[Word.STROBE_PERIOD_NS], page.is_drifting) == (0, 0, False)
+        assert cluster.unasked_ends == []
+
+
+@needs_compiler
+async def test_disks_go_wrong_and_whoever_acknowledged_has_it(tmp_path: Path) -> None:
+    async with nodes(tmp_path, [Need.LIBRARY, Need.TIGHT_DISK]) as (cluster, client):
+        for kind, hit, words in (
+            (DiskSlow(), [1, 2, 3], "flushes delayed: "),
+            (DiskShort(), [1, 2, 3], "writes cut short: "),
+            (DiskFull(), [1, 2, 3], "calls that found no room: "),
+        ):
+            seen = await under_load(cluster, client, kind, hit)
+            counts = [int(said.rpartition(words)[2].replace(",", "")) for said in seen.values() if words in said]
+            assert len(counts) == 3, seen
+            assert max(counts) > 0, seen
+        seen = await under_load(cluster, client, DiskError(), [2])
+        assert seen["2"].endswith("it ended itself with status 4"), seen
+        assert cluster.unasked_ends == []
+
+
+async def test_damaged_nodes_mend_themselves(tmp_path: Path) -> None:
+    async with nodes(tmp_path, settings=["segment_bytes_max=65536"]) as (cluster, client):
+        for _ in range(30):
+            await client.append([RECORD * 100])
+        for seed in range(4):
+            blow = Blow((1 + seed % 3,), seed=seed)
+            seen = await DamagedFiles().inject(cluster, blow)
+            assert all("flipped" in said or "removed" in said for said in seen.values()), seen
+            await DamagedFiles().undo(cluster, blow)
+            assert await cluster.agreed_end(within_s=30) == STORED + 30
+        assert cluster.unasked_ends == []
