@@ -200,14 +200,15 @@ def test_a_call_to_a_silent_node_ends_unknown_by_its_deadline() -> None:
 
 def test_a_cancelled_call_of_asyncio_ends_in_the_loop_too() -> None:
     async def main(address: str) -> None:
-        async with aio.Client([address], "quorumlog") as client:
+        async with aio.Client([address], "quorumlog", deadline_s=1000.0) as client:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await client.append([b"x"])
             calls = client._loop._calls
             assert calls is not None
-            while calls.child_tasks:  # noqa: ASYNC110 - they end in another thread
-                await asyncio.sleep(0.001)
+            async with asyncio.timeout(10):
+                while calls.child_tasks:  # noqa: ASYNC110 - they end in another thread
+                    await asyncio.sleep(0.001)
 
     with silent_node() as address:
         asyncio.run(main(address))
