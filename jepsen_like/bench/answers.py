@@ -75,7 +75,13 @@ def title(document: Document, system: str) -> str:
 def against_peers(document: Document) -> Iterator[Answer]:
     """The full load and one connection, beside each peer."""
     ours = median_of(document, OURS, FULL.key, "requests_s")
-    for peer, factor in (("pysyncobj", 3.0), ("etcd", 3.0), ("zookeeper", 1.5), ("nats", None)):
+    for peer, factor in (
+        ("pysyncobj", 3.0),
+        ("pysyncobj-batches", 3.0),
+        ("etcd", 3.0),
+        ("zookeeper", 1.5),
+        ("nats", None),
+    ):
         theirs = median_of(document, peer, FULL.key, "requests_s")
         if ours is not None and theirs is not None:
             yield Answer(

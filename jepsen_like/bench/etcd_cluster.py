@@ -16,7 +16,7 @@ from typing import Any
 from jepsen_like.bench.conversation import Load
 from jepsen_like.bench.etcd_wire import KEY_PREFIX, EtcdConversation
 from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, SocketCluster, System
+from jepsen_like.bench.systems import NODES, Cluster, System
 from jepsen_like.cluster.ports import LOOPBACK
 
 ASK_WITHIN_S = 2.0
@@ -24,11 +24,11 @@ QUOTA_BYTES = 8 * 2**30
 LAG_MAX = 10
 
 
-class EtcdCluster(SocketCluster):
+class EtcdCluster(Cluster):
     """Three members."""
 
     def converse(self, load: Load, lane: int) -> EtcdConversation:
-        """See `SocketCluster`."""
+        """See `Cluster`."""
         return EtcdConversation(load, lane)
 
     def ask(self, member: int, path: str, question: dict[str, object]) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jepsen_like.bench.conversation import Conversation, Load, NotAnAnswer
 from jepsen_like.bench.processes import DidNotAnswer, until
-from jepsen_like.bench.systems import NODES, SocketCluster
+from jepsen_like.bench.systems import NODES, Cluster
 
 BEAT_S = 0.01
 GIVE_UP_S = 60.0
@@ -89,7 +89,7 @@ class Lane:
 class Client:
     """A client of all nodes."""
 
-    def __init__(self, cluster: SocketCluster) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         cluster.prepare(LOAD)
         self._lanes = [
             Lane(port, lambda number=number: cluster.converse(LOAD, number))  # type: ignore[misc]
@@ -145,7 +145,7 @@ class Client:
         return done
 
 
-def failovers(cluster: SocketCluster, faults: Sequence[str], seed: int) -> Iterator[tuple[str, float]]:
+def failovers(cluster: Cluster, faults: Sequence[str], seed: int) -> Iterator[tuple[str, float]]:
     """One fault on the leader after the other, each with its time to the next success.
 
     `DidNotAnswer` if the system does not come back, or holds less in the end than it acknowledged.

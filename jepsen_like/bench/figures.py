@@ -164,18 +164,24 @@ def quantile_ms(latencies_ns: Sequence[int], share: float) -> float:
 def save(document: Document, path: Path) -> None:
     """Write the document; the old one stays until the new one is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole: dict[str, Any] = {
-        "format": FORMAT,
-        "machine": document.machine,
-        "runs": [attrs.asdict(run) for run in document.runs],
-        "systems": document.systems,
-    }
+    rows: dict[str, list[Any]] = {"runs": [attrs.asdict(run) for run in document.runs]}
     for section, kind in KINDS.items():
-        whole[section] = [rounded(attrs.asdict(figure)) for figure in document.figures if type(figure) is kind]
-    whole["not_measured"] = [attrs.asdict(one) for one in document.not_measured]
+        rows[section] = [rounded(attrs.asdict(figure)) for figure in document.figures if type(figure) is kind]
+    rows["not_measured"] = [attrs.asdict(one) for one in document.not_measured]
+    parts = [
+        f'"format": {FORMAT}',
+        f'"machine": {json.dumps(document.machine)}',
+        f'"systems": {json.dumps(document.systems)}',
+    ]
+    parts += [f'"{name}": [\n{_lines(section)}\n]' for name, section in rows.items()]
     beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(whole, indent=1) + "\n")
+    beside.write_text("{\n" + ",\n".join(parts) + "\n}\n")
     beside.replace(path)
+
+
+def _lines(rows: Sequence[Any]) -> str:
+    """A line for each, so that a change of one figure is a change of one line."""
+    return ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
 
 
 def rounded(value: Any) -> Any:

@@ -15,7 +15,7 @@ from jepsen_like.bench.conversation import Load
 from jepsen_like.bench.generator import Lane, LoadFailed
 from jepsen_like.bench.nats_wire import STREAM, SUBJECT, NatsConversation
 from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, SocketCluster, System
+from jepsen_like.bench.systems import NODES, Cluster, System
 from jepsen_like.cluster.ports import LOOPBACK
 
 ASK_WITHIN_S = 3.0
@@ -28,13 +28,13 @@ cluster {{ name: bench, listen: "{host}:{route}", routes: [{routes}] }}
 """
 
 
-class NatsCluster(SocketCluster):
+class NatsCluster(Cluster):
     """Three servers and a stream, which is made once they can."""
 
     _made = False
 
     def converse(self, load: Load, lane: int) -> NatsConversation:
-        """See `SocketCluster`."""
+        """See `Cluster`."""
         return NatsConversation(load, lane)
 
     def ask(self, member: int, subject: str, question: dict[str, object] | None = None) -> dict[str, Any]:

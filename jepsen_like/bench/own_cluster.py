@@ -9,7 +9,7 @@ from pathlib import Path
 from jepsen_like.bench.conversation import Load
 from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
 from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, SocketCluster, System
+from jepsen_like.bench.systems import NODES, Cluster, System
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.cluster.raft_nodes import NodePlan, raft_command
 from raft import client_codec
@@ -18,11 +18,11 @@ from raft.net.framing import FrameDecoder
 STATUS_WITHIN_S = 2.0
 
 
-class QuorumlogCluster(SocketCluster):
+class QuorumlogCluster(Cluster):
     """Three nodes."""
 
     def converse(self, load: Load, lane: int) -> QuorumlogConversation:
-        """See `SocketCluster`."""
+        """See `Cluster`."""
         return QuorumlogConversation(load)
 
     def status(self, member: int) -> dict[str, object] | None:

@@ -66,11 +66,12 @@ class EchoConversation:
         self.owed = b""
         self.refusal = ""
         self._request = QuorumlogConversation(load).request()
+        self._span = load.batch
         self._arrived = 0
 
     def hello(self) -> bytes:
-        """How long its requests will be, which is all that the server has to know."""
-        return len(self._request).to_bytes(8, "big")
+        """How long its requests will be, and how many records each holds."""
+        return len(self._request).to_bytes(8, "big") + self._span.to_bytes(8, "big")
 
     def request(self) -> bytes:
         """As many bytes as an append."""

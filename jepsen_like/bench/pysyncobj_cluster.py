@@ -1,51 +1,35 @@
-"""Three PySyncObj processes at the best settings that were found (see `pysyncobj_node`); nothing of it is on disk."""
+"""Three PySyncObj processes with a TCP front each (see `pysyncobj_node`), at the two settings that were best; all in memory."""
 
-import contextlib
+import functools
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import attrs
-
 from jepsen_like.bench.conversation import Load
-from jepsen_like.bench.generator import Sample
+from jepsen_like.bench.own_wire import EchoConversation
 from jepsen_like.bench.processes import Worker
-from jepsen_like.bench.systems import NODES, Cluster, Driver, System
+from jepsen_like.bench.systems import NODES, Cluster, System
 from jepsen_like.cluster.ports import LOOPBACK
-
-
-@attrs.frozen
-class Calls:
-    """Calls made inside the leader's process."""
-
-    worker: Worker
-    load: Load
-
-    def run(self, seconds: float) -> Sample:
-        """See `Driver`."""
-        answer = self.worker.ask({"ask": "load", "seconds": seconds, **attrs.asdict(self.load)})
-        return Sample(answer["latencies_ns"], answer["lasted_s"], answer["client_cpu_s"])
 
 
 class PySyncObjCluster(Cluster):
     """Three nodes that are asked over their standard streams."""
 
-    def __init__(self, workers: Sequence[Worker]) -> None:
-        self.members = workers
+    def __init__(self, ports: Sequence[int], workers: Sequence[Worker]) -> None:
+        super().__init__(ports, workers)
         self._workers = workers
+
+    def converse(self, load: Load, lane: int) -> EchoConversation:
+        """See `Cluster`."""
+        return EchoConversation(load)
 
     def leader(self) -> int | None:
         """The node that says so."""
         return next(
             (place for place, worker in enumerate(self._workers) if worker.ask({"ask": "leads"})["leads"]), None
         )
-
-    @contextlib.contextmanager
-    def driving(self, load: Load) -> Iterator[Driver]:
-        """See `Cluster`."""
-        yield Calls(self._workers[self.led_by()], load)
 
     def written(self) -> int:
         """What the leader's copy has counted."""
@@ -56,15 +40,14 @@ class PySyncObjCluster(Cluster):
         return len({worker.ask({"ask": "count"})["count"] for worker in self._workers}) == 1
 
 
-def pysyncobj(directory: Path, ports: Sequence[int]) -> PySyncObjCluster:
+def pysyncobj(directory: Path, ports: Sequence[int], setting: str) -> PySyncObjCluster:
     """Three nodes, not started yet."""
-    addresses = [f"{LOOPBACK}:{port}" for port in ports]
-    return PySyncObjCluster(
-        [
-            Worker("pysyncobj_node", directory / f"node-{number}", own, *(other for other in addresses if other != own))
-            for number, own in enumerate(addresses)
-        ]
-    )
+    clients, peers = ports[:NODES], [f"{LOOPBACK}:{port}" for port in ports[NODES:]]
+    workers = []
+    for number, (client, own) in enumerate(zip(clients, peers, strict=True)):
+        others = [other for other in peers if other != own]
+        workers.append(Worker("pysyncobj_node", directory / f"node-{number}", setting, str(client), own, *others))
+    return PySyncObjCluster(clients, workers)
 
 
 def missing() -> str:
@@ -78,12 +61,18 @@ def version() -> str:
     return importlib.metadata.version("pysyncobj")
 
 
-PYSYNCOBJ = System(
-    key="pysyncobj",
-    title="PySyncObj",
-    promise="in the memory of a majority; called inside its leader",
-    start=pysyncobj,
-    missing=missing,
-    version=version,
-    ports=NODES,
-)
+def system(key: str, title: str, setting: str) -> System:
+    """PySyncObj at one of its settings."""
+    return System(
+        key=key,
+        title=title,
+        promise="in the memory of a majority",
+        start=functools.partial(pysyncobj, setting=setting),
+        missing=missing,
+        version=version,
+        ports=2 * NODES,
+    )
+
+
+AT_ONCE = system("pysyncobj", "PySyncObj", "at-once")
+BATCHES = system("pysyncobj-batches", "PySyncObj, batching", "batches")

@@ -1,97 +1,131 @@
-"""One PySyncObj node, for `python -m jepsen_like.bench.pysyncobj_node OWN OTHER...`: its leader loads itself.
+"""One PySyncObj node that serves TCP clients: `python -m jepsen_like.bench.pysyncobj_node SETTING PORT OWN OTHER...`.
 
-It answers lines of JSON on its standard streams. The load is made of calls inside the leader, so no client connection costs
-anything. Its settings are those that made it quickest here: no waiting for a batch, no compaction, nothing on disk; and the
-replicated method only counts, for the records rest in PySyncObj's own log.
+PySyncObj has no wire for clients, so this is the least that a service around it needs, in its own poll loop and thread: a
+connection says the length of its requests and how many records each holds, sends requests, and gets `ANSWER_BYTES` for each
+that was applied. Questions of the measurement come as lines of JSON on stdin.
+
+`at-once` sends every command on its own, `batches` what came within `PERIOD_S`; the latter was the quickest of all that were
+tried with many clients, and the slowest with one. Nothing is on disk, and nothing is compacted: the replicated method only
+counts, for the records rest in PySyncObj's own log.
 """
 
 import json
+import os
+import socket
+import struct
 import sys
-import threading
-import time
 from typing import Any
 
 from pysyncobj import SyncObj, SyncObjConf, replicated
+from pysyncobj.poller import POLL_EVENT_TYPE
 
-from jepsen_like.bench.conversation import payload
+from jepsen_like.bench.own_wire import EchoConversation
+from jepsen_like.cluster.ports import LOOPBACK
 
 NEVER = 10**12
-WAIT_S = 60.0
+PERIOD_S = 0.0002
+TICK_S = 0.01
+HELLO = struct.Struct("!QQ")
+ANSWER = bytes(EchoConversation.ANSWER_BYTES)
+STDIN = 0
+SETTINGS: dict[str, dict[str, Any]] = {
+    "at-once": {"appendEntriesUseBatch": False},
+    "batches": {"appendEntriesUseBatch": True, "appendEntriesPeriod": PERIOD_S},
+}
 
 
 class Log(SyncObj):  # type: ignore[misc] # it ships no types
     """A log that is all in memory."""
 
-    def __init__(self, own: str, others: list[str]) -> None:
+    def __init__(self, setting: str, own: str, others: list[str]) -> None:
         settings = SyncObjConf(
-            appendEntriesUseBatch=False, logCompactionMinEntries=NEVER, logCompactionMinTime=NEVER, useFork=False
+            autoTick=False,
+            logCompactionMinEntries=NEVER,
+            logCompactionMinTime=NEVER,
+            useFork=False,
+            **SETTINGS[setting],
         )
         super().__init__(own, others, settings)
         self.count = 0
 
     @replicated  # type: ignore[untyped-decorator] # nor this
-    def append(self, records: list[bytes]) -> None:
+    def append(self, records: bytes, span: int) -> None:
         """Count a batch, which is in the log by now."""
-        self.count += len(records)
+        self.count += span
 
 
-def loaded(log: Log, question: dict[str, Any]) -> dict[str, Any]:
-    """Keep so many calls under way for so long, each made by the answer to another; then wait for the last."""
-    records = [payload(question["record_bytes"], number) for number in range(question["batch"])]
-    latencies: list[int] = []
-    refused: list[int] = []
-    over = threading.Event()
-    clock = time.perf_counter_ns
-    cpu_began, began = time.process_time(), clock()
-    end = began + int(question["seconds"] * 1e9)
-    under_way = question["connections"]
+class Door:
+    """The listener and its connections."""
 
-    def call() -> None:
-        started = clock()
+    def __init__(self, log: Log, port: int) -> None:
+        self._log = log
+        self._listener = socket.create_server((LOOPBACK, port), backlog=256)
+        log._poller.subscribe(self._listener.fileno(), self._arrived, POLL_EVENT_TYPE.READ)
 
-        def answered(result: object, error: int) -> None:
-            nonlocal under_way
-            now = clock()
-            if error:
-                refused.append(error)
-            else:
-                latencies.append(now - started)
-            if now < end and not refused:
-                call()
-                return
-            under_way -= 1
-            if not under_way:
-                over.set()
-
-        log.append(records, callback=answered)
-
-    for _ in range(under_way):
-        call()
-    over.wait(question["seconds"] + WAIT_S)
-    if refused or not over.is_set():
-        return {"failed": f"error {refused[0]}" if refused else "calls without an answer"}
-    return {
-        "latencies_ns": latencies,
-        "lasted_s": (clock() - began) / 1e9,
-        "client_cpu_s": 0.0,
-        "cpu_s": time.process_time() - cpu_began,
-    }
+    def _arrived(self, descriptor: int, mask: int) -> None:
+        stream, _ = self._listener.accept()
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        length, span = HELLO.unpack(stream.recv(HELLO.size, socket.MSG_WAITALL))
+        Served(self._log, stream, length, span)
 
 
-def main(own: str, *others: str) -> None:
-    """Answer questions until stdin ends."""
-    log = Log(own, list(others))
-    for line in sys.stdin:
-        question = json.loads(line)
-        match question["ask"]:
-            case "leads":
-                answer: dict[str, Any] = {"leads": log.isReady() and log._isLeader()}
-            case "count":
-                answer = {"count": log.count}
-            case _:
-                answer = loaded(log, question)
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+class Served:
+    """One client's connection."""
+
+    def __init__(self, log: Log, stream: socket.socket, length: int, span: int) -> None:
+        self._log, self._stream, self._length, self._span = log, stream, length, span
+        self._arrived = b""
+        self._descriptor = stream.fileno()
+        log._poller.subscribe(self._descriptor, self._readable, POLL_EVENT_TYPE.READ | POLL_EVENT_TYPE.ERROR)
+
+    def _readable(self, descriptor: int, mask: int) -> None:
+        chunk = self._stream.recv(1024 * 1024)
+        if not chunk:
+            self._close()
+            return
+        self._arrived += chunk
+        while len(self._arrived) >= self._length:
+            request, self._arrived = self._arrived[: self._length], self._arrived[self._length :]
+            self._log.append(request, self._span, callback=self._applied)
+
+    def _applied(self, result: object, error: int) -> None:
+        if self._stream.fileno() < 0:
+            return
+        if error:
+            self._close()
+        else:
+            self._stream.send(ANSWER)
+
+    def _close(self) -> None:
+        self._log._poller.unsubscribe(self._descriptor)
+        self._stream.close()
+
+
+def main(setting: str, port: str, own: str, *others: str) -> None:
+    """Serve until stdin ends."""
+    log = Log(setting, own, list(others))
+    door = Door(log, int(port))
+    asked = b""
+    open_to_questions = True
+
+    def question(descriptor: int, mask: int) -> None:
+        nonlocal asked, open_to_questions
+        chunk = os.read(STDIN, 65536)
+        open_to_questions = bool(chunk)
+        *lines, asked = (asked + chunk).split(b"\n")
+        for line in lines:
+            sys.stdout.write(json.dumps(answer(log, json.loads(line)["ask"])) + "\n")
+            sys.stdout.flush()
+
+    log._poller.subscribe(STDIN, question, POLL_EVENT_TYPE.READ | POLL_EVENT_TYPE.ERROR)
+    while open_to_questions:
+        log.doTick(PERIOD_S if log._isLeader() else TICK_S)
+    del door
+
+
+def answer(log: Log, ask: str) -> dict[str, Any]:
+    """What the measurement wants to know."""
+    return {"leads": log.isReady() and log._isLeader()} if ask == "leads" else {"count": log.count}
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import attrs
 
-from jepsen_like.bench import limits
+from jepsen_like.bench import limits, pysyncobj_cluster
 from jepsen_like.bench.calm import calm
 from jepsen_like.bench.display import Display
 from jepsen_like.bench.etcd_cluster import ETCD
@@ -35,12 +35,14 @@ from jepsen_like.bench.grown import grown
 from jepsen_like.bench.nats_cluster import NATS
 from jepsen_like.bench.own_cluster import DURABLE, PAGE_CACHE, QuorumlogCluster
 from jepsen_like.bench.processes import DidNotAnswer
-from jepsen_like.bench.pysyncobj_cluster import PYSYNCOBJ
-from jepsen_like.bench.systems import SocketCluster, System
+from jepsen_like.bench.systems import System
 from jepsen_like.bench.throughput import LOADS, loads_of, measured
 from jepsen_like.bench.zookeeper_cluster import ZOOKEEPER
 
-SYSTEMS = {system.key: system for system in (DURABLE, PAGE_CACHE, PYSYNCOBJ, ETCD, ZOOKEEPER, NATS)}
+SYSTEMS = {
+    system.key: system
+    for system in (DURABLE, PAGE_CACHE, pysyncobj_cluster.AT_ONCE, pysyncobj_cluster.BATCHES, ETCD, ZOOKEEPER, NATS)
+}
 FAILING_OVER = (DURABLE, ETCD, ZOOKEEPER)
 PEERS_SHARE = 3
 """Peers get one fault for every three of ours: one of them takes ten seconds to notice a pause."""
@@ -200,7 +202,6 @@ class Measurement:
             faults = self._faults(system)
             try:
                 with system.cluster(self._home / system.key) as cluster:
-                    assert isinstance(cluster, SocketCluster)
                     for number, (fault, took) in enumerate(failovers(cluster, faults, self._plan.seed), start=1):
                         times[fault].append(took)
                         self._display.phase(

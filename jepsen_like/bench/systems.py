@@ -4,57 +4,20 @@ import contextlib
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
 
 import attrs
 
 from jepsen_like.bench.conversation import Conversation, Load
-from jepsen_like.bench.generator import Generator, Sample
+from jepsen_like.bench.generator import Generator
 from jepsen_like.bench.processes import Member, running, until
 from jepsen_like.cluster.ports import ReservedPorts
 
 NODES = 3
 
 
-class Driver(Protocol):
-    """Puts a load on a leader."""
-
-    def run(self, seconds: float) -> Sample:
-        """Load for so long."""
-
-
 class Cluster(ABC):
-    """Three processes of one system that have found a leader."""
-
-    members: Sequence[Member]
-
-    @abstractmethod
-    def leader(self) -> int | None:
-        """Which member leads, as its place in `members`; None while nobody does."""
-
-    @abstractmethod
-    def driving(self, load: Load) -> AbstractContextManager[Driver]:
-        """Connections for a load, to the leader."""
-
-    @abstractmethod
-    def written(self) -> int:
-        """How many records the system holds, by its own word."""
-
-    @abstractmethod
-    def ready(self) -> bool:
-        """Whether every member takes part again and lacks nothing."""
-
-    def led_by(self) -> int:
-        """The leader, waited for."""
-        until(lambda: self.leader() is not None, "leader", members=self.members)
-        leader = self.leader()
-        return leader if leader is not None else self.led_by()
-
-
-class SocketCluster(Cluster):
-    """A system whose clients are connections to one port of each member."""
+    """Three processes of one system; clients reach each by a port of its own, the same places in `members` and `ports`."""
 
     def __init__(self, ports: Sequence[int], members: Sequence[Member]) -> None:
         self.ports = ports
@@ -64,12 +27,31 @@ class SocketCluster(Cluster):
     def converse(self, load: Load, lane: int) -> Conversation:
         """A new connection's conversation."""
 
+    @abstractmethod
+    def leader(self) -> int | None:
+        """Which member leads, as its place; None while nobody does."""
+
+    @abstractmethod
+    def written(self) -> int:
+        """How many records the system holds, by its own word."""
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether every member takes part and lacks nothing."""
+
     def prepare(self, load: Load) -> None:
-        """Make what the load writes to."""
+        """Make what the load writes to; most have nothing to make."""
+        return
+
+    def led_by(self) -> int:
+        """The leader, waited for."""
+        until(lambda: self.leader() is not None, "leader", members=self.members)
+        leader = self.leader()
+        return leader if leader is not None else self.led_by()
 
     @contextlib.contextmanager
-    def driving(self, load: Load) -> Iterator[Driver]:
-        """See `Cluster`."""
+    def driving(self, load: Load) -> Iterator[Generator]:
+        """Connections for a load, to the leader."""
         self.prepare(load)
         conversations = [self.converse(load, lane) for lane in range(load.connections)]
         generator = Generator(self.ports[self.led_by()], conversations)

@@ -21,8 +21,9 @@ LOADS = (ONE, Load(8, 100), FULL, Load(1, 1024), Load(8, 1024), Load(64, 1024), 
 SOME_LOADS = {
     "page-cache": (ONE, FULL, Load(64, 1024), BATCHES),
     "pysyncobj": tuple(one for one in LOADS if one != LARGE),
+    "pysyncobj-batches": (FULL, Load(64, 1024), BATCHES),
 }
-"""Where not all are given: the second promise of the same system, and one whose calls of this size take seconds."""
+"""Where not all are given: to a second setting of the same system, and calls so large that each takes seconds."""
 WARM_UP_S = 0.3
 TRIES = 3
 

@@ -94,7 +94,7 @@ def echo(port: str) -> None:
                 stream, _ = listener.accept()
                 stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 streams[stream.fileno()] = stream
-                lengths[stream.fileno()] = int.from_bytes(stream.recv(8, socket.MSG_WAITALL), "big")
+                lengths[stream.fileno()] = int.from_bytes(stream.recv(16, socket.MSG_WAITALL)[:8], "big")
                 arrived[stream.fileno()] = 0
                 epoll.register(stream, select.EPOLLIN)
                 continue

@@ -14,7 +14,7 @@ from jepsen_like.bench import zookeeper_wire
 from jepsen_like.bench.conversation import Load
 from jepsen_like.bench.generator import Lane
 from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, SocketCluster, System
+from jepsen_like.bench.systems import NODES, Cluster, System
 from jepsen_like.bench.zookeeper_wire import ZooKeeperConversation
 from jepsen_like.cluster.ports import LOOPBACK
 
@@ -23,7 +23,7 @@ ASK_WITHIN_S = 2.0
 HEAP = "-Xmx1000m"
 
 
-class ZooKeeperCluster(SocketCluster):
+class ZooKeeperCluster(Cluster):
     """Three servers."""
 
     def __init__(self, ports: Sequence[int], members: Sequence[Member]) -> None:
@@ -31,7 +31,7 @@ class ZooKeeperCluster(SocketCluster):
         self._paths: dict[str, None] = {}
 
     def converse(self, load: Load, lane: int) -> ZooKeeperConversation:
-        """See `SocketCluster`."""
+        """See `Cluster`."""
         return ZooKeeperConversation(load, lane)
 
     def prepare(self, load: Load) -> None:
