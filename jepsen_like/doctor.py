@@ -1,15 +1,19 @@
-"""`quorumlog doctor`: what this machine lacks, each with the command that mends it.
+"""`quorumlog doctor`: what this machine lacks, each with the command that mends it, and what a run can break here.
 
-Required is what the main job cannot do without; the rest is said and does not count against the machine.
+Required is what the main job cannot do without; the rest is said and does not count against the machine. Every way to
+break things is tried, not looked up.
 """
 
 import importlib.metadata
 import os
 import re
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +21,23 @@ import attrs
 import click
 
 from jepsen_like.cli import ExitStatus
+from jepsen_like.cluster import namespaces, volumes
+from jepsen_like.cluster.machine import Need
+from jepsen_like.cluster.preload import SECOND_NS, CannotCompile, FaultPage
+from jepsen_like.cluster.process import process_state
+from jepsen_like.cluster.wires import Network
 from jepsen_like.java import MAJOR_MIN, MENDING_COMMAND, survey
+from jepsen_like.nemesis.kind import Here, Kind
+from jepsen_like.nemesis.table import KINDS
+from jepsen_like.nemesis.targets import Lane
 
 PYTHON_MIN: Final = (3, 11)
 CORES_ADVISED: Final = 2
 PORTS_TRIED: Final = 8
+NODES_TRIED: Final = 5
+JUMP_TRIED_S: Final = 3600
+TRIAL_WITHIN_S: Final = 30.0
+STRACE: Final = "strace --inject is not used: the library fails, delays and cuts short the same calls, and can be steered while it runs"
 DISTRIBUTION: Final = "quorumlog"
 EXTRAS: Final = ("check", "spark")
 """What the main job needs beside the core; Java has a line of its own."""
@@ -56,6 +72,12 @@ def doctor(out: Path) -> ExitStatus:
         if not finding.fine and finding.mend:
             click.echo(f"{'':8} run: {finding.mend}")
         missing += finding.required and not finding.fine
+    click.echo("\nWhat a run can break here, each tried just now:")
+    for injector in injectors():
+        click.echo(f"{'ok' if injector.lack is None else 'note':8} {injector.name}: {', '.join(injector.kinds)}")
+        if injector.lack is not None:
+            click.echo(f"{'':8} {injector.lack}")
+    click.echo(f"{'':8} {STRACE}")
     return ExitStatus.ENVIRONMENT if missing else ExitStatus.VALID
 
 
@@ -68,6 +90,78 @@ def examined(out: Path) -> Iterator[Finding]:
     yield writable(out)
     yield loopback()
     yield processes()
+
+
+@attrs.frozen
+class Injector:
+    """A way to break things, the kinds of faults that go by it, and why it does not work here, with what to do."""
+
+    name: str
+    kinds: tuple[str, ...]
+    lack: str | None
+
+
+def injectors() -> Iterator[Injector]:
+    """Every way, tried."""
+    alone, switched = Here(NODES_TRIED), Here(NODES_TRIED, Network.NAMESPACES)
+    kinds = dict(KINDS)
+
+    def taken(those: Callable[[Kind], bool]) -> tuple[str, ...]:
+        names = tuple(name for name, kind in kinds.items() if those(kind))
+        for name in names:
+            del kinds[name]
+        return names
+
+    yield Injector(
+        "a file system of each node's own, shut down by the kernel",
+        taken(lambda kind: Need.POWER in kind.needs),
+        volumes.lacking(),
+    )
+    yield Injector("a library in each node's process", taken(lambda kind: bool(kind.needs)), library_lacking())
+    packets = taken(lambda kind: kind.lacks(switched) != kind.lacks(alone))
+    yield Injector("network namespaces with one switch (--network namespaces)", packets, namespaces.lacking())
+    links = taken(lambda kind: kind.lane is Lane.NETWORK)
+    loop = loopback()
+    yield Injector("forwarders between the processes", links, None if loop.fine else f"{loop.detail}; run: {loop.mend}")
+    yield Injector("signals, and files of a node that is down", tuple(kinds), signals_lacking())
+
+
+def library_lacking() -> str | None:
+    """Why no process can be steered here; None if one was told a time of ours."""
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            page = FaultPage(Path(scratch) / "page", Path(scratch) / "data")
+            page.jump_wall(JUMP_TRIED_S * SECOND_NS)
+            told = subprocess.run(
+                [sys.executable, "-c", "import time; print(time.time())"],
+                env={**os.environ, **page.environment()},
+                capture_output=True,
+                text=True,
+                timeout=TRIAL_WITHIN_S,
+                check=False,
+            )
+            page.remove()
+    except (CannotCompile, OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    try:
+        is_told = abs(float(told.stdout) - time.time() - JUMP_TRIED_S) < JUMP_TRIED_S / 2
+    except ValueError:
+        is_told = False
+    return None if is_told else "a preloaded library is not heeded by this Python; run one that is linked dynamically"
+
+
+def signals_lacking() -> str | None:
+    """Why a process cannot be stopped here; None if one was, and was seen to be."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+        try:
+            child.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+            state = process_state(child.pid)
+        except OSError as error:
+            return f"a process cannot be stopped ({error})"
+        finally:
+            child.kill()
+    return None if state == "T" else f"a stopped process is seen in state {state}; run: mount -t proc proc /proc"
 
 
 def python() -> Finding:

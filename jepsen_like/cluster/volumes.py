@@ -17,6 +17,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -55,13 +56,47 @@ def _libc() -> ctypes.CDLL:
 
 
 def lacking() -> str | None:
-    """What keeps volumes from being made here, as far as can be seen without trying; None if nothing does."""
+    """What keeps volumes from being made here, and what to do; None if one was made, cut and found as it should be."""
+    return _tools_lacking() or _tried()
+
+
+def _tools_lacking() -> str | None:
     if os.geteuid() != 0:
         return "a power cut needs a file system of its own, which only root can mount; run as root"
     missing = [name for name in NEEDED if shutil.which(name, path=_search_path()) is None]
     if missing:
         return f"a power cut needs {' and '.join(missing)}; run: apt-get install e2fsprogs mount"
     return None
+
+
+@functools.cache
+def _tried() -> str | None:
+    """`trial` in a process of its own, which takes its mounts with it."""
+    command = [sys.executable, "-c", f"from {__name__} import trial; trial()"]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_WITHIN_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"a power cut cannot be tried here: {error}"
+    said = ended.stderr.strip().splitlines()
+    return (
+        None if ended.returncode == 0 else f"a power cut does not work here: {said[-1] if said else ended.returncode}"
+    )
+
+
+def trial() -> None:
+    """Cut the power of a volume, for a look. `NoVolumes` if that does not do what it should."""
+    with Volumes() as volumes:
+        volume = volumes.make(1)
+        path = volume.path / "file"
+        with path.open("wb", buffering=0) as file:
+            file.write(b"kept")
+            os.fsync(file.fileno())
+            file.write(b"lost")
+            volume.cut_power()
+        volume.unmount()
+        volume.mount()
+        if path.read_bytes() != b"kept":
+            raise NoVolumes("what was not flushed survived a power cut")
 
 
 @functools.cache
@@ -117,7 +152,7 @@ class Volumes:
     """A volume for each node, in memory. `isolate` is called; leaving the context unmounts everything."""
 
     def __init__(self) -> None:
-        reason = lacking()
+        reason = _tools_lacking()
         if reason is not None:
             raise NoVolumes(reason)
         isolate()

@@ -8,6 +8,8 @@ import pytest
 
 from jepsen_like import doctor
 from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.cluster import preload
+from jepsen_like.nemesis.table import KINDS
 
 
 def test_a_complete_machine_is_healthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,6 +28,30 @@ def test_a_complete_machine_is_healthy(tmp_path: Path, capsys: pytest.CaptureFix
         "/proc",
     ):
         assert f" {name}: " in out
+
+
+def test_every_kind_of_fault_is_told_with_the_way_it_goes_by() -> None:
+    found = list(doctor.injectors())
+    assert sorted(kind for injector in found for kind in injector.kinds) == sorted(KINDS)
+    assert all(injector.kinds for injector in found)
+    by_name = {kind: injector for injector in found for kind in injector.kinds}
+    assert by_name["kill"].lack is None
+    assert by_name["partition"].lack is None
+
+
+def test_a_way_that_does_not_work_here_is_a_note_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(preload, "COMPILERS", ())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    execute(["doctor", "--out", str(tmp_path)])
+    told = capsys.readouterr().out
+    assert "note     a file system of each node's own, shut down by the kernel: power\n" in told
+    assert "which only root can mount; run as root" in told
+    assert "note     a library in each node's process: clock-jump, clock-drift, disk-slow" in told
+    assert "apt-get install gcc" in told
+    assert "ok       signals" in told
 
 
 def test_what_is_missing_comes_with_its_command(
