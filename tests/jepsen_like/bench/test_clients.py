@@ -1,0 +1,179 @@
+"""The load generator and the client of failovers against a server that misbehaves on command."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from jepsen_like.bench.conversation import Conversation, Load
+from jepsen_like.bench.failover import Client
+from jepsen_like.bench.generator import Generator, LoadFailed
+from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
+from jepsen_like.bench.systems import Cluster
+from jepsen_like.cluster.ports import LOOPBACK
+from raft import client_codec
+from raft.errors import NotLeader
+from raft.net.framing import FrameDecoder
+
+Answer = Callable[[int], bytes | None]
+"""From the number of an append, counted over all connections from 1, to the answer; None closes the connection."""
+LOAD = Load(4, 10)
+
+
+def accepted(number: int) -> bytes:
+    return client_codec.encode_appended(1, number, 1, 1)
+
+
+def refused(number: int) -> bytes:
+    return client_codec.encode_error(1, NotLeader(None, None))
+
+
+class Server:
+    """One node as clients see it, a thread for each connection."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.appends = 0
+        self._lock = threading.Lock()
+        self._listener = socket.create_server((LOOPBACK, 0))
+        self._threads: list[threading.Thread] = []
+        self._streams: list[socket.socket] = []
+        self.port = int(self._listener.getsockname()[1])
+        self._begin(self._accept)
+
+    def _begin(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def close(self) -> None:
+        # A thread that waits in accept or recv wakes up at a shutdown, not at a close.
+        for stream in (self._listener, *self._streams):
+            with contextlib.suppress(OSError):  # its own thread or the client may have closed it
+                stream.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(10)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                stream, _ = self._listener.accept()
+            except OSError:
+                return
+            self._streams.append(stream)
+            self._begin(self._serve, stream)
+
+    def _serve(self, stream: socket.socket) -> None:
+        decoder = FrameDecoder(2**20)
+        with stream:
+            try:
+                while chunk := stream.recv(65536):
+                    for message_type, body in decoder.feed(chunk):
+                        answer = self._one(message_type, body)
+                        if answer is None:
+                            return
+                        stream.sendall(answer)
+            except OSError:
+                return
+
+    def _one(self, message_type: int, body: bytes) -> bytes | None:
+        if message_type == client_codec.HELLO:
+            assert client_codec.decode_hello(message_type, body).cluster_id == CLUSTER_ID
+            return client_codec.encode_hello_reply(client_codec.HelloReply(1, 2**20))
+        with self._lock:
+            self.appends += 1
+            return self._answer(self.appends)
+
+
+class Nodes(Cluster):
+    """As much of a cluster as a client of failovers needs."""
+
+    def __init__(self, ports: Sequence[int]) -> None:
+        super().__init__(ports, [])
+
+    def converse(self, load: Load, lane: int) -> Conversation:
+        return QuorumlogConversation(load)
+
+    def leader(self) -> int | None:
+        return 0
+
+    def written(self) -> int:
+        return 0
+
+    def ready(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def serving() -> Iterator[Callable[[Answer], Server]]:
+    servers: list[Server] = []
+
+    def begin(answer: Answer) -> Server:
+        servers.append(Server(answer))
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.close()
+
+
+def generator(server: Server) -> Generator:
+    return Generator(server.port, [QuorumlogConversation(LOAD) for _ in range(LOAD.connections)])
+
+
+def test_every_append_that_is_acknowledged_is_counted_once(serving: Callable[[Answer], Server]) -> None:
+    server = serving(accepted)
+    driver = generator(server)
+    samples = [driver.run(0.05) for _ in range(2)]
+    driver.close()
+    assert sum(len(sample.latencies_ns) for sample in samples) == server.appends > 2 * LOAD.connections
+    assert all(sample.lasted_s >= 0.05 and min(sample.latencies_ns) > 0 for sample in samples)
+
+
+def test_a_refused_append_ends_the_load(serving: Callable[[Answer], Server]) -> None:
+    driver = generator(serving(lambda number: accepted(number) if number < 20 else refused(number)))
+    with pytest.raises(LoadFailed, match="refused"):
+        driver.run(5.0)
+    driver.close()
+
+
+def test_a_closed_connection_ends_the_load(serving: Callable[[Answer], Server]) -> None:
+    driver = generator(serving(lambda number: accepted(number) if number < 20 else None))
+    with pytest.raises(LoadFailed, match=r"closed|broke"):
+        driver.run(5.0)
+    driver.close()
+
+
+def test_a_client_of_failovers_asks_again_after_refusals(serving: Callable[[Answer], Server]) -> None:
+    follower = serving(refused)
+    elected = serving(lambda number: accepted(number) if number >= 4 else refused(number))
+    client = Client(Nodes([follower.port, elected.port]))
+    client.connect()
+    assert follower.appends == elected.appends == 0, "nothing is under way when the fault comes"
+    took = client.first_success()
+    client.close()
+    assert elected.appends >= 4
+    assert took > 0
+    assert client.successes == 1
+
+
+def test_a_client_of_failovers_dials_anew_when_a_connection_breaks(serving: Callable[[Answer], Server]) -> None:
+    server = serving(lambda number: accepted(number) if number >= 3 else None)
+    client = Client(Nodes([server.port]))
+    client.connect()
+    client.first_success()
+    client.close()
+    assert server.appends >= 3
+
+
+def test_a_client_of_failovers_is_not_held_up_by_a_node_that_is_gone(serving: Callable[[Answer], Server]) -> None:
+    gone, server = serving(accepted), serving(accepted)
+    client = Client(Nodes([gone.port, server.port]))
+    client.connect()
+    gone.close()
+    assert client.first_success() < 5.0
+    client.close()
+    assert gone.appends == 0
