@@ -1,6 +1,6 @@
 """`python -m tests.mutants run [NAME ...]` and `python -m tests.mutants replay NAME`: put deliberate bugs on trial.
 
-`run` prints for each bug the oracle expected, the oracle that killed it and how many seeds that took; with `--happy` it
+`run` prints for each bug the oracle expected, the oracle that killed it and how many seeds, verdicts or runs that took; with `--happy` it
 first shows that the happy-path tests stay green with the bug in place. Exit status 1 if a bug survives, is killed only by
 a crash, or breaks the happy path. `replay` plays the seed that kills a bug, one line for each event.
 """
@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,6 +17,7 @@ import attrs
 import click
 
 from tests.mutants.catalogue import ALL, by_name
+from tests.mutants.judges import ALONE
 from tests.mutants.mutant import ROOT, Mutant, install
 from tests.mutants.plugin_name import PLUGIN, VARIABLE
 
@@ -27,9 +28,11 @@ class Verdict:
 
     mutant: Mutant
     killed_by: str | None
-    seeds: int
+    tried: int
+    """Seeds, verdicts or runs until it was killed."""
     seed: int | None
     sentence: str
+    seconds: float
     happy: bool | None
     """Whether the happy path stayed green; None if that was not asked."""
 
@@ -47,7 +50,9 @@ def try_mutant(mutant: Mutant, seeds: int, *, happy: bool = False) -> Verdict:
     if done.returncode != 0:
         raise click.ClickException(f"the trial of {mutant.name} broke: {done.stderr.strip()[-600:]}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return Verdict(mutant, found["killed_by"], found["seeds"], found.get("seed"), found.get("sentence", ""), green)
+    return Verdict(
+        mutant, found["killed_by"], found["tried"], found["seed"], found["sentence"], found["seconds"], green
+    )
 
 
 @attrs.frozen
@@ -99,26 +104,50 @@ def cli() -> None:
 def run(names: Sequence[str], seeds: int, happy: bool, jobs: int) -> None:
     """Try the named bugs, or all of them."""
     mutants = chosen(names)
-    click.echo(f"{'bug':<34} {'expected':<16} {'killed by':<11} {'seeds':>5}  {'happy' if happy else '':<6} what it is")
+    click.echo(HEADER)
     survivors: list[str] = []
+    for verdict in verdicts(mutants, seeds, jobs, happy=happy):
+        click.echo(line(verdict))
+        if not verdict.good:
+            survivors.append(verdict.mutant.name)
     searched = [mutant for mutant in mutants if mutant.explored]
     with ThreadPoolExecutor(jobs) as pool:
-        for verdict in pool.map(lambda mutant: try_mutant(mutant, seeds, happy=happy), mutants):
-            mutant = verdict.mutant
-            green = {True: "green", False: "RED", None: ""}[verdict.happy]
-            killer = verdict.killed_by or "SURVIVED"
-            expected = "|".join(mutant.oracles)
-            click.echo(f"{mutant.name:<34} {expected:<16} {killer:<11} {verdict.seeds:>5}  {green:<6} {mutant.bug}")
-            if not verdict.good:
-                survivors.append(mutant.name)
         for mutant, seen in zip(searched, pool.map(search_mutant, searched), strict=True):
             what = f"{seen.sentence}, after {seen.steps} events" if seen.sentence else "SURVIVED"
-            click.echo(f"{mutant.name:<34} searched: {seen.states:>9,} distinct states to {what}")
+            click.echo(f"{mutant.name:<46} searched: {seen.states:>9,} distinct states to {what}")
             if not seen.sentence and mutant.name not in survivors:
                 survivors.append(mutant.name)
     click.echo(f"{len(mutants) - len(survivors)} of {len(mutants)} killed by an oracle")
+    for name in survivors:
+        click.echo(f"not good: {name}")
     if survivors:
         raise click.exceptions.Exit(1)
+
+
+HEADER = f"{'bug':<46} {'file':<34} {'judge':<10} {'expected':<22} {'killed by':<12} {'tried':>6} {'s':>6}  what it is"
+
+
+def verdicts(mutants: Sequence[Mutant], seeds: int, jobs: int, *, happy: bool) -> Iterator[Verdict]:
+    """In the order of the catalogue, but those whose judge measures real time last, one at a time."""
+    crowd = [mutant for mutant in mutants if mutant.judge not in ALONE]
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(lambda mutant: try_mutant(mutant, seeds, happy=happy), crowd)
+    for mutant in mutants:
+        if mutant.judge in ALONE:
+            yield try_mutant(mutant, seeds, happy=happy)
+
+
+def line(verdict: Verdict) -> str:
+    """A row of the table."""
+    mutant = verdict.mutant
+    file = mutant.module.replace(".", "/") + ".py"
+    killer = verdict.killed_by or "SURVIVED"
+    expected = "|".join(mutant.oracles)
+    green = {True: "", False: "  (HAPPY PATH RED)", None: ""}[verdict.happy]
+    return (
+        f"{mutant.name:<46} {file:<34} {mutant.judge:<10} {expected:<22} {killer:<12} {verdict.tried:>6} "
+        f"{verdict.seconds:>6.1f}  {mutant.bug}{green}"
+    )
 
 
 @cli.command()

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.mutant import Edit, Mutant
+from tests.mutants.shell_bugs import SHELL
+from tests.mutants.simulator_bugs import SIMULATOR
 
 CORE = "raft.core"
 
@@ -498,7 +501,7 @@ CHECKER: Sequence[Mutant] = (
     ),
 )
 
-ALL: Sequence[Mutant] = (*RAFT, *DRIVER, *LOG, *CHECKER)
+ALL: Sequence[Mutant] = (*RAFT, *DRIVER, *LOG, *SHELL, *CHECKER, *HARNESS, *SIMULATOR)
 
 
 def by_name(name: str) -> Mutant:

@@ -44,8 +44,8 @@ class Edit:
 class Mutant:
     """One deliberate bug.
 
-    `oracles` are those expected to kill it; any other oracle but a crash may do it too. `judge` says where it is tried:
-    "simulation" plays seeds, "checker" looks for planted violations.
+    `oracles` are those expected to kill it; any other oracle but a crash may do it too. `judge` says who looks at it, by a
+    name of `judges.JUDGES`.
     """
 
     name: str

@@ -30,7 +30,7 @@ QUICK_SEEDS = 120
 @pytest.mark.parametrize("name", QUICK)
 def test_an_oracle_kills_the_bug(name: str) -> None:
     verdict = try_mutant(by_name(name), QUICK_SEEDS)
-    assert verdict.killed_by is not None, f"{name} survived {verdict.seeds} seeds"
+    assert verdict.killed_by is not None, f"{name} survived {verdict.tried} seeds"
     assert verdict.killed_by in verdict.mutant.oracles or verdict.killed_by[0] in "IAB", verdict
 
 

@@ -3,19 +3,22 @@
 A calm world is played first, so that there are disks, a ledger and a leader to lie about.
 """
 
+import ast
+import inspect
 import random
 from collections.abc import Callable
 
 import attrs
 import pytest
 
+from jepsen_like.simulation import audits, invariants
 from jepsen_like.simulation.machine import Before, Machine
 from jepsen_like.simulation.rot import RotKind
 from jepsen_like.simulation.swarm import draw
 from jepsen_like.simulation.world import World
 from raft.core import Leader
 from raft.effects import Committed, Send
-from raft.events import Receive
+from raft.events import Receive, Tick
 from raft.messages import AppendAccepted, PreVoteReply, RequestPreVote, RequestVote, VoteReply
 from raft.model import NO_INDEX, NO_POSITION, NO_TERM, Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
 
@@ -178,6 +181,156 @@ def read_behind_what_was_committed(world: World) -> None:
     world._audits.read_ready(leader_of(world), LogIndex(3), LogIndex(4))
 
 
+def second_vote_that_is_on_disk(world: World) -> None:
+    voter = follower_of(world)
+    votes = voter.durable_log().votes
+    term = max(votes)
+    votes[term] = next(node for node in world.machines if node not in (voter.node_id, votes[term]))
+    world.sent(voter, Send(votes[term], VoteReply(term, granted=True)))
+
+
+def acknowledgement_after_one_flush(world: World) -> None:
+    leader = leader_of(world)
+    entry = world.record.ledger[-1].entry
+    leave_only_on(world, leader)
+    world._audits.answered(leader, entry.batch, Committed(entry.index, entry.term, entry.base_offset))
+
+
+def acknowledgement_at_another_offset(world: World) -> None:
+    entry = world.record.ledger[-1].entry
+    elsewhere = Committed(entry.index, entry.term, Offset(entry.base_offset + 1))
+    world._audits.answered(leader_of(world), entry.batch, elsewhere)
+
+
+def commit_after_one_flush(world: World) -> None:
+    leader = leader_of(world)
+    leave_only_on(world, leader)
+    world.record.ledger.pop()
+    world.committed(leader, LogIndex(len(leader.entries)))
+
+
+def leave_only_on(world: World, machine: Machine) -> None:
+    """All other disks lose their last entry."""
+    for other in world.machines.values():
+        if other is not machine:
+            other.durable_log().entries.pop()
+
+
+def leader_that_counts_what_is_not_there(world: World) -> None:
+    leader, peer = leader_of(world), follower_of(world)
+    leave_only_on(world, leader)
+    end = LogIndex(len(leader.entries))
+    accepted = AppendAccepted(term_of(leader), end, end, 1)
+    world.stepped(leader, as_it_was(leader), Receive(peer.node_id, accepted), ())
+
+
+def leader_that_rewrites_its_log(world: World) -> None:
+    leader = leader_of(world)
+    world.appended(leader, [leader.entries[-1]])
+
+
+def entry_of_a_term_to_come(world: World) -> None:
+    node = follower_of(world)
+    world.appended(node, [entry_after(node, term_of(node) + 1)])
+
+
+def leader_that_few_have_voted_for(world: World) -> None:
+    leader = leader_of(world)
+    for machine in world.machines.values():
+        machine.durable_log().votes.pop(term_of(leader), None)
+    world.stepped(leader, as_it_was(leader)._replace(led=False), NOTHING, ())
+
+
+def as_it_was(machine: Machine) -> Before:
+    """A step that changed nothing."""
+    assert machine.core is not None
+    core = machine.core
+    return Before(core.term, core.vote, core.commit_index, isinstance(core.role, Leader))
+
+
+NOTHING = Tick()
+
+
+def term_that_fell(world: World) -> None:
+    node = follower_of(world)
+    world.stepped(node, as_it_was(node)._replace(term=Term(term_of(node) + 1)), NOTHING, ())
+
+
+def vote_that_moved(world: World) -> None:
+    node = follower_of(world)
+    assert node.core is not None
+    before = as_it_was(node)
+    node.core.vote = NodeId(9)
+    world.stepped(node, before._replace(vote=NodeId(8)), NOTHING, ())
+
+
+def commit_that_fell(world: World) -> None:
+    node = follower_of(world)
+    before = as_it_was(node)
+    world.stepped(node, before._replace(commit_index=LogIndex(before.commit_index + 1)), NOTHING, ())
+
+
+def view_that_is_not_the_log(world: World) -> None:
+    node = follower_of(world)
+    node.entries.pop()
+    world.stepped(node, as_it_was(node), NOTHING, ())
+
+
+def pre_vote_that_moved_the_term(world: World) -> None:
+    node = follower_of(world)
+    before = as_it_was(node)._replace(term=Term(term_of(node) - 1), vote=None)
+    world.stepped(node, before, Receive(NodeId(1), RequestPreVote(Term(1), NO_INDEX, NO_TERM)), ())
+
+
+def commit_beyond_the_log(world: World) -> None:
+    leader = leader_of(world)
+    world.committed(leader, LogIndex(len(leader.entries) + 1))
+
+
+def commit_of_another_entry(world: World) -> None:
+    leader = leader_of(world)
+    known = world.record.ledger[-1]
+    batch = attrs.evolve(known.entry.batch, crc=4)
+    world.record.ledger[-1] = attrs.evolve(known, entry=attrs.evolve(known.entry, batch=batch))
+    world.committed(leader, LogIndex(len(world.record.ledger)))
+
+
+def restart_behind_its_disk(world: World) -> None:
+    node = follower_of(world)
+    node.kill()
+    node.start()
+    node.durable_log().position = attrs.evolve(node.durable_log().position, term=Term(99))
+    world.restarted(node)
+
+
+def restart_with_what_none_wrote(world: World) -> None:
+    node = follower_of(world)
+    world.record.entries.clear()
+    node.kill()
+    node.start()
+
+
+def restart_with_an_older_term(world: World) -> None:
+    node = follower_of(world)
+    node.kill()
+    assert node.legacy is not None
+    node.legacy.durable.term = Term(node.legacy.durable.term + 1)
+    node.start()
+
+
+def restart_after_a_kill_that_lost_the_page_cache(world: World) -> None:
+    node = follower_of(world)
+    node.kill()
+    assert node.legacy is not None
+    node.legacy.entries.append(entry_after(node, 1))
+    node.start()
+
+
+def acceptance_of_a_term_its_disk_does_not_know(world: World) -> None:
+    node = follower_of(world)
+    world.sent(node, Send(leader_of(world).node_id, AppendAccepted(Term(term_of(node) + 1), NO_INDEX, NO_INDEX, 1)))
+
+
 def two_leaders_in_a_term(world: World) -> None:
     leader = leader_of(world)
     world.record.leaders[term_of(leader)] = NodeId(99)
@@ -244,6 +397,26 @@ LIES: list[tuple[str, Callable[[World], None]]] = [
     ("I3", leader_that_lacks_what_was_committed),
     ("I4", committed_entry_replaced),
     ("I6", commit_by_count_of_an_older_term),
+    ("A1", second_vote_that_is_on_disk),
+    ("A2", acceptance_of_a_term_its_disk_does_not_know),
+    ("A3", acknowledgement_after_one_flush),
+    ("A3", acknowledgement_at_another_offset),
+    ("A5", restart_behind_its_disk),
+    ("A5", restart_with_what_none_wrote),
+    ("A5", restart_with_an_older_term),
+    ("A5", restart_after_a_kill_that_lost_the_page_cache),
+    ("I1", leader_that_few_have_voted_for),
+    ("I2", view_that_is_not_the_log),
+    ("I4", commit_beyond_the_log),
+    ("I4", commit_of_another_entry),
+    ("I5", leader_that_rewrites_its_log),
+    ("I7", entry_of_a_term_to_come),
+    ("I7", term_that_fell),
+    ("I7", vote_that_moved),
+    ("I7", commit_that_fell),
+    ("I8", leader_that_counts_what_is_not_there),
+    ("I9", commit_after_one_flush),
+    ("I10", pre_vote_that_moved_the_term),
 ]
 
 
@@ -251,6 +424,34 @@ LIES: list[tuple[str, Callable[[World], None]]] = [
 def test_a_lie_is_caught(world: World, oracle: str, lie: Callable[[World], None]) -> None:
     lie(world)
     assert oracle in [violation.oracle for violation in world.violations]
+
+
+ACCUSERS = (audits, invariants)
+
+
+def test_every_accusation_is_made_by_some_lie(world: World) -> None:
+    """Each place that can accuse is reached, so that none of them can fall silent unnoticed."""
+    places = {
+        (module.__file__, node.lineno)
+        for module in ACCUSERS
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "_accuse"
+    }
+    heard: set[tuple[str | None, int]] = set()
+
+    def hear(oracle: str, machine: Machine, sentence: str) -> None:
+        caller = inspect.currentframe()
+        assert caller is not None
+        assert caller.f_back is not None
+        heard.add((caller.f_back.f_code.co_filename, caller.f_back.f_lineno))
+
+    for _, lie in LIES:
+        again = World(world.knobs, stop_at_first=False)
+        again.run()
+        again._audits._accuse = again._invariants._accuse = hear
+        lie(again)
+    silent = {place for place in places if place not in heard}
+    assert not silent, sorted(f"{path}:{line}" for path, line in silent)
 
 
 def test_the_truth_is_left_alone(world: World) -> None:

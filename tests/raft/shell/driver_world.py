@@ -225,8 +225,8 @@ class World:
         """Work under faults, then in peace, then look at what is left."""
         for number in range(self.rng.randint(2, 5)):
             self.after(self.rng.random() * 0.2 + 0.01 * number, self._call)
-        for _ in range(self.rng.randint(0, 3)):
-            self.after(self.rng.uniform(0.3, WORK_S), self.rng.choice((self._cut_power, self._cut_power, self._part)))
+        for _ in range(self.rng.randint(0, 5)):
+            self.after(self.rng.uniform(0.4, WORK_S), self.rng.choice((self._cut_power, self._part)))
         self._play_until(WORK_S)
         self.loss, self.cut = 0.0, frozenset()
         self._play_until(WORK_S + CALM_S)

@@ -1,0 +1,130 @@
+"""Runs with one known trouble each, through the code that judges a run: only the sound one may be called valid.
+
+Every planted violation of a log and of registers, every trouble that only the run itself knows, and every doubt about its
+evidence, each alone, with and without faults that excuse nothing. What is said must agree with the exit status.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker.verdict import Engine, Model
+from jepsen_like.cli import ExitStatus
+from jepsen_like.cluster.cluster import RoleSeen
+from jepsen_like.exercise import RunPlan
+from jepsen_like.nemesis.nemesis import FaultRecord
+from jepsen_like.results import Observed
+from jepsen_like.run import checked, concluded
+from log.flusher import FlushPolicy
+from raft.settings import NodeSettings
+from tests.jepsen_like.checker.planted import PLANTS, Base, planted, write_run
+from tests.jepsen_like.checker.plants_found import base_of
+
+OPERATIONS = 2000
+NODES = (1, 2, 3)
+KILLED = {"1": "pid 7 dead"}
+
+
+def a_kill(begun_ns: int, injected_ns: int) -> FaultRecord:
+    """A kill that hit the leader, node 1."""
+    return FaultRecord(
+        id=1,
+        kind="kill",
+        target="leader",
+        nodes=(1,),
+        links=(),
+        leader=1,
+        term=1,
+        intended_ns=begun_ns,
+        begun_ns=begun_ns,
+        injected_ns=injected_ns,
+        ended_ns=injected_ns,
+        observed=KILLED,
+        healed={},
+    )
+
+
+QUIET = Observed(faults=(), roles=(), unasked_ends=(), nonsense=(), not_recovered=None, is_interrupted=False)
+STRUCK = attrs.evolve(
+    QUIET,
+    faults=(a_kill(0, 10**15),),  # it was about to happen, or happening, whenever something was acknowledged
+    roles=(RoleSeen(1, 0, "leader", 1),),
+    nodes=NODES,
+    kinds=("kill",),
+)
+TROUBLES = {
+    "a node that ended by itself": attrs.evolve(STRUCK, unasked_ends=("node 2 ended with status 1",)),
+    "an answer that was none": attrs.evolve(STRUCK, nonsense=("node 2 answered a read with a tail",)),
+    "a cluster that did not recover": attrs.evolve(STRUCK, not_recovered="the nodes do not agree"),
+    "a kill that killed nobody": attrs.evolve(
+        STRUCK, faults=(attrs.evolve(STRUCK.faults[0], observed={"1": "pid 7 state S"}),)
+    ),
+    "a kill that never came": attrs.evolve(STRUCK, faults=()),
+}
+
+
+@attrs.frozen
+class Case:
+    """A run and whether it may be valid (None: it is open)."""
+
+    name: str
+    base: Base
+    observed: Observed
+    flush: FlushPolicy
+    expected: frozenset[bool | None]
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    broken, not_valid = frozenset({False}), frozenset({False, None})
+    for model in Model:
+        base = base_of(model, OPERATIONS)
+        for flush in FlushPolicy:
+            yield Case(f"a sound {model.value}", base, STRUCK, flush, frozenset({True}))
+            for plant in PLANTS:
+                if plant.model is model:
+                    for observed in (QUIET, STRUCK):
+                        yield Case(f"a {plant.name}", planted(base, plant, seed=3), observed, flush, broken)
+        for name, observed in TROUBLES.items():
+            yield Case(name, base, observed, FlushPolicy.BEFORE_ACK, not_valid)
+
+
+def first_wrong() -> tuple[str | None, int]:
+    """The first run that is judged wrongly, if any, and how many were judged."""
+    tried = 0
+    for case in cases():
+        tried += 1
+        results = results_of(case)
+        if results["valid"] not in case.expected:
+            return f"{case.name} is judged {results['valid']}", tried
+        status = concluded(results, Path("report.html"), "the command", as_json=False)
+        right = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}[results["valid"]]
+        if status is not right:
+            return f"{case.name} is judged {results['valid']} and ends with status {status}", tried
+    return None, tried
+
+
+def results_of(case: Case) -> dict[str, Any]:
+    """results.json as the run would write it."""
+    plan = RunPlan(
+        system="raft",
+        replication="raft",
+        nodes=len(NODES),
+        duration_s=9.0,
+        rate=0,
+        concurrency=3,
+        kinds=tuple(case.observed.kinds),
+        workload=case.base.model.value,
+        settings=(),
+        seed=1,
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        # In these histories many operations of one process overlap, which no run can record: each gets its own.
+        rows = {**case.base.rows, "process": np.arange(len(case.base.rows["process"]))}
+        write_run(attrs.evolve(case.base, rows=rows), Path(directory))
+        settings = attrs.evolve(NodeSettings(), flush=case.flush)
+        return {**checked(plan, settings, Path(directory), case.observed, Engine.LOCAL), "repro": ""}

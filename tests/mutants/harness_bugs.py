@@ -1,0 +1,277 @@
+"""Deliberate bugs of the harness: what loads, breaks, records and judges a run of real processes."""
+
+from collections.abc import Sequence
+
+from tests.mutants.mutant import Edit, Mutant
+
+RECORDER = "jepsen_like.workload.recorder"
+TARGETS = "jepsen_like.nemesis.targets"
+PROCESSES = "jepsen_like.nemesis.processes"
+
+RECORDERS: Sequence[Mutant] = (
+    Mutant(
+        name="recorder-drops-what-was-acknowledged",
+        bug="the recorder loses one answered operation in a hundred",
+        module=RECORDER,
+        edits=[
+            Edit(
+                "        self._history.record_batch(op, seen.values)\n",
+                "        if self.counts.ok % 100:\n            self._history.record_batch(op, seen.values)\n",
+            )
+        ],
+        oracles=["phantom", "evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="recorder-forgets-what-failed",
+        bug="only answered operations get into the history: what a run cannot know looks as if it never was",
+        module=RECORDER,
+        edits=[
+            Edit(
+                "        self._history.record_batch(op, request.values or (NONE,))\n",
+                "        if not request.is_write:\n            self._history.record_batch(op, request.values or (NONE,))\n",
+            )
+        ],
+        oracles=["phantom", "evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="recorder-ends-operations-too-early",
+        bug="an operation is recorded as if it had been answered when it was sent",
+        module=RECORDER,
+        edits=[
+            Edit(
+                "            type=Outcome.OK,\n            t_inv=t_inv,\n            t_ret=t_ret,\n",
+                "            type=Outcome.OK,\n            t_inv=t_inv,\n            t_ret=t_inv,\n",
+            )
+        ],
+        oracles=["stale", "order"],
+        judge="run",
+    ),
+    Mutant(
+        name="recorder-calls-unknown-a-failure",
+        bug="an operation of unknown outcome is recorded as one that certainly did not happen",
+        module=RECORDER,
+        edits=[
+            Edit(
+                "            type=outcome,\n            t_inv=t_inv,\n",
+                "            type=Outcome.FAIL,\n            t_inv=t_inv,\n",
+            )
+        ],
+        oracles=["aborted_read", "evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="recorder-swaps-processes",
+        bug="two clients are recorded under one process number",
+        module=RECORDER,
+        edits=[
+            Edit(
+                "            type=Outcome.OK,\n            t_inv=t_inv,\n            t_ret=t_ret,\n"
+                "            object=request.object,\n            process=process,\n",
+                "            type=Outcome.OK,\n            t_inv=t_inv,\n            t_ret=t_ret,\n"
+                "            object=request.object,\n            process=process // 2,\n",
+            )
+        ],
+        oracles=["evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="history-loses-its-last-part",
+        bug="the history's writer does not write what it still holds at the end",
+        module="jepsen_like.history",
+        edits=[
+            Edit(
+                "        try:\n            self.flush()\n            for part in self._in_flight:\n",
+                "        try:\n            for part in self._in_flight:\n",
+            )
+        ],
+        oracles=["phantom", "evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="outcomes-take-a-broken-connection-for-a-refusal",
+        bug="a timeout or a connection that broke is taken to mean that nothing happened",
+        module="jepsen_like.clients.outcomes",
+        edits=[
+            Edit(
+                "    errors.OutcomeUnknown: (Outcome.INFO, ErrorCode.UNKNOWN_OUTCOME),\n",
+                "    errors.OutcomeUnknown: (Outcome.FAIL, ErrorCode.UNKNOWN_OUTCOME),\n",
+            ),
+            Edit(
+                "    trio.TooSlowError: (Outcome.INFO, ErrorCode.TIMEOUT),\n",
+                "    trio.TooSlowError: (Outcome.FAIL, ErrorCode.TIMEOUT),\n",
+            ),
+        ],
+        oracles=["aborted_read"],
+        judge="run",
+    ),
+)
+
+NEMESES: Sequence[Mutant] = (
+    Mutant(
+        name="kill-kills-nobody",
+        bug="the kill is announced and recorded, but sent to no process",
+        module=PROCESSES,
+        edits=[Edit("        await cluster.kill(blow.nodes)\n", "        await cluster.kill(())\n")],
+        oracles=["evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="pause-stops-nobody",
+        bug="the pause is announced and recorded, but sent to no process",
+        module=PROCESSES,
+        edits=[Edit("        await cluster.pause(blow.nodes)\n", "        await cluster.pause(())\n")],
+        oracles=["evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="partition-cuts-nothing",
+        bug="the links that a partition means are worked out, but never cut",
+        module="jepsen_like.nemesis.links",
+        edits=[
+            Edit(
+                '        """All at once."""\n        cluster.network.impose(CUT, blow.pairs, blow.clients)\n',
+                '        """All at once."""\n        cluster.network.impose(CUT, (), ())\n',
+            )
+        ],
+        oracles=["evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="partition-cuts-one-direction",
+        bug="where both directions are meant, only one is cut",
+        module=TARGETS,
+        edits=[
+            Edit(
+                "for other in sorted(theirs) for pair in ((one, other), (other, one)))",
+                "for other in sorted(theirs) for pair in ((one, other),))",
+            )
+        ],
+        oracles=["evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="nemesis-never-hits-the-leader",
+        bug="a fault aimed at the leader hits the node after it",
+        module=TARGETS,
+        edits=[
+            Edit(
+                "        case Target.LEADER:\n            return (leader,)\n",
+                "        case Target.LEADER:\n            return (nodes[leader % len(nodes)],)\n",
+            )
+        ],
+        oracles=["evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="nemesis-asks-nobody-who-leads",
+        bug="the nemesis takes a node for the leader without asking",
+        module="jepsen_like.nemesis.nemesis",
+        edits=[
+            Edit(
+                "                self._last_leader = (leader.node, leader.term)\n",
+                "                self._last_leader = (leader.node % len(self._cluster.nodes) + 1, leader.term)\n",
+            )
+        ],
+        oracles=["evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="schedule-spares-the-leader",
+        bug="a schedule has no fault for the leader any more",
+        module="jepsen_like.nemesis.schedule",
+        edits=[
+            Edit(
+                "    first = [(kind, Target.LEADER) for kind in kinds]\n",
+                "    first = [(kind, kind.targets[0]) for kind in kinds]\n",
+            ),
+            Edit(
+                "    rest = [(kind, Target.LEADER) for kind in kinds for _ in range(leader_hits - 1)]\n",
+                "    rest = [(kind, kind.targets[0]) for kind in kinds for _ in range(leader_hits - 1)]\n",
+            ),
+        ],
+        oracles=["evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="proxy-lets-everything-through",
+        bug="a way that is cut goes on reading from its sender",
+        module="jepsen_like.cluster.fault_proxy",
+        edits=[
+            Edit(
+                "not (self.way.condition.is_cut or self.at_end",
+                "not (self.at_end",
+            )
+        ],
+        oracles=["evidence"],
+        judge="run",
+    ),
+)
+
+VERDICTS: Sequence[Mutant] = (
+    Mutant(
+        name="promises-excuse-a-kill",
+        bug="a lost record is excused by any fault near it, whatever was promised",
+        module="jepsen_like.promises",
+        edits=[
+            Edit(
+                "    loses = harm.reach is Reach.UNFLUSHED and flush is not FlushPolicy.BEFORE_ACK\n",
+                "    loses = flush is not FlushPolicy.BEFORE_ACK\n",
+            )
+        ],
+        oracles=["verdicts"],
+        judge="verdicts",
+    ),
+    Mutant(
+        name="verdict-forgets-what-it-did-not-see-recover",
+        bug="a cluster that does not come to agree after it was healed is no trouble",
+        module="jepsen_like.results",
+        edits=[
+            Edit(
+                '        "recovered": failure([observed.not_recovered] if observed.not_recovered else []),\n',
+                '        "recovered": failure([]),\n',
+            )
+        ],
+        oracles=["verdicts"],
+        judge="verdicts",
+    ),
+    Mutant(
+        name="verdict-overlooks-broken-checks",
+        bug="a run whose history holds is valid, whatever its nodes did",
+        module="jepsen_like.results",
+        edits=[
+            Edit(
+                '    valid = False if any(check["valid"] is False for check in checks.values()) else verdict["valid"]\n',
+                '    valid = verdict["valid"]\n',
+            )
+        ],
+        oracles=["verdicts"],
+        judge="verdicts",
+    ),
+    Mutant(
+        name="status-is-kind-to-violations",
+        bug="a broken promise ends with the status of an open question",
+        module="jepsen_like.run",
+        edits=[
+            Edit(
+                "False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}",
+                "False: ExitStatus.UNKNOWN, None: ExitStatus.UNKNOWN}",
+            )
+        ],
+        oracles=["verdicts"],
+        judge="verdicts",
+    ),
+    Mutant(
+        name="evidence-believes-the-nemesis",
+        bug="a killed process need not be gone",
+        module="jepsen_like.evidence",
+        edits=[
+            Edit('    "kill": (GONE, "gone"),\n', '    "kill": (re.compile("pid"), "gone"),\n'),
+        ],
+        oracles=["verdicts"],
+        judge="verdicts",
+    ),
+)
+
+HARNESS: Sequence[Mutant] = (*RECORDERS, *NEMESES, *VERDICTS)

@@ -1,0 +1,236 @@
+"""Who looks at a bug: each judge plays, checks or runs with the bug in place until an oracle speaks.
+
+A judge gives the oracle's name and sentence, or None, and how much it took: seeds, verdicts, or runs of real processes. A
+crash is no oracle: a dead node or an endless loop is noticed by anybody.
+"""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tests.mutants.mutant import ROOT, Mutant
+
+OPERATIONS = 50_000
+"""How many operations hide one planted violation."""
+SMALL_HISTORIES = 2_000
+WORLD_SEEDS_MAX = 60
+RUNS_MAX = 3
+RUN_ARGUMENTS = (
+    "--quick",
+    "--duration",
+    "9",
+    "--nodes",
+    "3",
+    "--concurrency",
+    "20",
+    "--nemesis",
+    "kill,pause,partition",
+)
+NOT_ORACLES = frozenset({"crash", "V-storm"})
+
+
+@attrs.frozen
+class Judgement:
+    """What a judge found. `tried` counts what it took; `seed` plays the same again."""
+
+    killed_by: str | None
+    tried: int
+    sentence: str = ""
+    seed: int | None = None
+    crashed: Mapping[str, int] = {}
+
+
+Judge = Callable[[Mutant, range], Judgement]
+
+
+def simulate(mutant: Mutant, seeds: range) -> Judgement:
+    """Simulated clusters, past crashes, until an invariant, an audit or the black box speaks."""
+    from jepsen_like.simulation.world import play  # after the bug is in place
+
+    crashed: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            result = play(seed, stop_at_first=False)
+        except Exception as error:  # noqa: BLE001 - a bug may break the simulator itself, which proves nothing
+            crashed[type(error).__name__] += 1
+            continue
+        seen = [violation for violation in result.violations if violation.oracle not in NOT_ORACLES]
+        counted = [found for found in seen if found.oracle != "V-liveness" or "V-liveness" in mutant.oracles]
+        crashed["node"] += any(violation.oracle == "crash" for violation in result.violations)
+        if counted:
+            return Judgement(counted[0].oracle, seed - seeds[0] + 1, str(counted[0]), seed, crashed)
+    return Judgement(None, len(seeds), crashed=crashed)
+
+
+def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
+    """A block of seeds as a campaign plays it: an idle simulator misses a floor."""
+    from jepsen_like.simulation.campaign import JUDGED_SEEDS_MIN, Block
+    from jepsen_like.simulation.world import play
+
+    block = Block(0)
+    for seed in range(JUDGED_SEEDS_MIN):
+        block.add(play(seed))
+    missed = block.shortfalls()
+    if missed:
+        return Judgement("floor", block.seeds, "; ".join(map(str, missed)))
+    return Judgement(None, block.seeds)
+
+
+def told_lies(mutant: Mutant, seeds: range) -> Judgement:
+    """Each audit and the black box are told lies by hand, and must name them."""
+    import pytest
+
+    failed: list[str] = []
+
+    class _Listener:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            if report.failed and report.when == "call":
+                failed.append(report.nodeid.rpartition("::")[2])
+
+    paths = [str(ROOT / "tests/simulation" / name) for name in ("test_audits.py", "test_blackbox.py")]
+    with open(os.devnull, "w") as silent:
+        kept = os.dup(1)
+        os.dup2(silent.fileno(), 1)
+        try:
+            pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *paths], plugins=[_Listener()])
+        finally:
+            os.dup2(kept, 1)
+    return Judgement("lies" if failed else None, 1, ", ".join(failed[:3]))
+
+
+def check(mutant: Mutant, seeds: range) -> Judgement:
+    """Planted violations, and small histories held against the definition."""
+    from jepsen_like.checker.verdict import Model
+    from tests.jepsen_like.checker.differential import compared
+    from tests.jepsen_like.checker.plants_found import first_misjudged
+
+    tried = 0
+    for model in Model:
+        wrong, asked = first_misjudged(model, OPERATIONS)
+        tried += asked
+        if wrong is not None:
+            return Judgement("planted", tried, wrong)
+    for model in Model:
+        tally = compared(model, SMALL_HISTORIES, seed=5)
+        tried += tally.histories
+        if tally.differences:
+            return Judgement("definition", tried, tally.differences[0])
+    return Judgement(None, tried)
+
+
+def drive(mutant: Mutant, seeds: range) -> Judgement:
+    """Groups of drivers in virtual time."""
+    from tests.raft.shell import driver_world
+
+    async def play(seed: int) -> None:
+        driver_world.play(seed)
+
+    return _played(play, driver_world.Broken)
+
+
+def call(mutant: Mutant, seeds: range) -> Judgement:
+    """A client among nodes that fail and know the truth."""
+    from tests.raft.shell import client_world
+
+    return _played(client_world.play, client_world.Broken)
+
+
+def flush(mutant: Mutant, seeds: range) -> Judgement:
+    """A node, and then the flusher of the log alone, on a disk that takes its time."""
+    from tests.log import flusher_world
+    from tests.raft.shell import flush_world
+
+    async def play(seed: int) -> None:
+        await flusher_world.play(seed)
+        await flush_world.play(seed)
+
+    return _played(play, (flusher_world.Broken, flush_world.Broken))
+
+
+def _played(play: Callable[[int], Awaitable[None]], broken: type[Exception] | tuple[type[Exception], ...]) -> Judgement:
+    import trio
+
+    crashed: Counter[str] = Counter()
+    for seed in range(WORLD_SEEDS_MAX):
+        try:
+            trio.run(play, seed)
+        except Exception as error:  # noqa: BLE001 - sorted out below
+            told = [each for each in _leaves(error) if isinstance(each, broken)]
+            if told:
+                name, colon, _ = str(told[0]).partition(":")
+                return Judgement(name if colon else "durable", seed + 1, str(told[0]), seed, crashed)
+            crashed[type(error).__name__] += 1
+    return Judgement(None, WORLD_SEEDS_MAX, crashed=crashed)
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
+
+
+def run_processes(mutant: Mutant, seeds: range) -> Judgement:
+    """`quorumlog run`, as a user would start it: real processes, real faults, its own verdict."""
+    from jepsen_like.cli import execute
+
+    crashed: Counter[str] = Counter()
+    for number in range(1, RUNS_MAX + 1):
+        with tempfile.TemporaryDirectory() as out, open(os.devnull, "w") as silent:
+            kept = os.dup(1), os.dup(2)
+            os.dup2(silent.fileno(), 1)
+            os.dup2(silent.fileno(), 2)
+            try:
+                execute(["run", *RUN_ARGUMENTS, "--seed", str(number), "--out", out])
+            except SystemExit:
+                pass
+            finally:
+                os.dup2(kept[0], 1)
+                os.dup2(kept[1], 2)
+            found = Path(out, "latest", "results.json")
+            results: dict[str, Any] = json.loads(found.read_text()) if found.exists() else {}
+        if not results:
+            crashed["run"] += 1
+            continue
+        if results["valid"] is not True:
+            return _condemned(results, number, crashed)
+    return Judgement(None, RUNS_MAX, crashed=crashed)
+
+
+def _condemned(results: Mapping[str, Any], number: int, crashed: Counter[str]) -> Judgement:
+    """By which check a run was not valid; a run that acknowledged nothing was stopped by the bug, not by an oracle."""
+    names = [name for name, row in results["checks"].items() if row["valid"] is not True and name != "linearizable"]
+    if not names:
+        return Judgement(None, number, str(results["unknown"]), number, crashed)
+    broken = [name for name in names if results["checks"][name]["valid"] is False] or names
+    return Judgement(broken[0], number, str(results["checks"][broken[0]]["examples"][:1]), number, crashed)
+
+
+def conclude(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs with one known trouble each, judged as `quorumlog run` does it."""
+    from tests.jepsen_like.verdicts import first_wrong
+
+    wrong, tried = first_wrong()
+    return Judgement("verdicts" if wrong else None, tried, wrong or "")
+
+
+JUDGES: Mapping[str, Judge] = {
+    "simulation": simulate,
+    "floors": reach_floors,
+    "lies": told_lies,
+    "checker": check,
+    "drivers": drive,
+    "clients": call,
+    "flushes": flush,
+    "run": run_processes,
+    "verdicts": conclude,
+}
+ALONE = frozenset({"run"})
+"""Judges that measure real time, and so want the machine for themselves."""

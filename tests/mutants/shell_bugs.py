@@ -1,0 +1,249 @@
+"""Deliberate bugs of the shell: the driver, its flush thread, the group flusher and the client."""
+
+from collections.abc import Sequence
+
+from tests.mutants.mutant import Edit, Mutant
+
+DRIVER = "raft.driver"
+CLIENT = "raft.client"
+
+DRIVERS: Sequence[Mutant] = (
+    Mutant(
+        name="driver-answers-before-flush",
+        bug="a write counts as durable once the operating system has it, whatever the policy says (P3, P4)",
+        module=DRIVER,
+        edits=[
+            Edit(
+                "                if self.config.flush_policy is not FlushPolicy.BEFORE_ACK:\n"
+                "                    self._inbox.append(Persisted(write_id))\n",
+                "                self._inbox.append(Persisted(write_id))\n",
+            )
+        ],
+        oracles=["D1"],
+        judge="drivers",
+    ),
+    Mutant(
+        name="driver-holds-nothing",
+        bug="the driver sends at once what should wait for its write (P13)",
+        module=DRIVER,
+        edits=[
+            Edit(
+                "                if not self._outbox.hold(effect):\n                    self._transport.send(to, message)\n",
+                "                self._transport.send(to, message)\n",
+            )
+        ],
+        oracles=["D1"],
+        judge="drivers",
+    ),
+    Mutant(
+        name="driver-credits-later-writes",
+        bug="a flush that has ended is taken to cover what was written while it ran",
+        module=DRIVER,
+        edits=[
+            Edit(
+                "            self._inbox.append(Persisted(durable))\n",
+                "            self._inbox.append(Persisted(self.storage.written))\n",
+            )
+        ],
+        oracles=["D1"],
+        judge="drivers",
+    ),
+    Mutant(
+        name="driver-tells-all-one-offset",
+        bug="appends that left as one entry all hear the offset of the first",
+        module=DRIVER,
+        edits=[Edit("                    offset += request.span\n", "")],
+        oracles=["D2"],
+        judge="drivers",
+    ),
+    Mutant(
+        name="driver-answers-only-the-first",
+        bug="of appends that left as one entry only the first is answered",
+        module=DRIVER,
+        edits=[
+            Edit(
+                "                for request in proposal.requests:\n                    request.caller.appended(",
+                "                for request in proposal.requests[:1]:\n                    request.caller.appended(",
+            )
+        ],
+        oracles=["D4"],
+        judge="drivers",
+    ),
+    Mutant(
+        name="driver-applies-again",
+        bug="each round of applying begins with the last entry of the one before",
+        module=DRIVER,
+        edits=[
+            Edit(
+                "        first = LogIndex(self.applied_index + 1)\n",
+                "        first = LogIndex(max(1, self.applied_index))\n",
+            )
+        ],
+        oracles=["D5"],
+        judge="drivers",
+    ),
+    Mutant(
+        name="driver-mixes-up-results",
+        bug="when several commands are in one entry, their callers get the results in the wrong order",
+        module=DRIVER,
+        edits=[
+            Edit(
+                "        waiting = iter(self._applying.pop(entry.index, ()))\n",
+                "        waiting = iter(list(self._applying.pop(entry.index, ()))[::-1])\n",
+            )
+        ],
+        oracles=["D5"],
+        judge="drivers",
+    ),
+    Mutant(
+        name="driver-reads-before-applying",
+        bug="a query is answered from a state that has not reached the read index (P12)",
+        module=DRIVER,
+        edits=[
+            Edit(
+                "            if read.after_apply and self.applied_index < read_index:\n",
+                "            if read.after_apply and self.applied_index < 0:\n",
+            )
+        ],
+        oracles=["D3"],
+        judge="drivers",
+    ),
+    Mutant(
+        name="driver-reads-on-its-own-belief",
+        bug="a node serves reads without asking the core, which would ask a majority (P12)",
+        module=DRIVER,
+        edits=[
+            Edit(
+                "        self._step(now, Read(token))\n",
+                "        self._release_reads(self._reads_asked.pop(token), self.core.commit_index)\n",
+            )
+        ],
+        oracles=["D3"],
+        judge="drivers",
+    ),
+    Mutant(
+        name="driver-calls-lost-leadership-a-refusal",
+        bug="appends in flight when the leadership moved are refused for certain, though they may yet be committed",
+        module=DRIVER,
+        edits=[
+            Edit(
+                '                self._refuse(proposal.requests, OutcomeUnknown("the leadership moved while the request was in flight"))\n',
+                "                self._refuse(proposal.requests, NotLeader())\n",
+            )
+        ],
+        oracles=["D6"],
+        judge="drivers",
+    ),
+)
+
+FLUSHES: Sequence[Mutant] = (
+    Mutant(
+        name="flush-skips-the-newest-file",
+        bug="a flush that has filled segments to prove forgets the one that is being written",
+        module="log.flush",
+        edits=[
+            Edit(
+                "            if self._active is not None:\n",
+                "            if self._active is not None and not self._sealed:\n",
+            )
+        ],
+        oracles=["A1", "A2"],
+    ),
+    Mutant(
+        name="flush-shrugs-at-a-failed-sync",
+        bug="a sync that failed is taken for one that went well",
+        module="log.flush",
+        edits=[
+            Edit(
+                "            self._fail(error)\n            raise\n",
+                "            assert error\n",
+            )
+        ],
+        oracles=["A1", "A2", "A5"],
+    ),
+    Mutant(
+        name="flusher-acknowledges-at-once",
+        bug="the group flusher lets be acknowledged what was only written",
+        module="log.flusher",
+        edits=[
+            Edit(
+                "            self._wake.set()\n            return\n",
+                "            self._wake.set()\n            self._acknowledge(self._log.end)\n            return\n",
+            )
+        ],
+        oracles=["durable"],
+        judge="flushes",
+    ),
+    Mutant(
+        name="flusher-credits-later-frames",
+        bug="what is appended while the group flusher syncs is acknowledged with the rest",
+        module="log.flusher",
+        edits=[
+            Edit(
+                "        self._acknowledge(log.end_flush(flush))\n",
+                "        log.end_flush(flush)\n        self._acknowledge(log.end)\n",
+            )
+        ],
+        oracles=["durable"],
+        judge="flushes",
+    ),
+)
+
+CLIENTS: Sequence[Mutant] = (
+    Mutant(
+        name="client-calls-a-broken-connection-a-refusal",
+        bug="a request under way when the connection broke is said to be certainly not done",
+        module=CLIENT,
+        edits=[
+            Edit(
+                "        if call.reply is None:\n            raise self._unknown()\n",
+                "        if call.reply is None:\n            raise Unreachable(self.address, str(self._broken))\n",
+            )
+        ],
+        oracles=["C2", "C3"],
+        judge="clients",
+    ),
+    Mutant(
+        name="client-repeats-what-it-cannot-know",
+        bug="an append whose outcome is unknown is sent again",
+        module=CLIENT,
+        edits=[
+            Edit(
+                "                if not error.definite or trio.current_time() >= give_up_at:\n",
+                "                if trio.current_time() >= give_up_at:\n",
+            )
+        ],
+        oracles=["C3"],
+        judge="clients",
+    ),
+    Mutant(
+        name="client-takes-the-first-answer-for-the-first-call",
+        bug="an answer goes to the oldest call under way, not to the one that it names",
+        module=CLIENT,
+        edits=[
+            Edit(
+                "            call = self._calls.get(request_id)\n",
+                "            call = next(iter(self._calls.values()), None)\n",
+            )
+        ],
+        oracles=["C1"],
+        judge="clients",
+    ),
+    Mutant(
+        name="client-says-where-the-batch-ends",
+        bug="the client takes the answer's offset for that of the last record",
+        module="raft.client_codec",
+        edits=[
+            Edit(
+                '        number(base_offset, "base_offset"), integer(count, "count", 1, RECORDS_MAX), number(epoch, "epoch")\n',
+                '        max(0, number(base_offset, "base_offset") - count + 1),\n'
+                '        integer(count, "count", 1, RECORDS_MAX),\n'
+                '        number(epoch, "epoch"),\n',
+            )
+        ],
+        oracles=["C1"],
+        judge="clients",
+    ),
+)
+
+SHELL: Sequence[Mutant] = (*DRIVERS, *FLUSHES, *CLIENTS)

@@ -1,0 +1,164 @@
+"""Deliberate bugs of the simulator, by which it would find nothing: audits that are blind, worlds in which all goes well."""
+
+from collections.abc import Sequence
+
+from tests.mutants.mutant import Edit, Mutant
+
+NETWORK = "jepsen_like.simulation.network"
+AUDITS = "jepsen_like.simulation.audits"
+INVARIANTS = "jepsen_like.simulation.invariants"
+
+SIMULATOR: Sequence[Mutant] = (
+    Mutant(
+        name="disk-loses-nothing",
+        bug="a power cut leaves everything that was written, synced or not",
+        module="log.memory_disk",
+        edits=[
+            Edit(
+                "        platter = bytearray(inode.durable)\n        for change in _kept(",
+                "        platter = bytearray(inode.image)\n        for change in () and _kept(",
+            )
+        ],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
+        name="network-loses-nothing",
+        bug="a simulated message is lost only where a link is cut",
+        module=NETWORK,
+        edits=[
+            Edit(
+                "        if self.loss and state.rng.random() < self.loss:\n",
+                "        if self.loss and state.rng.random() < 0:\n",
+            )
+        ],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
+        name="network-keeps-the-order",
+        bug="simulated messages never overtake each other",
+        module=NETWORK,
+        edits=[Edit("            if knobs.fifo:\n", "            if not None:\n")],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
+        name="network-cuts-nothing",
+        bug="a simulated partition is counted, but no link is cut",
+        module=NETWORK,
+        edits=[Edit("            self.links[link].cuts += 1\n", "            self.links[link].cuts += 0\n")],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
+        name="pause-goes-on-working",
+        bug="a simulated pause is counted, but the node works on",
+        module="jepsen_like.simulation.machine",
+        edits=[Edit("        self.paused = True\n", "        self.paused = False\n")],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
+        name="happy-generator",
+        bug="the generator of worlds draws no fault",
+        module="jepsen_like.simulation.swarm",
+        edits=[
+            Edit(
+                "    kinds = [kind for kind in FaultKind if rng.random() < 0.5]\n",
+                "    kinds = [kind for kind in FaultKind if rng.random() < 0]\n",
+            )
+        ],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
+        name="clients-never-read",
+        bug="simulated clients only append",
+        module="jepsen_like.simulation.swarm",
+        edits=[Edit("        reads=rng.choice((0.1, 0.3, 0.6)),\n", "        reads=rng.choice((0.0, 0.0, 0.0)),\n")],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
+        name="audit-believes-acceptances",
+        bug="what a follower accepts is not compared with its disk (A2)",
+        module=AUDITS,
+        edits=[
+            Edit(
+                "                self._check_accepted(machine, term, match_index)\n",
+                "                assert term and match_index >= 0\n",
+            )
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="audit-counts-one-copy-for-a-majority",
+        bug="an acknowledgement is in order if one disk holds the entry (A3)",
+        module=AUDITS,
+        edits=[Edit("        if len(copies) < self._majority:\n", "        if len(copies) < 1:\n")],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="audit-lets-reads-be-old",
+        bug="a read is in order however old its index is (A6)",
+        module=AUDITS,
+        edits=[Edit("        if read_index < committed_when_asked:\n", "        if read_index < 0:\n")],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="audit-lets-a-node-vote-again",
+        bug="a second vote in a term is in order if it is on the disk (A1)",
+        module=AUDITS,
+        edits=[Edit("        if given != candidate:\n", "        if given == 0:\n")],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="invariant-believes-the-leader",
+        bug="what a leader believes of a follower is not compared with the follower's disk (I8)",
+        module=INVARIANTS,
+        edits=[
+            Edit(
+                "        if match and follower.durable_log().term <= core.term and not follower.vouches_for(machine.entries[match - 1]):\n",
+                "        if not match and follower.durable_log().term <= core.term and not follower.vouches_for(machine.entries[match - 1]):\n",
+            )
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="invariant-lets-the-commit-fall",
+        bug="a commit index may fall (I7)",
+        module=INVARIANTS,
+        edits=[Edit("        if core.commit_index < before.commit_index:\n", "        if core.commit_index < 0:\n")],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="invariant-lets-a-leader-rewrite",
+        bug="a leader may replace what stands in its log (I5)",
+        module=INVARIANTS,
+        edits=[
+            Edit(
+                "        if isinstance(core.role, Leader) and first.index <= len(machine.entries):\n",
+                "        if isinstance(core.role, Leader) and first.index <= 0:\n",
+            )
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="black-box-forgives-staleness",
+        bug="a read may see less than was known before it began (B-stale)",
+        module="jepsen_like.simulation.blackbox",
+        edits=[
+            Edit("        if op.is_read and op.end_offset < floor:\n", "        if op.is_read and op.end_offset < 0:\n")
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+)

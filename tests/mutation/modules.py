@@ -1,0 +1,161 @@
+"""What is mutated, and the quick tests that each module answers to: those a programmer would run before the long ones."""
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+RAFT_SEEDS_QUICK = 8
+RAFT_SEEDS = 60
+HISTORIES_QUICK = 150
+LOG_HISTORIES = 1500
+REGISTER_HISTORIES = 6000
+PLANTED_OPERATIONS = 2000
+DIFFERENTIAL_SEED = 11
+
+
+@attrs.frozen(kw_only=True)
+class Subject:
+    """A module, or some functions of it, with its tests (paths for pytest) and oracles, quickest first.
+
+    An oracle returns a sentence about what it found, or None.
+    """
+
+    module: str
+    quick: Sequence[Callable[[], str | None]]
+    """Tried before the tests: without a test runner around them they kill most mutations in a moment."""
+    tests: Sequence[str]
+    oracles: Sequence[Callable[[], str | None]]
+    functions: Sequence[str] = ()
+    seconds_max: float = 60.0
+    """The processor time of one mutation, tests and oracles together."""
+
+
+def golden_scripts() -> str | None:
+    """The first conversation with the core that does not go as reviewed."""
+    from tests.raft.conversation import SCRIPTS, renew
+
+    for path in sorted(SCRIPTS.glob("*.txt")):
+        script = path.read_text()
+        if renew(script) != script:
+            return path.stem
+    return None
+
+
+def some_seeds() -> str | None:
+    """The first violation in a few simulated clusters."""
+    return _first_violation(range(RAFT_SEEDS_QUICK))
+
+
+def more_seeds() -> str | None:
+    """The same in more of them."""
+    return _first_violation(range(RAFT_SEEDS_QUICK, RAFT_SEEDS))
+
+
+def _first_violation(seeds: range) -> str | None:
+    from jepsen_like.simulation.world import play
+
+    for seed in seeds:
+        result = play(seed)
+        if result.violations:
+            return f"seed {seed}: {result.violations[0]}"
+    return None
+
+
+def few_small_logs() -> str | None:
+    """A few of the small histories."""
+    return _first_difference("log", HISTORIES_QUICK)
+
+
+def few_small_registers() -> str | None:
+    """A few of the small histories."""
+    return _first_difference("register", HISTORIES_QUICK)
+
+
+def small_logs() -> str | None:
+    """The first small history of a log on which the checker and the definition differ."""
+    return _first_difference("log", LOG_HISTORIES)
+
+
+def small_registers() -> str | None:
+    """The same for registers."""
+    return _first_difference("register", REGISTER_HISTORIES)
+
+
+def planted_logs() -> str | None:
+    """The first planted violation of a log that the checker does not find, or not rightly."""
+    return _misjudged("log")
+
+
+def planted_registers() -> str | None:
+    """The same for registers."""
+    return _misjudged("register")
+
+
+def _misjudged(model: str) -> str | None:
+    from jepsen_like.checker.verdict import Model
+    from tests.jepsen_like.checker.plants_found import first_misjudged
+
+    return first_misjudged(Model(model), PLANTED_OPERATIONS)[0]
+
+
+def _first_difference(model: str, count: int) -> str | None:
+    from jepsen_like.checker.verdict import Model
+    from tests.jepsen_like.checker.differential import compared
+
+    tally = compared(Model(model), count, DIFFERENTIAL_SEED)
+    if tally.undecided:
+        return f"{tally.undecided} histories were not decided"
+    return tally.differences[0] if tally.differences else None
+
+
+RAFT_TESTS = ("tests/raft/test_rules.py", "tests/raft/test_log_view.py")
+CHECKER_TESTS = "tests/jepsen_like/checker"
+
+SUBJECTS: Sequence[Subject] = (
+    Subject(module="raft.quorum", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
+    Subject(module="raft.log_view", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
+    Subject(module="raft.progress", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
+    Subject(
+        module="raft.core",
+        quick=[golden_scripts, some_seeds],
+        tests=RAFT_TESTS,
+        oracles=[more_seeds],
+        functions=[
+            f"RaftCore.{name}"
+            for name in (
+                # The commit rule: what counts, when, and who hears of it.
+                "_on_persisted",
+                "_on_accepted",
+                "_commit_by_majority",
+                "_commit",
+                "_answer_committed",
+                # The conflict rule: what is replaced, what is acknowledged, and how the place of agreement is found.
+                "_on_append_entries",
+                "_append",
+                "_persist",
+                "_write_covering",
+                "_on_rejected",
+            )
+        ],
+    ),
+    Subject(
+        module="jepsen_like.checker.log_scan",
+        quick=[few_small_logs],
+        tests=[f"{CHECKER_TESTS}/test_log_check.py"],
+        oracles=[planted_logs, small_logs],
+    ),
+    Subject(
+        module="jepsen_like.checker.register_scan",
+        quick=[few_small_registers],
+        tests=[f"{CHECKER_TESTS}/test_register_check.py"],
+        oracles=[planted_registers, small_registers],
+    ),
+)
+
+
+def by_module(name: str) -> Subject:
+    """The subject with this dotted name or the last part of it; `KeyError` if there is none."""
+    for subject in SUBJECTS:
+        if name in (subject.module, subject.module.rpartition(".")[2]):
+            return subject
+    raise KeyError(name)
