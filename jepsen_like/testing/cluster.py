@@ -137,7 +137,7 @@ class LocalCluster(BreakableCluster):
         return self._disks[node]
 
     async def start(self, *nodes: int) -> None:
-        """See `BreakableCluster`."""
+        """See `BreakableCluster`. `StorageFailed` and other errors of `RaftGroup.open` if a disk was told to fail."""
         for node in nodes or self.nodes:
             if node in self._running:
                 continue
@@ -148,7 +148,7 @@ class LocalCluster(BreakableCluster):
             self.tell(node, "started")
 
     async def _run(self, node: int, task_status: trio.TaskStatus[_LocalNode]) -> None:
-        site, ended = self._site, trio.Event()
+        site, ended, is_up = self._site, trio.Event(), False
         members = {other: site.listen[node] if other == node else site.peers[node, other] for other in self.nodes}
         try:
             with trio.CancelScope() as life:
@@ -164,10 +164,13 @@ class LocalCluster(BreakableCluster):
                     disk=self._disks[node],
                     notify=lambda event, **fields: self._hear(node, event, fields),
                 ) as group:
+                    is_up = True
                     task_status.started(_LocalNode(group, life, ended))
                     await trio.sleep_forever()
-        except* Exception as errors:  # noqa: BLE001 - a node that fails is an event of the test, not its end
+        except* Exception as errors:
             self.tell(node, "failed", reason=_first(errors))
+            if not is_up:
+                raise
             if any(isinstance(error, AssertionError) for error in _leaves(errors)):
                 self.ledger.on_broken(f"node {node} broke an invariant: {_first(errors)}")
         finally:

@@ -14,6 +14,7 @@ import trio
 from jepsen_like.testing import aio, cluster, sync
 from jepsen_like.testing.breakable import BreakableCluster, NotServing
 from jepsen_like.testing.cluster import LocalCluster, ProcessCluster
+from log.errors import StorageFailed
 from raft.client import Client
 from raft.errors import OutcomeUnknown, RaftError
 from raft.settings import WrongSetting
@@ -209,6 +210,17 @@ async def test_a_node_whose_disk_fails_is_an_event_and_the_others_go_on() -> Non
                 await trio.sleep(0.005)
         assert "failed reason=StorageFailed" in cluster.story()
         disk.failing = False
+        assert (await cluster.check()).valid
+
+
+async def test_a_node_cannot_be_started_on_a_disk_that_fails() -> None:
+    async with LocalCluster.open() as cluster:
+        await cluster.kill(1)
+        cluster.disk(1).failing = True
+        with pytest.RaisesGroup(StorageFailed, allow_unwrapped=True, flatten_subgroups=True):
+            await cluster.start(1)
+        assert await cluster.status(1) is None
+        cluster.disk(1).failing = False
         assert (await cluster.check()).valid
 
 
