@@ -1,5 +1,7 @@
 """The log view against a plain list, under any sequence of appends, overwrites and evictions."""
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,3 +75,22 @@ def test_what_is_cached_comes_in_bounded_pieces(
     assert piece
     assert list(piece) == model[first - 1 : first - 1 + len(piece)]
     assert len(piece) == 1 or sum(len(entry.batch.data) + 64 for entry in piece) <= bytes_max
+
+
+def test_the_memory_of_the_core_does_not_grow_with_the_log() -> None:
+    view = LogView(cache_bytes_max=100_000)
+
+    def append(count: int) -> int:
+        for index in range(view.last_index + 1, view.last_index + 1 + count):
+            batch = Batch(EntryKind.RECORDS, 1, 0, b"%0100d" % index, 0)
+            view.append([Entry(LogIndex(index), Term(1 + index // 50_000), Offset(index - 1), batch)])
+            view.durable_index = LogIndex(index)
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = append(5_000)
+        grown = append(50_000) - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 50_000
