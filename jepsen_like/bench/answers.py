@@ -19,7 +19,7 @@ from jepsen_like.bench.figures import (
     middle,
     section_of,
 )
-from jepsen_like.bench.limits import DISK, ECHO
+from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
 from jepsen_like.bench.throughput import BATCHES, FULL, LARGE, LOADS, ONE
 
 OURS = "quorumlog"
@@ -96,6 +96,10 @@ def against_peers(document: Document) -> Iterator[Answer]:
 
 def absolute(document: Document) -> Iterator[Answer]:
     """What is held against a number or a limit."""
+    ours = median_of(document, OURS, FULL.key, "requests_s")
+    limits = () if ours is None else beside(document, FULL.key, "requests_s", ours, (DISK, IN_PLACE, ECHO))
+    if ours is not None and any(limits):
+        yield Answer(f"durable appends/s, {FULL.title}", f"{ours:,.0f}", *limits)
     one = median_of(document, OURS, ONE.key, "p50_ms")
     disk = median_of(document, DISK, ONE.key, "p50_ms")
     trip = median_of(document, ECHO, ONE.key, "p50_ms")

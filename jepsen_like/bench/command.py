@@ -106,6 +106,9 @@ def raft(
     with Display() as display:
         try:
             measurement = Measurement(plan, directory, earlier(output), display)
+        except ValueError as error:
+            raise click.UsageError(f"--output {output} cannot be added to: {error}") from None
+        try:
             measurement.run()
         except Lost as lost:
             display.line(f"LOST: {lost}")

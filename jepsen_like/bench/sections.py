@@ -16,6 +16,7 @@ import attrs
 
 from jepsen_like.bench import limits, pysyncobj_cluster
 from jepsen_like.bench.calm import calm
+from jepsen_like.bench.conversation import NotAnAnswer
 from jepsen_like.bench.display import Display
 from jepsen_like.bench.etcd_cluster import ETCD
 from jepsen_like.bench.failover import KILL, PAUSE, failovers
@@ -48,7 +49,7 @@ PEERS_SHARE = 3
 """Peers get one fault for every three of ours: one of them takes ten seconds to notice a pause."""
 APPENDS = 10**7
 LOG_BYTES = 2**30
-FAILURES = (LoadFailed, DidNotAnswer, OSError)
+FAILURES = (LoadFailed, DidNotAnswer, NotAnAnswer, OSError)
 
 Contender = tuple[str, Callable[[Path], Iterator[Callable[[int, str], Throughput]]]]
 

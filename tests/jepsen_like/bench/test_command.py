@@ -71,3 +71,12 @@ def test_wrong_usage_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert execute(["bench", "raft", "--output", str(other)]) == ExitStatus.USAGE
     assert "cannot be added to" in capsys.readouterr().err
     assert other.read_text() == json.dumps({"format": 99})
+
+
+def test_figures_of_another_machine_are_not_added_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "raft.json"
+    figures.save(figures.Document({**figures.machine(tmp_path), "cores": "4096"}), output)
+    arguments = ["bench", "raft", "--directory", str(tmp_path / "data"), "--output", str(output)]
+    assert execute(arguments) == ExitStatus.USAGE
+    assert "another machine" in capsys.readouterr().err
+    assert list((tmp_path / "data").iterdir()) == []
