@@ -1,8 +1,10 @@
 """How the native wire cuts a byte stream into frames, and how it refuses what is not one.
 
-A frame is a header of 12 bytes (body length, protocol version, message type, zero, CRC-32C of the body; big endian) and
-the body. The decoder takes the stream in whatever pieces it arrives and gives whole frames back:
+A frame is a header of 12 bytes (body length, protocol version, message type, check of these three, CRC-32C of the body; big
+endian) and the body. The decoder takes the stream in whatever pieces it arrives and gives whole frames back:
 
+- a header is believed only after its own check: a damaged length would else swallow the frames behind it, and hold the
+  connection up, silently, until as many bytes had come; and a damaged type would make another message of the same body;
 - a length above the bound is refused on sight of the header: memory grows only with bytes that really arrived;
 - frames and failure do not depend on how the stream was cut into pieces;
 - after a failure nothing more is decoded: the stream has lost its place, only closing helps.
@@ -19,6 +21,7 @@ from raft.errors import ProtocolError
 
 PROTOCOL_VERSION = 1
 HEADER = struct.Struct("!IBBHI")
+CHECKED = struct.Struct("!IBB")
 
 Frame = tuple[int, bytes]
 """Message type and body."""
@@ -42,7 +45,15 @@ class Decoder(Protocol[FrameT]):
 
 def encode_frame(message_type: int, body: bytes) -> bytes:
     """One frame, ready to send."""
-    return HEADER.pack(len(body), PROTOCOL_VERSION, message_type, 0, crc32c.crc32c(body)) + body
+    length = len(body)
+    check = header_check(length, PROTOCOL_VERSION, message_type)
+    return HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc32c.crc32c(body)) + body
+
+
+def header_check(length: int, version: int, message_type: int) -> int:
+    """The 16 bits that vouch for the rest of a header: the lower half of its CRC-32C."""
+    check: int = crc32c.crc32c(CHECKED.pack(length, version, message_type)) & 0xFFFF
+    return check
 
 
 class FrameDecoder:
@@ -77,9 +88,10 @@ class FrameDecoder:
         position = 0
         self._needed = HEADER.size
         while len(arrived) - position >= HEADER.size:
-            length, version, message_type, reserved, crc = HEADER.unpack_from(arrived, position)
-            if length > self.body_bytes_max or version != PROTOCOL_VERSION or reserved:
-                self.failure = self._refusal(length, version, reserved)
+            length, version, message_type, check, crc = HEADER.unpack_from(arrived, position)
+            checked = crc32c.crc32c(arrived[position : position + CHECKED.size]) & 0xFFFF
+            if length > self.body_bytes_max or version != PROTOCOL_VERSION or check != checked:
+                self.failure = self._refusal(length, version, check == checked)
                 return frames
             start = position + HEADER.size
             if start + length > len(arrived):
@@ -95,9 +107,9 @@ class FrameDecoder:
             self._buffer += arrived[position:]
         return frames
 
-    def _refusal(self, length: int, version: int, reserved: int) -> ProtocolError:
+    def _refusal(self, length: int, version: int, is_sound: bool) -> ProtocolError:
         if version != PROTOCOL_VERSION:
             return ProtocolError(f"protocol version {version} is unknown; this side speaks {PROTOCOL_VERSION}")
-        if length > self.body_bytes_max:
-            return ProtocolError(f"a frame of {length} bytes is over the bound of {self.body_bytes_max}")
-        return ProtocolError(f"the reserved bytes of a header are {reserved:#06x}, not zero")
+        if not is_sound:
+            return ProtocolError("the check of a header is wrong")
+        return ProtocolError(f"a frame of {length} bytes is over the bound of {self.body_bytes_max}")

@@ -36,7 +36,7 @@ CLUSTER = "fuzz"
 HELLO, HELLO_REPLY, STATUS, STATUS_REPLY, ERROR = 1, 17, 6, 22, 31
 MEMORY_GROWTH_MAX = 64 * 1024 * 1024
 STATUS_EVERY = 250
-HOPELESS = ("version", "crc", "oversized", "reserved")
+HOPELESS = ("version", "crc", "oversized", "check")
 """Flaws of a frame that are found before its body is decoded."""
 
 RECORDS = msgpack.packb([b"record"])
@@ -82,9 +82,16 @@ JUNK: list[Any] = [
 ]
 
 
-def frame(kind: int, body: bytes, *, version: int = 1, reserved: int = 0, crc: int | None = None) -> bytes:
+def frame(kind: int, body: bytes, *, version: int = 1, check: int | None = None, crc: int | None = None) -> bytes:
     """A frame with a header that is right unless told otherwise."""
-    return HEADER.pack(len(body), version, kind, reserved, crc32c.crc32c(body) if crc is None else crc) + body
+    check = header_check(len(body), version, kind) if check is None else check
+    return HEADER.pack(len(body), version, kind, check, crc32c.crc32c(body) if crc is None else crc) + body
+
+
+def header_check(length: int, version: int, kind: int) -> int:
+    """What vouches for the rest of a header."""
+    check: int = crc32c.crc32c(struct.pack("!IBB", length, version, kind)) & 0xFFFF
+    return check
 
 
 def deform(value: list[Any], rng: random.Random) -> Any:
@@ -136,11 +143,12 @@ def damaged_frame(messages: list[tuple[int, list[Any]]], rng: random.Random) -> 
         case 1:
             return frame(kind, body, crc=rng.getrandbits(32)), "crc"
         case 2:
-            return HEADER.pack(rng.choice([2**32 - 1, 2**31, 65 * 2**20]), 1, kind, 0, 0) + body, "oversized"
+            length = rng.choice([2**32 - 1, 2**31, 65 * 2**20])
+            return HEADER.pack(length, 1, kind, header_check(length, 1, kind), 0) + body, "oversized"
         case 3:
             return frame(kind, body)[: rng.randrange(1, HEADER.size + len(body))], "truncated"
         case 4:
-            return frame(kind, body, reserved=rng.randrange(1, 2**16)), "reserved"
+            return frame(kind, body, check=header_check(len(body), 1, kind) ^ rng.randrange(1, 2**16)), "check"
         case _:
             return rng.randbytes(rng.randrange(1, 400)), "noise"
 
@@ -203,9 +211,10 @@ def running_node() -> Iterator[Node]:
 def read_frame(connection: socket.socket) -> tuple[int, Any]:
     """The next whole frame; `EOFError` if the node closed instead."""
     header = read_exactly(connection, HEADER.size)
-    length, version, kind, reserved, crc = HEADER.unpack(header)
+    length, version, kind, check, crc = HEADER.unpack(header)
     body = read_exactly(connection, length)
-    assert (version, reserved, crc) == (1, 0, crc32c.crc32c(body)), "the node itself sent a bad frame"
+    assert (version, check) == (1, header_check(length, 1, kind)), "the node itself sent a bad header"
+    assert crc == crc32c.crc32c(body), "the node itself sent a bad frame"
     return kind, msgpack.unpackb(body)
 
 

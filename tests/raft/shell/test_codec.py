@@ -73,11 +73,11 @@ def test_a_message_comes_back_as_it_was_sent(message: Message) -> None:
 
 GOLDEN: list[Any] = [
     pytest.param(
-        RequestPreVote(Term(5), LogIndex(7), Term(4)), "00000004 01 40 0000 17e9d2c2 93050704", id="RequestPreVote"
+        RequestPreVote(Term(5), LogIndex(7), Term(4)), "00000004 01 40 5d5b 17e9d2c2 93050704", id="RequestPreVote"
     ),
-    pytest.param(PreVoteReply(Term(5), granted=True), "00000003 01 41 0000 597bd725 9205c3", id="PreVoteReply"),
-    pytest.param(RequestVote(Term(5), LogIndex(7), Term(4)), "00000004 01 42 0000 17e9d2c2 93050704", id="RequestVote"),
-    pytest.param(VoteReply(Term(5), granted=False), "00000003 01 43 0000 ab105426 9205c2", id="VoteReply"),
+    pytest.param(PreVoteReply(Term(5), granted=True), "00000003 01 41 ba31 597bd725 9205c3", id="PreVoteReply"),
+    pytest.param(RequestVote(Term(5), LogIndex(7), Term(4)), "00000004 01 42 2dac 17e9d2c2 93050704", id="RequestVote"),
+    pytest.param(VoteReply(Term(5), granted=False), "00000003 01 43 cac6 ab105426 9205c2", id="VoteReply"),
     pytest.param(
         AppendEntries(
             Term(5),
@@ -90,17 +90,17 @@ GOLDEN: list[Any] = [
                 Entry(LogIndex(9), Term(5), Offset(10), batch_of(b"\x91\xc4\x01a", timestamp_ms=2**40)),
             ),
         ),
-        "0000002a 01 44 0000 935a3120 9705070406cd012c0a92960500000000c40096050101cf0000010000000000ce7c7542ebc40491c40161",
+        "0000002a 01 44 f982 935a3120 9705070406cd012c0a92960500000000c40096050101cf0000010000000000ce7c7542ebc40491c40161",
         id="AppendEntries",
     ),
     pytest.param(
         AppendAccepted(Term(5), LogIndex(7), LogIndex(9), 300),
-        "00000007 01 45 0000 9889e6d8 94050709cd012c",
+        "00000007 01 45 8934 9889e6d8 94050709cd012c",
         id="AppendAccepted",
     ),
     pytest.param(
         AppendRejected(Term(5), LogIndex(7), LogIndex(3), Term(2), 300),
-        "00000008 01 46 0000 d9507293 9505070302cd012c",
+        "00000008 01 46 206c d9507293 9505070302cd012c",
         id="AppendRejected",
     ),
 ]

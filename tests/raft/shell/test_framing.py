@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame
+from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame, header_check
 
 BODY_BYTES_MAX = 1000
 
@@ -26,10 +26,9 @@ def cut(stream: bytes, places: list[int]) -> list[bytes]:
 
 
 def test_a_frame_has_the_header_of_the_protocol() -> None:
-    assert (
-        encode_frame(2, b"abc")
-        == b"\x00\x00\x00\x03\x01\x02\x00\x00" + crc32c.crc32c(b"abc").to_bytes(4, "big") + b"abc"
-    )
+    checked = b"\x00\x00\x00\x03\x01\x02"
+    checks = crc32c.crc32c(checked).to_bytes(4, "big")[2:] + crc32c.crc32c(b"abc").to_bytes(4, "big")
+    assert encode_frame(2, b"abc") == checked + checks + b"abc"
 
 
 @given(frames, st.lists(st.integers(0, 2000), max_size=12))
@@ -47,15 +46,20 @@ def test_frames_and_failure_of_a_damaged_stream_do_not_depend_on_how_it_was_cut(
     assert decode(cut(bytes(stream), places)) == decode([bytes(stream)])
 
 
+def header(length: int, *, version: int = 1, check: int | None = None, crc: int = 0) -> bytes:
+    """A header whose check is right unless told otherwise."""
+    return HEADER.pack(length, version, 2, header_check(length, version, 2) if check is None else check, crc)
+
+
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        pytest.param(HEADER.pack(BODY_BYTES_MAX + 1, 1, 2, 0, 0), "over the bound", id="too long"),
-        pytest.param(HEADER.pack(2**32 - 1, 1, 2, 0, 0), "over the bound", id="absurdly long"),
-        pytest.param(HEADER.pack(0, 2, 2, 0, 0), "version 2 is unknown", id="another version"),
-        pytest.param(HEADER.pack(0, 0, 2, 0, 0), "version 0 is unknown", id="no version"),
-        pytest.param(HEADER.pack(0, 1, 2, 7, 0), "reserved", id="reserved bytes"),
-        pytest.param(HEADER.pack(0, 1, 2, 0, 1), "CRC", id="a wrong CRC"),
+        pytest.param(header(BODY_BYTES_MAX + 1), "over the bound", id="too long"),
+        pytest.param(header(2**32 - 1), "over the bound", id="absurdly long"),
+        pytest.param(header(0, version=2), "version 2 is unknown", id="another version"),
+        pytest.param(header(0, version=0), "version 0 is unknown", id="no version"),
+        pytest.param(header(0, check=7), "check of a header", id="a wrong check"),
+        pytest.param(header(0, crc=1), "CRC", id="a wrong CRC"),
     ],
 )
 def test_a_header_that_cannot_be_is_refused_on_sight_after_the_frames_before_it(header: bytes, reason: str) -> None:
@@ -67,11 +71,23 @@ def test_a_header_that_cannot_be_is_refused_on_sight_after_the_frames_before_it(
 
 def test_after_a_failure_nothing_more_is_decoded() -> None:
     decoder = FrameDecoder(BODY_BYTES_MAX)
-    decoder.feed(HEADER.pack(0, 9, 2, 0, 0))
+    decoder.feed(header(0, version=9))
     assert decoder.feed(encode_frame(3, b"good")) == []
 
 
 def test_an_announced_body_takes_no_memory_before_it_arrives() -> None:
     decoder = FrameDecoder(2**30)
-    decoder.feed(HEADER.pack(2**30, 1, 2, 0, 0) + b"x" * 100)
+    decoder.feed(header(2**30) + b"x" * 100)
     assert decoder.pending_bytes == HEADER.size + 100
+
+
+def test_a_header_with_one_or_two_turned_bits_is_refused_on_sight_and_never_waited_for() -> None:
+    whole = encode_frame(68, b"a body that is long enough")
+    bits = 8 * HEADER.size
+    for flipped in [{one} | {other} for one in range(bits) for other in range(bits)]:
+        damaged = bytearray(whole)
+        for bit in flipped:
+            damaged[bit // 8] ^= 1 << bit % 8
+        decoder = FrameDecoder(2**32)
+        assert decoder.feed(bytes(damaged)) == []
+        assert decoder.failure is not None, flipped

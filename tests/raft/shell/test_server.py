@@ -12,7 +12,7 @@ import trio
 from raft import client_codec as wire
 from raft.errors import NotLeader, ProtocolError, ShuttingDown
 from raft.net.connection import Connection
-from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame
+from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame, header_check
 from raft.server import ClientSession
 from raft.settings import NodeSettings
 from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, local_cluster, until
@@ -119,7 +119,7 @@ BAD_OPENINGS = [
     pytest.param(wire.encode_bare(wire.STATUS, 1), "begins with HELLO", id="no handshake"),
     pytest.param(encode_frame(wire.HELLO, b"\xc1"), "not the msgpack", id="a handshake of nonsense"),
     pytest.param(b"GET / HTTP/1.1\r\n\r\n", "version", id="another protocol"),
-    pytest.param(HEADER.pack(5000, 1, 1, 0, 0), "over the bound", id="a long handshake"),
+    pytest.param(HEADER.pack(5000, 1, 1, header_check(5000, 1, 1), 0), "over the bound", id="a long handshake"),
 ]
 
 BAD_REQUESTS = [
@@ -128,9 +128,9 @@ BAD_REQUESTS = [
     pytest.param(HELLO, "not a request", id="a second handshake"),
     pytest.param(encode_frame(wire.APPEND, b"\x90"), "an array of 2", id="a short append"),
     pytest.param(wire.encode_append(1, b"\x93"), "the records are not", id="records of nonsense"),
-    pytest.param(HEADER.pack(2**31, 1, 2, 0, 0), "over the bound", id="an oversized frame"),
-    pytest.param(HEADER.pack(0, 7, 2, 0, 0), "version 7", id="a newer version"),
-    pytest.param(HEADER.pack(3, 1, 2, 0, 99) + b"abc", "CRC", id="a wrong CRC"),
+    pytest.param(HEADER.pack(2**31, 1, 2, header_check(2**31, 1, 2), 0), "over the bound", id="an oversized frame"),
+    pytest.param(HEADER.pack(0, 7, 2, header_check(0, 7, 2), 0), "version 7", id="a newer version"),
+    pytest.param(HEADER.pack(3, 1, 2, header_check(3, 1, 2), 99) + b"abc", "CRC", id="a wrong CRC"),
 ]
 
 
