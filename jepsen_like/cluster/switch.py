@@ -39,7 +39,8 @@ TORN_MAX: Final = 16_384
 QUEUE_S: Final = 0.1
 QUEUE_BYTES_MIN: Final = 32 * 1024
 """What waits at most before a throttled way, in time's worth; what comes then is dropped, as a router does."""
-HELD_FRAMES_MAX: Final = 20_000
+HELD_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Over all ways; what comes then is dropped."""
 
 Frame = bytes
 Sent = list[tuple[int, Frame]]
@@ -90,6 +91,7 @@ class Switch:
         self._torn: set[Flow] = set()
         """Connections that are dead and do not know it."""
         self._held: list[tuple[float, int, int, Frame, _Way]] = []
+        self._held_bytes = 0
         self._number = 0
 
     # ---------------------------------------------------------------- frames
@@ -118,6 +120,7 @@ class Switch:
         while self._held and self._held[0][0] <= now:
             _, _, target, frame, way = heapq.heappop(self._held)
             way.passed_bytes += len(frame)
+            self._held_bytes -= len(frame)
             sent.append((target, frame))
         self.next_due = self._held[0][0] if self._held else math.inf
         return sent
@@ -161,10 +164,11 @@ class Switch:
             due = max(due, way.free_s + condition.delay_s)
         if not condition.reorder:
             due = way.last_due = max(due, way.last_due)
-        if len(self._held) >= HELD_FRAMES_MAX:
+        if self._held_bytes + len(frame) > HELD_BYTES_MAX:
             way.count("packets dropped")
             return
         way.count("packets delayed")
+        self._held_bytes += len(frame)
         self._number += 1
         heapq.heappush(self._held, (due, self._number, target, frame, way))
         self.next_due = self._held[0][0]
@@ -241,6 +245,7 @@ class Switch:
         """Make every way clear; the frames that were held leave now, and dead connections are told."""
         sent: Sent = [(target, frame) for _, _, target, frame, _ in sorted(self._held)]
         self._held.clear()
+        self._held_bytes = 0
         self.next_due = math.inf
         self._ways.clear()
         self._struck.clear()

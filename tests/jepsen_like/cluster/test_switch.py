@@ -8,6 +8,7 @@ from jepsen_like.cluster.switch import (
     ACK,
     CLIENTS,
     FLAGS_AT,
+    HELD_BYTES_MAX,
     IP_AT,
     IPV4,
     QUEUE_BYTES_MIN,
@@ -105,6 +106,18 @@ def test_what_is_held_leaves_at_once_and_in_order_when_the_way_is_clear() -> Non
         switch.take(0.0, 1, packet)
     assert switch.heal() == [(2, packet) for packet in packets]
     assert switch.due(700.0) == []
+
+
+def test_what_waits_is_bounded() -> None:
+    switch = switch_with(Condition(delay_s=600))
+    packet = frame(1, 2, bytes(8946))
+    for _ in range(HELD_BYTES_MAX // len(packet) + 100):
+        switch.take(0.0, 1, packet)
+    assert shown(switch, "1>2").details["packets dropped"] == 100
+    assert len(switch.heal()) * len(packet) <= HELD_BYTES_MAX
+    switch.impose(0.0, Condition(delay_s=600), [(1, 2)], [])
+    switch.take(0.0, 1, packet)
+    assert shown(switch, "1>2").details == {"packets delayed": 1}
 
 
 def test_a_throttled_way_passes_so_many_bytes_and_drops_what_its_queue_cannot_hold() -> None:
