@@ -266,7 +266,7 @@ class RaftGroup:
                 disk or RealDisk(),
                 directory,
                 _Identity(cluster_id, own_id, tuple(sorted(members))),
-                (settings or NodeSettings()).segment_bytes_max,
+                settings or NodeSettings(),
             )
             stack.callback(storage.close)
             _tell_repair(storage.log.recovery, notify or _log)
@@ -489,12 +489,12 @@ class _Identity:
     members: tuple[int, ...] | None
 
 
-def open_storage(disk: Disk, directory: str, identity: _Identity, segment_bytes_max: int) -> RaftStorage:
+def open_storage(disk: Disk, directory: str, identity: _Identity, settings: NodeSettings) -> RaftStorage:
     """The log of this node, locked and recovered; `WrongDirectory` or `WrongMembers` if it is not this node's."""
     found = _read_identity(disk, directory)
     if found is not None:
         _require_same(directory, found, identity)
-    config = LogConfig(segment_bytes_max=segment_bytes_max)
+    config = LogConfig(segment_bytes_max=settings.segment_bytes_max, reserve_chunk_bytes=settings.reserve_bytes)
     log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
     # Alone there is nobody to fetch from what a repair would cut.
     repair = identity.members is not None and len(identity.members) > 1

@@ -60,7 +60,6 @@ enum word {
     W_FAIL_MASK,
     W_FAIL_AFTER,
     W_FAIL_COUNT,
-    W_ROOM_BYTES,
     /* What happened; written by the process. */
     W_WALL_READS,
     W_WALL_OWN_NS,
@@ -363,16 +362,9 @@ int ftruncate64(int descriptor, off_t size) {
 }
 
 int fallocate(int descriptor, int mode, off_t position, off_t size) {
-    if (page != NULL && (mode & FALLOC_FL_PUNCH_HOLE) == 0) { /* giving room back always works */
-        int64_t room = get(W_ROOM_BYTES);
-        struct stat now;
-        if (room > 0 && is_below(descriptor) && fstat(descriptor, &now) == 0 && position + size > now.st_size + room) {
-            errno = ENOSPC;
-            return -1;
-        }
-        if (descriptor_fails(RESERVES, descriptor))
-            return -1;
-    }
+    /* Giving room back always works. */
+    if ((mode & FALLOC_FL_PUNCH_HOLE) == 0 && descriptor_fails(RESERVES, descriptor))
+        return -1;
     return (int)syscall(SYS_fallocate, descriptor, mode, position, size);
 }
 

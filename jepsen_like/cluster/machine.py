@@ -17,8 +17,6 @@ from jepsen_like.cluster import preload, volumes
 from jepsen_like.cluster.preload import CannotCompile, FaultPage
 from jepsen_like.cluster.volumes import NoVolumes, Volume, Volumes
 
-TIGHT_ROOM_BYTES: Final = 96 * 1024
-"""What a disk that is nearly full lets a file reserve ahead: a little more than a log keeps for its votes."""
 DATA: Final = "data"
 
 
@@ -27,8 +25,6 @@ class Need(enum.Enum):
 
     POWER = enum.auto()
     LIBRARY = enum.auto()
-    TIGHT_DISK = enum.auto()
-    """Under the library, disks with so little room left that a log cannot reserve far ahead."""
 
 
 def lacking(need: Need) -> str | None:
@@ -95,12 +91,10 @@ def open_machines(directories: Mapping[int, Path], needs: frozenset[Need]) -> It
             # The node is told the very path that its descriptors show.
             data = (volume.path if volume is not None else directory).resolve() / DATA
             page = None
-            if needs & {Need.LIBRARY, Need.TIGHT_DISK}:
+            if Need.LIBRARY in needs:
                 preload.library()
                 page = FaultPage(directory.resolve() / "faults.page", data)
                 held.callback(page.remove)
-            if page is not None and Need.TIGHT_DISK in needs:
-                page.limit_room(TIGHT_ROOM_BYTES)
             machines[node] = Machine(data, page, volume)
             if volume is not None:
                 held.callback(_keep, machines[node], directory / DATA)

@@ -61,7 +61,6 @@ class Word(enum.IntEnum):
     FAIL_MASK = enum.auto()
     FAIL_AFTER = enum.auto()
     FAIL_COUNT = enum.auto()
-    ROOM_BYTES = enum.auto()
     WALL_READS = enum.auto()
     WALL_OWN_NS = enum.auto()
     WALL_REAL_NS = enum.auto()
@@ -220,11 +219,7 @@ class FaultPage:
         self[Word.FAIL_COUNT] = count
         self[Word.FAIL_MASK] = calls
 
-    def limit_room(self, room_bytes: int) -> None:
-        """No file can reserve more than so much beyond its end, as on a disk with little left; 0 lifts the limit."""
-        self[Word.ROOM_BYTES] = room_bytes
-
     def heal_disk(self) -> None:
-        """Every call on a file works again; a limit of room stays."""
+        """Every call on a file works again."""
         for word in (Word.FAIL_MASK, Word.SYNC_DELAY_NS, Word.SYNC_LIES, Word.SHORT_WRITES):
             self[word] = 0

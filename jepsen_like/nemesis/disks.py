@@ -97,7 +97,7 @@ class DiskFull(DiskKind):
     serves: ClassVar[str] = "where a majority has room: after a handover; elsewhere it refuses until there is room"
     counts: ClassVar[Word] = Word.FAILED
     counted: ClassVar[str] = "calls that found no room"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.LIBRARY, Need.TIGHT_DISK})
+    settings: ClassVar[tuple[str, ...]] = ("reserve_bytes=4096",)
 
     def begin(self, page: FaultPage, rng: random.Random) -> str:
         """From now on."""

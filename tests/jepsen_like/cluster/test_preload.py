@@ -166,15 +166,6 @@ def test_a_short_write_takes_half_and_our_disk_writes_the_rest(steered: Steered)
 
 
 @needs_compiler
-def test_room_that_is_left_can_be_reserved_and_no_more(steered: Steered) -> None:
-    steered.page.limit_room(100_000)
-    assert steered.ask("file.reserve(90_000)") == "None"
-    assert steered.ask("file.reserve(110_000)").startswith("NoSpace")
-    steered.page.limit_room(0)
-    assert steered.ask("file.reserve(110_000)") == "None"
-
-
-@needs_compiler
 def test_a_slow_sync_takes_its_time_and_a_lying_one_does_nothing(steered: Steered) -> None:
     steered.page.delay_syncs(50_000_000)
     began = time.monotonic()
