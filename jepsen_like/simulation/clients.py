@@ -41,6 +41,8 @@ class Client:
     target: NodeId
     previous: NodeId
     outstanding: int = 0
+    considered: int = 0
+    """How many requests it has come to, made or not."""
     discouraged: bool = False
     """Whether a request of this round failed: it then waits longer before the next."""
 
@@ -74,6 +76,11 @@ class Clients:
     def wants_read(self, client: Client) -> bool:
         """Whether the next request is a read."""
         return client.rng.random() < self._knobs.reads
+
+    def asks(self, client: Client) -> bool:
+        """Whether it makes its next request; all but those that a scenario leaves out."""
+        client.considered += 1
+        return (client.number, client.considered) not in self._knobs.unasked
 
     def begin_append(self, client: Client, node: NodeId, now: float, committed: LogIndex) -> tuple[Token, Batch]:
         """Invoke an append of a few new values at `node`."""

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import attrs
 import click
@@ -15,8 +16,11 @@ import click
 from jepsen_like.simulation.campaign import BLOCK_SEEDS, FLOORS, JUDGED_SEEDS_MIN, Block, play_all
 from jepsen_like.simulation.explorer import Explored, Explorer, Scope
 from jepsen_like.simulation.findings import SeedResult
+from jepsen_like.simulation.scenario import Scenario, read, write
+from jepsen_like.simulation.shrink import Outcome, shrink
+from jepsen_like.simulation.swarm import draw
 from jepsen_like.simulation.tracing import HEADER, Trace
-from jepsen_like.simulation.world import play
+from jepsen_like.simulation.world import World
 
 VALID = 0
 VIOLATION = 1
@@ -107,24 +111,94 @@ def sim(seeds: range, level: str, jobs: int | None, as_json: bool, explore: bool
     return campaign.run()
 
 
+class SeedOrScenario(click.ParamType[int | Scenario]):
+    """A seed, or the file of a scenario."""
+
+    name = "SEED|FILE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | Scenario:
+        """The seed or what the file describes; a usage error if it is neither."""
+        if isinstance(value, int | Scenario):
+            return value
+        if str(value).isdecimal() and int(str(value)) <= SEEDS_END_MAX:
+            return int(str(value))
+        try:
+            return read(Path(str(value)).read_text())
+        except OSError:
+            self.fail(f"{value!r} is neither a seed nor a file that can be read", param, ctx)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 @click.command()
-@click.argument("seed", type=click.IntRange(0, SEEDS_END_MAX))
+@click.argument("world", type=SeedOrScenario(), metavar="SEED|FILE")
 @LEVEL
 @click.option("--quiet", is_flag=True, help="Only the verdict and the hash of the trace.")
-def replay(seed: int, level: str, quiet: bool) -> int:
-    """Replay one seed, one line for each event, and print the hash of the trace last.
+@click.option(
+    "--shrink", "small", is_flag=True, help="Instead: make a failing world small, and print it as a scenario."
+)
+@click.option(
+    "--keep", type=click.Path(dir_okay=False, path_type=Path), help="With --shrink: write the scenario there."
+)
+def replay(world: int | Scenario, level: str, quiet: bool, small: bool, keep: Path | None) -> int:
+    """Replay one seed or one scenario, one line for each event, and print the hash of the trace last.
 
     The same seed gives the same trace in every process.
+
+    With --shrink, take away faults, messages, requests, clients and nodes as long as the same promise is broken. What is left
+    is a short text that `replay` takes in place of a seed.
     """
+    if small:
+        return run_shrinker(world, keep)
+    name = f"seed {world} level {level}" if isinstance(world, int) else f"scenario level {level}"
     trace = Trace(_ignore if quiet else click.echo)
     if not quiet:
         click.echo(HEADER)
-    result = play(seed, observer=trace.event)
+    knobs = draw(world) if isinstance(world, int) else world.knobs
+    result = World(knobs, observer=trace.event).run()
     for violation in result.violations:
-        click.echo(f"seed {seed}: {violation}")
+        click.echo(f"{name}: {violation}")
     verdict = f"{len(result.violations)} violations" if result.violations else "no violation"
-    click.echo(f"seed {seed} level {level}: {verdict}, {result.steps} steps, {trace.lines} events, trace {trace.hash}")
+    click.echo(f"{name}: {verdict}, {result.steps} steps, {trace.lines} events, trace {trace.hash}")
     return VIOLATION if result.violations else VALID
+
+
+def run_shrinker(world: int | Scenario, keep: Path | None) -> int:
+    """Print the small world, and what became of the large one; exit status 1, as for any world that fails."""
+    if isinstance(world, int):
+        knobs = draw(world)
+        violations = World(knobs).run().violations
+        if not violations:
+            click.echo(f"seed {world} breaks no promise: there is nothing to make small")
+            return VALID
+        world = Scenario(violations[0].oracle, knobs)
+    try:
+        shrunk = shrink(world, on_progress=_tell_smaller)
+    except ValueError as error:
+        click.echo(str(error))
+        return VALID
+    _clear_line()
+    before, after = shrunk.before, shrunk.after
+    text = f"# {after.violation}\n{write(shrunk.scenario)}"
+    click.echo(text, nl=False)
+    for what, old, new in (
+        ("steps", before.steps, after.steps),
+        ("faults", len(before.knobs.faults), len(after.knobs.faults)),
+        ("messages", len(before.messages), len(after.messages)),
+        ("nodes", before.knobs.nodes, after.knobs.nodes),
+    ):
+        click.echo(f"# {what} {old:,} -> {new:,}")
+    click.echo(f"# {shrunk.reruns:,} re-runs")
+    if keep is not None:
+        keep.write_text(text)
+        click.echo(f"# replay with: quorumlog replay {keep}")
+    return VIOLATION
+
+
+def _tell_smaller(smaller: Outcome, reruns: int) -> None:
+    if sys.stderr.isatty():
+        faults = len(smaller.knobs.faults)
+        click.echo(f"\r{smaller.steps:>7,} steps, {faults:>3} faults, {reruns:>6,} re-runs", err=True, nl=False)
 
 
 def _ignore(line: str) -> None:
@@ -277,6 +351,7 @@ class Campaign:
             violations=[attrs.asdict(violation) for violation in result.violations],
             command=command,
         )
+        self._say(f"make it small with: {command} --shrink")
         self._say(f"reproduce with: {command}")
         return VIOLATION
 

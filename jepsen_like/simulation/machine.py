@@ -203,6 +203,7 @@ class Machine:
         self.traps = Traps()
         self.paused = False
         self.slowness = 1.0
+        self.load_s = knobs.load_s
         self.counts: Counter[str] = Counter()
         self.flush: RunningFlush | None = None
         self._world = world
@@ -342,11 +343,12 @@ class Machine:
         return sum(path.endswith(".log") for path in self.disk.paths())
 
     def calm(self, flush_s: float) -> None:
-        """Stand on firm ground again: no trap, a true clock, fsyncs of at most about `flush_s`."""
+        """Stand on firm ground again: no trap, a true clock, fsyncs and loads of at most about `flush_s`."""
         self.traps = Traps()
         self.make_room()
         self.mend_disk()
         self.slowness = min(1.0, flush_s / self._knobs.flush_s)
+        self.load_s = min(self.load_s, flush_s)
         self.clock.steady(self._world.now)
         if self.core is not None:
             if self.paused:
@@ -497,7 +499,7 @@ class Machine:
         """Read now, hear of it later: by then the log may have moved on."""
         self.counts["loads"] += 1
         loaded = Loaded(load.peer, storage.load(load))
-        self._world.schedule(self._world.now + self._knobs.handoff_s, self._loaded, self.incarnation, loaded)
+        self._world.schedule(self._world.now + self.load_s, self._loaded, self.incarnation, loaded)
 
     def _loaded(self, incarnation: int, loaded: Loaded) -> None:
         if incarnation == self.incarnation:

@@ -268,7 +268,7 @@ class Nemesis:
 
     def _links_to_cut(self, kind: FaultKind, rng: random.Random) -> list[Link]:
         first = self._one(rng)
-        if first is None:
+        if first is None or len(self._nodes) < 2:
             return []
         nodes = list(self._nodes)
         rng.shuffle(nodes)
@@ -304,7 +304,8 @@ class Nemesis:
         links = list(self._world.network.links)
         first = self._one(rng)
         near = [link for link in links if first is not None and first.node_id in link]
-        for link in rng.sample(near if near and rng.random() < 0.6 else links, rng.randint(1, len(self._nodes))):
+        chosen = near if near and rng.random() < 0.6 else links
+        for link in rng.sample(chosen, min(len(chosen), rng.randint(1, len(self._nodes)))):
             self._world.reset(link)
 
     def _loss_burst(self, rng: random.Random) -> None:

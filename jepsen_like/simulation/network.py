@@ -25,6 +25,8 @@ class LinkState:
     """One direction between two nodes."""
 
     rng: random.Random
+    sent: int = 0
+    """How many messages have been put on it."""
     epoch: int = 0
     """Counts resets; a message of an older epoch never arrives."""
     cuts: int = 0
@@ -68,6 +70,10 @@ class Network:
         """Put one message on the wire."""
         state = self.links[link]
         self.counts["messages"] += 1
+        state.sent += 1
+        if (*link, state.sent) in self._knobs.lost:
+            self._lose(state)
+            return
         if state.cuts:
             if state.holds and len(state.held) < HELD_MAX:
                 state.held.append(message)
@@ -84,6 +90,15 @@ class Network:
                 self._send(now, link, state, message)
             else:
                 self._send_late(now, link, state, message)
+
+    def _lose(self, state: LinkState) -> None:
+        """The link draws for it all the same: what comes after it shall not fare differently."""
+        self.counts["messages_lost"] += 1
+        if not state.cuts and not (self.loss and state.rng.random() < self.loss):
+            state.rng.expovariate(1.0)
+            if self.duplicate and state.rng.random() < self.duplicate:
+                state.rng.random()
+                state.rng.random()
 
     def _send(self, now: float, link: Link, state: LinkState, message: Message) -> None:
         knobs = self._knobs

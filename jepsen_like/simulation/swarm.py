@@ -89,6 +89,8 @@ class Knobs:
     flush_s_spread: float
     handoff_s: float
     """From the end of an fsync to the moment the core hears of it."""
+    load_s: float
+    """How long entries that the cache no longer holds take from the disk."""
     drift: float
     """The most by which a node's clock runs too fast or too slow, as a fraction."""
     clients: int
@@ -108,6 +110,10 @@ class Knobs:
     rot: float
     """How likely a node that comes back finds that a bit of its disk has changed."""
     faults: tuple[PlannedFault, ...]
+    lost: frozenset[tuple[int, int, int]] = frozenset()
+    """(from, to, number) of single messages that are lost, counted from 1 on each link; a seed draws none."""
+    unasked: frozenset[tuple[int, int]] = frozenset()
+    """(client, number) of single requests that are not made, counted from 1; a seed draws none."""
 
 
 def draw(seed: int) -> Knobs:
@@ -118,7 +124,7 @@ def draw(seed: int) -> Knobs:
     calm_network = rng.random() < 0.35
     return Knobs(
         seed=seed,
-        nodes=rng.choice((3, 3, 3, 4, 5, 5)),
+        nodes=_nodes(seed, rng.choice((3, 3, 3, 4, 5, 5))),
         raft=raft,
         segment_bytes_max=rng.choice((4096, 6000, 20_000)),
         safety_s=safety_s,
@@ -130,6 +136,7 @@ def draw(seed: int) -> Knobs:
         flush_s=raft.election_timeout_s_min * rng.choice((0.002, 0.01, 0.04, 0.12)),
         flush_s_spread=rng.choice((0.2, 1.0, 2.0)),
         handoff_s=rng.choice((0.0, 0.0002, 0.002)),
+        load_s=_load_s(seed, raft.election_timeout_s_max),
         drift=rng.choice((0.0, 0.0, 0.05, 0.3)),
         clients=rng.randint(1, 4),
         think_s=raft.heartbeat_s * rng.choice((0.2, 0.5, 1.5)),
@@ -142,6 +149,19 @@ def draw(seed: int) -> Knobs:
         recovery_crash=rng.choice((0.0, 0.0, 0.3)),
         rot=rng.choice((0.0, 0.0, 0.25, 0.7)),
         faults=_faults(seed, safety_s),
+    )
+
+
+def _nodes(seed: int, usual: int) -> int:
+    """Now and then one that needs nobody, or two that need each other."""
+    rng = stream(seed, "small")
+    return rng.choice((1, 2)) if rng.random() < 0.04 else usual
+
+
+def _load_s(seed: int, election_timeout_s_max: float) -> float:
+    """Mostly quick; sometimes leaders come and go meanwhile."""
+    return stream(seed, "loads").choice(
+        (0.0, 0.0002, 0.002, 0.5 * election_timeout_s_max, 3.0 * election_timeout_s_max)
     )
 
 

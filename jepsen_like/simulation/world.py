@@ -4,7 +4,8 @@ Nothing here sleeps, threads or asks the real time. Two phases: in the first the
 all faults end, every node comes back, and the cluster must converge and serve within a bound (V-liveness). Invariants and
 audits look on at every step; at the end the black box judges what the clients saw against the committed log.
 
-With `stop_at_first` false a world goes on after a violation, so that the power of different oracles can be compared.
+With `stop_at_first` false a world goes on after a violation, so that the power of different oracles can be compared; with
+`stop_at` it ends at the first violation that this oracle sees.
 """
 
 import heapq
@@ -49,7 +50,15 @@ Observer = Callable[[float, Machine | None, Event | str, Sequence[Effect]], None
 class World:
     """A cluster and everything around it; `run` plays it once."""
 
-    def __init__(self, knobs: Knobs, *, stop_at_first: bool = True, observer: Observer | None = None) -> None:
+    def __init__(
+        self,
+        knobs: Knobs,
+        *,
+        stop_at_first: bool = True,
+        stop_at: str | None = None,
+        steps_max: int = STEPS_MAX,
+        observer: Observer | None = None,
+    ) -> None:
         self.knobs = knobs
         self.now = 0.0
         self.steps = 0
@@ -67,6 +76,8 @@ class World:
         self._nemesis = Nemesis(self, knobs)
         self._observer = observer
         self._stop_at_first = stop_at_first
+        self._stop_at = stop_at
+        self._steps_max = steps_max
         self._heap: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
         self._posted = 0
         self._probes = {"append": False, "read": False}
@@ -98,8 +109,8 @@ class World:
             if at > self.now:
                 self.now = at
             action(*arguments)
-            if self.steps > STEPS_MAX:
-                self._report("V-storm", None, f"{STEPS_MAX} steps were not enough")
+            if self.steps > self._steps_max:
+                self._report("V-storm", None, f"{self._steps_max} steps were not enough")
                 return
 
     def _begin(self) -> None:
@@ -179,6 +190,8 @@ class World:
         for _ in range(self.knobs.burst):
             if client.discouraged:
                 break
+            if not self.clients.asks(client):
+                continue
             if self.clients.wants_read(client):
                 self._ask_read(client, node)
             else:
@@ -442,7 +455,7 @@ class World:
             node = 0 if machine is None else machine.node_id
             self.violations.append(Violation(oracle, self.now, node, sentence))
             self.note(f"VIOLATION {oracle}: {sentence}", None if machine is None else machine.node_id)
-        if self._stop_at_first:
+        if self._stop_at_first or oracle == self._stop_at:
             raise _Stop
 
     def _total(self) -> Counter[str]:

@@ -1,0 +1,260 @@
+"""`python -m tests.simulation.marks`: every branch of the pure ring, shown visited by seeds of the simulator.
+
+A *mark* is one way out of one decision: the condition held or it did not, a case was taken, a loop ran or did not run.
+They are found in the source, so none can be forgotten, and named by the source's own words: module, function, condition,
+outcome. The modules are compiled with a counter at each mark; the files themselves have no trace of it.
+
+Prints each mark with its visits and the first seed that came by, rarest first. Exit status 1 if one was never visited that
+`UNVISITED` does not excuse, or if one was visited that it does.
+"""
+
+import ast
+import functools
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import attrs
+import click
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = (
+    "raft.core",
+    "raft.log_view",
+    "raft.membership",
+    "raft.outbox",
+    "raft.progress",
+    "raft.quorum",
+    "raft.read_index",
+)
+COUNTERS = "__visits__"
+"""The name under which an instrumented module finds its counters."""
+CHUNK_SEEDS = 8
+
+UNVISITED: Mapping[str, str] = {
+    "core.step: sender in self._peers: no": "a stranger; the simulated network has members only",
+    "core._on_disconnected: peer in progress: no": "a stranger",
+    "core._on_accepted: reply.match_index > self.log.last_index: yes": "nonsense from the wire; no member says it",
+    "log_view.of": "for searches and scripts; a node restores its view",
+    "membership._as_frozenset: not isinstance(ids, set | frozenset | list | tuple): yes": "refuses a wrong call",
+    "membership.__attrs_post_init__: not self.voters or min(self.voters) < 1: yes": "refuses a wrong setting",
+}
+"""Marks, or functions with all their marks, that no seed can visit, and why the source has them."""
+
+
+def marked(module: str, source: str) -> tuple[ast.Module, list[str]]:
+    """The syntax tree of `source` with a counter at each mark, and the names of the marks in that order."""
+    marker = _Marker(module)
+    tree = marker.visit(ast.parse(source))
+    return ast.fix_missing_locations(tree), marker.names
+
+
+class _Marker(ast.NodeTransformer):
+    def __init__(self, module: str) -> None:
+        self.names: list[str] = []
+        self._module = module.rpartition(".")[2]
+        self._function: list[str] = []
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """Marks are named by their function."""
+        self._function.append(node.name)
+        self.generic_visit(node)
+        self._function.pop()
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.If:
+        """Held, did not hold."""
+        if self._function:
+            condition = ast.unparse(node.test)
+            held, failed = self._mark(condition, "yes"), self._mark(condition, "no")
+            self.generic_visit(node)
+            node.body, node.orelse = [held, *node.body], [failed, *node.orelse]
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.IfExp:
+        """As `if`; the counter rides along in a tuple."""
+        condition = ast.unparse(node.test)
+        held, failed = self._number(condition, "yes"), self._number(condition, "no")
+        self.generic_visit(node)
+        node.body, node.orelse = _counted(held, node.body), _counted(failed, node.orelse)
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.While:
+        """Ran; that it ended is no news."""
+        body = self._mark(f"while {ast.unparse(node.test)}", "runs")
+        self.generic_visit(node)
+        node.body = [body, *node.body]
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        """Ran."""
+        body = self._mark(f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}", "runs")
+        self.generic_visit(node)
+        node.body = [body, *node.body]
+        return node
+
+    def visit_Match(self, node: ast.Match) -> ast.Match:
+        """Each case, but for the one that cannot be."""
+        subject = ast.unparse(node.subject)
+        for case in node.cases:
+            if "assert_never" not in ast.unparse(case):
+                mark = self._mark(subject, f"is {ast.unparse(case.pattern).partition('(')[0]}")
+                for statement in case.body:
+                    self.visit(statement)
+                case.body = [mark, *case.body]
+        return node
+
+    def _mark(self, what: str, outcome: str) -> ast.stmt:
+        return ast.parse(f"{COUNTERS}[{self._number(what, outcome)}] += 1").body[0]
+
+    def _number(self, what: str, outcome: str) -> int:
+        name = f"{self._module}.{'.'.join(self._function)}: {what}: {outcome}"
+        twins = sum(known == name or known.startswith(f"{name} #") for known in self.names)
+        self.names.append(f"{name} #{twins + 1}" if twins else name)
+        return len(self.names) - 1
+
+
+def _counted(number: int, value: ast.expr) -> ast.expr:
+    counting = ast.parse(f"({COUNTERS}.__setitem__({number}, {COUNTERS}[{number}] + 1), 0)[1]", mode="eval").body
+    assert isinstance(counting, ast.Subscript)
+    assert isinstance(counting.value, ast.Tuple)
+    counting.value.elts[1] = value
+    return counting
+
+
+@attrs.frozen
+class Instrumented:
+    """One module under observation: the names of its marks and the live counters."""
+
+    names: list[str]
+    visits: list[int]
+    code: CodeType
+
+
+@functools.cache
+def instrumented(module: str) -> Instrumented:
+    """Compiled with counters, once a process."""
+    path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    tree, names = marked(module, path.read_text())
+    return Instrumented(names, [0] * len(names), compile(tree, str(path), "exec"))
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType:
+        """The code with the counters in it."""
+        return instrumented(fullname).code
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The counters first."""
+        setattr(module, COUNTERS, instrumented(module.__name__).visits)
+        super().exec_module(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Only what is observed."""
+        if fullname not in MODULES:
+            return None
+        file = str(ROOT.joinpath(*fullname.split(".")).with_suffix(".py"))
+        return importlib.util.spec_from_file_location(fullname, file, loader=_Loader(fullname, file))
+
+
+def install() -> None:
+    """Let this process import the observed modules; it must not have imported the plain ones yet."""
+    assert not any(module in sys.modules for module in MODULES), "raft is imported already"
+    sys.meta_path.insert(0, _Finder())
+
+
+# ---------------------------------------------------------------- counting
+
+
+@attrs.define
+class Visits:
+    """What came by one mark."""
+
+    count: int = 0
+    first_seed: int | None = None
+
+
+def play_chunk(seeds: Sequence[int]) -> list[tuple[int, dict[str, int]]]:
+    """Each seed with its visits, in a process that has called `install`."""
+    from jepsen_like.simulation.world import play  # the observed modules come with it
+
+    played: list[tuple[int, dict[str, int]]] = []
+    for seed in seeds:
+        before = {module: list(instrumented(module).visits) for module in MODULES}
+        violations = play(seed).violations
+        assert not violations, f"seed {seed}: {violations[0]}"
+        played.append((seed, {name: visits for name, visits in _since(before) if visits}))
+    return played
+
+
+def _since(before: Mapping[str, list[int]]) -> Iterator[tuple[str, int]]:
+    for module, old in before.items():
+        seen = instrumented(module)
+        for name, earlier, now in zip(seen.names, old, seen.visits, strict=True):
+            yield name, now - earlier
+
+
+def count(seeds: range, jobs: int) -> dict[str, Visits]:
+    """The visits of every mark in all these seeds."""
+    table = {name: Visits() for module in MODULES for name in instrumented(module).names}
+    chunks = [seeds[at : at + CHUNK_SEEDS] for at in range(0, len(seeds), CHUNK_SEEDS)]
+    with multiprocessing.get_context("spawn").Pool(jobs, install) as pool:
+        for chunk in pool.imap(play_chunk, chunks):
+            for seed, visited in chunk:
+                for name, visits in visited.items():
+                    table[name].count += visits
+                    if table[name].first_seed is None:
+                        table[name].first_seed = seed
+    return table
+
+
+def failings(table: Mapping[str, Visits], excused: Mapping[str, str]) -> list[str]:
+    """What is wrong with the table, as sentences."""
+    wrong = [
+        f"never visited: {name}" for name, visits in table.items() if not visits.count and not reason(name, excused)
+    ]
+    wrong += [
+        f"excused, and visited: {name}" for name, visits in table.items() if visits.count and reason(name, excused)
+    ]
+    known = {*table, *(name.partition(":")[0] for name in table)}
+    wrong += [f"excused, and not in the source: {name}" for name in excused if name not in known]
+    return wrong
+
+
+def reason(name: str, excused: Mapping[str, str]) -> str:
+    """Why no seed need visit this mark; empty if one should."""
+    return excused.get(name, excused.get(name.partition(":")[0], ""))
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--seeds", type=click.IntRange(1), default=1000, show_default=True, help="How many, from 0 on.")
+@click.option("--jobs", type=click.IntRange(1), default=len(os.sched_getaffinity(0)), show_default=True)
+def main(seeds: int, jobs: int) -> None:
+    """Play seeds and print every mark, rarest first."""
+    table = count(range(seeds), jobs)
+    for name, visits in sorted(table.items(), key=lambda row: row[1].count):
+        first = "-" if visits.first_seed is None else visits.first_seed
+        excuse = reason(name, UNVISITED)
+        click.echo(f"{visits.count:>12,}  first seed {first:>5}  {name}{f'  ({excuse})' if excuse else ''}")
+    visited = sum(visits.count > 0 for visits in table.values())
+    excused = sum(bool(reason(name, UNVISITED)) for name in table)
+    click.echo(f"{visited} of {len(table)} marks visited by {seeds:,} seeds, {excused} excused")
+    wrong = failings(table, UNVISITED)
+    for sentence in wrong:
+        click.echo(sentence)
+    if wrong:
+        raise click.exceptions.Exit(1)
+
+
+if __name__ == "__main__":
+    main()
