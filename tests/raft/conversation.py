@@ -18,6 +18,8 @@ Commands (`ID` is a node, `A>B` a link):
   drop A>B [N]            they are lost instead
   copy A>B                the first message from A to B is duplicated: the copy comes last
   swap A>B                the first two messages from A to B overtake each other
+  slow ID                 what ID loads from its disk comes only when told to
+  loaded ID               the oldest of it comes
   disconnect ID PEER      ID notices that its connection with PEER broke
   stepdown ID             ID is asked to stop leading
   crash ID                ID loses power and restarts with what was durable
@@ -123,6 +125,7 @@ class Conversation:
         self.initial_states: dict[int, HardState] = {}
         self.links: dict[tuple[int, int], deque[Message]] = {}
         self.cut: set[int] = set()
+        self.slow: dict[int, deque[Loaded]] = {}
         self.token = 0
         self.said: list[str] = []
 
@@ -200,6 +203,12 @@ class Conversation:
         queue = self.links[self._ends(link)]
         queue[0], queue[1] = queue[1], queue[0]
 
+    def do_slow(self, node: str) -> None:
+        self.slow[int(node)] = deque()
+
+    def do_loaded(self, node: str) -> None:
+        self._step(int(node), self.slow[int(node)].popleft())
+
     def do_disconnect(self, node: str, peer: str) -> None:
         self._step(int(node), Disconnected(NodeId(int(peer))))
 
@@ -270,7 +279,11 @@ class Conversation:
                 if not here.outbox.hold(effect):
                     self._post(node, effect)
             case Load(peer=peer, first_index=first_index):
-                self._step(node, Loaded(peer, tuple(here.log[first_index - 1 :])))
+                loaded = Loaded(peer, tuple(here.log[first_index - 1 :]))
+                if node in self.slow:
+                    self.slow[node].append(loaded)
+                else:
+                    self._step(node, loaded)
             case Answer() | Commit() | ReadReady() | ReadRejected() | RoleChanged():
                 pass
             case _:
