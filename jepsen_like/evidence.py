@@ -4,7 +4,8 @@ A harness has bugs like anything else. A nemesis that kills nobody, a cut that l
 forgets what went wrong: each makes every system look good. So a run proves what it says it did. Nothing here makes a run
 invalid, for it accuses the harness and not the system: a doubt leaves it undecided, in words.
 
-- A killed or stopped process was gone from /proc, a paused one stood still, over a cut way no byte passed.
+- A killed or stopped process was gone from /proc, a paused one stood still, over a cut way no byte passed;
+  and every way that was to be slow, lossy or whatever else tells that it was.
 - A fault hit what its target means, in every direction; the node it took for the leader had said itself that it leads;
   and every kind of process and link fault hit a leader at least once.
 - The history holds as many operations of each outcome as were counted when they ended. A process does one thing at a
@@ -21,7 +22,9 @@ import numpy.typing as npt
 
 from jepsen_like.cluster.cluster import LEADER, RoleSeen
 from jepsen_like.history import Outcome
+from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.nemesis import FaultRecord
+from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
 
 GONE = re.compile(r"^pid \d+ dead$")
@@ -77,6 +80,8 @@ def _of(fault: FaultRecord, roles: Sequence[RoleSeen], nodes: Sequence[int]) -> 
         doubts = _of_processes(fault)
     elif fault.kind == PARTITION:
         doubts = _of_cuts(fault, nodes)
+    elif isinstance(kind := KINDS.get(fault.kind), LinkKind):
+        doubts = _of_links(fault, kind.shows)
     else:
         return []  # what other kinds show is theirs to judge
     misses = _misses_target(fault, nodes)
@@ -106,6 +111,13 @@ def _of_cuts(fault: FaultRecord, nodes: Sequence[int]) -> list[str]:
         around = {f"{fault.leader}>{node}" for node in nodes if node != fault.leader}
         doubts += [f"{way} was open" for way in sorted(around - cut)]
     return doubts
+
+
+def _of_links(fault: FaultRecord, shows: str) -> list[str]:
+    if not fault.links:
+        return ["it concerned no way"]
+    seen = {way: fault.observed.get(way, "nothing was seen of it") for way in fault.links}
+    return [f"{way} was as always: {text}" for way, text in seen.items() if not text.startswith(shows)]
 
 
 def _opposite(way: str) -> str:

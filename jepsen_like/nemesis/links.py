@@ -26,6 +26,8 @@ class LinkKind(Kind):
 
     lane: ClassVar[Lane] = Lane.NETWORK
     nodes_min: ClassVar[int] = 2
+    shows: ClassVar[str]
+    """The words with which every way that it concerns tells of it."""
 
     async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
         """That nothing passed, or how much, is only worth saying after a while."""
@@ -53,6 +55,7 @@ class Partition(Parting):
     """Links that pass nothing."""
 
     name: ClassVar[str] = "partition"
+    shows: ClassVar[str] = "cut"
     serves: ClassVar[str] = "where a majority is together: after an election timeout and an election; elsewhere not"
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
@@ -65,6 +68,7 @@ class Flapping(Parting):
     """Links that are cut and healed again many times a second, all together."""
 
     name: ClassVar[str] = "flapping"
+    shows: ClassVar[str] = "cut"
     serves: ClassVar[str] = "now and then; for good with the last cut: after an election at most"
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
@@ -111,6 +115,7 @@ class Slow(Imposed):
     """Delay and jitter, each direction by its own measure."""
 
     name: ClassVar[str] = "slow"
+    shows: ClassVar[str] = "slow by"
     serves: ClassVar[str] = "all the time, slowly"
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
@@ -131,6 +136,7 @@ class Throttle(Imposed):
     """Links that pass no more than so many bytes a second."""
 
     name: ClassVar[str] = "throttle"
+    shows: ClassVar[str] = "throttled to"
     serves: ClassVar[str] = "all the time, slowly; if a leader's heartbeats are late, after an election"
 
     def condition(self, rng: random.Random) -> Condition:
@@ -142,6 +148,7 @@ class HalfOpen(Imposed):
     """Nodes that are gone without a word: what is sent to and by them is taken and forgotten, connections stay."""
 
     name: ClassVar[str] = "half-open"
+    shows: ClassVar[str] = "half-open"
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.MAJORITY)
     serves: ClassVar[str] = "a minority: after an election timeout and an election; more: once a majority is back"
     takes_down: ClassVar[bool] = True
@@ -156,6 +163,7 @@ class Reset(Around):
     """Established connections end with RST, again and again."""
 
     name: ClassVar[str] = "reset"
+    shows: ClassVar[str] = "reset"
     serves: ClassVar[str] = "after a new connection, or an election if it is the leader's"
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:

@@ -32,6 +32,7 @@ class Loss(PacketKind):
     """Packets that never arrive."""
 
     name: ClassVar[str] = "loss"
+    shows: ClassVar[str] = "loses"
 
     def condition(self, rng: random.Random) -> Condition:
         """Up to a third of them."""
@@ -42,6 +43,7 @@ class Duplicate(PacketKind):
     """Packets that arrive twice."""
 
     name: ClassVar[str] = "duplicate"
+    shows: ClassVar[str] = "doubles"
 
     def condition(self, rng: random.Random) -> Condition:
         """Up to half of them."""
@@ -52,6 +54,7 @@ class Reorder(PacketKind):
     """Packets that are overtaken by later ones."""
 
     name: ClassVar[str] = "reorder"
+    shows: ClassVar[str] = "holds up"
 
     def condition(self, rng: random.Random) -> Condition:
         """Some are held up for a while."""
@@ -62,6 +65,7 @@ class Corrupt(PacketKind):
     """Packets with a bit turned over; half of them get past TCP's checksum, and only our own is left to see it."""
 
     name: ClassVar[str] = "corrupt"
+    shows: ClassVar[str] = "damages"
 
     def condition(self, rng: random.Random) -> Condition:
         """A few of a hundred."""

@@ -10,6 +10,7 @@ import pytest
 
 from jepsen_like import evidence
 from jepsen_like.cluster.cluster import RoleSeen
+from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Evidence
 from jepsen_like.history import NEVER, Outcome
 from jepsen_like.results import Attempts, merged
 from tests.jepsen_like.test_recovery_time import a_fault
@@ -86,6 +87,28 @@ def test_a_leader_is_one_by_its_own_word() -> None:
         "no kill hit a leader",
         "no partition hit a leader",
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition"),
+    [
+        ("flapping", CUT),
+        ("slow", Condition(delay_s=0.01, jitter_s=0.02)),
+        ("throttle", Condition(bytes_per_s=50_000)),
+        ("half-open", Condition(is_swallowing=True, refuses=True)),
+        ("reset", CLEAR),
+        ("loss", Condition(loss=0.1)),
+        ("duplicate", Condition(duplicate=0.1)),
+        ("reorder", Condition(reorder=0.1, delay_s=0.01)),
+        ("corrupt", Condition(corrupt=0.01)),
+    ],
+)
+def test_a_fault_of_links_is_told_by_every_way_that_it_concerns(kind: str, condition: Condition) -> None:
+    told = {way: str(Evidence(way, condition, 2.0, 0)) for way in FULL_CUT}
+    assert doubts(kind, observed=told, links=FULL_CUT) == []
+    assert "2>1 was as always" in doubts(kind, observed={**told, "2>1": "clear 2>1: 9 bytes"}, links=FULL_CUT)[0]
+    assert "nothing was seen of it" in doubts(kind, observed={}, links=FULL_CUT)[0]
+    assert doubts(kind, observed=told, links=()) == [f"fault 1 ({kind} leader): it concerned no way"]
 
 
 def test_other_kinds_are_not_judged_here() -> None:
