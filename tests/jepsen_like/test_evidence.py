@@ -141,13 +141,13 @@ def test_every_operation_that_ended_is_in_the_history() -> None:
 def test_a_run_that_proves_nothing_is_undecided_and_a_broken_promise_stays_one(tmp_path: Path) -> None:
     found = attempts(tmp_path)
     idle = attrs.evolve(QUIET, faults=(attrs.evolve(a_fault(101, 103), observed={"1": "pid 9 state S"}),), nodes=NODES)
-    results = merged(a_verdict(), found, idle, [])
+    results = merged(a_verdict(), found, idle)
     assert results["valid"] is None
     assert results["checks"]["evidence"]["valid"] is None
     assert any("n1 was not gone" in reason for reason in results["unknown"])
-    assert merged(a_verdict(stale=1), found, idle, [])["valid"] is False
+    assert merged(a_verdict(stale=1), found, idle)["valid"] is False
 
 
 def test_a_run_that_was_cut_short_need_not_have_had_every_fault(tmp_path: Path) -> None:
     short = attrs.evolve(QUIET, kinds=("kill",), is_interrupted=True)
-    assert merged(a_verdict(), attempts(tmp_path), short, [])["valid"] is True
+    assert merged(a_verdict(), attempts(tmp_path), short)["valid"] is True
