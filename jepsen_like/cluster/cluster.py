@@ -14,11 +14,11 @@ from typing import Any, assert_never
 import attrs
 import trio
 
+from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
 from jepsen_like.cluster.process import Event, NodeDidNotStart, NodeProcess
 from jepsen_like.cluster.raft_nodes import Address, NodePlan, raft_command
-from jepsen_like.cluster.site import Site, open_proxies
 from jepsen_like.cluster.wires import Network, Wires
 from raft.client import Connection
 from raft.errors import RaftError

@@ -30,9 +30,9 @@ import attrs
 import trio
 
 from jepsen_like.cluster.fault_proxy import Link
+from jepsen_like.cluster.location import Site
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.cluster.process import die_with_parent
-from jepsen_like.cluster.site import Site
 from jepsen_like.cluster.switch import CLIENTS
 from jepsen_like.cluster.wires import Condition, Evidence, Pair
 from raft.net.reactor import Reactor

@@ -28,7 +28,7 @@ import attrs
 import trio
 
 from jepsen_like.cluster.cluster import Cluster, open_cluster
-from jepsen_like.cluster.site import Site, open_proxies
+from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.wires import CLEAR, CUT
 from jepsen_like.testing.breakable import BreakableCluster, NodeEvent
 from log.memory_disk import MemoryDisk, PowerLoss

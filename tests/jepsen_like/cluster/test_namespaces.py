@@ -12,9 +12,9 @@ import trio
 
 from jepsen_like.cluster import namespaces
 from jepsen_like.cluster.cluster import open_cluster
+from jepsen_like.cluster.location import Site
 from jepsen_like.cluster.namespaces import ip_address, new_namespace, open_namespaces, socket_in
 from jepsen_like.cluster.process import process_state
-from jepsen_like.cluster.site import Site
 from jepsen_like.cluster.wires import CUT, Condition, Network
 from jepsen_like.nemesis.nemesis import Nemesis
 from jepsen_like.nemesis.schedule import Fault
