@@ -11,7 +11,7 @@ import click
 from jepsen_like.bench.display import Display
 from jepsen_like.bench.figures import SECTIONS, Document, load
 from jepsen_like.bench.sections import SYSTEMS, Measurement, Plan
-from jepsen_like.bench.throughput import Lost
+from jepsen_like.bench.systems import Lost
 from jepsen_like.cli import ExitStatus
 
 
@@ -111,7 +111,7 @@ def raft(
         try:
             measurement.run()
         except Lost as lost:
-            display.line(f"LOST: {lost}")
+            display.line(f"quorumlog lost what it acknowledged: {lost}")
             return ExitStatus.VIOLATION
         display.tables(measurement.document)
     return ExitStatus.VALID

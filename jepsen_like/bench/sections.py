@@ -36,7 +36,7 @@ from jepsen_like.bench.grown import grown
 from jepsen_like.bench.nats_cluster import NATS
 from jepsen_like.bench.own_cluster import DURABLE, PAGE_CACHE, QuorumlogCluster
 from jepsen_like.bench.processes import DidNotAnswer
-from jepsen_like.bench.systems import System
+from jepsen_like.bench.systems import Lost, System
 from jepsen_like.bench.throughput import LOADS, loads_of, measured
 from jepsen_like.bench.zookeeper_cluster import ZOOKEEPER
 
@@ -49,7 +49,8 @@ PEERS_SHARE = 3
 """Peers get one fault for every three of ours: one of them takes ten seconds to notice a pause."""
 APPENDS = 10**7
 LOG_BYTES = 2**30
-FAILURES = (LoadFailed, DidNotAnswer, NotAnAnswer, OSError)
+OURS = (DURABLE.key, PAGE_CACHE.key)
+FAILURES = (LoadFailed, DidNotAnswer, NotAnAnswer, OSError, Lost)
 
 Contender = tuple[str, Callable[[Path], Iterator[Callable[[int, str], Throughput]]]]
 
@@ -156,6 +157,12 @@ class Measurement:
         self._found.not_measured.append(NotMeasured(section, system, self._run, why))
         self._display.line(f"{section}: {system} not measured: {why}")
 
+    def _failed(self, section: str, system: str, error: Exception, when: str) -> None:
+        """Another's failure is a line; a loss of ours ends everything."""
+        if isinstance(error, Lost) and system in OURS:
+            raise error
+        self._give_up(section, system, f"{when}: {error}")
+
     # ---------------------------------------------------------------- throughput
 
     def _throughput(self) -> None:
@@ -176,7 +183,7 @@ class Measurement:
                     for complete in measure(self._home / key):
                         self._take(complete(repeat, self._run))
                 except FAILURES as error:
-                    self._give_up("throughput", key, f"in repeat {repeat + 1}: {error}")
+                    self._failed("throughput", key, error, f"in repeat {repeat + 1}")
 
     def _loads(self, system: System, home: Path) -> Iterator[Callable[[int, str], Throughput]]:
         return measured(system, home, self._plan.seconds, loads_of(system), self._display.phase)
@@ -210,7 +217,7 @@ class Measurement:
                         )
                         self._display.step()
             except FAILURES as error:
-                self._give_up("failover", system.key, f"after {len(times[KILL]) + len(times[PAUSE])} faults: {error}")
+                self._failed("failover", system.key, error, f"after {len(times[KILL]) + len(times[PAUSE])} faults")
             for fault, seconds in times.items():
                 if seconds:
                     self._found.figures.append(Failover(system.key, fault, self._run, seconds))
@@ -232,7 +239,7 @@ class Measurement:
                 self._display.line(f"{system.key:<14} calm: {figure.elections} elections in {figure.minutes:.1f} min")
                 self._display.step()
             except FAILURES as error:
-                self._give_up("calm", system.key, str(error))
+                self._failed("calm", system.key, error, "in the middle")
 
     def _grown(self) -> None:
         plan = self._plan
@@ -255,4 +262,4 @@ class Measurement:
                         self._display.line(f"{system.key:<14} {what}: {figure}")
             except FAILURES as error:
                 for section in sections:
-                    self._give_up(section, system.key, str(error))
+                    self._failed(section, system.key, error, "in the middle")

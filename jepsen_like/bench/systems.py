@@ -10,10 +10,15 @@ import attrs
 
 from jepsen_like.bench.conversation import Conversation, Load
 from jepsen_like.bench.generator import Generator
-from jepsen_like.bench.processes import Member, running, until
+from jepsen_like.bench.processes import DidNotAnswer, Member, running, until
 from jepsen_like.cluster.ports import ReservedPorts
 
 NODES = 3
+COUNTED_WITHIN_S = 10.0
+
+
+class Lost(Exception):
+    """A system holds fewer records than it acknowledged."""
 
 
 class Cluster(ABC):
@@ -48,6 +53,13 @@ class Cluster(ABC):
         until(lambda: self.leader() is not None, "leader", members=self.members)
         leader = self.leader()
         return leader if leader is not None else self.led_by()
+
+    def check_holds(self, acknowledged: int) -> None:
+        """`Lost` if fewer records are there; a new leader may need a moment to know what it has."""
+        try:
+            until(lambda: self.written() >= acknowledged, "complete count", within_s=COUNTED_WITHIN_S)
+        except DidNotAnswer:
+            raise Lost(f"{acknowledged:,} records were acknowledged, {self.written():,} are there") from None
 
     @contextlib.contextmanager
     def driving(self, load: Load) -> Iterator[Generator]:

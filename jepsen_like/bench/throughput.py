@@ -28,10 +28,6 @@ WARM_UP_S = 0.3
 TRIES = 3
 
 
-class Lost(Exception):
-    """A system holds fewer records than it acknowledged."""
-
-
 def loads_of(system: System) -> Sequence[Load]:
     """What it is given."""
     return SOME_LOADS.get(system.key, LOADS)
@@ -44,16 +40,13 @@ def measured(
     with system.cluster(home) as cluster:
         told(f"{system.title}: warming up")
         before = cluster.written()
-        with cluster.driving(FULL) as driver:
-            acknowledged = len(driver.run(system.warm_up_s).latencies_ns)
+        acknowledged, _ = under(cluster, system.key, FULL, system.warm_up_s)
         for load in loads:
             told(f"{system.title}: {load.title}")
             records, figure = under(cluster, system.key, load, seconds)
             acknowledged += records
             yield figure
-        written = cluster.written() - before
-        if written < acknowledged:
-            raise Lost(f"{system.title} acknowledged {acknowledged:,} records and holds {written:,}")
+        cluster.check_holds(before + acknowledged)
 
 
 def under(cluster: Cluster, key: str, load: Load, seconds: float) -> tuple[int, Callable[[int, str], Throughput]]:

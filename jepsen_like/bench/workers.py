@@ -59,7 +59,7 @@ def zeroed(path: Path, size: int) -> None:
 
 
 def flushes(path: Path, size: int, seconds: float, *, in_place: bool) -> dict[str, Any]:
-    """Write one batch and fdatasync it, over and over: at the file's end, or round and round in what is there."""
+    """Write one batch and fdatasync it, over and over: at the file's end, or round and round in what is there. At least once."""
     batch = os.urandom(size)
     latencies: list[int] = []
     descriptor = os.open(path, os.O_WRONLY)
@@ -67,7 +67,7 @@ def flushes(path: Path, size: int, seconds: float, *, in_place: bool) -> dict[st
     clock, at = time.perf_counter_ns, 0
     warm = clock() + int(seconds * WARM_UP_SHARE * 1e9)
     end = clock() + int(seconds * 1e9)
-    while (started := clock()) < end:
+    while (started := clock()) < end or not latencies:
         if at > room:
             at = 0
         os.pwrite(descriptor, batch, at)

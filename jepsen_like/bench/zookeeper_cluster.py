@@ -12,7 +12,7 @@ from pathlib import Path
 
 from jepsen_like.bench import zookeeper_wire
 from jepsen_like.bench.conversation import Load
-from jepsen_like.bench.generator import Lane
+from jepsen_like.bench.generator import PATIENCE_S, Lane
 from jepsen_like.bench.processes import Member
 from jepsen_like.bench.systems import NODES, Cluster, System
 from jepsen_like.bench.zookeeper_wire import ZooKeeperConversation
@@ -80,7 +80,7 @@ class Session:
         self._conversation = ZooKeeperConversation(Load(1, 1), 0)
         self._lane = Lane(port, self._conversation)
         self._lane.greet()
-        self._lane.stream.settimeout(ASK_WITHIN_S)
+        self._lane.stream.settimeout(PATIENCE_S)
 
     def __enter__(self) -> "Session":
         return self

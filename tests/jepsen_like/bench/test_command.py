@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jepsen_like.bench import figures
+from jepsen_like.bench import figures, systems
 from jepsen_like.bench.figures import Failover, Throughput
 from jepsen_like.bench.grown import grown
 from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
@@ -46,6 +46,18 @@ def test_a_short_run_measures_ours_and_the_limits_and_leaves_nothing_behind(
     assert {one.section for one in found.not_measured} == {"throughput", "failover"}
     assert list(data.iterdir()) == []
     assert children() == before
+
+
+@pytest.mark.timeout(120)
+def test_a_loss_of_ours_is_a_violation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QuorumlogCluster, "written", lambda cluster: 0)
+    monkeypatch.setattr(systems, "COUNTED_WITHIN_S", 0.1)
+    arguments = ["bench", "raft", "--only", "failover", "--systems", "quorumlog", "--kills", "1", "--pauses", "0"]
+    assert execute([*arguments, "--directory", str(tmp_path / "data")]) == ExitStatus.VIOLATION
+    assert "1 records were acknowledged, 0 are there" in capsys.readouterr().err
+    assert list((tmp_path / "data").iterdir()) == []
 
 
 @pytest.mark.timeout(120)
