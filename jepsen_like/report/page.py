@@ -200,7 +200,8 @@ def cards(found: Findings) -> Iterable[Card]:
     rpo = results.get("rpo") or {}
     lag = f" over {seconds(float(rpo['s']))}" if rpo.get("s") else ""
     note = f"RPO {int(rpo['records']):,} records{lag}" if rpo.get("records") is not None else ""
-    yield Card(f"{lost:,}", "acknowledged, lost", "bad" if lost else "good", note)
+    is_allowed = lost == count(results.get("lost_allowed"))
+    yield Card(f"{lost:,}", "acknowledged, lost", ("" if is_allowed else "bad") if lost else "good", note)
     unknown = int(ops.get("info") or 0)
     share = f"{100 * unknown / total:.2f} % of attempts" if total else ""
     yield Card(f"{unknown:,}", "outcome unknown", note=share)
