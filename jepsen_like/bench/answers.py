@@ -25,6 +25,8 @@ from jepsen_like.bench.throughput import BATCHES, FULL, LARGE, LOADS, ONE
 OURS = "quorumlog"
 PAGE_CACHE = "page-cache"
 DASH = "–"
+BUSY_FROM = 1.0
+"""Waiting processes for each core before a run, above which its figures come with a warning."""
 
 
 @attrs.frozen
@@ -294,10 +296,13 @@ def remarks(document: Document) -> list[str]:
     """What must be said beside the tables."""
     found = [f"Machine: {describe(document.machine)}."]
     if document.runs:
-        loads = ", ".join(f"{run.load_average:.1f}" for run in document.runs)
+        loads = [run.load_average for run in document.runs]
         found.append(
-            f"Load average before: {loads}. Nodes, peers and the load generator share the cores over loopback."
+            f"Load average before: {', '.join(f'{load:.1f}' for load in loads)}. "
+            "Nodes, peers and the load generator share the cores over loopback."
         )
+        if max(loads) > BUSY_FROM * int(document.machine["cores"]):
+            found.append("THE MACHINE HAD OTHER WORK: rates and latencies are its, CPU per request holds better.")
     if len(document.runs) > 1:
         found.append(
             "Not from one run: " + "; ".join(f"{parts} from {run}" for run, parts in parts_by_run(document)) + "."

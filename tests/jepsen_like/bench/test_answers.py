@@ -94,6 +94,12 @@ def test_what_was_not_measured_is_no_answer_and_is_said() -> None:
     assert answers.remarks(empty)[-1] == "Not measured, throughput of etcd: `apt-get install etcd-server`"
 
 
+@pytest.mark.parametrize(("load_average", "warned"), [(2.0, False), (2.1, True)])
+def test_figures_of_a_busy_machine_come_with_a_warning(load_average: float, warned: bool) -> None:
+    of = attrs.evolve(everything(), runs=[Run("r1", "", load_average)])
+    assert any("OTHER WORK" in remark for remark in answers.remarks(of)) is warned
+
+
 def test_figures_come_back_from_their_file(tmp_path: Path) -> None:
     before = everything()
     before.not_measured.append(NotMeasured("throughput", "nats", "r1", "why"))
