@@ -46,6 +46,7 @@ from raft.messages import (
     VoteReply,
 )
 from raft.model import (
+    NO_POSITION,
     Batch,
     Entry,
     EntryKind,
@@ -75,6 +76,8 @@ class Scope:
     timeouts: int = 2
     entries: int = 1
     crashes: int = 1
+    damages: int = 0
+    """How often a disk loses any part of its end, and the node comes back repaired, below its floor."""
     logs: tuple[tuple[int, ...], ...] = ()
     """The terms of the entries that each node begins with, all durable.
 
@@ -121,7 +124,12 @@ class Node:
 
     def position(self) -> Position:
         """Where the durable log ends."""
-        return Position(self.log[-1].index, self.log[-1].term) if self.log else Position(LogIndex(0), Term(0))
+        return Position(self.log[-1].index, self.log[-1].term) if self.log else NO_POSITION
+
+    def floor(self) -> Position:
+        """Where the durable log once ended, if damage has cut it since and it holds less; else (0, 0)."""
+        floor = self.hard_state.floor
+        return NO_POSITION if self.position().up_to_date_with(floor) else floor
 
 
 def _has(node: Node, index: int, term: Term) -> bool:
@@ -138,7 +146,7 @@ class Posted(NamedTuple):
 
 
 class Action(NamedTuple):
-    """One thing that happens to one node; `posted` names the message that is delivered."""
+    """One thing that happens to one node; `posted` names the message that is delivered, or counts what damage leaves."""
 
     kind: str
     node: int
@@ -164,6 +172,7 @@ class State(NamedTuple):
     timeouts: int
     entries: int
     crashes: int
+    damages: int
     committed: tuple[tuple[int, int, int], ...]
     """Every (index, term) that any leader has committed, in order, and the term of that leader."""
     leaders: tuple[tuple[int, int], ...]
@@ -207,7 +216,8 @@ class Explorer:
     def __init__(self, scope: Scope, *, make_core: Callable[..., RaftCore] = RaftCore, reduced: bool = True) -> None:
         self.scope = scope
         self._make_core = make_core
-        self._reduced = reduced
+        # What can matter no more is proved for disks that only grow or are overwritten.
+        self._reduced = reduced and not scope.damages
         # One entry a message: an old entry can then become a majority's before the leader's own first one does.
         self._config = RaftConfig(append_bytes_max=1, cache_bytes_max=CACHE_BYTES)
         self._ids = [NodeId(node) for node in range(1, scope.nodes + 1)]
@@ -305,6 +315,8 @@ class Explorer:
 
     def _say(self, action: Action) -> str:
         node = self._ids[action.node]
+        if action.kind == "damage":
+            return f"damage n{node} down to {action.posted} entries"
         if action.kind != "deliver":
             return f"{action.kind} n{node}"
         posted = self._posted[action.posted]
@@ -328,7 +340,18 @@ class Explorer:
         ]
         places = tuple(self._intern_node(node) for node in nodes)
         scope = self.scope
-        return State(places, (), scope.timeouts, scope.entries, scope.crashes, (), ())
+        committed = self._committed_before(nodes) if scope.damages else ()
+        return State(places, (), scope.timeouts, scope.entries, scope.crashes, scope.damages, committed, ())
+
+    @staticmethod
+    def _committed_before(nodes: list[Node]) -> tuple[tuple[int, int, int], ...]:
+        """Where disks are damaged, all that a majority holds at the beginning is what an earlier leader has committed."""
+        held = [(entry.index, entry.term) for entry in max((node.log for node in nodes), key=len)]
+        return tuple(
+            (index, term, term)
+            for index, term in held
+            if sum(_has(node, index, term) for node in nodes) >= majority(len(nodes))
+        )
 
     def _start(self, node: NodeId, log: list[Entry], hard_state: HardState, now: float) -> RaftCore:
         return self._make_core(
@@ -358,6 +381,9 @@ class Explorer:
                 yield Action("propose", place)
             if state.crashes:
                 yield Action("crash", place)
+            if state.damages:
+                for kept in range(len(node.log)):
+                    yield Action("damage", place, kept)
 
     def _after(self, state: State, action: Action) -> State:
         """The state after `action`; `state` itself if that changes nothing and says nothing."""
@@ -390,7 +416,8 @@ class Explorer:
             leaders = reigns_that_matter(leaders, [self._views[local] for local in locals_], prospects)
         network.sort()
         entries = state.entries - (action.kind == "propose")
-        return State(locals_, tuple(network), timeouts, entries, crashes, committed, leaders)
+        damages = state.damages - (action.kind == "damage")
+        return State(locals_, tuple(network), timeouts, entries, crashes, damages, committed, leaders)
 
     def _key(self, state: State) -> int:
         """One number for the state and all its namesakes."""
@@ -402,7 +429,7 @@ class Explorer:
             renamed = (network, tuple([(term, rename[NodeId(node)]) for term, node in state.leaders]))
             if key is None or renamed < key:
                 key = renamed
-        return hash((least, key, state.timeouts, state.entries, state.crashes, state.committed))
+        return hash((least, key, state.timeouts, state.entries, state.crashes, state.damages, state.committed))
 
     def _least_names(self, locals_: tuple[int, ...]) -> tuple[int, list[int]]:
         """The least of all renamings of three nodes, as a hash, and which ones give it: mostly one."""
@@ -464,6 +491,11 @@ class Explorer:
                 self._step(node, Propose(Token(1), Batch(EntryKind.RECORDS, 1, 0, data, 0)), posted)
             case _:
                 now = node.core._now
+                if action.kind == "damage":
+                    end, floor = node.position(), node.hard_state.floor
+                    del node.log[action.posted :]
+                    higher = end if end.up_to_date_with(floor) else floor
+                    node.hard_state = attrs.evolve(node.hard_state, floor=higher)
                 core = self._start(node.core.node_id, node.log, node.hard_state, now)
                 node = Node(core, node.log, node.hard_state)
         leads = isinstance(node.core.role, Leader)
@@ -532,6 +564,7 @@ class Explorer:
             fingerprint(node.core, rename),
             node.hard_state.term,
             rename[vote] if vote is not None else 0,
+            (node.hard_state.floor.term, node.hard_state.floor.index),
             tuple((entry.term, entry.base_offset, entry.batch.data) for entry in node.log),
             outbox_fingerprint(node.outbox, node.core.term, rename),
             tuple(persist_fingerprint(write, rename) for write in node.writes),
@@ -590,7 +623,9 @@ class Explorer:
         """A3 for what a leader has just committed, and nobody leads in a later term without it."""
         nodes = [self._views[local] for local in locals_]
         term, reign = node.core.log.term_at(LogIndex(upto)), node.core.term
-        having = sum(_has(n, upto, term) for n in nodes)
+        newest = Position(LogIndex(upto), term)
+        # A copy that damage took away counts while a floor stands for it.
+        having = sum(_has(n, upto, term) or n.floor().up_to_date_with(newest) for n in nodes)
         if having < majority(len(nodes)):
             raise Broken(f"A3: n{node.core.node_id} commits {upto}@{term}, which {having} disks hold")
         for other in nodes:
@@ -615,8 +650,11 @@ class Explorer:
     @staticmethod
     def _pretender(nodes: list[Node], upto: int, term: Term) -> str:
         for candidate in nodes:
-            if not _has(candidate, upto, term):
-                votes = sum(candidate.position().up_to_date_with(voter.position()) for voter in nodes)
+            if not _has(candidate, upto, term) and candidate.floor() == NO_POSITION:
+                own = candidate.position()
+                votes = sum(
+                    own.up_to_date_with(voter.position()) and own.up_to_date_with(voter.floor()) for voter in nodes
+                )
                 if votes >= majority(len(nodes)):
                     return f"A4: {upto}@{term} is committed, but n{candidate.core.node_id} can be elected without it"
         return ""

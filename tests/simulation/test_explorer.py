@@ -13,11 +13,12 @@ from raft.core import Leader, RaftCore
 from raft.effects import Send
 from raft.fingerprint import fingerprint, persist_fingerprint
 from raft.messages import AppendEntries, RequestVote, VoteReply
-from raft.model import NO_WRITE, HardState, LogIndex, NodeId, WriteId
+from raft.model import NO_POSITION, NO_WRITE, HardState, LogIndex, NodeId, Position, Term, WriteId
 from raft.quorum import reached_by_majority
 
 NOTHING = ((), (), ())
 FIGURE_8 = Scope(timeouts=1, entries=0, crashes=0, logs=PARTED)
+DAMAGED = Scope(timeouts=1, entries=0, crashes=0, damages=1, logs=((1,), (1,), ()))
 SMALL = Scope(timeouts=1, logs=NOTHING)
 
 
@@ -85,11 +86,34 @@ class CountsItselfEarly(RaftCore):
             self._commit(reached)
 
 
+class VotesBelowItsFloor(RaftCore):
+    """Compares candidates with what damage has left of its log, not with what it once held."""
+
+    def _may_lead(self, last_index: LogIndex, last_term: Term) -> bool:
+        return Position(last_index, last_term).up_to_date_with(self.log.position)
+
+
+class CampaignsBelowItsFloor(RaftCore):
+    """Asks for votes though it lacks what it once held."""
+
+    def _on_tick(self) -> None:
+        if not isinstance(self.role, Leader):
+            self.floor = NO_POSITION
+        super()._on_tick()
+
+
 def test_a_small_scope_is_exhausted_and_clean() -> None:
     explored = Explorer(SMALL).explore()
     assert explored.found is None
     assert explored.exhausted
     assert explored.states > 4_000
+
+
+def test_damage_to_any_one_disk_unmakes_nothing_that_was_committed() -> None:
+    explored = Explorer(DAMAGED).explore()
+    assert explored.found is None
+    assert explored.exhausted
+    assert explored.states > 40_000
 
 
 class Witness(Explorer):
@@ -171,6 +195,8 @@ def test_the_same_scope_has_the_same_states_each_time() -> None:
         pytest.param(CountsItselfEarly, Scope(timeouts=1, entries=1, crashes=0), "A3", id="leader counts itself early"),
         pytest.param(CommitsOldTerms, FIGURE_8, "A4", id="commit of an older term by count"),
         pytest.param(IgnoresPreviousTerm, FIGURE_8, "log matching", id="no check of the previous term"),
+        pytest.param(VotesBelowItsFloor, DAMAGED, "leader completeness", id="votes below its floor"),
+        pytest.param(CampaignsBelowItsFloor, DAMAGED, "A4", id="campaigns below its floor"),
     ],
 )
 def test_a_planted_bug_is_found(bug: type[RaftCore], scope: Scope, oracle: str) -> None:
