@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -212,5 +213,33 @@ def test_a_log_that_is_trimmed_on_a_real_disk_reuses_its_files(tmp_path: Path) -
     assert len(inodes) <= 4
     log.close()
     reopened = open_log(RealDisk(), LogConfig(segment_bytes_max=16_384), directory=str(tmp_path))
+    assert content(reopened) == before
+    reopened.close()
+
+
+def test_appends_beside_flushes_that_write_zeros_ahead_are_never_overwritten(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes_max=100_000, zero_ahead_bytes=4096)
+    log = open_log(RealDisk(), config, directory=str(tmp_path))
+    written = 0
+    with ThreadPoolExecutor(1) as pool:
+        flush = log.begin_flush()
+        running = pool.submit(flush.run)
+        for index in range(1, 3_000):
+            log.append([frame(index, payload=b"%d." % index * (index * 7 % 150))])
+            if running.done() or index % 150 == 0:
+                running.result()
+                log.end_flush(flush)
+                written += 1
+                if log.last_index > 500:
+                    log.trim(log.last_index - 400)
+                flush = log.begin_flush()
+                running = pool.submit(flush.run)
+        running.result()
+        log.end_flush(flush)
+    before = content(log)
+    assert written >= 19
+    assert all(payload == b"%d." % index * (index * 7 % 150) for index, *_, payload in before)
+    log.close()
+    reopened = open_log(RealDisk(), config, directory=str(tmp_path))
     assert content(reopened) == before
     reopened.close()
