@@ -38,11 +38,16 @@ def pure_modules() -> list[str]:
     return [str(module) for module in ring["source_modules"]]
 
 
+def scripts_of_benchmarks() -> list[str]:
+    """Types of the scripts beside the figures, if there are any: mypy takes a folder without sources for a mistake."""
+    return tool("mypy", "benchmarks") if any((ROOT / "benchmarks").glob("*.py")) else []
+
+
 CHECKS: Mapping[str, Callable[[], list[str]]] = {
     "lint": lambda: tool("ruff", "check", "--quiet", "."),
     "format": lambda: tool("ruff", "format", "--check", "--quiet", "."),
     "tidy": lambda: tidy.complaints(ROOT, pure_modules()),
     "imports": lambda: tool("lint-imports"),
-    "types": lambda: tool("mypy") + tool("mypy", "examples"),
+    "types": lambda: tool("mypy") + tool("mypy", "examples") + scripts_of_benchmarks(),
 }
 """By name, the quickest first."""

@@ -7,7 +7,7 @@
 - Nothing is read with a format that can run code.
 - No module shares its name with one of the standard library, and none of a broker with a package of ours (`raft/log.py`):
   tracebacks stay unambiguous.
-- Nobody imports the tests.
+- Nobody imports the tests or the benchmarks.
 - The pure ring takes chance as an argument: of `random` it may name the type `Random` alone. (What else it may not
   import is a contract in pyproject.toml.)
 - The text speaks of the project alone: no path of one machine, no author.
@@ -23,7 +23,7 @@ import attrs
 
 PACKAGES = ("raft", "log", "rocketmq_compat", "kafka_compat", "jepsen_like")
 BROKERS = ("raft", "kafka_compat", "rocketmq_compat")
-FOLDERS = (*PACKAGES, "tests", "examples")
+FOLDERS = (*PACKAGES, "tests", "benchmarks", "examples")
 FILE_LINES_MAX = 900
 FUNCTION_LINES_MAX = 70
 LONG_FUNCTIONS: dict[str, int] = {}
@@ -154,7 +154,7 @@ def dangerous_formats(source: Source) -> Iterator[str]:
 def imports_of_tests(source: Source) -> Iterator[str]:
     """The product must not lean on its tests."""
     for node, module in imported(source):
-        if source.product and module.partition(".")[0] in ("tests", "examples"):
+        if source.product and module.partition(".")[0] in ("tests", "benchmarks", "examples"):
             yield source.at(node, f"nobody imports {module}")
 
 
