@@ -209,16 +209,21 @@ class _Search:
 def _calmer(knobs: Knobs) -> Iterator[Knobs]:
     """Each knob and each setting as in fair weather, or as a round number, each on its own."""
     for name in NUMBERS:
-        value = getattr(knobs, name)
-        if name in ("seed", "nodes", "clients", "safety_s") or value == getattr(CALM, name):
-            continue
-        plainer = [getattr(CALM, name), *([float(f"{value:.1g}"), float(f"{value:.2g}")] * isinstance(value, float))]
-        for other in plainer:
-            changed: dict[str, Any] = {name: other}
-            yield attrs.evolve(knobs, **changed)
+        if name not in ("seed", "nodes", "clients", "safety_s"):
+            for value in _plainer(getattr(knobs, name), getattr(CALM, name)):
+                changed: dict[str, Any] = {name: value}
+                yield attrs.evolve(knobs, **changed)
     for field in attrs.fields(RaftConfig):
-        setting: dict[str, Any] = {field.name: getattr(CALM.raft, field.name)}
-        try:
-            yield attrs.evolve(knobs, raft=attrs.evolve(knobs.raft, **setting))
-        except ValueError:
-            continue  # does not fit the other settings
+        for value in _plainer(getattr(knobs.raft, field.name), getattr(CALM.raft, field.name)):
+            setting: dict[str, Any] = {field.name: value}
+            try:
+                yield attrs.evolve(knobs, raft=attrs.evolve(knobs.raft, **setting))
+            except ValueError:
+                continue  # does not fit the other settings
+
+
+def _plainer(value: int | float, calm: int | float) -> tuple[int | float, ...]:
+    """What is plainer than `value`, the plainest first."""
+    if value == calm:
+        return ()
+    return (calm, float(f"{value:.1g}"), float(f"{value:.2g}")) if isinstance(value, float) else (calm,)
