@@ -42,7 +42,7 @@ from raft.effects import (
 from raft.events import Event, Loaded, Persisted, Propose, Receive, StepDown, Tick
 from raft.membership import Configuration
 from raft.messages import AppendEntries, Message
-from raft.model import NO_INDEX, Entry, LogIndex, NodeId, Position, Term, Token, WriteId
+from raft.model import NO_INDEX, NO_POSITION, Entry, LogIndex, NodeId, Position, Term, Token, WriteId
 from raft.outbox import Outbox
 from raft.storage import RaftStorage, StorageFlush
 
@@ -264,9 +264,15 @@ class Machine:
                 self.rot.held = None
 
     def _note_caught_up(self) -> None:
-        """What it holds again, it can lose again."""
-        held = self.held_before
-        if held is not None and self.durable_log().position.up_to_date_with(held):
+        """What it holds again, it can lose again.
+
+        Its floor must be left, too: it may be higher than what was durable, for a node cannot know whether whole frames
+        behind the last flush that it knows of were.
+        """
+        held, core = self.held_before, self.core
+        if held is None or core is None or core.floor != NO_POSITION:
+            return
+        if self.durable_log().position.up_to_date_with(held):
             self.rot = None
             self.counts["caught_up"] += 1
 
@@ -542,7 +548,6 @@ class Machine:
             self._world.died(self, error)
             return
         self._durable_stale = True
-        self._note_caught_up()
         self._world.synced(self)
         self._world.schedule(self._world.now + self._knobs.handoff_s, self._flush_ended, incarnation, running)
 
@@ -555,6 +560,7 @@ class Machine:
         assert self.storage is not None
         self.flush = None
         self.step(Persisted(self.storage.end_flush(running.flush)))
+        self._note_caught_up()
 
     # ---------------------------------------------------------------- time
 
