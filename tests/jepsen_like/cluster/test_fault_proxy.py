@@ -412,3 +412,15 @@ async def test_a_network_of_streams_refuses_what_is_about_packets() -> None:
     async with two_nodes() as net:
         with pytest.raises(ValueError, match="loses 5%"):
             net.network.impose(Condition(loss=0.05), BOTH)
+
+
+@pytest.mark.parametrize("lost", ["bytes", "the end"])
+async def test_no_living_connection_misses_anything_after_a_half_open_way(lost: str) -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        net.network.impose(Condition(is_swallowing=True), [(1, 2)])
+        await (near.send_all(b"lost") if lost == "bytes" else near.send_eof())
+        assert await hears_nothing(far)
+        net.network.heal()
+        with pytest.raises(trio.BrokenResourceError):
+            await receive(far)
