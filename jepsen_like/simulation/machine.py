@@ -385,6 +385,7 @@ class Machine:
         """Go on: with the stale timers, or with what piled up."""
         self.paused = False
         inbox, self._inbox = self._inbox, deque()
+        self.counts["held_by_pauses"] += len(inbox)
         incarnation = self.incarnation
         if timers_first:
             self.step(Tick())

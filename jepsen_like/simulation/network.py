@@ -75,6 +75,7 @@ class Network:
             self._lose(state)
             return
         if state.cuts:
+            self.counts["messages_stopped"] += 1
             if state.holds and len(state.held) < HELD_MAX:
                 state.held.append(message)
             else:
@@ -82,6 +83,7 @@ class Network:
             return
         if self.loss and state.rng.random() < self.loss:
             self.counts["messages_lost"] += 1
+            self.counts["messages_lost_by_chance"] += 1
             return
         self._send(now, link, state, message)
         if self.duplicate and state.rng.random() < self.duplicate:
