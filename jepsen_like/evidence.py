@@ -28,12 +28,14 @@ from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
 
 GONE = re.compile(r"^pid \d+ dead$")
+POWERLESS = re.compile(r"^pid \d+ dead, its files held [\d,]+ bytes$")
 STOPPED = re.compile(r"^pid \d+ state T$")
 NOTHING_PASSED = re.compile(r"^cut .*: 0 bytes passed\b")
 PROCESS_PROOFS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "kill": (GONE, "gone"),
     "restart": (GONE, "gone"),
     "pause": (STOPPED, "stopped"),
+    "power": (POWERLESS, "gone with its power"),
 }
 PARTITION = "partition"
 LEADER_KINDS = (*PROCESS_PROOFS, PARTITION)

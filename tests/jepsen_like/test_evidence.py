@@ -36,6 +36,7 @@ def cut(*ways: str) -> dict[str, str]:
         ("kill", "pid 77 dead", "pid 77 state S"),
         ("restart", "pid 77 dead", "pid 77 state R"),
         ("pause", "pid 77 state T", "pid 77 state R"),
+        ("power", "pid 77 dead, its files held 1,234 bytes", "pid 77 state S, its files held 1,234 bytes"),
     ],
 )
 def test_a_process_fault_is_proved_by_the_kernel(kind: str, proof: str, lie: str) -> None:

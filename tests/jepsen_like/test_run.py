@@ -1,6 +1,7 @@
 """The main job on real processes: what it leaves, how it ends, and that it always ends tidily."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.cluster import volumes
 from jepsen_like.cluster import namespaces
 from jepsen_like.cluster.process import process_state
 from jepsen_like.cluster.wires import Network
@@ -163,6 +165,27 @@ def test_all_means_what_works_here() -> None:
         of_streams
     )
     assert "partition" not in usable(Here(1))
+
+
+def test_a_power_cut_without_root_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    arguments = ["run", "--quick", "--nemesis", "power", "--out", str(tmp_path / "runs")]
+    assert execute(arguments) == ExitStatus.ENVIRONMENT
+    told = capsys.readouterr().err
+    assert "--nemesis power: a power cut needs a file system of its own, which only root can mount; run as root" in told
+    assert len(told.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.skipif(volumes.lacking() is not None, reason=volumes.lacking() or "")
+def test_what_a_lossy_mode_leaves_of_registers_cannot_be_judged_and_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["run", "--quick", "--nemesis", "power", "--workload", "register", "--out", str(tmp_path / "runs")]
+    assert execute([*arguments, "--set", "flush=interval"]) == ExitStatus.USAGE
+    assert "use --workload log" in capsys.readouterr().err
 
 
 def test_a_directory_that_cannot_be_made_is_said_in_one_line(
