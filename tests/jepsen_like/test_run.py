@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from jepsen_like.cli import ExitStatus, execute
-from jepsen_like.cluster import volumes
-from jepsen_like.cluster import namespaces
+from jepsen_like.cluster import namespaces, volumes
 from jepsen_like.cluster.process import process_state
 from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.kind import Here
