@@ -28,10 +28,11 @@ class _Struck:
 
     def evidence(self, now_ns: int) -> Evidence:
         ways = [way for _, way in self.parts]
+        delayed = sum(way.delayed_bytes for way in ways) - self.delayed_before
         details = {
             "bytes waiting": sum(link.waiting_bytes(way) for link, way in self.parts) if self.condition.is_cut else 0,
-            "bytes delayed": sum(way.delayed_bytes for way in ways) - self.delayed_before,
-            "bytes held at most": max(way.most_held_bytes for way in ways),
+            "bytes delayed": delayed,
+            "bytes held at most": max(way.most_held_bytes for way in ways) if delayed else 0,
             "bytes swallowed": sum(way.swallowed_bytes for way in ways) - self.swallowed_before,
             "connections refused": sum(way.refused for way in ways) - self.refused_before,
             "connections": sum(link.connections for link in _links_of([self])),
