@@ -182,10 +182,10 @@ def test_where_the_durable_log_ended_must_be_known() -> None:
     disk.remove(newest)
     disk.remove(MARK)
     disk.flip_bit(sealed, (len(disk.content(sealed)) - size_of(frames(60, 60)[0]) + 30) * 8)
-    disk.flip_bit(sealed.replace(".log", ".index"), 300 * 8)
+    disk.flip_bit(sealed.replace(".log", ".index"), 30 * 8)
     witness = killed(disk)
     assert open_log(witness).last_index == 59  # nothing vouches for more
-    disk.flip_bit(sealed.replace(".log", ".index"), 300 * 8)
+    disk.flip_bit(sealed.replace(".log", ".index"), 30 * 8)
     tail = disk.open(sealed, create=False)
     tail.cut(tail.size() - 1)
     with pytest.raises(CorruptLog, match="where the durable log ended is not known either"):
