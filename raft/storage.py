@@ -8,6 +8,7 @@ Everything is synchronous; the Trio driver and the simulator use the same object
 began after it has ended: `begin_flush` notes the newest write, `run` may go to another thread, `end_flush` tells the id.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Iterable
 from typing import Self
@@ -16,7 +17,7 @@ import attrs
 import msgpack
 
 from log.disk import Disk
-from log.errors import CorruptLog
+from log.errors import CorruptLog, NoSpace
 from log.frame import HEADER_BYTES, Frame, Kind
 from log.salvage import Floor
 from log.segmented_log import Flush, LogConfig, SegmentedLog
@@ -97,7 +98,10 @@ class RaftStorage:
         except CorruptLog:
             # A sidecar vouched for a segment that has rotted since. Having met that took its word away: now it is seen.
             storage.close()
-            return cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=amend))
+            storage = cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=amend))
+        with contextlib.suppress(NoSpace):
+            # What a former life had reserved was given back: without some of it a disk that fills up takes no vote.
+            storage.reserve(0)
         return storage
 
     # ---------------------------------------------------------------- writing

@@ -44,7 +44,7 @@ FLOORS: Mapping[str, int] = {
     "disks_filled": 200,
     "disk_failures": 150,
     "rots": 300,
-    "rot_met": 8,
+    "rot_met": 2,
     "repairs": 180,
     "repairs_refused": 25,
     "caught_up": 180,

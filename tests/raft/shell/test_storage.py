@@ -200,3 +200,26 @@ def test_where_nobody_could_give_it_back_nothing_is_cut() -> None:
     disk.flip_bit(f"node/{0:020d}.log", (end - 1) * 8)
     with pytest.raises(CorruptLog):
         RaftStorage.open(disk, "node", LogConfig(), log_id=7, repair=False)
+
+
+def test_a_node_that_comes_back_has_room_for_its_votes_when_the_disk_fills_up() -> None:
+    disk = MemoryDisk(random.Random(0))
+    storage = open_on(disk)
+    storage.persist(Persist(WriteId(1), HardState(Term(4)), ENTRIES[:2]))
+    storage.flush()
+    disk = disk.after_kill(random.Random(0))
+    storage = RaftStorage.open(disk, "node", LogConfig(), log_id=7)
+    disk.capacity_bytes = disk.used_bytes()
+    for term in range(5, 50):
+        storage.persist(Persist(WriteId(term), HardState(Term(term), NodeId(2)), ()))
+        storage.flush()
+    assert open_on(disk.after_kill(random.Random(0))).restore()[0] == HardState(Term(49), NodeId(2))
+
+
+def test_a_node_comes_back_though_its_disk_is_full() -> None:
+    disk = MemoryDisk(random.Random(0))
+    storage = open_on(disk)
+    storage.persist(Persist(WriteId(1), HardState(Term(4)), ENTRIES[:2]))
+    storage.close()
+    disk.capacity_bytes = disk.used_bytes()
+    assert RaftStorage.open(disk, "node", LogConfig(), log_id=7).restore()[0] == HardState(Term(4))
