@@ -4,7 +4,7 @@ What a program sees (the page cache) and what would survive a power cut (the pla
 
 - a write, a cut or a change of names is *pending* until a sync covers it;
 - a power cut keeps what was synced, plus any prefix or subset of what was pending, file by file; a write may be torn at any
-  byte, or keep any subset of its 512-byte sectors; a name that was not synced is there or not;
+  byte, keep any subset of its 512-byte sectors, or only make the file longer; a name that was not synced is there or not;
 - a failed sync leaves pending writes visible but forgotten, as Linux does: a second sync succeeds and saves nothing;
 - a process that is merely killed loses nothing but its locks and handles.
 
@@ -514,8 +514,12 @@ def _torn(change: _Write | _Cut, rng: random.Random) -> list[_Write | _Cut]:
         case _Cut():
             return [change]
         case _Write(sequence=sequence, position=position, content=content):
-            if rng.random() < 0.5:
+            fate = rng.random()
+            if fate < 0.5:
                 return [_Write(sequence, position, content[: rng.randint(0, len(content))])]
+            if fate < 0.6:
+                # The size is metadata of its own: it may be there without the data, which then reads as zeros.
+                return [_Write(sequence, position + len(content), b"")]
             return [
                 _Write(sequence, start, content[start - position : end - position])
                 for start, end in _sectors(position, position + len(content))

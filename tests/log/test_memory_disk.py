@@ -64,6 +64,40 @@ def test_a_torn_write_may_lose_any_of_its_sectors() -> None:
     assert {(x, x, x), (0, x, 0), (x, 0, x), (0, 0, 0)} <= kept
 
 
+def test_a_file_may_have_grown_without_its_data() -> None:
+    disk = memory_disk()
+    written(disk)
+    disk.open("d/f", create=False).write_at(7, [b"+more"])
+    assert b"durable" + bytes(5) in fates(disk, PowerLoss.KEEP_SUBSET)
+
+
+def test_a_file_that_gets_another_name_takes_its_content_along_whatever_survives_of_it() -> None:
+    """What was written since may be lost while the name is kept: then the old content stands under the new name."""
+    disk = memory_disk()
+    written(disk)
+    disk.rename("d/f", "d/g")
+    disk.open("d/g", create=False).write_at(0, [b"renewed"])
+    survivors = [crashed(disk, seed) for seed in range(300)]
+    seen = {(path, each.content(path)) for each in survivors for path in each.paths()}
+    assert {("d/f", b"durable"), ("d/f", b"renewed"), ("d/g", b"durable"), ("d/g", b"renewed")} <= seen
+    assert {len(each.paths()) for each in survivors} == {1}
+
+
+def test_a_flush_covers_what_it_writes_itself_but_not_what_is_written_beside_it() -> None:
+    disk = memory_disk()
+    written(disk)
+    file = disk.open("d/f", create=False)
+    mark = disk.mark()
+    file.write_at(7, [b"+beside"])
+    with disk.issued_before(mark):
+        other = disk.open("d/g", create=True)
+        other.write_at(0, [b"own"])
+        other.sync()
+        file.sync()
+        disk.sync_directory("d")
+    assert (disk.durable_content("d/f"), disk.durable_content("d/g")) == (b"durable", b"own")
+
+
 def test_an_unsynced_cut_may_survive_or_not() -> None:
     disk = memory_disk()
     written(disk)
