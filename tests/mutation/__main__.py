@@ -116,11 +116,10 @@ def main(modules: Sequence[str], jobs: int, all_known: bool) -> None:
     _must_be_sound(subjects, jobs)
     for done, outcome in enumerate(trial.outcomes(work, jobs), start=1):
         scores[outcome.mutation.module].add(outcome, known)
+        if outcome.end is End.SURVIVED:
+            click.echo(f"survived: {outcome.mutation}")
         if done % 50 == 0:
             click.echo(f"{done} of {len(work)}", err=True)
-    for score in scores.values():
-        for survivor in sorted(score.survivors, key=lambda one: one.line):
-            click.echo(f"survived: {survivor}")
     click.echo(
         f"{'module':<36} {'mutations':>9} {'killed':>7} {'timeouts':>8} {'equivalent':>11} {'survivors':>9}  score"
     )

@@ -8,7 +8,7 @@ What is changed:
 - a number: one more and one less; `True` to `False`; what `sum`, `min`, `max` and their likes choose; "left" to "right";
 - a statement with an effect: left out; `break` to `continue` and back; what is returned: nothing instead.
 
-Assertions, annotations, texts and decorators are left alone: an assertion guards what must not happen anyway, and only a
+Assertions, annotations, texts, decorators and enumerations are left alone: an assertion guards what must not happen anyway, and only a
 second bug could show that it is gone. An edit is cut into the text at the place that the parser names, so that the rest of
 a line, and its number, stay what a reader knows.
 """
@@ -135,7 +135,7 @@ class _Text:
 
 def _walk(node: ast.AST, place: _Place) -> Iterator[tuple[_Place, _Edit]]:
     """All edits below `node`."""
-    if isinstance(node, ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Raise):
+    if isinstance(node, ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Raise) or _is_enumeration(node):
         return
     for edit in _of(node):
         yield place, edit
@@ -151,6 +151,11 @@ def _walk(node: ast.AST, place: _Place) -> Iterator[tuple[_Place, _Edit]]:
                 yield from _walk(
                     child, inner if inner is place or name == "body" else _Place(inner.name, place.is_body)
                 )
+
+
+def _is_enumeration(node: ast.AST) -> bool:
+    """Its numbers are names, of which one is as good as another."""
+    return isinstance(node, ast.ClassDef) and any("Enum" in ast.unparse(base) for base in node.bases)
 
 
 SKIPPED = frozenset({"annotation", "returns", "decorator_list", "type_params", "bases"})
