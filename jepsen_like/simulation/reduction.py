@@ -12,6 +12,8 @@ all that can follow make that a question about the present state alone:
 
 The proofs stand at the rules below. They use no more of the core than that older terms are ignored or refused and who may
 become what; a test compares the searches with and without them, and `tests/mutants` shows that they hide none of its bugs.
+Three nodes with two timeouts have 3,550,751 states without them and 26,047 with them, in which nodes and disks are in the
+same 4,066 combinations.
 """
 
 from collections.abc import Sequence
