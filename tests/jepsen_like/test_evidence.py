@@ -49,6 +49,8 @@ def test_a_partition_is_proved_way_by_way() -> None:
     assert doubts("partition", observed=cut(*FULL_CUT), links=FULL_CUT) == []
     leak = {**cut(*FULL_CUT), "1>3": "cut 1>3: 12 bytes passed in 2.0 s"}
     assert "1>3 was not cut" in doubts("partition", observed=leak, links=FULL_CUT)[0]
+    forgets = {**cut(*FULL_CUT), "1>3": "cut 1>3: 0 bytes passed in 2.0 s, 12 bytes swallowed"}
+    assert "1>3 was not cut" in doubts("partition", observed=forgets, links=FULL_CUT)[0]
     assert doubts("partition", observed={}, links=()) == ["fault 1 (partition leader): it cut no way"]
     half = ("1>2", "1>3")
     assert "2>1 was open" in doubts("partition", observed=cut(*half), links=half)[0]

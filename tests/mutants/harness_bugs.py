@@ -195,8 +195,8 @@ NEMESES: Sequence[Mutant] = (
         judge="run",
     ),
     Mutant(
-        name="proxy-lets-everything-through",
-        bug="a way that is cut goes on reading from its sender",
+        name="proxy-forgets-what-a-cut-holds-back",
+        bug="a way that is cut takes bytes and forgets them, instead of leaving them for after its end",
         module="jepsen_like.cluster.fault_proxy",
         edits=[
             Edit(
