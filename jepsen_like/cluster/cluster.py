@@ -41,13 +41,14 @@ class NodeStatus:
     node: int
     role: str
     term: int
+    last_index: int
     commit_index: int
     committed_end: int
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "NodeStatus":
         """From the map on the wire; `KeyError` or `ValueError` if it is not one."""
-        numbers = (int(fields[name]) for name in ("term", "commit_index", "committed_end"))
+        numbers = (int(fields[name]) for name in ("term", "last_index", "commit_index", "committed_end"))
         return cls(int(fields["node"]), str(fields["role"]), *numbers)
 
 
@@ -204,8 +205,7 @@ class Cluster:
         return None
 
     async def hold_all_committed(self, nodes: Iterable[int], *, within_s: float) -> bool:
-        """Wait until each of these has committed what the leader had committed when this was called; False if they do not
-        in time.
+        """Wait until each of these has committed what the leader held when this was called; False if they do not in time.
 
         With the other nodes stopped before, whatever anybody was promised until then stands on the disks of these.
         """
@@ -216,7 +216,7 @@ class Cluster:
                 leader = leader_among((await self.statuses()).values())
             while True:
                 statuses = await self.statuses()
-                if all(node in statuses and statuses[node].commit_index >= leader.commit_index for node in wanted):
+                if all(node in statuses and statuses[node].commit_index >= leader.last_index for node in wanted):
                     return True
                 await trio.sleep(POLL_S)
         return False
@@ -232,7 +232,8 @@ class Cluster:
                 statuses = await self.statuses()
                 leader = leader_among(statuses.values())
                 indexes = {status.commit_index for status in statuses.values()}
-                if leader is not None and len(statuses) == len(self.nodes) and len(indexes) == 1:
+                # A leader that was elected just now holds more than anybody knows to be committed.
+                if leader is not None and len(statuses) == len(self.nodes) and indexes == {leader.last_index}:
                     return leader.committed_end
                 await trio.sleep(POLL_S)
         seen = ", ".join(f"n{status.node} {status.role} at {status.commit_index}" for status in statuses.values())

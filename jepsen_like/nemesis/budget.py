@@ -1,6 +1,6 @@
 """How many nodes may have less than they once acknowledged: never more than a minority, over all kinds of faults.
 
-A damaged node counts from the blow until it has caught up to what the leader had committed when it was first asked after.
+A damaged node counts from the blow until it has committed all that the leader held when it was first asked after.
 Whoever wants to damage more waits for that, at most `CATCH_UP_WITHIN_S`, and then lets it be. A majority that holds
 everything is the assumption under which a group can promise anything; beyond it a loss would prove nothing.
 """
@@ -57,6 +57,7 @@ class DamageBudget:
             return
         for node, goal in tuple(self._behind.items()):
             if goal is None:
-                self._behind[node] = leader.commit_index
+                # Not its commit index: a leader that was elected just now does not know yet what is committed.
+                self._behind[node] = leader.last_index
             elif node in statuses and statuses[node].commit_index >= goal:
                 del self._behind[node]

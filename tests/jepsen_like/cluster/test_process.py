@@ -203,7 +203,7 @@ async def test_a_node_that_does_not_come_back_is_noted_and_the_others_do(tmp_pat
 
 
 def status(number: int, role: str, term: int) -> NodeStatus:
-    return NodeStatus(number, role, term, 0, 0)
+    return NodeStatus(number, role, term, 0, 0, 0)
 
 
 @pytest.mark.parametrize(

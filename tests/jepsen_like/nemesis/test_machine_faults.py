@@ -80,6 +80,21 @@ async def test_a_power_cut_of_all_nodes_takes_what_no_flush_has_secured_and_noth
     assert sorted((tmp_path / "nodes" / "1" / "data").glob("*.log"))
 
 
+@only_root
+@needs_compiler
+async def test_a_power_cut_tells_a_disk_that_lied_about_its_flushes(tmp_path: Path) -> None:
+    async with nodes(tmp_path, [Need.POWER, Need.LIBRARY]) as (cluster, client):
+        for process in cluster.nodes.values():
+            assert process.machine.page is not None
+            process.machine.page.lie_about_syncs(True)
+        for _ in range(STORED):
+            await client.append([RECORD])
+        blow = Blow((1, 2, 3))
+        await Power().inject(cluster, blow)
+        await Power().undo(cluster, blow)
+        assert STORED <= await cluster.agreed_end(within_s=30) < 2 * STORED
+
+
 @needs_compiler
 async def test_clocks_go_wrong_for_the_nodes_that_are_hit_and_only_while_it_holds(tmp_path: Path) -> None:
     async with nodes(tmp_path, [Need.LIBRARY]) as (cluster, client):
