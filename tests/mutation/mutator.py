@@ -220,6 +220,8 @@ _SYMBOLS: dict[type[ast.cmpop], str] = {
 
 def _statement(node: ast.stmt) -> Iterator[_Edit]:
     match node:
+        case ast.Expr(value=ast.Call(func=ast.Name(id="assert_never"))):
+            pass
         case ast.Expr(value=ast.Call() | ast.Yield()) | ast.AugAssign() | ast.Delete():
             yield _Edit(node, "pass")
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):

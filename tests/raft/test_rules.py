@@ -73,6 +73,31 @@ def test_an_answer_to_an_older_round_says_nothing_about_a_loss() -> None:
     assert progress.lost_before(4, LogIndex(4))
 
 
+def test_a_loss_is_seen_by_the_oldest_message_in_flight() -> None:
+    progress = pipelining(5)
+    progress.sent(LogIndex(6), 100, 3)
+    progress.sent(LogIndex(8), 100, 5)
+    assert progress.lost_before(4, LogIndex(4))
+    assert not progress.lost_before(4, LogIndex(6))
+
+
+def test_probing_goes_on_until_an_answer_reaches_the_place_that_was_asked_about() -> None:
+    progress = Progress(LogIndex(5), heard_at=0.0)
+    assert progress.accepted(LogIndex(3))
+    assert progress.probing
+    assert progress.accepted(LogIndex(4))
+    assert not progress.probing
+
+
+def test_a_new_probe_begins_with_an_empty_window_and_never_below_what_is_proven() -> None:
+    progress = pipelining(9)
+    progress.sent(LogIndex(12), 100, 1)
+    progress.probe_from(LogIndex(3))
+    assert (progress.next_index, progress.inflight_bytes, len(progress.inflight)) == (9, 0, 0)
+    assert progress.probing
+    assert not progress.probe_sent
+
+
 def test_a_late_acknowledgement_never_moves_progress_back() -> None:
     progress = pipelining(9)
     assert not progress.accepted(LogIndex(3))
