@@ -13,7 +13,10 @@ What was ordered to be sent leaves then, and after that, if anything was written
 (`begin_flush`; group commit). While others wait to be heard it runs in a thread, beside the loop. When nobody does, and the
 disk was quick the last time, it runs in the loop: handing a flush over costs as much as a quick one takes.
 
-Appends that arrive while the disk is busy wait for it and then leave as one entry: one frame, one CRC, one message a peer.
+Appends that arrive while the disk is busy, or an entry is under way, wait and then leave as one entry: one frame, one CRC, one
+message a peer. Those who have just been answered often ask again at once, so an entry waits for them, too: for the round that
+begins when the answers have been sent (`has_postponed`). At 64 connections both together save a fifth of all processor time. A
+commit that takes longer than `PIPELINE_S` is not waited for.
 
 Rules of the flush: with `before-ack` a write counts when a flush that began after it has ended. With `interval` and `none`
 it counts once the operating system has it: a node that loses power can lose what it acknowledged.
@@ -77,6 +80,8 @@ from raft.outbox import Outbox
 from raft.state_machine import StateMachine
 from raft.storage import RaftStorage, StorageFlush, entries_bytes
 
+PIPELINE_S = 0.002
+"""After so long the next entry no longer waits for the commit of the one before it: a network slower than that has room."""
 APPLY_BYTES = 1024 * 1024
 """How much log one pump gives to the state machine; the rest waits for the next."""
 
@@ -203,6 +208,8 @@ class RaftDriver:
         self._reads_asked: dict[Token, list[_ReadRequest]] = {}
         self._reads_applying: deque[tuple[LogIndex, _ReadRequest]] = deque()
         self._last_token = 0
+        self._now = self._proposed_at = 0.0
+        self._has_answered = False
         self._closing = False
 
     # ---------------------------------------------------------------- what comes from outside
@@ -293,6 +300,8 @@ class RaftDriver:
         """When `pump` is due even if nothing happens, on the driver's clock."""
         if self._applies_more:
             return -math.inf
+        if self._proposals and (self._appends or self._commands) and self._flush is None:
+            return min(self.core.deadline, self._proposed_at + PIPELINE_S)
         return self.core.deadline if self._flush_due is None else min(self.core.deadline, self._flush_due)
 
     def status(self) -> dict[str, object]:
@@ -313,11 +322,17 @@ class RaftDriver:
             "voters": sorted(core.configuration.voters),
         }
 
+    @property
+    def has_postponed(self) -> bool:
+        """Whether something waits for nothing but another `pump`, when what was answered has been sent."""
+        return self._has_answered and bool(self._appends or self._commands)
+
     # ---------------------------------------------------------------- the loop body
 
     def pump(self) -> None:
         """Do everything that can be done now."""
-        now = self._clock()
+        now = self._now = self._clock()
+        self._has_answered = False
         while True:
             self._drain_inbox(now)
             self._step_down_if_stalled(now)
@@ -325,12 +340,13 @@ class RaftDriver:
                 self._step(now, Tick())
             if self._reads:
                 self._ask_reads(now)
-            if self._appends or self._commands:
-                self._propose_waiting(now)
+            if self._may_propose:
+                self._propose_all(now, self._commands, EntryKind.COMMANDS)
+                self._propose_all(now, self._appends, EntryKind.RECORDS)
             if self._applies_more:
                 self._apply_committed()
             # An answer can set free the next request of a caller that had too many under way.
-            if not (self._inbox or self._reads or (self._may_propose and (self._appends or self._commands))):
+            if not (self._inbox or self._reads or ((self._appends or self._commands) and self._may_propose)):
                 break
 
     def _drain_inbox(self, now: float) -> None:
@@ -391,19 +407,17 @@ class RaftDriver:
     @property
     def _may_propose(self) -> bool:
         """Whether what waits has waited long enough. A node that does not lead only refuses, which needs no disk."""
-        return (
-            self._flush is None
-            or self._pending_bytes >= self.config.batch_bytes_max
-            or not isinstance(self.core.role, Leader)
-        )
-
-    def _propose_waiting(self, now: float) -> None:
-        self._propose_all(now, self._commands, EntryKind.COMMANDS)
-        self._propose_all(now, self._appends, EntryKind.RECORDS)
+        if self._pending_bytes >= self.config.batch_bytes_max or not isinstance(self.core.role, Leader):
+            return True
+        if self._flush is not None:
+            return False
+        if self._proposals:
+            return self._now >= self._proposed_at + PIPELINE_S
+        return not self._has_answered
 
     def _propose_all(self, now: float, queue: deque[_Request], kind: EntryKind) -> None:
-        """Each entry takes what fits. Nothing is proposed while the disk is busy, unless a whole batch waits."""
-        while queue and self._may_propose:
+        """All that waits, in as few entries as the bound of a batch allows."""
+        while queue:
             requests = self._take_batch(queue)
             batch = self._join(requests, kind)
             try:
@@ -414,6 +428,7 @@ class RaftDriver:
                 self._notify("storage_full", detail=str(error))
                 self._step(now, StepDown())
                 continue
+            self._proposed_at = now
             token = self._draw_token()
             self._proposals[token] = _Proposal(kind, requests)
             self._step(now, Propose(token, batch))
@@ -444,6 +459,7 @@ class RaftDriver:
                     self._applying[index] = proposal.requests
                     return
                 offset: int = base_offset
+                self._has_answered = True
                 for request in proposal.requests:
                     request.caller.appended(request.request_id, offset, request.span, term)
                     offset += request.span

@@ -424,6 +424,8 @@ class RaftGroup:
             # The state of the moment is worth more than the traceback, and gone in the next.
             self._notify("broken_invariant", reason=str(error), state=render(self._driver.core))
             raise
+        if self._driver.has_postponed:
+            self._reactor.has_news = True  # another round, as soon as the answers of this one have been sent
         if self._driver.deadline < self._armed_for:
             self._deadline_moved.set()
 

@@ -14,7 +14,7 @@ from log.segmented_log import LogConfig, SegmentedLog
 from raft.client_codec import pack_batch
 from raft.config import RaftConfig
 from raft.core import Leader, RaftCore
-from raft.driver import QUICK_FLUSH_S, DriverConfig, RaftDriver
+from raft.driver import PIPELINE_S, QUICK_FLUSH_S, DriverConfig, RaftDriver
 from raft.effects import RoleName
 from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, StorageFull
 from raft.membership import Configuration
@@ -228,6 +228,46 @@ def test_appends_that_wait_for_the_disk_become_one_entry_and_get_their_own_offse
     assert rig.caller.seen == {1: (0, 1, 1), 2: (1, 2, 1), 3: (3, 2, 1), 4: (5, 2, 1)}
     batches = rig.driver.committed(1, 1000)
     assert [batch.records() for batch in batches] == [[b"x", b"y"] * 3]
+
+
+def test_while_an_entry_is_under_way_the_next_waits_for_it_but_not_for_long() -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    rig.append(1, b"a")
+    rig.settle()
+    under_way = rig.core.log.last_index
+    rig.append(2, b"b")
+    rig.append(3, b"c")
+    rig.settle()
+    assert rig.core.log.last_index == under_way
+    assert rig.driver.deadline == PIPELINE_S + rig.now, "a slow network is not waited for"
+    rig.now = rig.driver.deadline
+    rig.settle()
+    assert rig.core.log.last_index == under_way + 1, "both left as one"
+    rig.append(4, b"d")
+    rig.accept()
+    rig.settle()
+    assert rig.caller.seen == {1: (0, 1, 1), 2: (1, 1, 1), 3: (2, 1, 1)}
+    rig.accept()
+    assert rig.caller.seen[4] == (3, 1, 1)
+
+
+def test_who_has_just_been_answered_is_heard_before_the_next_entry_leaves() -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    rig.append(1, b"a")
+    rig.settle()
+    rig.append(2, b"b")
+    last = rig.core.log.last_index
+    rig.accept()
+    assert rig.caller.seen == {1: (0, 1, 1)}
+    assert rig.driver.has_postponed
+    assert rig.core.log.last_index == last
+    rig.append(3, b"a again")
+    rig.settle()
+    rig.accept()
+    assert rig.caller.seen == {1: (0, 1, 1), 2: (1, 1, 1), 3: (2, 1, 1)}
+    assert rig.core.log.last_index == last + 1, "both left as one"
 
 
 def test_entries_stay_below_the_bound_of_a_batch_and_a_large_one_stays_whole() -> None:
