@@ -152,8 +152,9 @@ class Connection(Generic[FrameT]):
     def flush(self) -> None:
         """Send what the socket takes; wait for it to be writable for the rest."""
         self._flush_asked = False
-        while self._outbound:
-            piece = self._take_piece()
+        outbound = self._outbound
+        while outbound:
+            piece = outbound.popleft() if len(outbound) == 1 else self._take_piece()
             try:
                 sent = self.socket.send(piece)
             except BlockingIOError:
@@ -163,10 +164,11 @@ class Connection(Generic[FrameT]):
                 return
             self.outbound_bytes -= sent
             if sent < len(piece):
-                self._outbound.appendleft(memoryview(piece)[sent:])
+                outbound.appendleft(memoryview(piece)[sent:])
                 break
-        self._watch()
-        if not self._outbound and self._was_full:
+        if outbound or self._events != READABLE:
+            self._watch()
+        if self._was_full and not outbound:
             self._was_full = False
             self.reactor.has_news = True
             self.session.on_drained()
@@ -174,7 +176,7 @@ class Connection(Generic[FrameT]):
     def _take_piece(self) -> bytes | memoryview:
         outbound = self._outbound
         first = outbound.popleft()
-        if not outbound or len(first) >= JOIN_BYTES:
+        if len(first) >= JOIN_BYTES:
             return first
         pieces = [first]
         size = len(first)
