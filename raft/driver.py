@@ -15,8 +15,9 @@ disk was quick the last time, it runs in the loop: handing a flush over costs as
 
 Appends that arrive while the disk is busy, or an entry is under way, wait and then leave as one entry: one frame, one CRC, one
 message a peer. Those who have just been answered often ask again at once, so an entry waits for them, too: for the round that
-begins when the answers have been sent (`has_postponed`). At 64 connections both together save a fifth of all processor time. A
-commit that takes longer than `PIPELINE_S` is not waited for.
+begins when the answers have been sent, and for one more if that brought more (`has_postponed`). Clients in a hurry so come to
+travel together, and both rules save a third of all processor time at 64 connections. A commit that takes longer than
+`PIPELINE_S` is not waited for.
 
 Rules of the flush: with `before-ack` a write counts when a flush that began after it has ended. With `interval` and `none`
 it counts once the operating system has it: a node that loses power can lose what it acknowledged.
@@ -82,6 +83,8 @@ from raft.storage import RaftStorage, StorageFlush, entries_bytes
 
 PIPELINE_S = 0.002
 """After so long the next entry no longer waits for the commit of the one before it: a network slower than that has room."""
+HEARING_ROUNDS_MAX = 2
+"""Rounds in which an entry waits for those who were just answered; the second only if the first brought somebody."""
 APPLY_BYTES = 1024 * 1024
 """How much log one pump gives to the state machine; the rest waits for the next."""
 
@@ -209,7 +212,8 @@ class RaftDriver:
         self._reads_applying: deque[tuple[LogIndex, _ReadRequest]] = deque()
         self._last_token = 0
         self._now = self._proposed_at = 0.0
-        self._has_answered = False
+        self._rounds_to_hear = 0
+        self._heard = 0
         self._closing = False
 
     # ---------------------------------------------------------------- what comes from outside
@@ -325,14 +329,14 @@ class RaftDriver:
     @property
     def has_postponed(self) -> bool:
         """Whether something waits for nothing but another `pump`, when what was answered has been sent."""
-        return self._has_answered and bool(self._appends or self._commands)
+        return self._rounds_to_hear > 0 and bool(self._appends or self._commands)
 
     # ---------------------------------------------------------------- the loop body
 
     def pump(self) -> None:
         """Do everything that can be done now."""
         now = self._now = self._clock()
-        self._has_answered = False
+        self._note_heard()
         while True:
             self._drain_inbox(now)
             self._step_down_if_stalled(now)
@@ -348,6 +352,12 @@ class RaftDriver:
             # An answer can set free the next request of a caller that had too many under way.
             if not (self._inbox or self._reads or ((self._appends or self._commands) and self._may_propose)):
                 break
+
+    def _note_heard(self) -> None:
+        """A round has passed since the last `pump`; one that brought nobody ends the waiting for those just answered."""
+        heard, self._heard = self._heard, len(self._appends)
+        if self._rounds_to_hear:
+            self._rounds_to_hear = self._rounds_to_hear - 1 if self._heard > heard else 0
 
     def _drain_inbox(self, now: float) -> None:
         inbox = self._inbox
@@ -413,7 +423,7 @@ class RaftDriver:
             return False
         if self._proposals:
             return self._now >= self._proposed_at + PIPELINE_S
-        return not self._has_answered
+        return self._rounds_to_hear == 0
 
     def _propose_all(self, now: float, queue: deque[_Request], kind: EntryKind) -> None:
         """All that waits, in as few entries as the bound of a batch allows."""
@@ -458,8 +468,9 @@ class RaftDriver:
                 if proposal.kind is EntryKind.COMMANDS:
                     self._applying[index] = proposal.requests
                     return
+                if len(proposal.requests) > 1 or self._appends:
+                    self._rounds_to_hear = HEARING_ROUNDS_MAX
                 offset: int = base_offset
-                self._has_answered = True
                 for request in proposal.requests:
                     request.caller.appended(request.request_id, offset, request.span, term)
                     offset += request.span

@@ -261,13 +261,39 @@ def test_who_has_just_been_answered_is_heard_before_the_next_entry_leaves() -> N
     last = rig.core.log.last_index
     rig.accept()
     assert rig.caller.seen == {1: (0, 1, 1)}
-    assert rig.driver.has_postponed
     assert rig.core.log.last_index == last
     rig.append(3, b"a again")
+    rig.pump()
+    assert rig.driver.has_postponed, "somebody came, so others may"
+    rig.append(4, b"a third time")
     rig.settle()
     rig.accept()
-    assert rig.caller.seen == {1: (0, 1, 1), 2: (1, 1, 1), 3: (2, 1, 1)}
-    assert rig.core.log.last_index == last + 1, "both left as one"
+    assert rig.caller.seen == {1: (0, 1, 1), 2: (1, 1, 1), 3: (2, 1, 1), 4: (3, 1, 1)}, "nobody is waited for twice"
+    assert rig.core.log.last_index == last + 1, "all left as one"
+
+
+def test_an_entry_waits_no_longer_when_a_round_brought_nobody() -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    rig.append(1, b"a")
+    rig.settle()
+    rig.append(2, b"b")
+    last = rig.core.log.last_index
+    rig.accept()
+    rig.pump()
+    assert rig.core.log.last_index == last + 1
+
+
+def test_a_client_alone_is_not_kept_waiting() -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    rig.append(1, b"a")
+    rig.settle()
+    last = rig.core.log.last_index
+    rig.accept()
+    rig.append(2, b"b")
+    rig.pump()
+    assert rig.core.log.last_index == last + 1
 
 
 def test_entries_stay_below_the_bound_of_a_batch_and_a_large_one_stays_whole() -> None:
