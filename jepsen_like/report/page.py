@@ -36,6 +36,7 @@ CHECKS_IN_WORDS: Mapping[str, str] = {
     "nodes": "no node ended by itself",
     "answers": "every answer made sense",
     "recovered": "the healed cluster agreed and served again",
+    "evidence": "the faults took effect, and the history holds every attempt",
 }
 """What holds when a check does."""
 SUMMARY = "linearizable"
