@@ -31,6 +31,8 @@ import attrs
 import crc32c
 import msgpack
 
+from jepsen_like.cluster.ports import ReservedPorts
+
 HEADER = struct.Struct("!IBBHI")
 CLUSTER = "fuzz"
 HELLO, HELLO_REPLY, STATUS, STATUS_REPLY, ERROR = 1, 17, 6, 22, 31
@@ -178,18 +180,11 @@ class Node:
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextlib.contextmanager
 def running_node() -> Iterator[Node]:
     """A node of a group of three whose peers never answer."""
-    port, nobody = free_port(), free_port()
-    with tempfile.TemporaryDirectory() as directory:
+    with ReservedPorts(2) as reserved, tempfile.TemporaryDirectory() as directory:
+        port, nobody = reserved.ports
         command = [sys.executable, "-m", "raft.node", "--id", "1", "--cluster-id", CLUSTER]
         command += ["--listen", f"127.0.0.1:{port}", "--data", directory]
         command += ["--peer", f"2=127.0.0.1:{nobody}", "--peer", f"3=127.0.0.1:{nobody}"]

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import click
 import pytest
 
 from jepsen_like.cli import COMMANDS, ExitStatus, cli, execute
+from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.testing.sync import LocalCluster
 from tests.house import printed
 from tests.house.checks import ROOT
@@ -91,11 +91,11 @@ PROGRAMS = [block for block in blocks("README.md", "python") if "def test_" not 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_examples_in_the_readme_run(number: int) -> None:
     code = PROGRAMS[number]
-    with LocalCluster.open() as cluster:
-        for port, address in zip(sorted(set(re.findall(r"\b40\d\d\b", code))), cluster.addresses, strict=True):
+    named = sorted(set(re.findall(r"\b40\d\d\b", code)))
+    with LocalCluster.open() as cluster, ReservedPorts(len(named)) as free:
+        for port, other, address in zip(named, free.ports, cluster.addresses, strict=True):
             if "RaftGroup" in code:  # the reader's ports may be taken here
-                with socket.create_server(("127.0.0.1", 0)) as free:
-                    code = code.replace(port, str(free.getsockname()[1]))
+                code = code.replace(port, str(other))
             else:
                 code = code.replace(f"127.0.0.1:{port}", address).replace("demo", cluster.cluster_id)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

@@ -1,38 +1,18 @@
 """The programs in `examples` do what they say."""
 
 import re
-import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.testing.sync import LocalCluster
 from tests.house.checks import ROOT
 
 EXAMPLES = ROOT / "examples"
-
-
-def with_free_ports(name: str, directory: Path) -> Path:
-    """A copy that listens where nobody does: the reader's ports may be taken here."""
-    code = (EXAMPLES / name).read_text()
-    with contextmanager(_held_ports)(set(re.findall(r"\b40\d\d\b", code))) as ports:
-        for port, free in ports.items():
-            code = code.replace(port, free)
-    copy = directory / name
-    copy.write_text(code)
-    return copy
-
-
-def _held_ports(ports: set[str]) -> Iterator[dict[str, str]]:
-    held = {port: socket.create_server(("127.0.0.1", 0)) for port in ports}
-    yield {port: str(holder.getsockname()[1]) for port, holder in held.items()}
-    for holder in held.values():
-        holder.close()
 
 
 @pytest.mark.cluster
@@ -48,8 +28,14 @@ def _held_ports(ports: set[str]) -> Iterator[dict[str, str]]:
     ],
 )
 def test_a_program_says_what_it_should(name: str, said: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(with_free_ports(name, tmp_path))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    code = (EXAMPLES / name).read_text()
+    named = sorted(set(re.findall(r"\b40\d\d\b", code)))
+    with ReservedPorts(len(named)) as free:
+        for port, other in zip(named, free.ports, strict=True):  # the reader's ports may be taken here
+            code = code.replace(port, str(other))
+        (tmp_path / name).write_text(code)
+        command = [sys.executable, str(tmp_path / name)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == (said, "")
 
 

@@ -110,16 +110,17 @@ async def test_damage_waits_for_the_damaged_and_never_takes_a_majority(tmp_path:
 async def test_a_node_that_never_catches_up_is_the_last_to_be_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "CATCH_UP_WITHIN_S", 0.3)
     async with open_cluster(tmp_path / "nodes", nodes=3, cluster_id="test") as cluster:
         account = budget.DamageBudget(3)
         await cluster.kill([3])
         account.charge([3])
-        with pytest.raises(Withheld, match="n3 had not caught up"):
-            await account.room_for(cluster, [1])
+        with monkeypatch.context() as impatient:
+            impatient.setattr(budget, "CATCH_UP_WITHIN_S", 0.3)
+            with pytest.raises(Withheld, match="n3 had not caught up"):
+                await account.room_for(cluster, [1])
         await cluster.restart([3])
         await account.room_for(cluster, [1])
-        assert await cluster.hold_all_committed([1, 2, 3], within_s=5)
+        assert await cluster.hold_all_committed([1, 2, 3], within_s=60)
         assert account.behind == frozenset()
 
 

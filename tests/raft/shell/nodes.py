@@ -1,5 +1,6 @@
 """Nodes for the tests of this folder: a few in this process, on real sockets and real or imagined disks."""
 
+import itertools
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -9,23 +10,24 @@ from typing import Any
 import attrs
 import trio
 
+from jepsen_like.cluster.ports import ReservedPorts
 from raft.config import RaftConfig
 from raft.errors import RaftError
 from raft.group import RaftGroup
-from raft.net.listener import bind
 from raft.settings import NodeSettings
 
 CLUSTER_ID = "test"
 FAST = RaftConfig(heartbeat_s=0.03, election_timeout_s_min=0.15, election_timeout_s_max=0.3)
 
 
+_RESERVED = ReservedPorts(64)
+"""Kept until the tests end; more than any one of them needs."""
+_PORTS = itertools.cycle(_RESERVED.ports)
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody has right now."""
-    holders = [bind("127.0.0.1", 0) for _ in range(count)]
-    ports = [holder.getsockname()[1] for holder in holders]
-    for holder in holders:
-        holder.close()
-    return ports
+    """Ports that no other process gets, and on which no test listens now."""
+    return list(itertools.islice(_PORTS, count))
 
 
 @attrs.define

@@ -1,15 +1,18 @@
 """RaftGroup over real sockets: what it promises to those who call it."""
 
 import random
+import threading
 from pathlib import Path
 
 import msgpack
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from log.memory_disk import MemoryDisk
 from log.segmented_log import StorageFailed
 from raft.config import RaftConfig
+from raft.driver import QUICK_FLUSH_S
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ShuttingDown
 from raft.group import RaftGroup, WrongDirectory, WrongMembers
 from raft.settings import NodeSettings, parse_settings
@@ -279,3 +282,45 @@ async def test_a_failed_disk_ends_the_group() -> None:
             await group.append([b"fine"])
             disk.fail_call(1)
             await group.append([b"not fine"])
+
+
+class GatedDisk(MemoryDisk):
+    """Its syncs are slow, so that they go to the flush thread, and wait at a gate there."""
+
+    def __init__(self) -> None:
+        super().__init__(random.Random(1))
+        self.gate = threading.Event()
+        self.gate.set()
+        self.waits = threading.Event()
+        self.before_call = self._wait
+
+    def _wait(self, operation: str, path: str) -> None:
+        if operation == "sync":
+            threading.Event().wait(2 * QUICK_FLUSH_S)
+            self.waits.set()
+            self.gate.wait()
+
+
+async def test_an_append_that_waited_for_the_one_before_it_does_not_wait_for_a_heartbeat() -> None:
+    disk = GatedDisk()
+    (port,) = free_ports(1)
+    patient = RaftConfig(heartbeat_s=60, election_timeout_s_min=120, election_timeout_s_max=121)
+    settings = NodeSettings(raft=patient)
+    async with RaftGroup.open(
+        node_id=1, members={1: ("127.0.0.1", port)}, directory="node", settings=settings, disk=disk
+    ) as group:
+        group.campaign()
+        await knows(group, role="leader", durable_index=1)
+        disk.gate.clear()
+        disk.waits.clear()
+        try:
+            with trio.fail_after(30):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(group.append, [b"one"])
+                    await until(disk.waits.is_set)
+                    nursery.start_soon(group.append, [b"two"])
+                    await wait_all_tasks_blocked()
+                    disk.gate.set()
+        finally:
+            disk.gate.set()  # a thread that waits for ever would keep the process
+        assert group.status()["committed_end"] == 2
