@@ -1,7 +1,8 @@
 """Three ZooKeeper processes, from the jars of Debian's `zookeeper`, with its example's timing and its default of forcing every sync.
 
-The number of connections a client may open is not limited, since all come from here, and each JVM gets the heap that
-ZooKeeper's own scripts give it. Snapshots are taken as by default.
+The number of connections a client may open is not limited, since all come from here. Each JVM gets thrice the heap that
+ZooKeeper's own scripts give it: a server keeps its last 500 writes in memory, and of 512 KiB each they do not always fit
+into that. Snapshots are taken as by default.
 """
 
 import re
@@ -20,7 +21,7 @@ from jepsen_like.cluster.ports import LOOPBACK
 
 JAR = Path("/usr/share/java/zookeeper.jar")
 ASK_WITHIN_S = 2.0
-HEAP = "-Xmx1000m"
+HEAP = "-Xmx3000m"
 
 
 class ZooKeeperCluster(Cluster):
