@@ -1,16 +1,22 @@
-"""The rules alone: majority, progress, read rounds, the outbox, settings."""
+"""The rules alone: majority, progress, read rounds, the outbox, settings; and what a core makes of single messages."""
+
+import random
 
 import pytest
 
 from raft.config import RaftConfig
-from raft.effects import Send
+from raft.core import RaftCore
+from raft.effects import Effect, Persist, Send
+from raft.events import Persisted, Receive
+from raft.log_view import LogView
 from raft.membership import Configuration
-from raft.messages import VoteReply
-from raft.model import LogIndex, NodeId, Position, Term, Token, WriteId
+from raft.messages import AppendAccepted, AppendEntries, AppendRejected, Message, VoteReply
+from raft.model import NOOP, Entry, HardState, LogIndex, NodeId, Offset, Position, Term, Token, WriteId
 from raft.outbox import Outbox
 from raft.progress import Progress
 from raft.quorum import majority, reached_by_majority
 from raft.read_index import ReadQueue
+from tests.raft.conversation import Conversation
 
 
 @pytest.mark.parametrize(
@@ -159,3 +165,92 @@ def test_a_configuration_has_voters_with_positive_ids() -> None:
     with pytest.raises(ValueError, match="at least one voter"):
         Configuration(frozenset({NodeId(0)}))
     assert Configuration(frozenset({NodeId(3), NodeId(1), NodeId(2)})).peers(NodeId(2)) == (1, 3)
+
+
+def entry(index: int, term: int) -> Entry:
+    return Entry(LogIndex(index), Term(term), Offset(0), NOOP)
+
+
+def follower(*terms: int) -> RaftCore:
+    """Node 1 of three; its log has entries of these terms, all durable."""
+    log = [entry(at, term) for at, term in enumerate(terms, start=1)]
+    return RaftCore(
+        node_id=NodeId(1),
+        configuration=Configuration(frozenset({NodeId(1), NodeId(2), NodeId(3)})),
+        config=RaftConfig(),
+        log=LogView.of(log, cache_bytes_max=10_000),
+        hard_state=HardState(Term(terms[-1])),
+        rng=random.Random(1),
+        now=0.0,
+    )
+
+
+def hears(core: RaftCore, sender: int, message: Message, now: float = 0.1) -> list[Effect]:
+    return core.step(now, Receive(NodeId(sender), message))
+
+
+def append(prev: Position, *entries: Entry) -> AppendEntries:
+    """A message of the leader of the last entry's term."""
+    return AppendEntries(entries[-1].term, prev.index, prev.term, LogIndex(0), 0, entries)
+
+
+def written(effects: list[Effect]) -> tuple[WriteId, list[Entry]]:
+    """The one write of entries among the effects."""
+    ((write_id, entries),) = [
+        (each.write_id, list(each.entries)) for each in effects if isinstance(each, Persist) and each.entries
+    ]
+    return write_id, entries
+
+
+def test_p9_an_old_write_proves_what_was_not_replaced_and_nothing_beyond() -> None:
+    core = follower(1)
+    kept, _ = written(hears(core, 2, append(Position(LogIndex(1), Term(1)), entry(2, 1))))
+    replaced, _ = written(hears(core, 2, append(Position(LogIndex(2), Term(1)), entry(3, 1))))
+    newer, entries = written(hears(core, 3, append(Position(LogIndex(2), Term(1)), entry(3, 2), entry(4, 2))))
+    assert entries == [entry(3, 2), entry(4, 2)]
+    core.step(0.2, Persisted(kept))
+    assert core.log.durable_index == 2
+    core.step(0.3, Persisted(replaced))
+    assert core.log.durable_index == 2
+    core.step(0.4, Persisted(newer))
+    assert core.log.durable_index == 4
+
+
+def test_p9_one_old_write_of_several_entries_proves_those_that_were_not_replaced() -> None:
+    core = follower(1)
+    old, _ = written(hears(core, 2, append(Position(LogIndex(1), Term(1)), entry(2, 1), entry(3, 1))))
+    hears(core, 3, append(Position(LogIndex(2), Term(1)), entry(3, 2), entry(4, 2)))
+    core.step(0.2, Persisted(old))
+    assert core.log.durable_index == 2
+
+
+def test_every_word_of_its_leader_puts_a_followers_election_off() -> None:
+    core = follower(1)
+    for heard_at in (0.4, 0.8, 1.2, 1.6):
+        hears(core, 2, AppendEntries(Term(1), LogIndex(1), Term(1), LogIndex(0), 0), now=heard_at)
+        assert heard_at + core.config.election_timeout_s_min <= core.deadline
+        assert core.deadline <= heard_at + core.config.election_timeout_s_max
+
+
+def leading(*commands: str) -> tuple[Conversation, RaftCore]:
+    """Three nodes, told these commands; the first one leads."""
+    group = Conversation()
+    for command in ("nodes 3", *commands):
+        group.command(command)
+    assert group.nodes[1].core.leader == 1
+    return group, group.nodes[1].core
+
+
+def test_an_acknowledgement_of_more_than_was_written_counts_for_nothing() -> None:
+    group, leader = leading("elect 1")
+    hears(leader, 2, AppendAccepted(Term(1), LogIndex(9), LogIndex(9), 0), now=group.now)
+    said = group.command("propose 1 x")
+    assert "n1 →n2 AppendEntries t1 prev=1@1 commit=1 r0 2@1:x" in said
+    assert group.command("persist 1") == []
+    assert leader.commit_index == 1
+
+
+def test_a_refusal_of_the_place_where_all_logs_begin_asks_nothing_anew() -> None:
+    """It can only come from an older reign, of a node that had seen this term already."""
+    group, leader = leading("cut 2", "elect 1")
+    assert hears(leader, 2, AppendRejected(Term(1), LogIndex(0), LogIndex(0), Term(0), round=0), now=group.now) == []
