@@ -85,7 +85,7 @@ class Facts:
     length_op: Op | None
     filled_from: int
     filled: npt.NDArray[np.uint8]
-    """Bits, from offset `filled_from` (a multiple of 8) on: acknowledged appends that agree with the given content."""
+    """Bits, from offset `filled_from` on (0 if there are none): acknowledged appends that agree with the given content."""
     filled_twice: Ints
     append_offset: Ints
     append_value: Ints
@@ -129,7 +129,6 @@ def facts_of(piece: Piece, *, name: int, number: int, content: Ints) -> Facts:
     unknown = np.flatnonzero((rows.type == Outcome.INFO) & append)
     offsets = np.sort(rows.offset[acked[agrees]])
     filled_from, filled = _bits(offsets)
-    ended = rows.t_ret[rows.t_ret < NEVER]
     return Facts(
         object=name,
         piece=number,
@@ -137,8 +136,8 @@ def facts_of(piece: Piece, *, name: int, number: int, content: Ints) -> Facts:
         fail=int((rows.type == Outcome.FAIL).sum()),
         info=int((rows.type == Outcome.INFO).sum()),
         acked=int((ok & append).sum()),
-        t_first=int(rows.t_inv.min()) if len(rows) else NEVER,
-        t_last=max(_most(ended, 0), _most(rows.t_inv, 0)),
+        t_first=_least(rows.t_inv, NEVER),
+        t_last=_most(np.where(rows.t_ret < NEVER, rows.t_ret, rows.t_inv), 0),
         ended_first=_least(rows.t_ret[known], NEVER),
         ended_last=_most(rows.t_ret[known], -NEVER),
         began_first=_least(rows.t_inv[denies], NEVER),
@@ -178,7 +177,7 @@ def _agrees(content: Ints, offsets: Ints, values: Ints) -> npt.NDArray[np.bool_]
 def _bits(offsets: Ints) -> tuple[int, npt.NDArray[np.uint8]]:
     if not len(offsets):
         return 0, np.zeros(0, np.uint8)
-    first = int(offsets[0]) // 8 * 8
+    first = int(offsets[0])
     flags = np.zeros(int(offsets[-1]) - first + 1, np.bool_)
     flags[offsets - first] = True
     return first, np.packbits(flags)
@@ -334,7 +333,7 @@ def _fill_from_bits(filled: npt.NDArray[np.bool_], facts: Sequence[Facts]) -> In
     """Mark what acknowledged appends fill; return the places that two of them fill."""
     twice = [one.filled_twice for one in facts]
     for one in facts:
-        flags = np.unpackbits(one.filled).view(np.bool_)[: max(0, len(filled) - one.filled_from)]
+        flags = np.unpackbits(one.filled).view(np.bool_)[: len(filled) - one.filled_from]
         place = filled[one.filled_from : one.filled_from + len(flags)]
         twice.append(np.flatnonzero(place & flags) + one.filled_from)
         place |= flags
@@ -374,7 +373,7 @@ class Before:
 
 def before(facts: Sequence[Facts], piece: Facts) -> Before:
     """Sort the other pieces of the log into those wholly before this one and those beside it."""
-    earlier = [one for one in facts if one is not piece and one.ended_last < piece.began_first and one.length]
+    earlier = [one for one in facts if one is not piece and one.ended_last < piece.began_first]
     beside = [
         one.piece
         for one in facts
@@ -409,9 +408,7 @@ def times_of(piece: Piece, beside: Iterable[Piece], earlier: Before, holes: Ints
     at_most = piece.at_most()
     denies = np.flatnonzero(at_most < NEVER)
     ended_before = np.searchsorted(end, piece.rows.t_inv[denies], side="left")
-    local = (
-        np.where(ended_before > 0, running[np.maximum(ended_before - 1, 0)], 0) if len(running) else 0 * ended_before
-    )
+    local = np.append(0, running)[ended_before]
     bad = np.flatnonzero(np.maximum(local, earlier.floor) > at_most[denies])
     # One operation that knew a wrong length contradicts all that follow: they count once, under whoever knew.
     knower = np.where(local[bad] >= earlier.floor, np.searchsorted(running, local[bad], side="left"), NONE)

@@ -141,7 +141,7 @@ SUBJECTS: Sequence[Subject] = (
     Subject(
         module="jepsen_like.checker.log_scan",
         quick=[few_small_logs],
-        tests=[f"{CHECKER_TESTS}/test_log_check.py"],
+        tests=[f"{CHECKER_TESTS}/test_log_scan.py", f"{CHECKER_TESTS}/test_log_check.py"],
         oracles=[planted_logs, small_logs],
     ),
     Subject(
