@@ -223,7 +223,7 @@ def _chains(parent: Ints) -> tuple[Ints, Ints, Bools]:
     is_root = parent == np.arange(len(parent))
     up = parent.copy()
     depth = np.where(is_root, 0, 1)
-    for _ in range(max(1, len(parent).bit_length())):
+    for _ in range(len(parent).bit_length()):
         if is_root[up].all():
             break
         depth = depth + depth[up]

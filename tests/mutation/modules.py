@@ -147,7 +147,7 @@ SUBJECTS: Sequence[Subject] = (
     Subject(
         module="jepsen_like.checker.register_scan",
         quick=[few_small_registers],
-        tests=[f"{CHECKER_TESTS}/test_register_check.py"],
+        tests=[f"{CHECKER_TESTS}/test_register_scan.py", f"{CHECKER_TESTS}/test_register_check.py"],
         oracles=[planted_registers, small_registers],
     ),
 )
