@@ -33,7 +33,7 @@ from jepsen_like.cluster.process import NodeProcess
 async def main():
     async with trio.open_nursery() as nursery:
         node = NodeProcess(1, [sys.executable, "-c", sys.argv[1]], Path(sys.argv[2]), lambda node, event: None)
-        await node.start(nursery, within_s=20)
+        await node.start(nursery, within_s=60)
         await node.pause()
         print(node.pid, flush=True)
         await trio.sleep_forever()
@@ -51,9 +51,9 @@ async def test_a_node_is_ready_when_it_says_so_and_its_events_are_heard_and_kept
     heard: list[Event] = []
     async with trio.open_nursery() as nursery:
         process = node(NODE, tmp_path, heard)
-        await process.start(nursery, within_s=20)
+        await process.start(nursery, within_s=60)
         assert process.observe() in (f"pid {process.pid} state S", f"pid {process.pid} state R")
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while len(heard) < 2:  # noqa: ASYNC110  what is waited for happens in another process
                 await trio.sleep(0.005)
         await process.kill()
@@ -64,12 +64,12 @@ async def test_a_node_is_ready_when_it_says_so_and_its_events_are_heard_and_kept
 async def test_kill_leaves_no_process_and_the_node_can_be_started_again(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         process = node(NODE, tmp_path)
-        await process.start(nursery, within_s=20)
+        await process.start(nursery, within_s=60)
         first = process.pid
         await process.kill()
         assert process.observe() == f"pid {first} dead"
         assert not process.is_running
-        await process.start(nursery, within_s=20)
+        await process.start(nursery, within_s=60)
         assert process.pid != first
         await process.kill()
     assert process.unasked_ends == []
@@ -78,13 +78,13 @@ async def test_kill_leaves_no_process_and_the_node_can_be_started_again(tmp_path
 async def test_pause_is_seen_as_state_t_and_resume_ends_it(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         process = node(NODE, tmp_path)
-        await process.start(nursery, within_s=20)
+        await process.start(nursery, within_s=60)
         await process.pause()
         assert process.observe() == f"pid {process.pid} state T"
         process.resume()
         assert process_state(process.pid) != "T"
         await process.pause()
-        await process.stop(within_s=10)
+        await process.stop(within_s=60)
         assert process.observe() == f"pid {process.pid} dead"
     assert process.unasked_ends == []
 
@@ -92,7 +92,7 @@ async def test_pause_is_seen_as_state_t_and_resume_ends_it(tmp_path: Path) -> No
 async def test_a_node_that_ignores_sigterm_is_killed_and_that_is_noted(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         process = node(DEAF_NODE, tmp_path)
-        await process.start(nursery, within_s=20)
+        await process.start(nursery, within_s=60)
         await process.stop(within_s=0.1)
         assert not process.is_running
     assert process.unasked_ends == ["node 1 did not stop within 0.1 s of SIGTERM"]
@@ -101,7 +101,7 @@ async def test_a_node_that_ignores_sigterm_is_killed_and_that_is_noted(tmp_path:
 async def test_a_node_that_ends_by_itself_is_noted_with_its_last_words(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         process = node(ENDING_NODE, tmp_path)
-        await process.start(nursery, within_s=20)
+        await process.start(nursery, within_s=60)
     (line,) = process.unasked_ends
     assert "ended with status 1: out of luck" in line
 
@@ -123,7 +123,7 @@ async def test_a_node_that_does_not_start_says_why_and_leaves_nothing(
 async def test_a_cancelled_harness_leaves_no_process(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         process = node(NODE, tmp_path)
-        await process.start(nursery, within_s=20)
+        await process.start(nursery, within_s=60)
         nursery.cancel_scope.cancel()
     assert process_state(process.pid) is None
 
@@ -150,7 +150,7 @@ def test_a_node_has_a_process_group_of_its_own(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             process = node(NODE, tmp_path)
-            await process.start(nursery, within_s=20)
+            await process.start(nursery, within_s=60)
             assert os.getpgid(process.pid) == process.pid
             await process.kill()
 

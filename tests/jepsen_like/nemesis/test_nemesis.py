@@ -40,7 +40,7 @@ async def test_every_kind_of_fault_is_seen_and_undone(tmp_path: Path) -> None:
         nemesis = Nemesis(cluster, faults, tmp_path / "nemesis.jsonl", news.append)
         await nemesis.run()
         await nemesis.heal()
-        assert await cluster.agreed_end(within_s=20) == 0
+        assert await cluster.agreed_end(within_s=60) == 0
         assert cluster.unasked_ends == []
     rows = rows_of(tmp_path)
     assert [(row["kind"], row["target"]) for row in rows] == [*FAULTS, ("heal", "all")]
@@ -77,7 +77,7 @@ async def test_what_was_broken_when_a_run_ended_early_is_mended_and_recorded(tmp
             await nemesis.run()
         await nemesis.heal()
         assert [record.kind for record in nemesis.records] == ["pause"]
-        assert await cluster.agreed_end(within_s=20) == 0
+        assert await cluster.agreed_end(within_s=60) == 0
     pause, heal = rows_of(tmp_path)
     assert seen_as_intended(pause)
     assert heal["kind"] == "heal"

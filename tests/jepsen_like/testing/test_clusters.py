@@ -36,7 +36,7 @@ def nothing_is_left_behind() -> Iterator[None]:
 
 
 async def another_leader(cluster: BreakableCluster, old: int) -> int:
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while (leader := await cluster.wait_for_leader()) == old:  # noqa: ASYNC110 - nodes know nothing of tests
             await trio.sleep(0.005)
     return leader
@@ -70,7 +70,7 @@ async def test_a_killed_leader_says_no_farewell(open_: Open) -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(append)
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 while (status := await cluster.status(leader)) and status["last_index"] == status["commit_index"]:  # noqa: ASYNC110
                     await trio.sleep(0.005)
             await cluster.kill(leader)
@@ -205,7 +205,7 @@ async def test_a_node_whose_disk_fails_is_an_event_and_the_others_go_on() -> Non
         disk = cluster.disk(follower)
         disk.failing = True
         await client.append([b"two"])
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while await cluster.status(follower) is not None:  # noqa: ASYNC110 - nodes know nothing of tests
                 await trio.sleep(0.005)
         assert "failed reason=StorageFailed" in cluster.story()

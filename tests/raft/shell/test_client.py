@@ -39,7 +39,7 @@ async def false_node(answer: Script) -> AsyncIterator[Connection]:
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, serve, 0)
         port = listeners[0].socket.getsockname()[1]
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             async with Connection.open("127.0.0.1", port, CLUSTER_ID) as connection:
                 yield connection
         nursery.cancel_scope.cancel()

@@ -163,7 +163,7 @@ def test_a_node_whose_output_goes_to_a_full_disk_serves_on(tmp_path: Path) -> No
 
 
 async def serves(port: int) -> None:
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with Client([f"127.0.0.1:{port}"], CLUSTER_ID) as client:
             assert await append_until_acknowledged(client, b"x") == 0
 
