@@ -411,7 +411,7 @@ def times_of(piece: Piece, beside: Iterable[Piece], earlier: Before, holes: Ints
     local = np.append(0, running)[ended_before]
     bad = np.flatnonzero(np.maximum(local, earlier.floor) > at_most[denies])
     # One operation that knew a wrong length contradicts all that follow: they count once, under whoever knew.
-    knower = np.where(local[bad] >= earlier.floor, np.searchsorted(running, local[bad], side="left"), NONE)
+    knower = np.where(local[bad] > earlier.floor, np.searchsorted(running, local[bad], side="left"), NONE)
     # Of those that follow, an append is the better example: it was put in the wrong place itself.
     appends_first = np.argsort(piece.rows.f[denies[bad]] != Action.APPEND, kind="stable")
     knowers, first = np.unique(knower[appends_first], return_index=True)

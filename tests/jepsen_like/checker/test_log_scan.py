@@ -501,6 +501,12 @@ def test_of_two_lengths_the_greater_is_named() -> None:
     assert contradictions(times) == [pair(floor_op, denied(4, 11))]
 
 
+def test_a_length_that_was_known_before_the_piece_and_became_known_again_contradicts_once() -> None:
+    floor_op = in_log(knew(5, 1))
+    times = timed([denied(4, 11), knew(5, 12), denied(4, 14)], floor=5, floor_op=floor_op)
+    assert contradictions(times) == [pair(floor_op, denied(4, 11))]
+
+
 def test_who_knew_the_length_first_is_named() -> None:
     ops = [knew(1, 10), knew(5, 10), knew(5, 12, process=21), knew(3, 13), denied(4, 14), knew(9, 15)]
     assert contradictions(timed(ops)) == [pair(knew(5, 10), denied(4, 14))]
