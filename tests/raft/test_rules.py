@@ -8,6 +8,7 @@ from raft.config import RaftConfig
 from raft.core import RaftCore
 from raft.effects import Effect, Persist, Send
 from raft.events import Persisted, Receive
+from raft.fingerprint import fingerprint
 from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import AppendAccepted, AppendEntries, AppendRejected, Message, VoteReply
@@ -222,6 +223,17 @@ def test_p9_one_old_write_of_several_entries_proves_those_that_were_not_replaced
     hears(core, 3, append(Position(LogIndex(2), Term(1)), entry(3, 2), entry(4, 2)))
     core.step(0.2, Persisted(old))
     assert core.log.durable_index == 2
+
+
+def test_a_write_tells_states_apart_until_it_is_durable() -> None:
+    """Else the exhaustive search would never come to an end, or would leave states out."""
+    names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
+    was_there, written_now = follower(1, 2), follower(1)
+    hears(was_there, 2, AppendEntries(Term(2), LogIndex(2), Term(2), LogIndex(0), 0))
+    write, _ = written(hears(written_now, 2, append(Position(LogIndex(1), Term(1)), entry(2, 2))))
+    assert fingerprint(written_now, names) != fingerprint(was_there, names)
+    written_now.step(0.2, Persisted(write))
+    assert fingerprint(written_now, names) == fingerprint(was_there, names)
 
 
 def test_every_word_of_its_leader_puts_a_followers_election_off() -> None:
