@@ -110,6 +110,8 @@ def _first_difference(model: str, count: int) -> str | None:
 
 RAFT_TESTS = ("tests/raft/test_rules.py", "tests/raft/test_log_view.py")
 CHECKER_TESTS = "tests/jepsen_like/checker"
+CHECKER_SECONDS_MAX = 15.0
+"""Several times what the scans' tests need; a scan that does not end takes all of it."""
 
 SUBJECTS: Sequence[Subject] = (
     Subject(module="raft.quorum", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
@@ -143,12 +145,14 @@ SUBJECTS: Sequence[Subject] = (
         quick=[few_small_logs],
         tests=[f"{CHECKER_TESTS}/test_log_scan.py", f"{CHECKER_TESTS}/test_log_check.py"],
         oracles=[planted_logs, small_logs],
+        seconds_max=CHECKER_SECONDS_MAX,
     ),
     Subject(
         module="jepsen_like.checker.register_scan",
         quick=[few_small_registers],
         tests=[f"{CHECKER_TESTS}/test_register_scan.py", f"{CHECKER_TESTS}/test_register_check.py"],
         oracles=[planted_registers, small_registers],
+        seconds_max=CHECKER_SECONDS_MAX,
     ),
 )
 
