@@ -272,10 +272,10 @@ def _time_flaws(entries: Entries, blocks: Blocks) -> tuple[Ints, Ints, list[Foun
 
     chain_begins = group_starts(chain)
     sequence = np.repeat(np.arange(len(chain_begins)), np.diff(np.append(chain_begins, len(chain))))
-    running, before = lifted_maximum_before(latest_start, sequence, entries.span)
+    _, before = lifted_maximum_before(latest_start, sequence, entries.span)
     inside = np.flatnonzero(earliest_end + sequence * entries.span < before)
     # One operation that began too late contradicts all that follow it: they count once, under the first of them.
-    _, first = np.unique(np.searchsorted(running, before[inside], side="left"), return_index=True)
+    _, first = np.unique(before[inside], return_index=True)
     found = [Found(Flaw.INSIDE_CHAIN, int(blocks.object[chain[group]]), int(group)) for group in inside[first]]
 
     roots = chain[chain_begins]
