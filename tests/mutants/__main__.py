@@ -76,7 +76,18 @@ def search_mutant(mutant: Mutant) -> Sighting:
 
 def stays_green(mutant: Mutant) -> bool:
     """Whether the happy-path tests pass with the bug in place."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider", *mutant.happy]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--assert=plain",
+        "-p",
+        PLUGIN,
+        "-p",
+        "no:cacheprovider",
+        *mutant.happy,
+    ]
     environment = {**os.environ, VARIABLE: mutant.name}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     return done.returncode == 0

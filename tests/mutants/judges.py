@@ -98,9 +98,13 @@ def told_lies(mutant: Mutant, seeds: range) -> Judgement:
         kept = os.dup(1)
         os.dup2(silent.fileno(), 1)
         try:
-            pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *paths], plugins=[_Listener()])
+            # Plain, since pytest would load what it rewrites past the bug.
+            ended = pytest.main(
+                ["-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist", *paths], plugins=[_Listener()]
+            )
         finally:
             os.dup2(kept, 1)
+    assert ended in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED), f"pytest ended with {ended!r}"
     return Judgement("lies" if failed else None, 1, ", ".join(failed[:3]))
 
 

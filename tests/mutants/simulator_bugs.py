@@ -124,7 +124,7 @@ SIMULATOR: Sequence[Mutant] = (
         edits=[
             Edit(
                 "        if match and follower.durable_log().term <= core.term and not follower.vouches_for(machine.entries[match - 1]):\n",
-                "        if not match and follower.durable_log().term <= core.term and not follower.vouches_for(machine.entries[match - 1]):\n",
+                "        if match < 0 and follower.durable_log().term <= core.term and not follower.vouches_for(machine.entries[match - 1]):\n",
             )
         ],
         oracles=["lies"],
