@@ -140,6 +140,8 @@ class Connection:
 
     async def _shake_hands(self, cluster_id: str) -> None:
         await self._send(client_codec.encode_hello(Hello(cluster_id, CLIENT, 0)))
+        if self._broken is not None:
+            raise Unreachable(self.address, self._broken)
         frames: list[Frame] = []
         while not frames:
             frames = await self._receive()

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import trio
 from raft import client_codec as wire
 from raft.client import Attempt, Client, Connection, Unreachable
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ProtocolError, RaftError
+from raft.net.dialing import dial
 from raft.net.framing import Frame, FrameDecoder, encode_frame
 from tests.raft.shell.nodes import CLUSTER_ID, LocalCluster, free_ports, local_cluster, until
 
@@ -137,6 +139,32 @@ async def test_a_node_that_cannot_be_reached_did_nothing() -> None:
 async def test_a_node_that_never_answers_the_handshake_did_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(Unreachable, match="no answer within"):
         await Connection.connect("127.0.0.1", listening.getsockname()[1], CLUSTER_ID, timeout_s=0.05)
+
+
+async def dial_and_be_reset(host: str, port: int) -> socket.socket:
+    """A connection that the other side has reset since it was made."""
+    with socket.create_server((host, 0)) as listening:
+        connected = await dial(*listening.getsockname())
+        accepted, _ = listening.accept()
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()
+    await trio.lowlevel.wait_readable(connected)
+    return connected
+
+
+async def test_a_connection_that_is_reset_during_the_handshake_did_nothing_and_another_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dials = [dial_and_be_reset, dial_and_be_reset]
+    monkeypatch.setattr("raft.client.dial", lambda host, port: (dials.pop() if dials else dial)(host, port))
+    with pytest.raises(Unreachable, match="reset by peer"):
+        await Connection.connect("127.0.0.1", 1, CLUSTER_ID)
+    async with local_cluster(tmp_path, 1) as cluster:
+        host, port = (await cluster.leader()).address
+        attempts: list[Attempt] = []
+        async with Client([f"{host}:{port}"], CLUSTER_ID) as client:
+            assert (await client.append([b"x"], on_attempt=attempts.append)).base_offset == 0
+    assert [type(attempt.error) for attempt in attempts] == [Unreachable, type(None)]
 
 
 async def test_another_cluster_is_refused_at_the_handshake(tmp_path: Path) -> None:
