@@ -138,6 +138,12 @@ def test_every_fault_is_a_band_and_a_row(tmp_path: Path) -> None:
         assert len(re.findall(rf'data-fault="{number}"', page)) == 2
 
 
+def test_the_wide_table_of_faults_scrolls_in_a_box_of_its_own(tmp_path: Path) -> None:
+    page = text_of(made_up_run(tmp_path))
+    assert re.search(r'<div class="scroll">\s*<table class="faults">.*?</table>\s*</div>', page, flags=re.DOTALL)
+    assert re.search(r"\.scroll \{[^}]*overflow-x: auto", page)
+
+
 def test_every_violation_is_drawn_with_all_its_operations(tmp_path: Path) -> None:
     run = violated_run(tmp_path)
     for violation, wanted in zip(read_findings(run).violations, VIOLATIONS, strict=True):
