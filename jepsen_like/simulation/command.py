@@ -76,6 +76,14 @@ class ScopeType(click.ParamType[Scope]):
         return scope
 
 
+def refuse_ignored(mode: str, *, given: bool, needed_by: Sequence[str], ruled_out: Sequence[str]) -> None:
+    """`UsageError` for an option on the command line that would be ignored, with or without the option `mode`."""
+    context = click.get_current_context()
+    for name in ruled_out if given else needed_by:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} does not go with {mode}" if given else f"--{name} needs {mode}", context)
+
+
 LEVEL = click.option(
     "--level",
     type=click.Choice(["core"]),
@@ -105,6 +113,7 @@ def sim(seeds: range, level: str, jobs: int | None, as_json: bool, explore: bool
     logs and from logs that have parted), breadth first, until all states are seen or the time is over; a violation is
     printed with the shortest way to it.
     """
+    refuse_ignored("--explore", given=explore, needed_by=("scope", "minutes"), ruled_out=("seeds", "level", "jobs"))
     if explore:
         return run_explorer(scope, 60 * minutes, as_json)
     campaign = Campaign(seeds, level, jobs or available_cores(), as_json)
@@ -148,6 +157,7 @@ def replay(world: int | Scenario, level: str, quiet: bool, small: bool, keep: Pa
     With --shrink, take away faults, messages, requests, clients and nodes as long as the same promise is broken. What is left
     is a short text that `replay` takes in place of a seed.
     """
+    refuse_ignored("--shrink", given=small, needed_by=("keep",), ruled_out=("quiet",))
     if small:
         return run_shrinker(world, keep)
     name = f"seed {world} level {level}" if isinstance(world, int) else f"scenario level {level}"
@@ -207,7 +217,7 @@ def _ignore(line: str) -> None:
 
 def run_explorer(scope: Scope, seconds_max: float, as_json: bool) -> int:
     """Search, a line for each level; what was seen, and whether that was everything."""
-    click.echo(f"scope {scope_words(scope)}", err=as_json)
+    click.echo(f"scope {scope_words(scope)}, for at most {seconds_max / 60:g} minutes", err=as_json)
     explored = Explorer(scope).explore(
         seconds_max=seconds_max,
         on_level=lambda level: _tell_level(level, as_json),

@@ -93,6 +93,25 @@ def test_a_level_that_is_not_built_is_unknown() -> None:
     assert outcome(command.replay, "1", "--level", "node")[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("target", "arguments", "says"),
+    [
+        (command.sim, "--scope timeouts=1", "--scope needs --explore"),
+        (command.sim, "--minutes 1", "--minutes needs --explore"),
+        (command.sim, "--explore --scope nodes=1 --seeds 0:3", "--seeds does not go with --explore"),
+        (command.sim, "--explore --scope nodes=1 --jobs 2", "--jobs does not go with --explore"),
+        (command.sim, "--explore --scope nodes=1 --level core", "--level does not go with --explore"),
+        (command.replay, "7 --keep small.txt", "--keep needs --shrink"),
+        (command.replay, "7 --shrink --quiet", "--quiet does not go with --shrink"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(
+    target: click.Command, arguments: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign, "play", idle)
+    assert outcome(target, *arguments.split()) == (2, says)
+
+
 def test_a_replay_prints_one_line_for_each_event() -> None:
     status, printed = outcome(command.replay, "7", "--level", "core")
     lines = printed.splitlines()

@@ -158,6 +158,7 @@ def test_what_is_left_out_hides_no_state_of_any_node(scope: Scope) -> None:
 def test_the_command_says_how_much_it_has_seen() -> None:
     result = CliRunner().invoke(sim, ["--explore", "--scope", "timeouts=1,entries=0,crashes=0"])
     assert result.exit_code == 0
+    assert result.output.splitlines()[0].endswith(", for at most 15 minutes")
     assert "distinct states" in result.output
     assert "the scope is exhausted" in result.output
 
