@@ -48,6 +48,7 @@ class AllowedLoss:
     records: int
     first_offset: int
     last_offset: int
+    """Inclusive, like everywhere that offsets are told."""
     first_acked_ns: int
     last_acked_ns: int
     examples: tuple[int, ...]
@@ -60,11 +61,13 @@ class AllowedLoss:
 
     @property
     def says(self) -> str:
-        """The loss as a sentence."""
+        """The loss as a sentence. Places that nobody was told to hold a record may lie between those that were lost."""
         cause = self.allowance
+        places = self.last_offset + 1 - self.first_offset
+        where = "at" if places == self.records else f"among the {places:,} at"
         return (
-            f"{self.records:,} records at offsets {self.first_offset:,} to {self.last_offset:,}, the earliest acknowledged "
-            f"{self.reach_s:.2f} s before fault {cause.fault} ({cause.kind}); {cause.promise}"
+            f"{self.records:,} acknowledged records {where} offsets {self.first_offset:,} to {self.last_offset:,}, the earliest "
+            f"acknowledged {self.reach_s:.2f} s before fault {cause.fault} ({cause.kind}); {cause.promise}"
         )
 
 

@@ -53,8 +53,17 @@ def test_a_loss_is_attributed_counted_and_valid(tmp_path_factory: pytest.TempPat
     assert loss.reach_s == pytest.approx(96e-9)
     row = found.as_json()
     assert row["lost_unexplained"] == 0
-    assert row["lost_allowed"][0]["says"].startswith("2 records at offsets 1 to 2, the earliest acknowledged")
+    assert row["lost_allowed"][0]["says"].startswith("2 acknowledged records at offsets 1 to 2, the earliest acknowledged")
     assert "2 lost beside" in row["checks"]["lost"]["reason"]
+
+
+def test_lost_records_with_an_unacknowledged_place_between_them_are_told_from_the_places(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    ops = [append(1, 0, 1, 2), append(2, 1, 3, 4), unknown(3, 5), append(4, 3, 7, 8), append(5, 1, 110, 111)]
+    (loss,) = checked(ops, [[1, 5]] * 2, [CUT], tmp_path_factory).losses
+    assert (loss.records, loss.first_offset, loss.last_offset) == (2, 1, 3)
+    assert loss.says.startswith("2 acknowledged records among the 3 at offsets 1 to 3, the earliest")
 
 
 def test_without_an_allowance_the_same_history_is_invalid(tmp_path_factory: pytest.TempPathFactory) -> None:
