@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from jepsen_like.checker.forgiveness import AllowedLoss
-from jepsen_like.history import NEVER, Op
+from jepsen_like.history import NEVER, NONE, Op
 
 WITNESS_OPS_MAX: Final = 6
 EXAMPLES_MAX: Final = 5
@@ -120,10 +120,13 @@ def _op_as_json(op: Op, origin_ns: int) -> dict[str, Any]:
 
 @attrs.frozen
 class Undecided:
-    """An object that could not be decided, and why, with how far the check came."""
+    """An object (`NONE`: the history as a whole) that could not be decided, and why, with how far the check came."""
 
     object: int
     reason: str
+
+    def __str__(self) -> str:
+        return self.reason if self.object == NONE else f"object {self.object}: {self.reason}"
 
 
 @attrs.frozen(kw_only=True)
@@ -195,8 +198,8 @@ class Verdict:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why objects are undecided, one line each."""
-        return tuple(f"object {one.object}: {one.reason}" for one in self.findings.undecided)
+        """Why objects, or the whole, are undecided, one line each."""
+        return tuple(str(one) for one in self.findings.undecided)
 
     @property
     def checks(self) -> dict[str, dict[str, Any]]:
@@ -223,6 +226,7 @@ class Verdict:
         """The part of `results.json` that a check knows."""
         found = self.findings
         origin_ns = found.t_first if found.t_first != NEVER else 0
+        unknown = {one.object for one in found.undecided} - found.violated - {NONE}
         return {
             "valid": self.valid,
             "model": self.model.value,
@@ -230,9 +234,9 @@ class Verdict:
             "checks": self.checks,
             "ops": {"ok": found.ok, "fail": found.fail, "info": found.info},
             "objects": {
-                "ok": found.objects - len(found.violated) - len(found.undecided),
+                "ok": max(0, found.objects - len(found.violated) - len(unknown)),
                 "violated": len(found.violated),
-                "unknown": len(found.undecided),
+                "unknown": len(unknown),
             },
             "unknown": list(self.reasons[:EXAMPLES_MAX]),
             "acked": found.acked,

@@ -82,7 +82,16 @@ def test_too_few_final_logs_leave_losses_open(tmp_path: Path, capsys: pytest.Cap
 
 def test_a_violation_is_found_even_with_too_few_final_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = run_directory(tmp_path, final=90, nodes=5, dumped=2)
-    assert check(capsys, run, "--model", "log", "--engine", "local")[0] == ExitStatus.VIOLATION
+    status, lines, _ = check(capsys, run, "--model", "log", "--engine", "local", "--json")
+    assert status == ExitStatus.VIOLATION
+    assert json.loads(lines[-2])["objects"] == {"ok": 0, "violated": 1, "unknown": 0}
+
+
+def test_an_empty_file_holds_no_operations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path := tmp_path / "history.edn").touch()
+    status, lines, err = check(capsys, path, "--model", "register", "--engine", "local", "--json")
+    assert (status, err, lines[1]) == (ExitStatus.UNKNOWN, "", "undecided: the history holds no operations")
+    assert json.loads(lines[2])["objects"] == {"ok": 0, "violated": 0, "unknown": 0}
 
 
 def test_no_operations_prove_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
