@@ -50,12 +50,13 @@ NO_NEMESIS = "none"
 ALL_NEMESES = "all"
 SEED_BITS = 31
 NODES_MAX = 15
+LATEST = "latest"
 
 
 def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """Kinds of faults from `a,b,c`; none from "none" or nothing; "all" stays for when it is known what works here."""
-    names = [name.strip() for name in value.split(",") if name.strip()]
-    if names in ([], [NO_NEMESIS]):
+    """Kinds of faults from `a,b,c`; none from "none"; "all" stays for when it is known what works here."""
+    names = [name.strip() for name in value.split(",")]
+    if names == [NO_NEMESIS]:
         return ()
     for lonely in (NO_NEMESIS, ALL_NEMESES):
         if lonely in names and len(names) > 1:
@@ -266,14 +267,28 @@ def new_run_directory(parent: Path, seed: int) -> Path:
             except FileExistsError:
                 number += 1
                 directory = parent / f"{name}-{number}"
-        link = parent / f".latest-{directory.name}"
-        link.symlink_to(directory.name)
-        os.replace(link, parent / "latest")
     except OSError as error:
         raise EnvironmentMissing(
             f"cannot make a run directory in {parent}: {error.strerror or error}; choose another with --out"
         ) from error
+    make_latest(directory)
     return directory
+
+
+def make_latest(directory: Path) -> None:
+    """Let `latest` beside it point at a new, empty directory; if it cannot, remove both and raise `EnvironmentMissing`."""
+    latest = directory.with_name(LATEST)
+    link = directory.with_name(f".{LATEST}-{directory.name}")
+    try:
+        link.symlink_to(directory.name)
+        os.replace(link, latest)
+    except OSError as error:
+        link.unlink(missing_ok=True)
+        directory.rmdir()
+        raise EnvironmentMissing(
+            f"cannot make {latest} a link to the run: {error.strerror or error}; "
+            f"move what is called {LATEST}, or choose another directory with --out"
+        ) from error
 
 
 def description(plan: RunPlan, effective: NodeSettings, command: str) -> dict[str, Any]:

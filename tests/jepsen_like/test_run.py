@@ -114,6 +114,8 @@ def pids_of(directory: Path) -> list[int]:
     ("arguments", "says"),
     [
         (["--nemesis", "kill,flood"], "no nemesis 'flood'"),
+        (["--nemesis", ""], "no nemesis ''; there are kill, "),
+        (["--nemesis", "kill,"], "no nemesis ''; there are kill, "),
         (["--nemesis", "none,kill"], "'none' stands alone"),
         (["--nemesis", "all,kill"], "'all' stands alone"),
         (["--duration", "inf"], "no number of seconds"),
@@ -193,6 +195,17 @@ def test_a_directory_that_cannot_be_made_is_said_in_one_line(
     (tmp_path / "file").touch()
     assert execute(["run", "--quick", "--out", str(tmp_path / "file" / "runs")]) == ExitStatus.ENVIRONMENT
     assert "choose another with --out" in capsys.readouterr().err
+
+
+def test_a_directory_called_latest_is_named_and_nothing_is_left_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "latest").mkdir()
+    assert execute(["run", "--quick", "--out", str(tmp_path)]) == ExitStatus.ENVIRONMENT
+    told = capsys.readouterr().err
+    assert f"cannot make {tmp_path / 'latest'} a link to the run: Is a directory" in told
+    assert len(told.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == [tmp_path / "latest"]
 
 
 def ended(valid: bool | None) -> dict[str, Any]:
