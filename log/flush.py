@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from log.errors import StorageError
 from log.frame import Address
 from log.segment import Segment
 
@@ -62,7 +61,7 @@ class Flush:
         retire: Callable[[], Retired] | None,
         cool: Callable[[], None] | None,
         note_durable: Callable[[], None] | None,
-        fail: Callable[[StorageError], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self.target = target
         self._sealed = sealed
@@ -95,7 +94,10 @@ class Flush:
         return self._retired
 
     def run(self) -> None:
-        """Sync. `StorageFailed` ends the log: it refuses every later call, and so must its owner."""
+        """Sync. `StorageFailed` ends the log: it refuses every later call, and so must its owner.
+
+        So does whatever else climbs out of it, `KeyboardInterrupt` too: nobody knows then what the disk holds.
+        """
         try:
             # Names first: a sidecar then proves that its segment was there to stay, so that its loss is noticed.
             if self._names_changed:
@@ -110,7 +112,7 @@ class Flush:
                 self._retired = self._retire()
             if self._cool is not None:
                 self._cool()
-        except StorageError as error:
+        except BaseException as error:
             self._fail(error)
             raise
         self._done = True

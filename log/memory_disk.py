@@ -9,12 +9,13 @@ What a program sees (the page cache) and what would survive a power cut (the pla
 - a process that is merely killed loses nothing but its locks and handles.
 
 The same calls and the same stream of random numbers give the same disk. Nothing is copied per call but the bytes written.
-One thread may sync while another writes, as on a real disk.
+One thread may sync while another writes, as on a real disk: the sync covers what was written before it began.
 """
 
 import contextlib
 import enum
 import random
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
@@ -161,19 +162,21 @@ class MemoryFile:
         except StorageFailed:
             self._write(position, content[: disk.rng.randint(0, len(content))])
             raise
-        grows = position + len(content) - inode.allocated
-        if disk.capacity_bytes is not None and grows > 0:
-            room = disk.capacity_bytes - disk.used_bytes()
-            if grows > room:
-                kept = inode.allocated + max(room, 0) - position
-                self._write(position, content[: disk.rng.randint(0, max(kept, 0))])
-                raise NoSpace("write", self._path)
-        self._write(position, content)
+        with disk.changing:
+            grows = position + len(content) - inode.allocated
+            if disk.capacity_bytes is not None and grows > 0:
+                room = disk.capacity_bytes - disk.used_bytes()
+                if grows > room:
+                    kept = inode.allocated + max(room, 0) - position
+                    self._write(position, content[: disk.rng.randint(0, max(kept, 0))])
+                    raise NoSpace("write", self._path)
+            self._write(position, content)
 
     def _write(self, position: int, content: bytes) -> None:
         inode = self._inode
-        _place(inode.image, position, content)
-        inode.pending.append(_Write(self._disk.next_sequence(), position, content))
+        with self._disk.changing:
+            _place(inode.image, position, content)
+            inode.pending.append(_Write(self._disk.next_sequence(), position, content))
 
     def size(self) -> int:
         """See `File`."""
@@ -184,39 +187,47 @@ class MemoryFile:
         """See `File`."""
         self._enter("cut")
         inode = self._inode
-        inode.reserved = 0
-        if size != len(inode.image):
-            _resize(inode.image, size)
-            inode.pending.append(_Cut(self._disk.next_sequence(), size))
+        with self._disk.changing:
+            inode.reserved = 0
+            if size != len(inode.image):
+                _resize(inode.image, size)
+                inode.pending.append(_Cut(self._disk.next_sequence(), size))
 
     def sync(self) -> None:
         """See `File`. A sync that fails saves some of the pending writes and forgets the others."""
         inode, disk = self._inode, self._disk
-        covered = [change for change in inode.pending if disk.covers(change.sequence)]
-        left = [change for change in inode.pending if not disk.covers(change.sequence)]
+        began = disk.mark()
         try:
             self._enter("sync")
         except StorageFailed:
-            for change in covered:
-                if disk.rng.random() < 0.5:
-                    _apply(change, inode.durable)
-            inode.pending = left
+            with disk.changing:
+                for change in self._take_covered(began):
+                    if disk.rng.random() < 0.5:
+                        _apply(change, inode.durable)
             raise
         if disk.lying_sync:
             return
-        for change in covered:
-            _apply(change, inode.durable)
-        inode.pending = left
+        with disk.changing:
+            for change in self._take_covered(began):
+                _apply(change, inode.durable)
+
+    def _take_covered(self, began: int) -> list[_Write | _Cut]:
+        """What a sync that began at this mark covers, no longer pending."""
+        inode, covers = self._inode, self._disk.covers
+        covered = [change for change in inode.pending if covers(change.sequence, began)]
+        inode.pending = [change for change in inode.pending if not covers(change.sequence, began)]
+        return covered
 
     def reserve(self, size: int) -> None:
         """See `File`."""
         self._enter("reserve")
         inode, disk = self._inode, self._disk
-        grows = size - inode.allocated
-        if grows > 0:
-            if disk.capacity_bytes is not None and grows > disk.capacity_bytes - disk.used_bytes():
-                raise NoSpace("reserve", self._path)
-            inode.reserved = size
+        with disk.changing:
+            grows = size - inode.allocated
+            if grows > 0:
+                if disk.capacity_bytes is not None and grows > disk.capacity_bytes - disk.used_bytes():
+                    raise NoSpace("reserve", self._path)
+                inode.reserved = size
 
     def close(self) -> None:
         """See `File`."""
@@ -259,6 +270,8 @@ class MemoryDisk:
         self.failing = False
         self.before_call: Callable[[str, str], None] | None = None
         self.calls = 0
+        self.changing = threading.RLock()
+        """Held by whoever changes the disk or looks at all of it, but never while a call waits in `before_call`."""
         self._covers_before = _NEVER
         self._covers_since = _NEVER
         self._fail_at = _NEVER
@@ -274,15 +287,16 @@ class MemoryDisk:
     def open(self, path: str, *, create: bool) -> File:
         """See `Disk`."""
         self.enter("open", path)
-        inode = self._names.get(path)
-        if inode is None:
-            if not create:
-                raise StorageFailed("open", path, "No such file or directory")
-            self._require_directory("open", path)
-            if self.capacity_bytes is not None and self.used_bytes() >= self.capacity_bytes:
-                raise NoSpace("open", path)
-            inode = _Inode()
-            self._change_name(_Linked(self.next_sequence(), _directory_of(path), path, inode))
+        with self.changing:
+            inode = self._names.get(path)
+            if inode is None:
+                if not create:
+                    raise StorageFailed("open", path, "No such file or directory")
+                self._require_directory("open", path)
+                if self.capacity_bytes is not None and self.used_bytes() >= self.capacity_bytes:
+                    raise NoSpace("open", path)
+                inode = _Inode()
+                self._change_name(_Linked(self.next_sequence(), _directory_of(path), path, inode))
         return MemoryFile(self, inode, path)
 
     def exists(self, path: str) -> bool:
@@ -294,21 +308,23 @@ class MemoryDisk:
         """See `Disk`."""
         self.enter("list", path)
         prefix = f"{path}/"
-        files = [name[len(prefix) :] for name in self._names if name.startswith(prefix)]
+        files = [name[len(prefix) :] for name in self.paths() if name.startswith(prefix)]
         return sorted(name for name in files if "/" not in name)
 
     def remove(self, path: str) -> None:
         """See `Disk`."""
         self.enter("remove", path)
-        self._existing("remove", path)
-        self._change_name(_Removed(self.next_sequence(), _directory_of(path), path))
+        with self.changing:
+            self._existing("remove", path)
+            self._change_name(_Removed(self.next_sequence(), _directory_of(path), path))
 
     def rename(self, source: str, target: str) -> None:
         """See `Disk`."""
         self.enter("rename", source)
-        inode = self._existing("rename", source)
         assert _directory_of(source) == _directory_of(target), "a rename stays in its directory"
-        self._change_name(_Renamed(self.next_sequence(), _directory_of(source), source, target, inode))
+        with self.changing:
+            inode = self._existing("rename", source)
+            self._change_name(_Renamed(self.next_sequence(), _directory_of(source), source, target, inode))
 
     def drop_cache(self, path: str) -> None:
         """See `Disk`; there is no other memory than this."""
@@ -325,38 +341,41 @@ class MemoryDisk:
 
         Unlike data, names are not forgotten while they are still visible: a file system whose journal fails stops.
         """
-        covered = [
-            change for change in self._pending_names if change.directory == path and self.covers(change.sequence)
-        ]
+        began = self.mark()
         try:
             self.enter("sync directory", path)
         except StorageFailed:
-            self._settle_names([change for change in covered if self.rng.random() < 0.5])
+            with self.changing:
+                self._settle_names([change for change in self._covered_names(path, began) if self.rng.random() < 0.5])
             raise
         if not self.lying_sync:
-            self._settle_names(covered)
+            with self.changing:
+                self._settle_names(self._covered_names(path, began))
 
     def lock(self, path: str) -> Lock:
         """See `Disk`."""
         self.enter("lock", path)
-        if path in self._locks:
-            raise DirectoryLocked(path)
-        self._locks.add(path)
+        with self.changing:
+            if path in self._locks:
+                raise DirectoryLocked(path)
+            self._locks.add(path)
         return _MemoryLock(self, path)
 
     # Faults
 
     def fail_call(self, n: int) -> None:
         """The n-th call from now (1 = the next) fails."""
-        self._fail_at = self.calls + n
+        with self.changing:
+            self._fail_at = self.calls + n
 
     def flip_bit(self, path: str, bit: int) -> None:
         """Invert one bit of a file, counted from its beginning; what is not on the platter yet changes only in the cache."""
-        inode = self._names[path]
         at, mask = bit // 8, 1 << bit % 8
-        inode.image[at] ^= mask
-        if at < len(inode.durable):
-            inode.durable[at] ^= mask
+        with self.changing:
+            inode = self._names[path]
+            inode.image[at] ^= mask
+            if at < len(inode.durable):
+                inode.durable[at] ^= mask
 
     def mark(self) -> int:
         """This moment in the order of all changes."""
@@ -364,7 +383,7 @@ class MemoryDisk:
 
     @contextlib.contextmanager
     def issued_before(self, mark: int) -> Iterator[None]:
-        """Inside, a sync covers only the changes made before `mark`, and those that are made inside."""
+        """Inside, a sync covers only the changes made before `mark`, and those made inside before the sync began."""
         outer = self._covers_before, self._covers_since
         self._covers_before, self._covers_since = mark, self.mark()
         try:
@@ -372,54 +391,58 @@ class MemoryDisk:
         finally:
             self._covers_before, self._covers_since = outer
 
-    def covers(self, sequence: int) -> bool:
-        """Whether a sync now covers the change with this place in the order of all changes."""
-        return sequence < self._covers_before or sequence >= self._covers_since
+    def covers(self, sequence: int, began: int) -> bool:
+        """Whether a sync that began at the mark `began` covers the change with this place in the order of all changes."""
+        return sequence < began and (sequence < self._covers_before or sequence >= self._covers_since)
 
     def after_crash(self, rng: random.Random, *, loss: PowerLoss | None = None) -> "MemoryDisk":
         """The disk as it may be found after a power cut at this moment; `loss` is drawn per file if not given.
 
         This disk is left as it is, so that several fates can be tried. The new one has no faults set.
         """
-        names = dict(self._durable_names)
-        for change in self._pending_names:
-            keep = rng.random() < 0.5 if loss in (None, PowerLoss.KEEP_SUBSET) else loss is not PowerLoss.LOSE_ALL
-            if keep:
-                _apply_name(change, names)
-        survivors: dict[_Inode, _Inode] = {}
-        for path in sorted(names):
-            inode = names[path]
-            if inode not in survivors:
-                survivors[inode] = self._survivor(inode, rng, loss)
-        return self._successor(rng, {path: survivors[inode] for path, inode in names.items()})
+        with self.changing:
+            names = dict(self._durable_names)
+            for change in self._pending_names:
+                keep = rng.random() < 0.5 if loss in (None, PowerLoss.KEEP_SUBSET) else loss is not PowerLoss.LOSE_ALL
+                if keep:
+                    _apply_name(change, names)
+            survivors: dict[_Inode, _Inode] = {}
+            for path in sorted(names):
+                inode = names[path]
+                if inode not in survivors:
+                    survivors[inode] = self._survivor(inode, rng, loss)
+            return self._successor(rng, {path: survivors[inode] for path, inode in names.items()})
 
     def durable_copy(self) -> "MemoryDisk":
         """The disk with nothing but what every power cut at this moment would leave."""
-        names = {path: _settled(bytearray(inode.durable)) for path, inode in self._durable_names.items()}
-        return self._successor(random.Random(0), names)
+        with self.changing:
+            names = {path: _settled(bytearray(inode.durable)) for path, inode in self._durable_names.items()}
+            return self._successor(random.Random(0), names)
 
     def after_kill(self, rng: random.Random) -> "MemoryDisk":
         """The disk as another process finds it after its user was killed: pending changes are visible, and still pending."""
-        copies: dict[_Inode, _Inode] = {}
-        for inode in [*self._names.values(), *self._durable_names.values()]:
-            copies.setdefault(inode, inode.copy())
-        disk = self._successor(rng, {})
-        disk._names = {path: copies[inode] for path, inode in self._names.items()}
-        disk._durable_names = {path: copies[inode] for path, inode in self._durable_names.items()}
-        disk._pending_names = [
-            change
-            if isinstance(change, _Removed)
-            else attrs.evolve(change, inode=copies.setdefault(change.inode, change.inode.copy()))
-            for change in self._pending_names
-        ]
-        disk._sequence = self._sequence
-        return disk
+        with self.changing:
+            copies: dict[_Inode, _Inode] = {}
+            for inode in [*self._names.values(), *self._durable_names.values()]:
+                copies.setdefault(inode, inode.copy())
+            disk = self._successor(rng, {})
+            disk._names = {path: copies[inode] for path, inode in self._names.items()}
+            disk._durable_names = {path: copies[inode] for path, inode in self._durable_names.items()}
+            disk._pending_names = [
+                change
+                if isinstance(change, _Removed)
+                else attrs.evolve(change, inode=copies.setdefault(change.inode, change.inode.copy()))
+                for change in self._pending_names
+            ]
+            disk._sequence = self._sequence
+            return disk
 
     # What tests and audits may ask
 
     def used_bytes(self) -> int:
         """Bytes allocated to files, reservations included."""
-        return sum(inode.allocated for inode in self._names.values())
+        with self.changing:
+            return sum(inode.allocated for inode in self._names.values())
 
     def content(self, path: str) -> bytes:
         """What a reader of the file would see; no call is counted."""
@@ -432,16 +455,19 @@ class MemoryDisk:
 
     def paths(self) -> list[str]:
         """All files, sorted; no call is counted."""
-        return sorted(self._names)
+        with self.changing:
+            return sorted(self._names)
 
     # How it is done
 
     def enter(self, operation: str, path: str) -> None:
         """Count a call, and fail it if that was asked for."""
-        self.calls += 1
+        with self.changing:
+            self.calls += 1
+            call = self.calls
         if self.before_call is not None:
             self.before_call(operation, path)
-        if self.failing or self.calls == self._fail_at:
+        if self.failing or call == self._fail_at:
             raise StorageFailed(operation, path, "Input/output error")
 
     def next_sequence(self) -> int:
@@ -466,6 +492,13 @@ class MemoryDisk:
     def _change_name(self, change: _NameChange) -> None:
         _apply_name(change, self._names)
         self._pending_names.append(change)
+
+    def _covered_names(self, directory: str, began: int) -> list[_NameChange]:
+        return [
+            change
+            for change in self._pending_names
+            if change.directory == directory and self.covers(change.sequence, began)
+        ]
 
     def _settle_names(self, saved: Sequence[_NameChange]) -> None:
         for change in saved:

@@ -9,8 +9,8 @@ Rules that everything here keeps:
 2. `durable_end` moves only in `end_flush`, after the syncs that prove it. Every frame records it, and so does the mark
    (`mark.py`), as soon as the syncs are done and before anybody hears of it.
 3. The newest state is written again first in every new segment, so the newest segment alone tells the newest state.
-4. A failed write or sync is final: the object refuses every later call with `StorageFailed`. `NoSpace` is not: the log
-   then holds what it held before.
+4. A failed write or sync is final, and so is a sync that was interrupted: the object refuses every later call with
+   `StorageFailed`. `NoSpace` is not: the log then holds what it held before.
 5. One thread owns the object. Only `Flush.run` may run in another one, beside appends and reads; one flush at a time.
 
 Frames are counted by index, from 1, without gaps; offsets are counted by the owner's spans, without gaps. Epochs never fall.
@@ -437,7 +437,6 @@ class SegmentedLog:
             self._refuse_use()
         assert flush is self._flushing, "not the flush that is under way"
         assert flush.done, "the flush has not run"
-        self._flushing = None
         for segment in flush.sealed:
             assert segment.index is not None, "an unproven segment has an index"
             segment.newest_ms = segment.index.newest_ms
@@ -449,6 +448,7 @@ class SegmentedLog:
             self._spares += flush.retired.spares
             self._retiring = [*flush.retired.kept, *self._retiring]
         self._durable_end = max(self._durable_end, flush.target)
+        self._flushing = None
         return self._durable_end
 
     def flush(self) -> Address:
@@ -458,11 +458,14 @@ class SegmentedLog:
         return self.end_flush(flush)
 
     def close(self) -> None:
-        """Flush, make the mark durable, release the directory. After a failure only the latter. Closing twice is harmless."""
+        """Flush, make the mark durable, release the directory. Closing twice is harmless.
+
+        Only the latter after a failure, and while a flush has begun that did not end: whoever carried it was interrupted.
+        """
         if self._closed:
             return
         try:
-            if self._failed is None:
+            if self._failed is None and self._flushing is None:
                 self._zero_ahead_bytes = 0
                 self._release_reserved(self._active)
                 self.flush()
@@ -553,9 +556,11 @@ class SegmentedLog:
             with self._frontier:
                 segment.cut()
                 file.sync()
-        except StorageError as error:
+        except BaseException as error:
             self._fail(error)
-            raise self._failure() from error
+            if isinstance(error, StorageError):
+                raise self._failure() from error
+            raise
 
     def _note_appended(self, segment: Segment, frames: Sequence[Frame], first_index: int, first_address: int) -> None:
         index = self._index_of(segment)
@@ -749,11 +754,14 @@ class SegmentedLog:
     def _sync_directory(self) -> None:
         self._disk.sync_directory(self.directory)
 
-    def _fail(self, error: StorageError) -> None:
-        if self._failed is None:
-            self._failed = (
-                error if isinstance(error, StorageFailed) else StorageFailed("sync", self.directory, str(error))
-            )
+    def _fail(self, error: BaseException) -> None:
+        if self._failed is not None:
+            return
+        if isinstance(error, StorageFailed):
+            self._failed = error
+        else:
+            detail = str(error) if isinstance(error, StorageError) else f"interrupted by {error!r}"
+            self._failed = StorageFailed("sync", self.directory, detail)
 
     @contextlib.contextmanager
     def _fatal(self) -> Iterator[None]:

@@ -1,6 +1,9 @@
 """The disk of the simulator is as bad as a real one may be, and no worse."""
 
+import contextlib
 import random
+import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -183,6 +186,113 @@ def test_a_sync_that_takes_time_covers_what_was_issued_before_it() -> None:
     assert disk.durable_content("d/f") == b"durable12"
 
 
+def meanwhile(disk: MemoryDisk, awaited: str, act: Callable[[], object]) -> None:
+    """Let another thread do `act` inside the next call of this kind, once."""
+
+    def hook(operation: str, path: str) -> None:
+        if operation == awaited:
+            disk.before_call = None
+            other = threading.Thread(target=act)
+            other.start()
+            other.join()
+
+    disk.before_call = hook
+
+
+def test_what_is_written_beside_a_sync_is_left_to_the_next_one() -> None:
+    disk = memory_disk()
+    written(disk)
+    file = disk.open("d/f", create=False)
+    file.write_at(7, [b"+before"])
+    meanwhile(disk, "sync", lambda: file.write_at(14, [b"+beside"]))
+    file.sync()
+    assert disk.durable_content("d/f") == b"durable+before"
+    assert fates(disk, PowerLoss.KEEP_ALL) == {b"durable+before+beside"}
+    file.sync()
+    assert disk.durable_content("d/f") == file.read_at(0, 99) == b"durable+before+beside"
+
+
+def test_what_is_written_beside_a_sync_that_fails_is_not_forgotten() -> None:
+    disk = memory_disk()
+    written(disk)
+    file = disk.open("d/f", create=False)
+    meanwhile(disk, "sync", lambda: file.write_at(7, [b"+beside"]))
+    disk.fail_call(1)
+    with pytest.raises(StorageFailed, match="sync of d/f failed"):
+        file.sync()
+    assert disk.durable_content("d/f") == b"durable"
+    file.sync()
+    assert disk.durable_content("d/f") == b"durable+beside"
+
+
+def test_what_is_written_beside_a_sync_that_lies_is_saved_by_one_that_does_not() -> None:
+    disk = memory_disk()
+    written(disk)
+    file = disk.open("d/f", create=False)
+    disk.lying_sync = True
+    meanwhile(disk, "sync", lambda: file.write_at(7, [b"+beside"]))
+    file.sync()
+    disk.lying_sync = False
+    file.sync()
+    assert disk.durable_content("d/f") == b"durable+beside"
+
+
+def test_a_flush_does_not_cover_what_it_writes_itself_beside_its_own_sync() -> None:
+    disk = memory_disk()
+    written(disk)
+    file = disk.open("d/f", create=False)
+    with disk.issued_before(disk.mark()):
+        file.write_at(7, [b"+own"])
+        meanwhile(disk, "sync", lambda: file.write_at(11, [b"+late"]))
+        file.sync()
+        assert disk.durable_content("d/f") == b"durable+own"
+        file.sync()
+    assert disk.durable_content("d/f") == b"durable+own+late"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_name_given_beside_a_sync_of_names_is_left_to_the_next_one(fails: bool) -> None:
+    disk = memory_disk()
+    written(disk)
+    meanwhile(disk, "sync directory", lambda: disk.rename("d/f", "d/g"))
+    if fails:
+        disk.fail_call(1)
+    with pytest.raises(StorageFailed) if fails else contextlib.nullcontext():
+        disk.sync_directory("d")
+    assert disk.durable_copy().paths() == ["d/f"]
+    disk.sync_directory("d")
+    assert disk.durable_copy().paths() == ["d/g"]
+
+
+def test_syncs_that_overlap_save_everything_once() -> None:
+    """The later one ends first; what it covered, and what came after, is none of the earlier one's business any more."""
+    disk = memory_disk()
+    written(disk)
+    file = disk.open("d/f", create=False)
+    file.write_at(7, [b"+1"])
+    disk.open("d/g", create=True)
+
+    def overlap() -> None:
+        file.write_at(9, [b"+2"])
+        file.sync()
+        file.write_at(7, [b"-"])
+        disk.open("d/h", create=True)
+        disk.sync_directory("d")
+        disk.remove("d/h")
+
+    meanwhile(disk, "sync", overlap)
+    file.sync()
+    assert disk.durable_content("d/f") == b"durable+1+2"
+    disk.open("d/i", create=True)
+    meanwhile(disk, "sync directory", overlap)
+    disk.sync_directory("d")
+    assert disk.durable_copy().paths() == ["d/f", "d/g", "d/h", "d/i"]
+    file.sync()
+    disk.sync_directory("d")
+    assert disk.durable_content("d/f") == file.read_at(0, 99) == b"durable-1+2"
+    assert disk.durable_copy().paths() == ["d/f", "d/g", "d/i"]
+
+
 def test_a_kill_loses_nothing_but_locks() -> None:
     disk = memory_disk()
     written(disk)
@@ -237,6 +347,16 @@ def test_the_n_th_call_fails_and_only_it() -> None:
     with pytest.raises(StorageFailed, match="read of d/f failed"):
         file.read_at(0, 1)
     file.read_at(0, 1)
+
+
+def test_the_n_th_call_fails_though_another_is_made_while_it_waits() -> None:
+    disk = memory_disk()
+    written(disk)
+    file = disk.open("d/f", create=False)
+    meanwhile(disk, "sync", lambda: file.read_at(0, 1))
+    disk.fail_call(1)
+    with pytest.raises(StorageFailed, match="sync of d/f failed"):
+        file.sync()
 
 
 def test_a_dead_disk_fails_every_call() -> None:
