@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from jepsen_like.report.canvas import rounded, seconds
-from jepsen_like.report.findings import Fault, Findings, read_findings
+from jepsen_like.report.findings import Check, Fault, Findings, read_findings
 from jepsen_like.report.overview import overview, readings, tone
 from jepsen_like.report.witness import witness
 
@@ -41,6 +41,9 @@ CHECKS_IN_WORDS: Mapping[str, str] = {
 """What holds when a check does."""
 SUMMARY = "linearizable"
 """The check that sums up the others: named in the banner only when no closer one is."""
+SOFTENED = ("lost", SUMMARY)
+"""The checks that a loss which the mode allows would break."""
+BUT_FOR_ALLOWED = "holds, but for what this mode allows"
 FACES = {True: ("valid", "Valid", "✓", "2a9d63"), False: ("violated", "Violated", "✗", "d1343b")}
 UNDECIDED = ("unknown", "Unknown", "?", "d98a00")
 
@@ -83,6 +86,7 @@ def page(found: Findings, directory: str) -> str:
         loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
     face = FACES.get(found.valid, UNDECIDED) if isinstance(found.valid, bool) else UNDECIDED
+    is_loss_allowed = count(found.results.get("lost_allowed")) > 0
     return environment.get_template("report.html.jinja").render(
         title=title(found),
         directory=directory,
@@ -109,12 +113,13 @@ def page(found: Findings, directory: str) -> str:
             {
                 "name": words(check.name),
                 "meaning": CHECKS_IN_WORDS.get(check.name, ""),
-                "notes": () if check.valid is True else check.notes,
+                "notes": check.notes,
                 "count": f"{check.count:,}",
-                **outcome(check.valid),
+                **outcome(check, is_loss_allowed=is_loss_allowed),
             }
             for check in found.checks
         ],
+        is_loss_allowed=is_loss_allowed,
         elections=[
             {
                 "at": f"{election.at_s:.2f} s" if election.at_s >= 0 else "before the load",
@@ -233,10 +238,11 @@ def repro(found: Findings) -> str:
     return str(command) if command else f"quorumlog run --seed {found.test['seed']}" if "seed" in found.test else ""
 
 
-def outcome(valid: bool | None) -> dict[str, str]:
+def outcome(check: Check, *, is_loss_allowed: bool) -> dict[str, str]:
     """How the verdict of one check looks and reads."""
-    kind, _, _, _ = FACES.get(valid, UNDECIDED) if isinstance(valid, bool) else UNDECIDED
-    return {"kind": kind, "word": {"valid": "holds", "violated": "violated", "unknown": "unknown"}[kind]}
+    kind, _, _, _ = FACES.get(check.valid, UNDECIDED) if isinstance(check.valid, bool) else UNDECIDED
+    holds = BUT_FOR_ALLOWED if is_loss_allowed and check.name in SOFTENED else "holds"
+    return {"kind": kind, "word": {"valid": holds, "violated": "violated", "unknown": "unknown"}[kind]}
 
 
 def fault_rows(faults: Iterable[Fault]) -> Iterable[dict[str, Any]]:

@@ -53,7 +53,7 @@ def test_a_loss_is_attributed_counted_and_valid(tmp_path_factory: pytest.TempPat
     assert loss.reach_s == pytest.approx(96e-9)
     row = found.as_json()
     assert row["lost_unexplained"] == 0
-    assert row["lost_allowed"][0]["says"].startswith("2 acknowledged records at offsets 1 to 2, the earliest acknowledged")
+    assert row["lost_allowed"][0]["says"].startswith("2 acknowledged records at offsets 1 to 2, the earliest")
     assert "2 lost beside" in row["checks"]["lost"]["reason"]
 
 

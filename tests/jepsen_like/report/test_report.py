@@ -105,6 +105,30 @@ def test_an_allowed_loss_is_named_beside_a_valid_verdict(tmp_path: Path) -> None
     assert "power cut of n1" in page
 
 
+def test_what_holds_but_for_an_allowed_loss_is_not_said_to_hold_outright(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path)
+    assert "but for what this mode allows" not in seen(text_of(run))
+    assert "taken out of the history" not in seen(text_of(run))
+    reason = "12 lost beside, as the promise of this mode allows"
+    checks = {
+        "linearizable": {"valid": True, "count": 0, "examples": []},
+        "lost": {"valid": True, "count": 0, "examples": [], "reason": reason},
+        "phantom": {"valid": True, "count": 0, "examples": []},
+    }
+    page = seen(text_of(changed(run, lost_acked=12, lost_allowed=[{"records": 12}], checks=checks)))
+    meaning = CHECKS_IN_WORDS["lost"]
+    assert f"lost {meaning} {reason} holds, but for what this mode allows 0" in page
+    assert f"{CHECKS_IN_WORDS['linearizable']} holds, but for what this mode allows 0" in page
+    assert f"{CHECKS_IN_WORDS['phantom']} holds 0" in page
+    assert "taken out of the history first" in page
+
+
+def test_a_check_that_an_unallowed_loss_broke_is_violated_beside_an_allowed_one(tmp_path: Path) -> None:
+    checks = {"lost": {"valid": False, "count": 2, "examples": []}}
+    run = changed(made_up_run(tmp_path), valid=False, lost_acked=14, lost_allowed=[{"records": 12}], checks=checks)
+    assert f"{CHECKS_IN_WORDS['lost']} violated 2" in seen(text_of(run))
+
+
 def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     page = text_of(violated_run(tmp_path))
     assert not re.findall(r"""(?:src|href)=["']?(?!data:)[^"'> ]+""", page)
