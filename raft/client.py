@@ -22,7 +22,18 @@ import attrs
 import trio
 
 from raft import client_codec
-from raft.client_codec import CLIENT, Appended, Applied, Hello, Records, Reply, Tail, pack_batch
+from raft.client_codec import (
+    CLIENT,
+    Appended,
+    Applied,
+    Hello,
+    Records,
+    Reply,
+    Tail,
+    check_command,
+    check_read,
+    pack_batch,
+)
 from raft.errors import (
     InvalidRequest,
     NotLeader,
@@ -157,12 +168,12 @@ class Connection:
 
     async def append_batch(self, batch: bytes) -> Appended:
         """Append a batch made by `pack_batch`, for callers that send the same one often."""
-        if len(batch) > self._batch_bytes_max:
-            raise InvalidRequest(f"a batch of {len(batch)} bytes is over the node's bound of {self._batch_bytes_max}")
+        self._require_fit("a batch", batch)
         return await self._ask(lambda request_id: client_codec.encode_append(request_id, batch), Appended)
 
     async def read(self, offset: int, bytes_max: int = DEFAULT_READ_BYTES) -> Records:
         """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end."""
+        check_read(offset, bytes_max)
         return await self._ask(lambda request_id: client_codec.encode_read(request_id, offset, bytes_max), Records)
 
     async def tail(self) -> Tail:
@@ -171,6 +182,8 @@ class Connection:
 
     async def apply(self, command: bytes, *, read_only: bool = False) -> Applied:
         """Carry out a command of the state machine, or answer a query if `read_only`."""
+        check_command(command)
+        self._require_fit("a command", command)
         return await self._ask(
             lambda request_id: client_codec.encode_apply(request_id, command, read_only=read_only), Applied
         )
@@ -181,6 +194,11 @@ class Connection:
         if not isinstance(reply, dict):
             raise self._nonsense(reply)
         return reply
+
+    def _require_fit(self, what: str, data: bytes) -> None:
+        """The node would take a frame that is too large for nonsense, and hang up on all who share the connection."""
+        if len(data) > self._batch_bytes_max:
+            raise InvalidRequest(f"{what} of {len(data)} bytes is over the node's bound of {self._batch_bytes_max}")
 
     async def _ask(self, encode: Callable[[int], bytes], expected: type[ReplyT]) -> ReplyT:
         reply = await self._call(encode)
@@ -301,7 +319,7 @@ class Connection:
         for message_type, body in frames:
             request_id, reply = client_codec.decode_reply(message_type, body)
             if request_id == 0 and isinstance(reply, RaftError):
-                raise ProtocolError(str(reply))
+                raise reply if isinstance(reply, ProtocolError) else ProtocolError(str(reply))
             if request_id > self._last_id:
                 raise ProtocolError("it answered a request that was never made")
             call = self._calls.get(request_id)
@@ -387,6 +405,7 @@ class Client:
         self, offset: int, bytes_max: int = DEFAULT_READ_BYTES, *, on_attempt: OnAttempt = ignore_attempt
     ) -> Records:
         """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end."""
+        check_read(offset, bytes_max)
         return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt)
 
     async def tail(self, *, on_attempt: OnAttempt = ignore_attempt) -> Tail:
@@ -395,10 +414,12 @@ class Client:
 
     async def apply(self, command: bytes, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:
         """Carry out a command on the replicated state machine."""
+        check_command(command)
         return await self._repeat(lambda connection: connection.apply(command), on_attempt)
 
     async def query(self, command: bytes, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:
         """Ask the state machine, linearizably."""
+        check_command(command)
         return await self._repeat(lambda connection: connection.apply(command, read_only=True), on_attempt)
 
     async def status(self) -> dict[str, object]:

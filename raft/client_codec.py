@@ -142,13 +142,19 @@ Reply = Appended | Records | Tail | Applied | dict[str, object] | RaftError
 
 
 def pack_batch(records: Sequence[bytes]) -> bytes:
-    """Records as one batch. `InvalidRequest` unless they are one to `RECORDS_MAX` bytes objects."""
+    """Records as one batch. `InvalidRequest` unless they are a sequence of one to `RECORDS_MAX` bytes objects."""
+    if not _is_sequence(records):
+        raise errors.InvalidRequest(f"records must be a list of bytes, not {type(records).__name__}")
     if not 1 <= len(records) <= RECORDS_MAX:
         raise errors.InvalidRequest(f"a batch holds 1 to {RECORDS_MAX} records, not {len(records)}")
     if set(map(type, records)) != {bytes}:
         raise errors.InvalidRequest("every record must be bytes")
-    packed: bytes = msgpack.packb(records)
+    packed: bytes = msgpack.packb(records if type(records) is list else list(records))
     return packed
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def count_batch(batch: bytes) -> int:
@@ -233,6 +239,18 @@ def decode_append(body: bytes) -> Append:
     return Append(request_id, records, count_batch(binary(records, "records")))
 
 
+def check_read(offset: int, bytes_max: int) -> None:
+    """`InvalidRequest` unless a node would take them in a READ."""
+    try:
+        _read_bounds(offset, bytes_max)
+    except ProtocolError as error:
+        raise errors.InvalidRequest(error.detail) from None
+
+
+def _read_bounds(offset: object, bytes_max: object) -> tuple[int, int]:
+    return number(offset, "offset"), integer(bytes_max, "bytes_max", 0, READ_BYTES_MAX)
+
+
 def encode_read(request_id: int, offset: int, bytes_max: int) -> bytes:
     """READ."""
     return encode_frame(READ, msgpack.packb((request_id, offset, bytes_max)))
@@ -241,11 +259,7 @@ def encode_read(request_id: int, offset: int, bytes_max: int) -> bytes:
 def decode_read(body: bytes) -> Read:
     """READ."""
     request_id, offset, bytes_max = unpack_array(body, length=3, array_max=3)
-    return Read(
-        number(request_id, "request_id"),
-        number(offset, "offset"),
-        integer(bytes_max, "bytes_max", 0, READ_BYTES_MAX),
-    )
+    return Read(number(request_id, "request_id"), *_read_bounds(offset, bytes_max))
 
 
 def encode_bare(message_type: int, request_id: int) -> bytes:
@@ -257,6 +271,12 @@ def decode_bare(body: bytes) -> int:
     """The request id of TAIL and STATUS."""
     (request_id,) = unpack_array(body, length=1, array_max=1)
     return number(request_id, "request_id")
+
+
+def check_command(command: bytes) -> None:
+    """`InvalidRequest` unless a node would take it in an APPLY."""
+    if type(command) is not bytes:
+        raise errors.InvalidRequest(f"a command must be bytes, not {type(command).__name__}")
 
 
 def encode_apply(request_id: int, command: bytes, *, read_only: bool) -> bytes:

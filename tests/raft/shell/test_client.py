@@ -3,9 +3,11 @@
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pytest
@@ -178,7 +180,57 @@ async def test_a_batch_above_what_the_node_takes_is_not_even_sent() -> None:
     async with false_node(lambda frame: None) as connection:
         with pytest.raises(InvalidRequest, match="over the node's bound"):
             await connection.append([b"x" * (1 << 20)])
+        with pytest.raises(InvalidRequest, match="over the node's bound"):
+            await connection.apply(b"x" * (1 << 20))
         assert connection.is_open
+
+
+WRONG_CALLS: dict[str, tuple[Callable[[Any], Awaitable[object]], str]] = {
+    "an offset below zero": (lambda it: it.read(-1), "offset must be an integer from 0"),
+    "an offset that is none": (lambda it: it.read("0"), "offset must be an integer from 0"),
+    "too many bytes": (lambda it: it.read(0, 1 << 31), "bytes_max must be an integer from 0"),
+    "a command that is no bytes": (lambda it: it.apply(["put"]), "a command must be bytes, not list"),
+    "a generator of records": (lambda it: it.append(b"x" for _ in range(2)), "a list of bytes, not generator"),
+    "a single record": (lambda it: it.append(b"x"), "a list of bytes, not bytes"),
+    "a mapping of records": (lambda it: it.append({b"x": b"y"}), "a list of bytes, not dict"),
+    "a record that is no bytes": (lambda it: it.append(["x"]), "every record must be bytes"),
+}
+
+
+@pytest.mark.parametrize(("call", "why"), WRONG_CALLS.values(), ids=WRONG_CALLS)
+async def test_a_call_with_wrong_arguments_is_refused_before_anything_is_sent(
+    call: Callable[[Any], Awaitable[object]], why: str
+) -> None:
+    asked: list[Frame] = []
+    async with false_node(lambda frame: asked.append(frame)) as connection:
+        with pytest.raises(InvalidRequest, match=why) as caught:
+            await call(connection)
+        assert caught.value.definite
+        assert connection.is_open
+    assert asked == []
+    (port,) = free_ports(1)
+    async with Client([f"127.0.0.1:{port}"], CLUSTER_ID) as client:
+        with pytest.raises(InvalidRequest, match=why):
+            await call(client)
+
+
+async def test_a_query_that_is_no_bytes_is_refused_before_anything_is_sent() -> None:
+    (port,) = free_ports(1)
+    async with Client([f"127.0.0.1:{port}"], CLUSTER_ID) as client:
+        with pytest.raises(InvalidRequest, match="must be bytes, not str"):
+            await client.query("get")  # type: ignore[arg-type]
+
+
+async def test_records_may_be_any_sequence(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 1) as cluster, connected(cluster) as connection:
+        assert (await connection.append((b"a", b"b"))).count == 2
+        assert (await connection.append(deque([b"c"]))).base_offset == 2
+
+
+async def test_an_error_of_the_connection_names_its_kind_once() -> None:
+    async with false_node(lambda frame: wire.encode_error(0, ProtocolError("enough"))) as connection:
+        with pytest.raises(OutcomeUnknown, match="broke: protocol error: enough; it may"):
+            await connection.append([b"x"])
 
 
 async def test_a_follower_refuses_and_names_the_leader(tmp_path: Path) -> None:
