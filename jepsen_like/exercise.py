@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import trio
 
-from jepsen_like.cluster.cluster import Cluster, NotServing, RoleSeen, open_cluster
+from jepsen_like.cluster.cluster import DOWN, Cluster, NotServing, RoleSeen, open_cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.wires import Network
 from jepsen_like.history import DumpWriter, HistoryWriter
@@ -115,8 +115,9 @@ async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observ
                 raise NotServing(f"no node was elected leader within {LEADER_WITHIN_S:g} s of the start")
             progress.event(f"n1 to n{plan.nodes} listen, n{leader.node} leads in term {leader.term}", topic="cluster")
             observed = await _break_it(plan, directory, cluster, progress, interrupted)
+            roles = tuple(cluster.roles)  # how the nodes are ended is no part of the run
         nursery.cancel_scope.cancel()
-    return attrs.evolve(observed, unasked_ends=tuple(cluster.unasked_ends), roles=tuple(cluster.roles))
+    return attrs.evolve(observed, unasked_ends=tuple(cluster.unasked_ends), roles=roles)
 
 
 async def _break_it(
@@ -238,10 +239,11 @@ def _node_lines(cluster: Cluster, cut: frozenset[int]) -> list[NodeLine]:
     lines = []
     for node, process in cluster.nodes.items():
         role = newest.get(node)
+        known = role if role is not None and role.role != DOWN else None
         state = NodeState.CUT if node in cut else NodeState.UP
         if not process.is_running:
             state = NodeState.DOWN
         elif process.is_paused:
             state = NodeState.PAUSED
-        lines.append(NodeLine(node, role.role if role else "", role.term if role else 0, state=state))
+        lines.append(NodeLine(node, known.role if known else "", known.term if known else 0, state=state))
     return lines

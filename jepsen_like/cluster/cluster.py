@@ -17,7 +17,7 @@ import trio
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
-from jepsen_like.cluster.process import Event, NodeDidNotStart, NodeProcess
+from jepsen_like.cluster.process import ENDED, Event, NodeDidNotStart, NodeProcess
 from jepsen_like.cluster.raft_nodes import Address, NodePlan, raft_command
 from jepsen_like.cluster.wires import Network, Wires
 from raft.client import Connection
@@ -31,6 +31,8 @@ POLL_S = 0.05
 READ_THROUGH_WITHIN_S = 5.0
 READ_THROUGH_BYTES = 1024 * 1024
 LEADER = "leader"
+DOWN = "down"
+"""In place of a role, of a node whose process is gone; started again it has none until it says one."""
 NO_ANSWER = (RaftError, KeyError, ValueError)
 
 
@@ -54,7 +56,7 @@ class NodeStatus:
 
 @attrs.frozen
 class RoleSeen:
-    """A node said that its role has changed; `t_ns` is on the monotonic clock, shared by all processes here."""
+    """A node said that its role has changed, or is `DOWN` (with term 0); `t_ns` is on the monotonic clock, shared by all processes here."""
 
     node: int
     t_ns: int
@@ -280,6 +282,8 @@ async def open_cluster(
             # A node whose clock drifts tells its own time.
             t_ns = machines[node].real_ns(int(event["t_ns"]))
             roles.append(RoleSeen(node, t_ns, str(event["role"]), int(event["term"])))
+        elif event.get("event") == ENDED:
+            roles.append(RoleSeen(node, int(event["t_ns"]), DOWN, 0))
 
     machines: dict[int, Machine]
     directories = {node: directory / str(node) for node in ids}

@@ -33,8 +33,9 @@ READ_BYTES = 64 * 1024
 STDERR_TAIL_LINES = 12
 LINE_BYTES_MAX = 1024 * 1024
 
+ENDED = "ended"
 Event = Mapping[str, Any]
-"""What a node said: `t_ns` on the monotonic clock, `event`, and what belongs to it."""
+"""What a node said: `t_ns` on the monotonic clock, `event`, and what belongs to it. `ENDED` is ours: its process is gone."""
 
 
 @attrs.define
@@ -53,7 +54,7 @@ class NodeDidNotStart(Exception):
 class NodeProcess:
     """A node that can be started again and again in the same directory.
 
-    `on_event` is called for every parsed line, in order, from the nursery given to `start`. `machine` is what it runs on;
+    `on_event` is called for every parsed line, in order, and after the last one with `ENDED`, from the nursery given to `start`. `machine` is what it runs on;
     `enter` runs in the child between fork and exec.
     """
 
@@ -210,6 +211,7 @@ class NodeProcess:
             popen.stdout.close()
             was_asked = self._end_is_asked
             self._ended.set()
+        self._on_event(self.node, {"t_ns": time.monotonic_ns(), "event": ENDED})
         if not was_asked and self._has_met_damage(popen):
             self.ends_of_damage += 1
             nursery.start_soon(self._start_again, nursery)

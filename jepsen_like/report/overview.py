@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 from markupsafe import Markup
 
+from jepsen_like.cluster.cluster import DOWN
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report.canvas import Scale, area, element, line, rounded, seconds, ticks
 from jepsen_like.report.findings import Fault, Findings, RoleChange, Series
@@ -311,7 +312,7 @@ def role_span(
     """One role from its beginning to the next change; its label must fit before `seen_until`, where a fault covers it."""
     left = x(change.at_s)
     width = x(until) - left
-    if width <= 0 or change.role in ("down", "stopped"):
+    if width <= 0 or change.role == DOWN:
         return
     story = element("title", f"n{change.node}: {change.role} in term {change.term} from {change.at_s:.2f} s")
     yield element("rect", story, class_=f"role {change.role}", x=left, y=top, width=max(width, 1.0), height=height)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from jepsen_like.cluster.cluster import NodeStatus, leader_among, open_cluster
+from jepsen_like.cluster.cluster import DOWN, NodeStatus, leader_among, open_cluster
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
-from jepsen_like.cluster.process import Event, NodeDidNotStart, NodeProcess, process_state
+from jepsen_like.cluster.process import ENDED, Event, NodeDidNotStart, NodeProcess, process_state
 from jepsen_like.cluster.raft_nodes import NodePlan, raft_command
 
 SAYS_STARTED = """
@@ -57,7 +57,7 @@ async def test_a_node_is_ready_when_it_says_so_and_its_events_are_heard_and_kept
             while len(heard) < 2:  # noqa: ASYNC110  what is waited for happens in another process
                 await trio.sleep(0.005)
         await process.kill()
-    assert [event["event"] for event in heard] == ["started", "role"]
+    assert [event["event"] for event in heard] == ["started", "role", ENDED]
     assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 3
 
 
@@ -200,6 +200,20 @@ async def test_a_node_that_does_not_come_back_is_noted_and_the_others_do(tmp_pat
     (line,) = cluster.unasked_ends
     assert line.startswith("node 1 (pid ")
     assert "FileExistsError" in line
+
+
+async def test_a_killed_node_is_down_and_after_its_start_has_no_role_that_it_had_before(tmp_path: Path) -> None:
+    def command(plan: NodePlan) -> list[str]:
+        return [sys.executable, "-c", NODE]
+
+    async with open_cluster(tmp_path / "nodes", nodes=1, cluster_id="c", command=command) as cluster:
+        with trio.fail_after(60):
+            while not cluster.roles:  # noqa: ASYNC110  what is waited for happens in another process
+                await trio.sleep(0.005)
+        await cluster.kill([1])
+        (said, down) = cluster.roles
+        assert (said.role, down.role, down.term) == ("leader", DOWN, 0)
+        assert said.t_ns <= down.t_ns
 
 
 def status(number: int, role: str, term: int) -> NodeStatus:

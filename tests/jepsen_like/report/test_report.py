@@ -89,6 +89,19 @@ def test_an_election_before_the_first_operation_is_in_the_picture(tmp_path: Path
     assert "★ term 1" in page
 
 
+def test_a_node_that_was_down_has_no_role_until_it_says_one(tmp_path: Path) -> None:
+    said = ((1.0, "leader", 1), (4.0, "down", 0), (6.5, "follower", 2))
+    roles = [{"node": 1, "at_s": at_s, "role": role, "term": term} for at_s, role, term in said]
+    faults = [{"id": 1, "kind": "power", "target": "one", "nodes": [1], "begin_s": 3.9, "end_s": 6.0}]
+    run = changed(made_up_run(tmp_path, nodes=1, duration_s=8.0), roles=roles, faults=faults, elections=[])
+    drawing = ElementTree.fromstring(overview(read_findings(run)))
+    spans = [rect for rect in drawing.iter("rect") if rect.get("class", "").startswith("role ")]
+    assert [span.get("class") for span in spans] == ["role leader", "role follower"]
+    ended, says = (float(spans[0].get("x", 0)) + float(spans[0].get("width", 0)), float(spans[1].get("x", 0)))
+    second = (says - ended) / 2.5
+    assert ended == pytest.approx(float(spans[0].get("x", 0)) + 3 * second, abs=1)
+
+
 def test_what_the_final_logs_hold_is_told_from_what_a_client_read(tmp_path: Path) -> None:
     rows = [op("append", "ok", 1.0, 1.1, a=5, offset=2), op("read", "ok", 9.0, 9.0, a=6, offset=2, process=-1, node=3)]
     violation = {"check": "divergent_offset", "object": 0, "sentence": "Two values at offset 2.", "ops": rows}
