@@ -9,6 +9,10 @@ events. Events of processes that are not numbers (`nemesis`) are skipped.
     log        append v -> ok [offset v]    read -> ok [offset v] (v null: nothing there yet), or several such pairs
                tail -> ok n
 
+What Jepsen cannot have written is refused with the number of its map in the file: a process that invokes while it waits, an
+end of another `f` or before its beginning, an `ok` of a write, a cas or an append with another value than was sent, an index
+that two maps have. The `ok` of a write or a cas may carry nothing, and what a `fail` or `info` carries says nothing.
+
 Values that are no non-negative integers are numbered from `NAMED_FROM` on. A failed `cas` says nothing here: Jepsen does
 not record what it saw.
 """
@@ -110,12 +114,14 @@ class _Attempt:
 
     @property
     def value(self) -> Any:
-        """What came back; what was asked where nothing did."""
-        return self.asked if self.answered is None else self.answered
+        """What came back if it happened; what was asked where nothing did."""
+        answers = self.outcome is Outcome.OK or self.asked is None
+        return self.answered if answers and self.answered is not None else self.asked
 
 
 def operations(events: Sequence[Mapping[str, Any]], model: Model, path: Path) -> Iterator[Op]:
     """The operations that the events describe; `UnreadableHistory` when one does not fit the model."""
+    _refuse_same_index(events, path)
     attempts = list(_attempts(events, model, path))
     numbers = _Numbers()
     try:
@@ -131,6 +137,15 @@ def operations(events: Sequence[Mapping[str, Any]], model: Model, path: Path) ->
         raise UnreadableHistory(path, str(error)) from error
 
 
+def _refuse_same_index(events: Iterable[Mapping[str, Any]], path: Path) -> None:
+    items: dict[int, int] = {}
+    for number, event in enumerate(events, start=1):
+        index = event.get("index")
+        # Jepsen numbers from 0; -1 means that nobody has given the map an index.
+        if isinstance(index, int) and index >= 0 and (first := items.setdefault(index, number)) != number:
+            raise UnreadableHistory(path, f"item {number}: its index {index} is that of item {first}, too")
+
+
 def _attempts(events: Iterable[Mapping[str, Any]], model: Model, path: Path) -> Iterator[_Attempt]:
     running: dict[int, tuple[int, Mapping[str, Any], int]] = {}
     now = -1
@@ -144,16 +159,34 @@ def _attempts(events: Iterable[Mapping[str, Any]], model: Model, path: Path) -> 
         begun = running.pop(process, None)
         if event["type"] == "invoke":
             if begun is not None:
-                yield _attempt(begun, None, process, now, model, path)
+                raise UnreadableHistory(
+                    path,
+                    f"item {number}: process {process} invokes, but what it invoked in item {begun[0]} has not ended",
+                )
             running[process] = (number, event, now)
-        elif event["type"] not in OUTCOMES:
+        elif str(event["type"]) not in OUTCOMES:
             raise UnreadableHistory(path, f"item {number}: type is {event['type']!r}, not invoke, ok, fail or info")
         elif begun is not None:
+            _refuse_misfit(begun[1], event, f"item {number}", f"item {begun[0]}", path)
             yield _attempt(begun, event, process, now, model, path)
         elif event["type"] != "info":
             raise UnreadableHistory(path, f"item {number}: {event['type']} of process {process}, which invoked nothing")
     for process, begun in running.items():
         yield _attempt(begun, None, process, now, model, path)
+
+
+def _refuse_misfit(
+    begin: Mapping[str, Any], end: Mapping[str, Any], end_item: str, begin_item: str, path: Path
+) -> None:
+    if end["f"] != begin["f"]:
+        raise UnreadableHistory(
+            path, f"{end_item}: {end['type']} of {end['f']!r}, but {begin_item} had invoked {begin['f']!r}"
+        )
+    times = begin.get("time"), end.get("time")
+    if isinstance(times[0], int) and isinstance(times[1], int) and times[1] < times[0]:
+        raise UnreadableHistory(
+            path, f"{end_item}: its time {times[1]} lies before {times[0]}, that of its invocation in {begin_item}"
+        )
 
 
 def _attempt(
@@ -192,8 +225,25 @@ def _pair(one: _Attempt, value: Any, what: str) -> tuple[Any, Any]:
     return value[0], value[1]
 
 
+def _place(one: _Attempt, value: Any, *, keyed: bool) -> tuple[Any, Any]:
+    return _pair(one, value, "[key value]") if keyed else (0, value)
+
+
+def _sent(one: _Attempt, asked: Any, answered: Any) -> Any:
+    if asked is None:
+        raise BadOperation(one.number, f"{one.f.name.lower()} without a value")
+    if answered is not None and answered != asked:
+        raise BadOperation(one.number, f"{one.f.name.lower()} of {asked!r}, but its ok has {answered!r}")
+    return asked
+
+
 def _register_op(one: _Attempt, numbers: _Numbers, *, keyed: bool) -> Op:
-    key, value = _pair(one, one.value, "[key value]") if keyed else (0, one.value)
+    key, value = _place(one, one.value, keyed=keyed)
+    if one.f is not Action.READ or _is_pair(one.asked):
+        asked_key, asked = _place(one, one.asked, keyed=keyed)
+        if key != asked_key:
+            raise BadOperation(one.number, f"invoked with the key {asked_key!r}, but its ok has {key!r}")
+        value = value if one.f is Action.READ else _sent(one, asked, value)
     common: dict[str, Any] = {
         "f": one.f, "type": one.outcome, "t_inv": one.t_inv, "t_ret": one.t_ret, "process": one.process,
         "object": numbers.of(key),
@@ -211,10 +261,10 @@ def _log_ops(one: _Attempt, numbers: _Numbers) -> Iterator[Op]:
     ok = one.outcome is Outcome.OK
     match one.f:
         case Action.APPEND if not ok:
-            yield Op(**common, a=numbers.of(one.asked))
+            yield Op(**common, a=numbers.of(_sent(one, one.asked, None)))
         case Action.APPEND:
             offset, value = _pair(one, one.answered, "[offset value]")
-            yield Op(**common, a=numbers.of(value), offset=_offset(one, offset))
+            yield Op(**common, a=numbers.of(_sent(one, one.asked, value)), offset=_offset(one, offset))
         case Action.TAIL:
             yield Op(**common, offset=_offset(one, one.answered) if ok else NONE)
         case _ if ok:

@@ -130,6 +130,102 @@ def test_a_log_history_in_json_lines(tmp_path: Path) -> None:
     ]
 
 
+def test_all_that_jepsen_writes_is_accepted(tmp_path: Path) -> None:
+    text = """
+    {:process 0 :type :invoke :f :write :value 1 :time 5 :index 0}
+    {:process :nemesis :type :info :f :start :value nil :time 5 :index 1}
+    {:process :nemesis :type :info :f :start :value "cut off" :time 5 :index 2}
+    {:process 0 :type :ok :f :write :value nil :time 5 :index 3}
+    {:process 1 :type :invoke :f :write :value 2 :time 5 :index 4}
+    {:process 2 :type :invoke :f :cas :value [2 3] :time 5 :index 5}
+    {:process 1 :type :info :f :write :value :timed-out :time 7 :index 6}
+    {:process 2 :type :ok :f :cas :value nil :time 8 :index 7}
+    {:process 0 :type :invoke :f :read :value nil :time 9 :index 8}
+    {:process 0 :type :fail :f :read :value nil :error [:timeout 5] :time 10 :index 9}
+    {:process 6 :type :invoke :f :write :value 4 :index -1}
+    {:process 6 :type :fail :f :write :value [:refused "why"] :index -1}
+    """
+    ops = read(tmp_path / "history.edn", text, Model.REGISTER)
+    assert [(op.f, op.type, op.a, op.b) for op in ops] == [
+        (Action.WRITE, Outcome.OK, 1, NONE),
+        (Action.WRITE, Outcome.INFO, 2, NONE),
+        (Action.CAS, Outcome.OK, 2, 3),
+        (Action.READ, Outcome.FAIL, NONE, NONE),
+        (Action.WRITE, Outcome.FAIL, 4, NONE),
+    ]
+
+
+def answered(invocation: Any, answer: Any, f: str = "write") -> str:
+    return events((0, "invoke", f, invocation), (0, "ok", f, answer))
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "reason"),
+    [
+        pytest.param(answered(1, 2), Model.REGISTER, "operation 1: write of 1, but its ok has 2", id="write"),
+        pytest.param(
+            answered(["x", 1], ["x", 2]), Model.REGISTER, "operation 1: write of 1, but its ok has 2", id="keyed write"
+        ),
+        pytest.param(
+            answered(["x", 1], ["y", 1]),
+            Model.REGISTER,
+            "operation 1: invoked with the key 'x', but its ok has 'y'",
+            id="key",
+        ),
+        pytest.param(
+            answered(["x", None], ["y", 1], "read"),
+            Model.REGISTER,
+            "operation 1: invoked with the key 'x', but its ok has 'y'",
+            id="key of a read",
+        ),
+        pytest.param(
+            answered([1, 2], [1, 3], "cas"),
+            Model.REGISTER,
+            "operation 1: cas of [1, 2], but its ok has [1, 3]",
+            id="cas",
+        ),
+        pytest.param(
+            answered(5, [0, 6], "append"), Model.LOG, "operation 1: append of 5, but its ok has 6", id="append"
+        ),
+        pytest.param(answered(None, 2), Model.REGISTER, "operation 1: write without a value", id="no value"),
+        pytest.param(
+            events((0, "invoke", "append", None)), Model.LOG, "operation 1: append without a value", id="no record"
+        ),
+        pytest.param(
+            events((0, "invoke", "write", 1), (0, "ok", "cas", [0, 1])),
+            Model.REGISTER,
+            "item 2: ok of 'cas', but item 1 had invoked 'write'",
+            id="another f",
+        ),
+        pytest.param(
+            events((0, "invoke", "write", 1), (1, "invoke", "read", None), (0, "invoke", "write", 2)),
+            Model.REGISTER,
+            "item 3: process 0 invokes, but what it invoked in item 1 has not ended",
+            id="two at once",
+        ),
+        pytest.param(
+            "{:process 0 :type :invoke :f :read :time 20} {:process 0 :type :ok :f :read :value 1 :time 19}",
+            Model.REGISTER,
+            "item 2: its time 19 lies before 20, that of its invocation in item 1",
+            id="ends before it begins",
+        ),
+        pytest.param(
+            "{:process 0 :type :invoke :f :read :index 0} {:process :nemesis :type :info :f :heal :index 0}",
+            Model.REGISTER,
+            "item 2: its index 0 is that of item 1, too",
+            id="index",
+        ),
+    ],
+)
+def test_what_jepsen_cannot_have_written_is_refused_with_its_place(
+    tmp_path: Path, text: str, model: Model, reason: str
+) -> None:
+    path = tmp_path / "history"
+    with pytest.raises(UnreadableHistory) as refused:
+        read(path, text, model)
+    assert str(refused.value) == f"{path}: {reason}"
+
+
 @pytest.mark.parametrize(
     ("text", "model", "reason"),
     [
