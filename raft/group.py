@@ -6,7 +6,8 @@
 
 It puts the parts together (log, storage, core, driver, links, port) and owns their tasks. What a call raises tells what
 happened: `raft.errors`; a cancelled `append` or `apply` may still take effect. A failed disk or a broken invariant ends
-the group: the error climbs out of the `async with`, and nothing is written any more.
+the group: the error climbs out of the `async with`, and nothing is written any more. Tasks outside of the block that wait for
+an answer get `OutcomeUnknown`, and whoever calls later `ShuttingDown`.
 """
 
 import json
@@ -25,7 +26,7 @@ from log.segmented_log import LogConfig, RecoveryReport
 from raft.client_codec import Appended, Applied, Records, Tail, pack_batch
 from raft.core import Follower, RaftCore
 from raft.driver import DriverConfig, Notify, RaftDriver
-from raft.errors import InvalidRequest, RaftError
+from raft.errors import InvalidRequest, OutcomeUnknown, RaftError, ShuttingDown
 from raft.flush_thread import FlushThread
 from raft.links import Links
 from raft.membership import Configuration
@@ -48,6 +49,8 @@ PEER_CONNECTIONS_MAX = 4
 """Incoming connections of one peer. Redials overlap with connections not yet known to be dead; more than a few do not."""
 PEER_PLACES = 2
 """Connections kept free for each peer: clients that take all they get must not cut this node off from its group."""
+HELLO_FRAMES = 1
+"""Frames of a connection before its first message."""
 NODE_STOPS = "the node stops"
 
 Address = tuple[str, int]
@@ -90,8 +93,9 @@ class _Waiter:
         self._outcome: tuple[int, int, bytes] | RaftError | None = None
 
     def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
-        self._outcome = outcome
-        self._event.set()
+        if self._outcome is None:
+            self._outcome = outcome
+            self._event.set()
 
     async def wait(self) -> tuple[int, int, bytes]:
         await self._event.wait()
@@ -125,6 +129,11 @@ class _LocalCaller:
     def refused(self, request_id: int, error: RaftError) -> None:
         self._waiters.pop(request_id).settle(error)
 
+    def give_up(self) -> None:
+        """Nobody else will answer any more."""
+        for waiter in self._waiters.values():
+            waiter.settle(OutcomeUnknown("the node has failed while the request was in flight"))
+
 
 class RaftGroup:
     """One node, opened by `open`. Calls may be made by any number of tasks."""
@@ -152,6 +161,7 @@ class RaftGroup:
         self._deadline_moved = trio.Event()
         self._armed_for = 0.0
         self._has_failed = False
+        self._block = trio.CancelScope()
         self._life = trio.CancelScope()
         self._goes_on = trio.Event()
         self._goes_on.set()
@@ -290,6 +300,7 @@ class RaftGroup:
             stack.callback(group._listener.close, NODE_STOPS)
             stack.callback(group._say_farewell)
             async with trio.open_nursery() as nursery:
+                group._block = nursery.cancel_scope
                 nursery.start_soon(group._run)
                 nursery.start_soon(group._listener.run)
                 nursery.start_soon(group._links.run)
@@ -299,13 +310,19 @@ class RaftGroup:
                     nursery.cancel_scope.cancel()
 
     async def _guard(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Remember that the node itself failed, as opposed to whoever uses it: then nobody may be told anything more."""
+        """Remember that the node itself failed, as opposed to whoever uses it: then nobody may be told anything definite.
+
+        Callers of this process must not wait on for ever; who called over a connection sees it close.
+        """
         try:
             await task()
         except trio.Cancelled:
             raise
         except BaseException:
             self._has_failed = True
+            # First, so that calls made within the block end as cancelled, and what comes out of it is the cause alone.
+            self._block.cancel()
+            self._caller.give_up()
             raise
 
     def _say_farewell(self) -> None:
@@ -336,6 +353,7 @@ class RaftGroup:
         """
         batch = pack_batch(records)
         self._require_fit("a batch", batch)
+        self._require_working()
         request_id, waiter = self._caller.new()
         self._driver.append(self._caller, request_id, batch, len(records))
         base_offset, term, _ = await self._settled(waiter)
@@ -349,6 +367,7 @@ class RaftGroup:
         """
         if offset >= self._driver.committed_end:
             await self._linearize()
+        self._require_working()
         batches = self._driver.committed(offset, min(bytes_max, self._settings.read_bytes_max))
         return Records(self._driver.committed_end, tuple(batches))
 
@@ -360,6 +379,7 @@ class RaftGroup:
     async def apply(self, command: bytes) -> Applied:
         """Carry out a command on the replicated state machine; errors as for `append`."""
         self._require_fit("a command", command)
+        self._require_working()
         request_id, waiter = self._caller.new()
         self._driver.apply(self._caller, request_id, command)
         index, _, result = await self._settled(waiter)
@@ -379,7 +399,8 @@ class RaftGroup:
 
     def pause(self) -> None:
         """Stand still until `resume`, as a process does at SIGSTOP: sockets stay open, nothing is heard, decided or said."""
-        self._goes_on = trio.Event()
+        if self._goes_on.is_set():
+            self._goes_on = trio.Event()
         self._life.cancel()
 
     def resume(self) -> None:
@@ -398,7 +419,13 @@ class RaftGroup:
         if len(data) > self._settings.frame_bytes_max - FRAME_OVERHEAD_BYTES:
             raise InvalidRequest(f"{what} of {len(data)} bytes is too large")
 
+    def _require_working(self) -> None:
+        """A node that has failed would never answer."""
+        if self._has_failed:
+            raise ShuttingDown
+
     async def _linearize(self, *, after_apply: bool = False) -> None:
+        self._require_working()
         request_id, waiter = self._caller.new()
         self._driver.read(self._caller, request_id, after_apply=after_apply)
         await self._settled(waiter)
@@ -411,11 +438,12 @@ class RaftGroup:
 
     async def _run(self) -> None:
         while True:
+            while not self._goes_on.is_set():  # who was resumed may have been paused again before it got here
+                await self._goes_on.wait()
             async with trio.open_nursery() as nursery:
                 self._life = nursery.cancel_scope
                 nursery.start_soon(self._guard, self._reactor.run)
                 nursery.start_soon(self._guard, self._run_timer)
-            await self._goes_on.wait()
 
     def _on_round_end(self) -> None:
         try:
@@ -471,9 +499,13 @@ class RaftGroup:
         self._links.nudge(peer)
 
     def peer_left(self, peer: NodeId, connection: Connection[Frame]) -> None:
-        """See `Doorkeeper`."""
-        self._incoming[peer].remove(connection)
-        self._driver.disconnected(peer)
+        """See `Doorkeeper`. News only if the connection was in use: older ones, and vain dials, end without a meaning."""
+        incoming = self._incoming[peer]
+        # A peer speaks on one connection at a time. An older one that still seems open is what a broken network left.
+        in_use = next((one for one in reversed(incoming) if one.frames_in > HELLO_FRAMES), incoming[-1])
+        incoming.remove(connection)
+        if connection is in_use:
+            self._driver.disconnected(peer)
 
     def closed(self, connection: Connection[Frame], role: str, reason: str) -> None:
         """See `Doorkeeper`."""

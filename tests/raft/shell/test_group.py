@@ -2,8 +2,10 @@
 
 import random
 import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import attrs
 import msgpack
 import pytest
 import trio
@@ -11,10 +13,14 @@ from trio.testing import wait_all_tasks_blocked
 
 from log.memory_disk import MemoryDisk
 from log.segmented_log import StorageFailed
+from raft.client_codec import PEER, Hello, encode_hello
+from raft.codec import encode_message
 from raft.config import RaftConfig
 from raft.driver import QUICK_FLUSH_S
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ShuttingDown
-from raft.group import RaftGroup, WrongDirectory, WrongMembers
+from raft.group import PEER_CONNECTIONS_MAX, RaftGroup, WrongDirectory, WrongMembers
+from raft.messages import AppendEntries
+from raft.model import LogIndex, NodeId, Term
 from raft.settings import NodeSettings, parse_settings
 from tests.raft.shell.nodes import FAST, free_ports, local_cluster, until
 
@@ -166,6 +172,43 @@ async def test_a_paused_leader_says_nothing_and_finds_another_in_its_place_when_
         cluster.nodes[id_of(old)] = paused
 
 
+async def test_a_node_that_is_paused_twice_goes_on_when_it_is_resumed_once(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 1) as cluster:
+        group = await cluster.leader()
+        group.pause()
+        await wait_all_tasks_blocked()
+        group.pause()
+        group.resume()
+        await group.append([b"x"])
+
+
+async def test_a_node_that_is_paused_just_after_it_was_resumed_stands_still(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 1) as cluster:
+        group = await cluster.leader()
+        group.pause()
+        await wait_all_tasks_blocked()
+        group.resume()
+        group.pause()
+        last_index = group.status()["last_index"]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(group.append, [b"x"])
+            await wait_all_tasks_blocked()
+            assert group.status()["last_index"] == last_index
+            group.resume()
+        assert group.status()["committed_end"] == 1
+
+
+async def test_a_node_that_is_paused_before_its_first_step_takes_none() -> None:
+    members = {1: ("127.0.0.1", free_ports(1)[0])}
+    async with RaftGroup.open(node_id=1, members=members, directory="node", disk=MemoryDisk(random.Random(1))) as group:
+        group.pause()
+        group.campaign()
+        await wait_all_tasks_blocked()
+        assert group.status()["role"] == "follower"
+        group.resume()
+        await knows(group, role="leader")
+
+
 async def test_a_new_group_need_not_sit_out_an_election_timeout(tmp_path: Path) -> None:
     patient = NodeSettings(raft=RaftConfig(election_timeout_s_min=60.0, election_timeout_s_max=90.0))
     async with local_cluster(tmp_path, 3, patient) as cluster:
@@ -282,6 +325,140 @@ async def test_a_failed_disk_ends_the_group() -> None:
             await group.append([b"fine"])
             disk.fail_call(1)
             await group.append([b"not fine"])
+
+
+async def test_when_the_disk_fails_calls_from_outside_the_block_end_unknown_and_later_ones_are_refused() -> None:
+    disk = MemoryDisk(random.Random(1))
+    members = {1: ("127.0.0.1", free_ports(1)[0])}
+    write, read = msgpack.packb(["w", "key", 1]), msgpack.packb(["r", "key"])
+    unknown: list[OutcomeUnknown] = []
+
+    async def call(make: Callable[[], Awaitable[object]]) -> None:
+        with pytest.raises(OutcomeUnknown, match="the node has failed") as caught:
+            await make()
+        unknown.append(caught.value)
+
+    async def all_are_refused(group: RaftGroup) -> None:
+        calls = (
+            group.append([b"x"]),
+            group.apply(write),
+            group.read(0),
+            group.read(1),
+            group.tail(),
+            group.query(read),
+        )
+        for made in calls:
+            with pytest.raises(ShuttingDown):
+                await made
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            with pytest.RaisesGroup(StorageFailed, flatten_subgroups=True):
+                async with RaftGroup.open(
+                    node_id=1, members=members, directory="node", settings=NodeSettings(raft=FAST), disk=disk
+                ) as group:
+                    await knows(group, role="leader", commit_index=1)
+                    await group.append([b"fine"])
+                    disk.failing = True
+                    nursery.start_soon(call, lambda: group.append([b"not fine"]))
+                    nursery.start_soon(call, lambda: group.apply(write))
+                    try:
+                        await trio.sleep_forever()
+                    finally:
+                        # Whoever tidies up here may wait for those outside.
+                        with trio.fail_after(20, shield=True):
+                            await until(lambda: len(unknown) == 2)
+                            await all_are_refused(group)
+            await all_are_refused(group)
+
+
+LEADER = NodeId(2)
+
+
+@attrs.define
+class Hearer:
+    """A node whose peer speaks on as many connections as a test likes."""
+
+    group: RaftGroup
+    lost: list[NodeId] = attrs.field(factory=list)
+    """Told of as gone, in this order."""
+    told: list[tuple[str, dict[str, object]]] = attrs.field(factory=list)
+    _term: int = 0
+
+    async def greet(self) -> trio.SocketStream:
+        """A connection of the peer that has said nothing yet."""
+        stream = await trio.open_tcp_stream(*self.group.address)
+        await stream.send_all(encode_hello(Hello("quorumlog", PEER, LEADER)))
+        assert await stream.receive_some()
+        return stream
+
+    async def speak(self, stream: trio.SocketStream) -> None:
+        """A heartbeat of the peer as the leader of the next term, heard."""
+        self._term += 1
+        heartbeat = AppendEntries(Term(self._term), LogIndex(0), Term(0), LogIndex(0), 0)
+        await stream.send_all(encode_message(heartbeat))
+        await knows(self.group, term=self._term, leader=LEADER)
+
+    async def end(self, stream: trio.SocketStream) -> list[NodeId]:
+        """End a connection; who is told of as gone since, once the node knows."""
+        connections = self.group._listener.connections
+        await stream.aclose()
+        await until(lambda: self.group._listener.connections < connections)
+        return self.lost
+
+
+@pytest.fixture
+async def hearer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hearer]:
+    members = {number: ("127.0.0.1", port) for number, port in enumerate(free_ports(2), 1)}
+    told: list[tuple[str, dict[str, object]]] = []
+    async with RaftGroup.open(
+        node_id=1,
+        members=members,
+        directory="node",
+        settings=NodeSettings(raft=RaftConfig(heartbeat_s=60, election_timeout_s_min=120, election_timeout_s_max=121)),
+        disk=MemoryDisk(random.Random(1)),
+        notify=lambda event, **fields: told.append((event, fields)),
+    ) as group:
+        hearer = Hearer(group, told=told)
+        monkeypatch.setattr(group._driver, "disconnected", hearer.lost.append)
+        yield hearer
+
+
+async def test_the_end_of_a_stale_connection_of_a_peer_is_no_news_but_that_of_the_one_in_use_is(hearer: Hearer) -> None:
+    stale, in_use = await hearer.greet(), await hearer.greet()
+    await hearer.speak(stale)
+    await hearer.speak(in_use)
+    assert await hearer.end(stale) == []
+    assert await hearer.end(in_use) == [LEADER]
+
+
+async def test_the_end_of_the_connection_in_use_is_news_though_a_stale_one_seems_open(hearer: Hearer) -> None:
+    stale, in_use = await hearer.greet(), await hearer.greet()
+    await hearer.speak(stale)
+    await hearer.speak(in_use)
+    assert await hearer.end(in_use) == [LEADER]
+    await stale.aclose()
+
+
+async def test_the_end_of_a_connection_that_said_nothing_is_no_news_unless_it_is_the_only_one(hearer: Hearer) -> None:
+    in_use, silent = await hearer.greet(), await hearer.greet()
+    await hearer.speak(in_use)
+    assert await hearer.end(silent) == []
+    assert await hearer.end(in_use) == [LEADER]
+    assert await hearer.end(await hearer.greet()) == [LEADER, LEADER]
+
+
+async def test_a_stale_connection_that_makes_room_for_a_newer_one_is_no_news(hearer: Hearer) -> None:
+    streams = [await hearer.greet() for _ in range(PEER_CONNECTIONS_MAX)]
+    for stream in streams:
+        await hearer.speak(stream)
+    streams.append(await hearer.greet())
+    assert [fields["reason"] for event, fields in hearer.told if event == "connection_closed"] == [
+        "replaced by newer connections of the same peer"
+    ]
+    assert hearer.lost == []
+    for stream in streams:
+        await stream.aclose()
 
 
 class GatedDisk(MemoryDisk):
