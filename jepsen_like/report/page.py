@@ -4,6 +4,7 @@ The page opens from disk and asks for nothing: style, script and drawings are in
 any request. Everything from the run is escaped; only what `canvas` built is trusted.
 """
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,10 +14,13 @@ import attrs
 import jinja2
 from markupsafe import Markup
 
+from jepsen_like.nemesis.kind import Reach
+from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report.canvas import rounded, seconds
 from jepsen_like.report.findings import Check, Fault, Findings, read_findings
 from jepsen_like.report.overview import overview, readings, tone
 from jepsen_like.report.witness import witness
+from log.flusher import FlushPolicy
 
 VIOLATIONS_MAX = 40
 """More would bury the first one; all of them are in results.json."""
@@ -129,6 +133,7 @@ def page(found: Findings, directory: str) -> str:
             }
             for election in found.elections
         ],
+        is_term_reused=is_term_reused(found),
         losses=list(losses(found.results)),
         settings=sorted(flat(found.test)),
     )
@@ -243,6 +248,23 @@ def outcome(check: Check, *, is_loss_allowed: bool) -> dict[str, str]:
     kind, _, _, _ = FACES.get(check.valid, UNDECIDED) if isinstance(check.valid, bool) else UNDECIDED
     holds = BUT_FOR_ALLOWED if is_loss_allowed and check.name in SOFTENED else "holds"
     return {"kind": kind, "word": {"valid": holds, "violated": "violated", "unknown": "unknown"}[kind]}
+
+
+def is_term_reused(found: Findings) -> bool:
+    """Whether a term was elected in twice with a fault between that may cost a node what it had not flushed, its vote too."""
+    flush = (found.test.get("settings") or {}).get("flush")
+    if flush not in (FlushPolicy.INTERVAL.value, FlushPolicy.NONE.value):
+        return False
+    forgotten = [fault.begin_s for fault in found.faults if reach_of(fault.kind) is Reach.UNFLUSHED]
+    return any(
+        one.term == later.term and any(one.at_s <= at_s <= later.at_s for at_s in forgotten)
+        for one, later in itertools.combinations(found.elections, 2)
+    )
+
+
+def reach_of(kind: str) -> Reach | None:
+    """How far a kind of fault can reach; None for one of another day."""
+    return KINDS[kind].reach if kind in KINDS else None
 
 
 def fault_rows(faults: Iterable[Fault]) -> Iterable[dict[str, Any]]:

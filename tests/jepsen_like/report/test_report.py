@@ -102,6 +102,31 @@ def test_a_node_that_was_down_has_no_role_until_it_says_one(tmp_path: Path) -> N
     assert ended == pytest.approx(float(spans[0].get("x", 0)) + 3 * second, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("flush", "kind", "terms", "is_said"),
+    [
+        ("none", "power", (1, 1), True),
+        ("interval", "power", (1, 1), True),
+        ("none", "power", (1, 2), False),
+        ("before-ack", "power", (1, 1), False),
+        ("none", "kill", (1, 1), False),
+        ("none", "of-another-day", (1, 1), False),
+    ],
+)
+def test_a_term_that_a_power_cut_made_nodes_forget_is_said_to_be_used_anew(
+    flush: str, kind: str, terms: tuple[int, int], is_said: bool, tmp_path: Path
+) -> None:
+    run = made_up_run(tmp_path)
+    (run / "test.json").write_text(json.dumps({"nodes": 3, "settings": {"flush": flush}}))
+    faults = [{"id": 1, "kind": kind, "target": "all", "nodes": [1, 2, 3], "begin_s": 5.0, "end_s": 9.0}]
+    elections = [
+        {"at_s": at_s, "term": term, "leader": leader, "took_s": None}
+        for at_s, term, leader in zip((-0.1, 9.3), terms, (3, 1), strict=True)
+    ]
+    page = seen(text_of(changed(run, faults=faults, elections=elections)))
+    assert ("was used anew: in this mode a power cut also takes terms and votes" in page) == is_said
+
+
 def test_what_the_final_logs_hold_is_told_from_what_a_client_read(tmp_path: Path) -> None:
     rows = [op("append", "ok", 1.0, 1.1, a=5, offset=2), op("read", "ok", 9.0, 9.0, a=6, offset=2, process=-1, node=3)]
     violation = {"check": "divergent_offset", "object": 0, "sentence": "Two values at offset 2.", "ops": rows}
