@@ -7,6 +7,9 @@ import attrs
 from log.frame import Address
 from log.segment import Segment
 
+LIGHT_BYTES = 256 * 1024
+"""What a light flush writes at the most."""
+
 
 @attrs.frozen
 class Spare:
@@ -82,6 +85,13 @@ class Flush:
     def done(self) -> bool:
         """Whether `run` went well."""
         return self._done
+
+    @property
+    def is_light(self) -> bool:
+        """Whether it is one sync of little: no names, no other segments, nothing to retire or to cool."""
+        return self._dirty_bytes <= LIGHT_BYTES and not (
+            self._names_changed or self._sealed or self._retire or self._cool
+        )
 
     @property
     def sealed(self) -> Sequence[Segment]:

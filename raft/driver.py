@@ -4,14 +4,14 @@
 together, in this order:
 
 1. messages, finished flushes and broken links, in the order they came;
-2. the tick, if it is due. A node that was paused or busy first hears what was said meanwhile: its own lateness is not
-   mistaken for a leader's silence;
+2. the tick, if it is due. A node that was paused or busy first hears what was said meanwhile, however many rounds that
+   takes: its own lateness is not mistaken for a leader's silence;
 3. waiting reads, as one read; waiting commands and appends, each as few entries;
 4. committed entries go to the state machine, a bounded portion at a time.
 
 What was ordered to be sent leaves then, and after that, if anything was written and no flush is under way, one begins
-(`begin_flush`; group commit). While others wait to be heard it runs in a thread, beside the loop. When nobody does, and the
-disk was quick the last time, it runs in the loop: handing a flush over costs as much as a quick one takes.
+(`begin_flush`; group commit). It runs in a thread, beside the loop; but handing a flush over costs as much as a quick one
+takes, so a light one runs in the loop if nobody else needs that now and the disk has been quick.
 
 Appends that arrive while the disk is busy, or an entry is under way, wait and then leave as one entry: one frame, one CRC, one
 message a peer. Those who have just been answered often ask again at once, so an entry waits for them, too: for the round that
@@ -89,8 +89,14 @@ APPLY_BYTES = 1024 * 1024
 """How much log one pump gives to the state machine; the rest waits for the next."""
 
 QUICK_FLUSH_S = 0.002
-"""A disk that answers within this may be waited for in the loop. One that hangs there makes the node look paused, once: the
-others elect, and the next flush goes to the thread."""
+"""A disk whose last flush took no longer may be waited for in the loop."""
+STALL_S = 0.05
+WARY_S = 30.0
+"""A light flush longer than `STALL_S` might have made others miss this node, had it been in the loop. It makes wary: for so
+long all flushes go to the thread, however quick."""
+LATE_S = 0.02
+HEARING_FIRST_MAX = 64
+"""So many rounds at the most a tick that is later than `LATE_S` waits for what has arrived meanwhile."""
 
 Notify = Callable[..., None]
 """Told of what people want to know: `notify("role", role=..., term=..., leader=...)`."""
@@ -162,8 +168,8 @@ class _Proposal:
 class RaftDriver:
     """Drives one core. All methods are for the thread of the loop.
 
-    `submit` runs a flush elsewhere, and `flushed` must be called when it has ended; `is_idle` tells whether the loop has
-    nothing else to do.
+    `submit` runs a flush elsewhere, and `flushed` must be called when it has ended. `has_more` tells whether the next round
+    would hear somebody at once, `may_wait` whether the loop may wait for the disk: nobody else needs it now.
     """
 
     def __init__(
@@ -174,7 +180,8 @@ class RaftDriver:
         transport: Transport,
         state_machine: StateMachine,
         submit: Callable[[Callable[[], None]], None],
-        is_idle: Callable[[], bool],
+        has_more: Callable[[], bool],
+        may_wait: Callable[[], bool],
         clock: Callable[[], float],
         wall_clock_ms: Callable[[], int],
         addresses: Mapping[NodeId, str],
@@ -190,7 +197,8 @@ class RaftDriver:
         self._transport = transport
         self._state_machine = state_machine
         self._submit = submit
-        self._is_idle = is_idle
+        self._has_more = has_more
+        self._may_wait = may_wait
         self._clock = clock
         self._wall_clock_ms = wall_clock_ms
         self._addresses = addresses
@@ -201,6 +209,7 @@ class RaftDriver:
         self._flush: StorageFlush | None = None
         self._flush_begun = 0.0
         self._flush_took_s = 0.0
+        self._wary_until = -math.inf
         self._flush_due: float | None = None
         self._appends: deque[_Request] = deque()
         self._commands: deque[_Request] = deque()
@@ -214,6 +223,7 @@ class RaftDriver:
         self._now = self._proposed_at = 0.0
         self._rounds_to_hear = 0
         self._heard = 0
+        self._rounds_late = 0
         self._closing = False
 
     # ---------------------------------------------------------------- what comes from outside
@@ -294,7 +304,10 @@ class RaftDriver:
         """The flush that was submitted has ended, without an error."""
         assert self._flush is not None, "a flush ended that was not begun"
         flush, self._flush = self._flush, None
-        self._flush_took_s = self._clock() - self._flush_begun
+        now = self._clock()
+        self._flush_took_s = now - self._flush_begun
+        if self._flush_took_s > STALL_S and flush.is_light:
+            self._wary_until = now + WARY_S
         durable = self.storage.end_flush(flush)
         if self.config.flush_policy is FlushPolicy.BEFORE_ACK:
             self._inbox.append(Persisted(durable))
@@ -304,7 +317,7 @@ class RaftDriver:
         """When `pump` is due even if nothing happens, on the driver's clock."""
         if self._applies_more:
             return -math.inf
-        if self._proposals and (self._appends or self._commands) and self._flush is None:
+        if self._proposals and (self._appends or self._commands) and not self._waits_for_disk:
             return min(self.core.deadline, self._proposed_at + PIPELINE_S)
         return self.core.deadline if self._flush_due is None else min(self.core.deadline, self._flush_due)
 
@@ -328,8 +341,8 @@ class RaftDriver:
 
     @property
     def has_postponed(self) -> bool:
-        """Whether something waits for nothing but another `pump`, when what was answered has been sent."""
-        return self._rounds_to_hear > 0 and bool(self._appends or self._commands)
+        """Whether something waits for nothing but the next round, when what was answered has been sent."""
+        return bool(self._inbox) or (self._rounds_to_hear > 0 and bool(self._appends or self._commands))
 
     # ---------------------------------------------------------------- the loop body
 
@@ -337,10 +350,11 @@ class RaftDriver:
         """Do everything that can be done now."""
         now = self._now = self._clock()
         self._note_heard()
+        hears_first = self._hears_first(now)
         while True:
             self._drain_inbox(now)
             self._step_down_if_stalled(now)
-            if now >= self.core.deadline:
+            if now >= self.core.deadline and not hears_first:
                 self._step(now, Tick())
             if self._reads:
                 self._ask_reads(now)
@@ -358,6 +372,18 @@ class RaftDriver:
         heard, self._heard = self._heard, len(self._appends)
         if self._rounds_to_hear:
             self._rounds_to_hear = self._rounds_to_hear - 1 if self._heard > heard else 0
+
+    def _hears_first(self, now: float) -> bool:
+        """Whether the tick waits, since this node is late and one round did not bring all that was said meanwhile.
+
+        A leader's does not: the others wait for it.
+        """
+        is_late = now > self.core.deadline + LATE_S and not isinstance(self.core.role, Leader)
+        if is_late and self._rounds_late < HEARING_FIRST_MAX and self._has_more():
+            self._rounds_late += 1
+            return True
+        self._rounds_late = 0
+        return False
 
     def _drain_inbox(self, now: float) -> None:
         inbox = self._inbox
@@ -419,11 +445,16 @@ class RaftDriver:
         """Whether what waits has waited long enough. A node that does not lead only refuses, which needs no disk."""
         if self._pending_bytes >= self.config.batch_bytes_max or not isinstance(self.core.role, Leader):
             return True
-        if self._flush is not None:
+        if self._waits_for_disk:
             return False
         if self._proposals:
             return self._now >= self._proposed_at + PIPELINE_S
         return self._rounds_to_hear == 0
+
+    @property
+    def _waits_for_disk(self) -> bool:
+        """Whether the next entry waits for the flush under way. A promise that needs no disk does not."""
+        return self._flush is not None and self.config.flush_policy is FlushPolicy.BEFORE_ACK
 
     def _propose_all(self, now: float, queue: deque[_Request], kind: EntryKind) -> None:
         """All that waits, in as few entries as the bound of a batch allows."""
@@ -557,18 +588,20 @@ class RaftDriver:
     def begin_flush(self) -> bool:
         """Begin a flush if one is due; to be called when what `pump` ordered to be sent has left.
 
-        True if it has ended already: then `pump` has something to do again.
+        True if `pump` has something to do again at once, since the flush has ended already. After one that took its time, others
+        are to be heard first (`has_postponed`).
         """
         if self._flush is not None or self.storage.is_durable or not self._is_flush_due():
             return False
         self._flush = self.storage.begin_flush()
         self._flush_begun = self._clock()
-        if self._flush_took_s > QUICK_FLUSH_S or not self._is_idle():
+        is_quick = self._flush_took_s <= QUICK_FLUSH_S and self._flush_begun >= self._wary_until
+        if not (is_quick and self._flush.is_light and self._may_wait()):
             self._submit(self._flush.run)
             return False
         self._flush.run()
         self.flushed()
-        return True
+        return self._flush_took_s <= QUICK_FLUSH_S
 
     def _is_flush_due(self) -> bool:
         """Whether what was written should be flushed now."""

@@ -166,7 +166,7 @@ class RaftGroup:
         self._goes_on = trio.Event()
         self._goes_on.set()
         self._incoming: dict[NodeId, list[Connection[Frame]]] = {}
-        self._reactor = Reactor(self._on_round_end, lambda: self._driver.begin_flush(), owns_thread=owns_thread)
+        self._reactor = Reactor(self._on_round_end, self._on_urgent_sent, owns_thread=owns_thread)
         self._links = Links(
             reactor=self._reactor,
             on_disconnected=lambda peer: self._driver.disconnected(peer),
@@ -221,7 +221,8 @@ class RaftGroup:
             transport=self._links,
             state_machine=state_machine,
             submit=lambda work: self._flusher.submit(work),
-            is_idle=self._reactor.is_idle,
+            has_more=self._reactor.has_more,
+            may_wait=self._reactor.may_wait,
             clock=trio.current_time,
             wall_clock_ms=lambda: time.time_ns() // 1_000_000,
             addresses=advertised,
@@ -452,6 +453,15 @@ class RaftGroup:
             # The state of the moment is worth more than the traceback, and gone in the next.
             self._notify("broken_invariant", reason=str(error), state=render(self._driver.core))
             raise
+        self._arm()
+
+    def _on_urgent_sent(self) -> bool:
+        has_ended = self._driver.begin_flush()
+        self._arm()
+        return has_ended
+
+    def _arm(self) -> None:
+        """See to it that the driver is called again when it wants to be."""
         if self._driver.has_postponed:
             self._reactor.has_news = True  # another round, as soon as the answers of this one have been sent
         if self._driver.deadline < self._armed_for:

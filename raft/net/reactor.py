@@ -110,9 +110,13 @@ class Reactor:
 
     # ---------------------------------------------------------------- rounds
 
-    def is_idle(self) -> bool:
-        """Whether nobody waits to be heard."""
-        return not self._epoll.poll(0)
+    def has_more(self) -> bool:
+        """Whether somebody waits to be heard."""
+        return bool(self._epoll.poll(0))
+
+    def may_wait(self) -> bool:
+        """Whether nobody needs the thread now: it is the reactor's own, and nobody waits to be heard."""
+        return self._owns_thread and not self.has_more()
 
     def request_round(self) -> None:
         """Make sure that a round ends soon. Cheap, and only for the thread that runs Trio."""

@@ -8,13 +8,23 @@ import crc32c
 import msgpack
 import pytest
 
+from log.flush import LIGHT_BYTES
 from log.flusher import FlushPolicy
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, SegmentedLog
 from raft.client_codec import pack_batch
 from raft.config import RaftConfig
 from raft.core import Leader, RaftCore
-from raft.driver import PIPELINE_S, QUICK_FLUSH_S, DriverConfig, RaftDriver
+from raft.driver import (
+    HEARING_FIRST_MAX,
+    LATE_S,
+    PIPELINE_S,
+    QUICK_FLUSH_S,
+    STALL_S,
+    WARY_S,
+    DriverConfig,
+    RaftDriver,
+)
 from raft.effects import RoleName
 from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftError, ShuttingDown, StorageFull
 from raft.membership import Configuration
@@ -65,6 +75,7 @@ class Rig:
         self.told: list[str] = []
         self.flushes: list[Callable[[], None]] = []
         self.idle = False
+        self.more = False
         self.caller = Outcomes()
         self.storage = RaftStorage(
             SegmentedLog.open(
@@ -87,7 +98,8 @@ class Rig:
             transport=self,
             state_machine=RegisterMachine(),
             submit=self.flushes.append,
-            is_idle=lambda: self.idle,
+            has_more=lambda: self.more,
+            may_wait=lambda: self.idle,
             clock=lambda: self.now,
             wall_clock_ms=lambda: 0,
             addresses={TWO: "two:1"},
@@ -97,6 +109,13 @@ class Rig:
 
     def send(self, to: NodeId, message: Message) -> None:
         self.sent.append((to, message))
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+
+    def draw(self) -> int:
+        """A request id that nobody has had."""
+        return max(self.caller.seen, default=0) + 1
 
     def pump(self) -> None:
         self.driver.pump()
@@ -212,6 +231,84 @@ def test_a_disk_that_was_slow_the_last_time_is_waited_for_in_the_thread() -> Non
     rig.append(9, b"c")
     rig.pump()
     assert not rig.flushes, "it was quick again"
+
+
+def test_a_flush_that_took_its_time_in_the_loop_is_followed_by_hearing_those_who_waited() -> None:
+    rig = Rig().lead()
+    rig.idle = True
+    rig.disk.before_call = lambda operation, path: rig.pass_time(2 * QUICK_FLUSH_S if operation == "sync" else 0)
+    rig.append(7, b"a")
+    rig.driver.pump()
+    assert not rig.driver.begin_flush(), "whatever is decided next should know what was said meanwhile"
+    assert rig.driver.has_postponed
+    rig.driver.pump()
+    assert rig.caller.seen == {7: (0, 1, 1)}
+    assert not rig.driver.has_postponed
+
+
+def test_after_a_stall_even_quick_flushes_go_to_the_thread_for_a_while() -> None:
+    rig = Rig().lead()
+    rig.append(7, b"a")
+    rig.pump()
+    rig.now += 2 * STALL_S
+    rig.end_flush()
+    rig.idle = True
+    stalled_until = rig.now
+    while rig.now < stalled_until + WARY_S:
+        rig.append(rig.draw(), b"b")
+        rig.pump()
+        assert len(rig.flushes) == 1
+        rig.end_flush()
+        rig.now += WARY_S / 5
+    rig.append(rig.draw(), b"c")
+    rig.pump()
+    assert not rig.flushes, "it has been quick for long enough"
+
+
+def test_a_heavy_flush_goes_to_the_thread_however_quick_the_disk_was() -> None:
+    rig = Rig().lead()
+    rig.idle = True
+    rig.append(7, bytes(LIGHT_BYTES))
+    rig.pump()
+    assert len(rig.flushes) == 1
+    rig.end_flush()
+    rig.append(8, bytes(LIGHT_BYTES // 2))
+    rig.pump()
+    assert not rig.flushes
+
+
+def test_a_follower_that_stood_still_hears_all_that_was_said_before_it_looks_at_the_clock() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, heartbeat(entry(1, b"a")))
+    rig.now = rig.core.deadline + 2 * LATE_S
+    rig.more = True
+    rig.pump()
+    assert rig.messages(RequestPreVote) == []
+    rig.more = False
+    rig.hear(TWO, heartbeat())
+    assert rig.messages(RequestPreVote) == [], "the leader has been there all the time"
+    assert rig.core.leader == TWO
+
+
+def test_a_follower_that_is_kept_busy_looks_at_the_clock_in_the_end() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, heartbeat(entry(1, b"a")))
+    rig.now = rig.core.deadline + 2 * LATE_S
+    rig.more = True
+    for _ in range(HEARING_FIRST_MAX):
+        rig.pump()
+        assert rig.messages(RequestPreVote) == []
+    rig.pump()
+    assert len(rig.messages(RequestPreVote)) == 2
+
+
+def test_a_leader_that_is_late_does_not_let_the_others_wait_for_its_heartbeat() -> None:
+    rig = Rig(3).lead()
+    rig.now = rig.core.deadline + 2 * LATE_S
+    rig.more = True
+    rig.sent.clear()
+    rig.pump()
+    assert rig.messages(AppendEntries)
 
 
 def test_appends_that_wait_for_the_disk_become_one_entry_and_get_their_own_offsets() -> None:
@@ -406,6 +503,19 @@ def test_with_the_interval_policy_an_append_counts_at_once_and_the_flush_follows
     assert rig.driver.deadline <= rig.now + 0.05
     rig.now += 0.05
     rig.pump()
+    assert len(rig.flushes) == 1
+
+
+@pytest.mark.parametrize("policy", [FlushPolicy.INTERVAL, FlushPolicy.NONE])
+def test_what_counts_without_a_flush_does_not_wait_for_one(policy: FlushPolicy) -> None:
+    config = DriverConfig(flush_policy=policy, flush_interval_s=0)
+    rig = Rig(config=config, segment_bytes=4096).lead()
+    while not rig.flushes:
+        rig.append(rig.draw(), bytes(1000))
+        rig.pump()
+    rig.append(99, b"while the disk is busy")
+    rig.pump()
+    assert isinstance(rig.caller.seen[99], tuple), "it is answered"
     assert len(rig.flushes) == 1
 
 

@@ -11,6 +11,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from log.flusher import FlushPolicy
 from log.memory_disk import MemoryDisk
 from log.segmented_log import StorageFailed
 from raft.client_codec import PEER, Hello, encode_hello
@@ -476,6 +477,22 @@ class GatedDisk(MemoryDisk):
             threading.Event().wait(2 * QUICK_FLUSH_S)
             self.waits.set()
             self.gate.wait()
+
+
+async def test_a_flush_by_interval_comes_in_time_though_nothing_else_happens() -> None:
+    disk = GatedDisk()
+    (port,) = free_ports(1)
+    patient = RaftConfig(heartbeat_s=60, election_timeout_s_min=120, election_timeout_s_max=121)
+    settings = NodeSettings(raft=patient, flush=FlushPolicy.INTERVAL, flush_interval_s=0.05)
+    async with RaftGroup.open(
+        node_id=1, members={1: ("127.0.0.1", port)}, directory="node", settings=settings, disk=disk
+    ) as group:
+        group.campaign()
+        await knows(group, role="leader", commit_index=1)
+        disk.waits.clear()
+        await group.append([b"one"])
+        with trio.fail_after(30):
+            await until(disk.waits.is_set)
 
 
 async def test_an_append_that_waited_for_the_one_before_it_does_not_wait_for_a_heartbeat() -> None:
