@@ -29,6 +29,7 @@ from jepsen_like.checker.verdict import Model
 from jepsen_like.history import NEVER, NONE, Action, Op, Outcome, UnreadableHistory
 
 NAMED_FROM: Final = 2**61
+PROCESS_END: Final = 2**31
 OUTCOMES: Final = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
 ACTIONS: Final = {
     Model.REGISTER: {"write": Action.WRITE, "read": Action.READ, "cas": Action.CAS},
@@ -156,6 +157,8 @@ def _attempts(events: Iterable[Mapping[str, Any]], model: Model, path: Path) -> 
         time = event.get("time")
         # Events in one nanosecond still happened in the order of the file.
         now = max(now + 1, time if isinstance(time, int) else 0)
+        if not (-PROCESS_END <= process < PROCESS_END and now < NEVER):
+            raise UnreadableHistory(path, f"item {number}: process {process} or time {time} is out of range")
         begun = running.pop(process, None)
         if event["type"] == "invoke":
             if begun is not None:

@@ -236,6 +236,14 @@ def test_what_jepsen_cannot_have_written_is_refused_with_its_place(
         ),
         pytest.param(events((0, "ok", "append", 1)), Model.LOG, "which invoked nothing", id="no invocation"),
         pytest.param(events((0, "what", "append", 1)), Model.LOG, "type is 'what'", id="type"),
+        pytest.param('{"process": 0, "type": ["ok"], "f": 1}', Model.LOG, "type is ", id="a list for a type"),
+        pytest.param(events((2**31, "invoke", "append", 1)), Model.LOG, "item 1: process 2147483648 or", id="process"),
+        pytest.param(
+            '{"process": 0, "type": "invoke", "f": "tail", "time": 4611686018427387904}',
+            Model.LOG,
+            "item 1: process 0 or time 4611686018427387904 is out of range",
+            id="time",
+        ),
         pytest.param(
             events((0, "invoke", "append", 1), (0, "ok", "append", 1)),
             Model.LOG,
