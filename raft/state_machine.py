@@ -3,6 +3,11 @@
 Commands arrive in log order, each exactly once per run of the process; the machine begins empty and is rebuilt from the log
 at a restart. `apply` must be deterministic: same commands, same results, on any node, in any process; no clock, no chance,
 no iteration over sets.
+
+An exception other than `InvalidRequest` is a bug of the machine. From `apply` it ends every node, and again at every start,
+since the command is in the log and cannot be taken out: only a corrected machine gets past it. From `check` or `query` it ends
+the node that a client asked; in a call of `RaftGroup` it comes out of that call. So what may be wrong with a command is for
+`check` to refuse; what may fail in the state of the moment is a result, or `InvalidRequest`.
 """
 
 from typing import Protocol
@@ -15,7 +20,10 @@ class StateMachine(Protocol):
         """`InvalidRequest` for a command, or query, that cannot mean anything; asked before it may enter the log."""
 
     def apply(self, index: int, command: bytes) -> bytes:
-        """Carry out the committed command at `index`. `InvalidRequest` says that it had no effect, on any node."""
+        """Carry out the committed command at `index`. `InvalidRequest` says that it had no effect, on any node.
+
+        Any other exception ends the node, now and at every start, until the machine is mended: the command stays in the log.
+        """
 
     def query(self, command: bytes) -> bytes:
         """Answer from the state as it is, without changing it. `InvalidRequest` for nonsense."""
