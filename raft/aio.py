@@ -35,7 +35,7 @@ class Face(Generic[R_co]):
     """An `async with` block around an object that lives in a Trio loop; `refusal` gives what calls after its end raise."""
 
     def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError]) -> None:
-        self._loop = LoopThread(opener, refusal)
+        self._loop = LoopThread(opener, refusal, block="an `async with`")
         self._owner: asyncio.Task[Any] | None = None
         self._is_closing = False
         self._owner_was_cancelled = False

@@ -16,7 +16,7 @@ No background task: of the calls that wait on one connection, one reads the sock
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import attrs
 import trio
@@ -355,12 +355,19 @@ def ignore_attempt(attempt: Attempt) -> None:
     """Nobody asked."""
 
 
+def _is_address(value: object) -> TypeGuard[str]:
+    """Whether it is HOST:PORT."""
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    return host != "" and port.isascii() and port.isdigit() and 1 <= int(port) <= 65535
+
+
 class Client:
     """Finds the leader among `addresses` ("host:port") and keeps a connection to each node it has talked to.
 
     A call is repeated only after a definite error that another node or a little time may mend (`NotLeader`, `Busy`,
     `Unreachable`, ...), until `deadline_s` has passed: then the last error is raised, or `OutcomeUnknown` if a node has
-    been asked and does not answer. Use as `async with`; any number of tasks may call at once.
+    been asked and does not answer. Use as `async with`; any number of tasks may call at once. `ValueError` or `TypeError` if
+    `addresses` are not addresses.
     """
 
     def __init__(
@@ -372,8 +379,13 @@ class Client:
         connect_timeout_s: float = 1.0,
         retry_pause_s: float = 0.05,
     ) -> None:
+        if isinstance(addresses, str):
+            raise TypeError(f"addresses must be a list of HOST:PORT, not the string {addresses!r}")
         if not addresses:
             raise ValueError("a client needs at least one address")
+        for address in addresses:
+            if not _is_address(address):
+                raise ValueError(f"not HOST:PORT: {address!r}")
         self._addresses = list(addresses)
         self._cluster_id = cluster_id
         self._deadline_s = deadline_s
@@ -455,7 +467,7 @@ class Client:
 
     def _follow(self, address: str, error: RaftError) -> bool:
         """Choose where to try next; whether that is somewhere the leader is said to be, so that no pause is due."""
-        if isinstance(error, NotLeader) and error.address and error.address != address:
+        if isinstance(error, NotLeader) and _is_address(error.address) and error.address != address:
             self._target = error.address
             return True
         if self._target == address:  # else another task has chosen already

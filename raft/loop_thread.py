@@ -28,19 +28,19 @@ R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
 T = TypeVar("T")
 Opener = Callable[[], AbstractAsyncContextManager[R]]
-NOT_OPEN = "use it in a `with` block: it is not open"
 
 
 class LoopThread(Generic[R_co]):
-    """`opener` makes what lives in the loop; calls after its end raise what `refusal` gives."""
+    """`opener` makes what lives in the loop; calls after its end raise what `refusal` gives; `block` is how it is opened."""
 
-    def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError]) -> None:
+    def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError], block: str) -> None:
         self.opened: Future[R_co] = Future()
         """The object, once it is open; what opening raised; cancelled to give opening up."""
         self.ended: Future[None] = Future()
         """The thread is done with everything; holds the error with which the object ended by itself."""
         self._opener = opener
         self._refusal = refusal
+        self._not_open = f"use it in {block} block: it is not open"
         self._life = trio.CancelScope()
         self._stop = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -63,7 +63,7 @@ class LoopThread(Generic[R_co]):
         if threading.current_thread() is self._thread:
             raise RuntimeError("called from within its own loop, which cannot wait for itself")
         if not self.opened.done():
-            raise RuntimeError(NOT_OPEN)
+            raise RuntimeError(self._not_open)
         future: Future[T] = Future()
         try:
             if self._token is None:
@@ -77,7 +77,7 @@ class LoopThread(Generic[R_co]):
     def living(self) -> R_co:
         """The object itself, for what never changes."""
         if not self.opened.done():
-            raise RuntimeError(NOT_OPEN)
+            raise RuntimeError(self._not_open)
         return self.opened.result()
 
     @property

@@ -318,7 +318,11 @@ class ClientSession(Session[Frame]):
         self._connection.write(reply)
 
     def _answer_query(self, request_id: int, command: bytes) -> None:
-        result = self._driver.query(command)
+        try:
+            result = self._driver.query(command)
+        except InvalidRequest as error:
+            self._answer_error(request_id, error)
+            return
         self._connection.write(client_codec.encode_applied(request_id, self._driver.applied_index, result))
 
     def _done(self, weight: int) -> None:

@@ -32,7 +32,7 @@ class Face(Generic[R_co]):
     """A `with` block around an object that lives in a Trio loop; `refusal` gives what calls after its end raise."""
 
     def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError]) -> None:
-        self._loop = LoopThread(opener, refusal)
+        self._loop = LoopThread(opener, refusal, block="a `with`")
 
     def __enter__(self) -> Self:
         opened = self._loop.open()

@@ -1,6 +1,8 @@
 """The client: one call is one attempt, and its outcome is exact whatever the connection does."""
 
 import os
+import random
+import re
 import socket
 import struct
 from collections import deque
@@ -13,12 +15,16 @@ import msgpack
 import pytest
 import trio
 
+from log.memory_disk import MemoryDisk
 from raft import client_codec as wire
 from raft.client import Attempt, Client, Connection, Unreachable
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ProtocolError, RaftError
+from raft.group import RaftGroup
 from raft.net.dialing import dial
 from raft.net.framing import Frame, FrameDecoder, encode_frame
-from tests.raft.shell.nodes import CLUSTER_ID, LocalCluster, free_ports, local_cluster, until
+from raft.register import RegisterMachine
+from raft.settings import NodeSettings
+from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, free_ports, local_cluster, until
 
 Script = Callable[[Frame], bytes | None]
 """What a false node answers to a request; None: it closes."""
@@ -221,6 +227,32 @@ async def test_a_query_that_is_no_bytes_is_refused_before_anything_is_sent() -> 
             await client.query("get")  # type: ignore[arg-type]
 
 
+class Fickle(RegisterMachine):
+    """Finds out only when it answers that a query is nonsense."""
+
+    def query(self, command: bytes) -> bytes:
+        raise InvalidRequest("not in this state")
+
+
+async def test_a_query_that_the_state_refuses_is_an_error_of_that_call_alone() -> None:
+    (port,) = free_ports(1)
+    async with (
+        RaftGroup.open(
+            node_id=1,
+            members={1: ("127.0.0.1", port)},
+            directory="data",
+            cluster_id=CLUSTER_ID,
+            state_machine=Fickle(),
+            settings=NodeSettings(raft=FAST),
+            disk=MemoryDisk(random.Random(1)),
+        ),
+        Client([f"127.0.0.1:{port}"], CLUSTER_ID) as client,
+    ):
+        with pytest.raises(InvalidRequest, match="not in this state"):
+            await client.query(msgpack.packb(["r", "k"]))
+        assert (await client.append([b"x"])).base_offset == 0
+
+
 async def test_records_may_be_any_sequence(tmp_path: Path) -> None:
     async with local_cluster(tmp_path, 1) as cluster, connected(cluster) as connection:
         assert (await connection.append((b"a", b"b"))).count == 2
@@ -329,6 +361,26 @@ async def test_a_client_asks_the_state_machine_and_for_the_status(tmp_path: Path
             await client.apply(msgpack.packb(["w", "k", 5]))
             assert msgpack.unpackb((await client.query(msgpack.packb(["r", "k"]))).result) == 5
             assert (await client.status())["role"] == "leader"
+
+
+@pytest.mark.parametrize("address", ["localhost", "localhost:", ":4001", "localhost:http", "localhost:65536", "", 4001])
+def test_an_address_that_is_none_is_named_at_once(address: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"not HOST:PORT: {address!r}")):
+        Client(["127.0.0.1:4001", address], CLUSTER_ID)
+
+
+async def test_a_leader_said_to_be_nowhere_is_looked_for_among_the_known_addresses() -> None:
+    answers = [wire.encode_appended(2, 7, 1, 1), wire.encode_error(1, NotLeader(2, "nowhere"))]
+    async with (
+        false_node(lambda frame: answers.pop()) as connection,
+        Client([connection.address], CLUSTER_ID, retry_pause_s=0.001) as client,
+    ):
+        assert (await client.append([b"x"])).base_offset == 7
+
+
+def test_a_string_is_no_list_of_addresses() -> None:
+    with pytest.raises(TypeError, match=r"must be a list of HOST:PORT, not the string '127.0.0.1:4001'"):
+        Client("127.0.0.1:4001", CLUSTER_ID)
 
 
 async def test_a_client_gives_up_at_its_deadline_with_the_last_definite_error() -> None:

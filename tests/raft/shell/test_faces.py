@@ -332,6 +332,13 @@ def test_a_client_that_was_not_entered_says_so() -> None:
     group = sync.RaftGroup.open(node_id=1, members={1: ("127.0.0.1", 1)}, directory="d")
     with pytest.raises(RuntimeError, match="use it in a `with` block"):
         assert group.address
+    with pytest.raises(RuntimeError, match="use it in an `async with` block"):
+        asyncio.run(aio.Client(["127.0.0.1:1"], "quorumlog").tail())
+
+
+def test_an_address_that_is_none_is_told_when_opening() -> None:
+    with pytest.raises(ValueError, match="not HOST:PORT: 'localhost'"), sync.Client(["localhost"], "quorumlog"):
+        pass
 
 
 def test_a_callback_in_the_loop_cannot_wait_for_the_loop() -> None:
