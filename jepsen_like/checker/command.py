@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from jepsen_like.checker.checking import DUMP, HISTORY, check_run, engine_of
-from jepsen_like.checker.jepsen_maps import operations, read_events
+from jepsen_like.checker.jepsen_maps import Names, operations, read_events
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 from jepsen_like.cli import ExitStatus
 from jepsen_like.history import HistoryReader, HistoryWriter, UnreadableHistory, read_part
@@ -61,26 +61,30 @@ def check(path: Path, model: str, engine: str, master: str | None, as_json: bool
     """
     if master is not None and engine != Engine.SPARK.value:
         raise click.UsageError("--master needs --engine spark")
+    names = Names()
     try:
-        verdict = checked(path, Model(model), Engine(engine), master)
+        verdict = checked(path, Model(model), Engine(engine), master, names)
     except UnreadableHistory as error:
         raise click.UsageError(str(error)) from error
     for line in summary(verdict):
-        click.echo(line)
+        click.echo(names.in_words(line))
     if as_json:
-        click.echo(json.dumps(verdict.as_json()))
+        click.echo(json.dumps(names.in_json(verdict.as_json())))
     click.echo(f"{path}\t{WORD[verdict.valid]}")
     return STATUS[verdict.valid]
 
 
-def checked(path: Path, model: Model, engine: Engine, master: str | None = None) -> Verdict:
-    """The verdict on whatever `path` is; `UnreadableHistory` when it is no history."""
-    with _as_run(path, model) as directory, engine_of(engine, master) as worker:
+def checked(path: Path, model: Model, engine: Engine, master: str | None, names: Names) -> Verdict:
+    """The verdict on whatever `path` is; `UnreadableHistory` when it is no history.
+
+    `names` gets to know what the numbers in it stand for.
+    """
+    with _as_run(path, model, names) as directory, engine_of(engine, master) as worker:
         return check_run(directory, model, engine, worker=worker, allowances=allowances_of_run(directory))
 
 
 @contextlib.contextmanager
-def _as_run(path: Path, model: Model) -> Iterator[Path]:
+def _as_run(path: Path, model: Model, names: Names) -> Iterator[Path]:
     """`path` as a run directory, in a temporary place when it is something else."""
     if path.is_dir() and (path / HISTORY).is_dir():
         yield path
@@ -99,7 +103,7 @@ def _as_run(path: Path, model: Model) -> Iterator[Path]:
         else:
             with HistoryWriter(run / HISTORY) as writer:
                 for op in sorted(
-                    operations(read_events(path), model, path), key=lambda op: min(op.t_ret, op.t_inv + 1)
+                    operations(read_events(path), model, path, names), key=lambda op: min(op.t_ret, op.t_inv + 1)
                 ):
                     writer.record(op)
         yield run

@@ -13,11 +13,12 @@ What Jepsen cannot have written is refused with the number of its map in the fil
 end of another `f` or before its beginning, an `ok` of a write, a cas or an append with another value than was sent, an index
 that two maps have. The `ok` of a write or a cas may carry nothing, and what a `fail` or `info` carries says nothing.
 
-Values that are no non-negative integers are numbered from `NAMED_FROM` on. A failed `cas` says nothing here: Jepsen does
+Values that are no non-negative integers are numbered from `NAMED_FROM` on; `Names` tells them again as they were given. A failed `cas` says nothing here: Jepsen does
 not record what it saw.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,7 @@ from jepsen_like.history import NEVER, NONE, Action, Op, Outcome, UnreadableHist
 
 NAMED_FROM: Final = 2**61
 PROCESS_END: Final = 2**31
+_NAMED: Final = re.compile(r"\b\d{19}\b")
 OUTCOMES: Final = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
 ACTIONS: Final = {
     Model.REGISTER: {"write": Action.WRITE, "read": Action.READ, "cas": Action.CAS},
@@ -75,18 +77,55 @@ def _json_values(text: str) -> Iterator[Any]:
                 raise ValueError(f"line {number}: {error.msg} at column {error.colno}") from error
 
 
-class _Numbers:
-    """Values as numbers: non-negative integers as they are, None as `NONE`, others in the order they appear."""
+class Names:
+    """Values as numbers: non-negative integers as they are, None as `NONE`, others in the order they appear; and back."""
 
     def __init__(self) -> None:
         self._named: dict[str, int] = {}
+        self._values: list[Any] = []
 
     def of(self, value: Any) -> int:
+        """The number of a value, a new one for a value that is not known."""
         if value is None:
             return NONE
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NAMED_FROM:
             return value
-        return self._named.setdefault(repr(value), NAMED_FROM + len(self._named))
+        number = self._named.setdefault(repr(value), NAMED_FROM + len(self._named))
+        if number == NAMED_FROM + len(self._values):
+            self._values.append(value)
+        return number
+
+    def in_words(self, sentence: str) -> str:
+        """A sentence of the checker, with the values in it as they were given, strings in quotation marks."""
+        return _NAMED.sub(lambda number: _text(self._given(int(number[0]))), sentence)
+
+    def in_json(self, found: Any) -> Any:
+        """What the checker found (mappings, lists, sentences and numbers), with the values in it as they were given."""
+        match found:
+            case str():
+                return self.in_words(found)
+            case dict():
+                return {key: self.in_json(each) for key, each in found.items()}
+            case list():
+                return [self.in_json(each) for each in found]
+            case int():
+                given = self._given(found)
+                return given if isinstance(given, str | int | float) else _text(given)
+            case _:
+                return found
+
+    def _given(self, number: int) -> Any:
+        # Nothing else that a checker tells of a history of maps is as large: offsets are refused from there on.
+        named = 0 <= number - NAMED_FROM < len(self._values)
+        return self._values[number - NAMED_FROM] if named else number
+
+
+def _text(value: Any) -> str:
+    try:
+        # JSON can hold halves of characters, which no terminal takes.
+        return json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
+    except TypeError:  # EDN has maps whose keys are vectors
+        return repr(value)
 
 
 @attrs.define
@@ -120,20 +159,25 @@ class _Attempt:
         return self.answered if answers and self.answered is not None else self.asked
 
 
-def operations(events: Sequence[Mapping[str, Any]], model: Model, path: Path) -> Iterator[Op]:
-    """The operations that the events describe; `UnreadableHistory` when one does not fit the model."""
+def operations(
+    events: Sequence[Mapping[str, Any]], model: Model, path: Path, names: Names | None = None
+) -> Iterator[Op]:
+    """The operations that the events describe; `UnreadableHistory` when one does not fit the model.
+
+    `names` gets to know which numbers stand for values that are none.
+    """
     _refuse_same_index(events, path)
     attempts = list(_attempts(events, model, path))
-    numbers = _Numbers()
+    names = names if names is not None else Names()
     try:
         match model:
             case Model.REGISTER:
                 keyed = any(one.f is not Action.CAS and _is_pair(one.value) for one in attempts)
                 for one in attempts:
-                    yield _register_op(one, numbers, keyed=keyed)
+                    yield _register_op(one, names, keyed=keyed)
             case Model.LOG:
                 for one in attempts:
-                    yield from _log_ops(one, numbers)
+                    yield from _log_ops(one, names)
     except BadOperation as error:
         raise UnreadableHistory(path, str(error)) from error
 
@@ -240,7 +284,7 @@ def _sent(one: _Attempt, asked: Any, answered: Any) -> Any:
     return asked
 
 
-def _register_op(one: _Attempt, numbers: _Numbers, *, keyed: bool) -> Op:
+def _register_op(one: _Attempt, names: Names, *, keyed: bool) -> Op:
     key, value = _place(one, one.value, keyed=keyed)
     if one.f is not Action.READ or _is_pair(one.asked):
         asked_key, asked = _place(one, one.asked, keyed=keyed)
@@ -249,32 +293,32 @@ def _register_op(one: _Attempt, numbers: _Numbers, *, keyed: bool) -> Op:
         value = value if one.f is Action.READ else _sent(one, asked, value)
     common: dict[str, Any] = {
         "f": one.f, "type": one.outcome, "t_inv": one.t_inv, "t_ret": one.t_ret, "process": one.process,
-        "object": numbers.of(key),
+        "object": names.of(key),
     }  # fmt: skip
     if one.f is not Action.CAS:
-        return Op(**common, a=numbers.of(value))
-    old, new = (numbers.of(each) for each in _pair(one, value, "[old new]"))
+        return Op(**common, a=names.of(value))
+    old, new = (names.of(each) for each in _pair(one, value, "[old new]"))
     return Op(**common, a=old, b=new, seen=old if one.outcome is Outcome.OK else NONE)
 
 
-def _log_ops(one: _Attempt, numbers: _Numbers) -> Iterator[Op]:
+def _log_ops(one: _Attempt, names: Names) -> Iterator[Op]:
     common: dict[str, Any] = {
         "f": one.f, "type": one.outcome, "t_inv": one.t_inv, "t_ret": one.t_ret, "process": one.process,
     }  # fmt: skip
     ok = one.outcome is Outcome.OK
     match one.f:
         case Action.APPEND if not ok:
-            yield Op(**common, a=numbers.of(_sent(one, one.asked, None)))
+            yield Op(**common, a=names.of(_sent(one, one.asked, None)))
         case Action.APPEND:
             offset, value = _pair(one, one.answered, "[offset value]")
-            yield Op(**common, a=numbers.of(_sent(one, one.asked, value)), offset=_offset(one, offset))
+            yield Op(**common, a=names.of(_sent(one, one.asked, value)), offset=_offset(one, offset))
         case Action.TAIL:
             yield Op(**common, offset=_offset(one, one.answered) if ok else NONE)
         case _ if ok:
             several = isinstance(one.answered, list | tuple) and all(_is_pair(each) for each in one.answered)
             for each in one.answered if several else [one.answered]:
                 offset, value = _pair(one, each, "[offset value]")
-                yield Op(**common, a=numbers.of(value), offset=_offset(one, offset))
+                yield Op(**common, a=names.of(value), offset=_offset(one, offset))
         case _:
             yield Op(**common)
 

@@ -5,10 +5,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from jepsen_like.cli import ExitStatus, execute
-from jepsen_like.history import Action, DumpWriter, HistoryWriter, Op, Outcome
+from jepsen_like.history import NEVER, Action, DumpWriter, HistoryWriter, Op, Outcome
 
 
 def append(value: int, outcome: Outcome = Outcome.OK) -> Op:
@@ -37,6 +38,29 @@ def test_a_valid_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     status, lines, err = check(capsys, run, "--model", "log", "--engine", "local")
     assert (status, lines[-1], err) == (ExitStatus.VALID, f"{run}\ttrue", "")
     assert lines[0] == "100 operations (0 of unknown outcome) on 1 log"
+
+
+@pytest.mark.parametrize("with_a_power_cut", [False, True])
+def test_an_operation_is_counted_once_however_many_records_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], with_a_power_cut: bool
+) -> None:
+    batch = Op(f=Action.APPEND, type=Outcome.OK, offset=0, t_inv=10, t_ret=15, process=1)
+    with HistoryWriter(tmp_path / "history.parquet") as history:
+        history.record_batch(batch, [1, 2, 3])
+        history.record_batch(attrs.evolve(batch, f=Action.READ, t_inv=20, t_ret=25), [1, 2, 3])
+        history.record_batch(attrs.evolve(batch, type=Outcome.INFO, offset=-1, t_inv=30, t_ret=NEVER), [4, 5])
+        history.record_batch(attrs.evolve(batch, type=Outcome.FAIL, offset=-1, t_inv=30, t_ret=35, process=2), [6, 7])
+    with DumpWriter(tmp_path / "dump.parquet") as dump:
+        dump.record(1, 0, 1, [1, 2, 3])
+    settings = {"flush": "none", "flush_interval_s": 0.05}
+    test = {"nodes": 1, "replication": "raft", "settings": settings}
+    (tmp_path / "test.json").write_text(json.dumps(test))
+    cut = {"id": 1, "kind": "power", "begun_ns": 50, "injected_ns": 60}
+    (tmp_path / "nemesis.jsonl").write_text(json.dumps(cut) if with_a_power_cut else "")
+    status, lines, _ = check(capsys, tmp_path, "--model", "log", "--engine", "local", "--json")
+    assert (status, lines[0]) == (ExitStatus.VALID, "4 operations (1 of unknown outcome) on 1 log")
+    results = json.loads(lines[1])
+    assert (results["ops"], results["acked"]) == ({"ok": 2, "fail": 1, "info": 1}, 3)
 
 
 def test_a_violated_run_says_which_and_as_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,6 +143,44 @@ def test_operation_maps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     status, lines, _ = check(capsys, path, "--model", "register", "--engine", "local")
     assert (status, lines[-1]) == (ExitStatus.VIOLATION, f"{path}\tfalse")
     assert lines[1].startswith("stale: register 0: the write of 1 by process 0 had ended before the read of nothing")
+
+
+def maps(*rows: tuple[int, str, str, Any]) -> str:
+    return "\n".join(json.dumps({"process": p, "type": t, "f": f, "value": v}) for p, t, f, v in rows)
+
+
+def test_a_register_and_its_values_are_told_as_they_were_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text(
+        maps(
+            (0, "invoke", "write", ["left", 'an "apple"']),
+            (0, "ok", "write", ["left", 'an "apple"']),
+            (1, "invoke", "read", ["left", None]),
+            (1, "ok", "read", ["left", -5]),
+        )
+    )
+    status, lines, _ = check(capsys, path, "--model", "register", "--engine", "local", "--json")
+    sentence = 'register "left": read of -5 by process 1, but nobody ever wrote -5'
+    assert (status, lines[1]) == (ExitStatus.VIOLATION, f"phantom: {sentence}")
+    (violation,) = json.loads(lines[2])["violations"]
+    assert (violation["object"], violation["sentence"], violation["ops"][0]["a"]) == ("left", sentence, -5)
+
+
+def test_the_values_of_a_log_are_told_as_they_were_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text(
+        maps(
+            (0, "invoke", "append", "a"),
+            (0, "ok", "append", [0, "a"]),
+            (1, "invoke", "append", "b"),
+            (1, "ok", "append", [0, "b"]),
+        )
+    )
+    status, lines, _ = check(capsys, path, "--model", "log", "--engine", "local")
+    assert status == ExitStatus.VIOLATION
+    assert any(line.startswith('divergent_offset: log 0: offset 0 holds two values: "') for line in lines), lines
 
 
 @pytest.mark.parametrize(

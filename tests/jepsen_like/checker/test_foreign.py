@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jepsen_like.checker.edn import DEPTH_MAX, EdnError, forms
-from jepsen_like.checker.jepsen_maps import NAMED_FROM, operations, read_events
+from jepsen_like.checker.jepsen_maps import NAMED_FROM, Names, operations, read_events
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history import NEVER, NONE, Action, Op, Outcome, UnreadableHistory
 
@@ -261,3 +261,29 @@ def test_what_jepsen_cannot_have_written_is_refused_with_its_place(
 def test_what_does_not_fit_is_refused_with_its_place(tmp_path: Path, text: str, model: Model, reason: str) -> None:
     with pytest.raises(UnreadableHistory, match=reason):
         read(tmp_path / "history.json", text, model)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "found"),
+    [
+        pytest.param("a b", '"a b"', "a b", id="string"),
+        pytest.param("Äpfel", '"Äpfel"', "Äpfel", id="letters of other languages"),
+        pytest.param("\ud800", '"\\ud800"', "\ud800", id="half a character"),
+        pytest.param(str(NAMED_FROM), f'"{NAMED_FROM}"', str(NAMED_FROM), id="string that looks like a number of ours"),
+        pytest.param(-5, "-5", -5, id="negative"),
+        pytest.param(NAMED_FROM, str(NAMED_FROM), NAMED_FROM, id="large"),
+        pytest.param(1.5, "1.5", 1.5, id="fraction"),
+        pytest.param((1, "a"), '[1, "a"]', '[1, "a"]', id="vector"),
+        pytest.param({(1, 2): 3}, "{(1, 2): 3}", "{(1, 2): 3}", id="map with a vector for a key"),
+        pytest.param(7, "7", 7, id="a number stays what it is"),
+    ],
+)
+def test_a_value_is_told_as_it_was_given(value: Any, text: str, found: Any) -> None:
+    names = Names()
+    names.of("another")
+    number = names.of(value)
+    assert names.of(value) == number
+    assert names.in_words(f"offset 0 holds {number}, then {number}") == f"offset 0 holds {text}, then {text}"
+    assert names.in_json({"a": [number, None, 0.5, True]}) == {"a": [found, None, 0.5, True]}
+    json.dumps(names.in_json([number]))
+    assert names.in_words(f"{NAMED_FROM + 2}, {number}1") == f"{NAMED_FROM + 2}, {number}1", "not a number of ours"
