@@ -7,8 +7,9 @@ Every call is one attempt, and what it returns or raises is its outcome: a value
 not done), or `OutcomeUnknown` (it may be done, now or later). A connection that breaks, or an answer that is nonsense,
 leaves what was under way unknown; reads, which change nothing, may simply be repeated.
 
-`Client` follows leader hints over a list of addresses and repeats an attempt only after a definite error. It never repeats
-an append whose outcome is unknown: that is the caller's decision, who alone knows whether a duplicate matters.
+`Client` follows leader hints over a list of addresses and repeats an attempt only after a definite error; that a read was not
+answered is one, since it changes nothing. It never repeats an append whose outcome is unknown: that is the caller's decision,
+who alone knows whether a duplicate matters.
 
 No background task: of the calls that wait on one connection, one reads the socket for all.
 """
@@ -56,7 +57,7 @@ ReplyT = TypeVar("ReplyT", Appended, Records, Tail, Applied)
 
 @attrs.define
 class Unreachable(RaftError):
-    """No connection could be made: nothing was sent, so nothing was done."""
+    """No connection could be made, or none that lasted until a read was answered: nothing was done."""
 
     address: str
     detail: str
@@ -366,7 +367,7 @@ class Client:
 
     A call is repeated only after a definite error that another node or a little time may mend (`NotLeader`, `Busy`,
     `Unreachable`, ...), until `deadline_s` has passed: then the last error is raised, or `OutcomeUnknown` if a node has
-    been asked and does not answer. Use as `async with`; any number of tasks may call at once. `ValueError` or `TypeError` if
+    been asked to append or apply and does not answer; a read that is not answered is `Unreachable`. Use as `async with`; any number of tasks may call at once. `ValueError` or `TypeError` if
     `addresses` are not addresses.
     """
 
@@ -418,11 +419,11 @@ class Client:
     ) -> Records:
         """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end."""
         check_read(offset, bytes_max)
-        return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt)
+        return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt, is_read=True)
 
     async def tail(self, *, on_attempt: OnAttempt = ignore_attempt) -> Tail:
         """Where the committed log ends: at least where any append answered before this call ended."""
-        return await self._repeat(lambda connection: connection.tail(), on_attempt)
+        return await self._repeat(lambda connection: connection.tail(), on_attempt, is_read=True)
 
     async def apply(self, command: bytes, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:
         """Carry out a command on the replicated state machine."""
@@ -432,20 +433,24 @@ class Client:
     async def query(self, command: bytes, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:
         """Ask the state machine, linearizably."""
         check_command(command)
-        return await self._repeat(lambda connection: connection.apply(command, read_only=True), on_attempt)
+        return await self._repeat(
+            lambda connection: connection.apply(command, read_only=True), on_attempt, is_read=True
+        )
 
     async def status(self) -> dict[str, object]:
         """What one node that can be reached knows of itself and its group."""
-        return await self._repeat(lambda connection: connection.status(), ignore_attempt)
+        return await self._repeat(lambda connection: connection.status(), ignore_attempt, is_read=True)
 
-    async def _repeat(self, call: Callable[[Connection], Awaitable[T]], on_attempt: OnAttempt) -> T:
+    async def _repeat(
+        self, call: Callable[[Connection], Awaitable[T]], on_attempt: OnAttempt, *, is_read: bool = False
+    ) -> T:
         give_up_at = trio.current_time() + self._deadline_s
         number = 0
         while True:
             number += 1
             address = self._target
             try:
-                result = await self._attempt(call, address, give_up_at)
+                result = await self._attempt(call, address, give_up_at, is_read=is_read)
             except RaftError as error:
                 on_attempt(Attempt(number, address, error))
                 if isinstance(error, InvalidRequest | ProtocolError) or self._closed:
@@ -459,11 +464,18 @@ class Client:
                 on_attempt(Attempt(number, address, None))
                 return result
 
-    async def _attempt(self, call: Callable[[Connection], Awaitable[T]], address: str, give_up_at: float) -> T:
+    async def _attempt(
+        self, call: Callable[[Connection], Awaitable[T]], address: str, give_up_at: float, *, is_read: bool
+    ) -> T:
         connection = await self._connection_to(address)
-        with trio.move_on_at(give_up_at):
-            return await call(connection)
-        raise OutcomeUnknown(f"{address} did not answer within {self._deadline_s:g} s")
+        try:
+            with trio.move_on_at(give_up_at):
+                return await call(connection)
+            raise OutcomeUnknown(f"{address} did not answer within {self._deadline_s:g} s")
+        except OutcomeUnknown as error:
+            if is_read:
+                raise Unreachable(address, error.detail) from None
+            raise
 
     def _follow(self, address: str, error: RaftError) -> bool:
         """Choose where to try next; whether that is somewhere the leader is said to be, so that no pause is due."""

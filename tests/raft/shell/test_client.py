@@ -310,6 +310,41 @@ async def test_a_client_does_not_repeat_what_may_have_happened() -> None:
     assert len(attempts) == 1
 
 
+READS: dict[str, tuple[Callable[[Client], Awaitable[object]], bytes]] = {
+    "read": (lambda client: client.read(0), wire.encode_records(1, 0, [])),
+    "tail": (Client.tail, wire.encode_tail_reply(1, 0, 1)),
+    "query": (lambda client: client.query(b"q"), wire.encode_applied(1, 1, b"")),
+    "status": (Client.status, wire.encode_status_reply(1, {})),
+}
+
+
+@pytest.mark.parametrize(("call", "answer"), READS.values(), ids=READS)
+async def test_a_read_whose_connection_breaks_is_made_again_on_another(
+    call: Callable[[Client], Awaitable[object]], answer: bytes
+) -> None:
+    answers = [answer, None]
+    async with (
+        false_node(lambda frame: answers.pop()) as connection,
+        Client([connection.address], CLUSTER_ID, retry_pause_s=0.001) as client,
+    ):
+        await call(client)
+    assert answers == []
+
+
+@pytest.mark.parametrize("call", [call for call, _ in READS.values()], ids=READS)
+@pytest.mark.parametrize("said", [None, b""], ids=["hangs up", "is silent"])
+async def test_a_read_that_is_never_answered_has_no_outcome_to_be_unknown(
+    call: Callable[[Client], Awaitable[object]], said: bytes | None
+) -> None:
+    async with (
+        false_node(lambda frame: said) as connection,
+        Client([connection.address], CLUSTER_ID, deadline_s=0.05, retry_pause_s=0.01) as client,
+    ):
+        with pytest.raises(Unreachable, match=r"broke: the node closed it$|did not answer within 0.05 s$") as caught:
+            await call(client)
+        assert caught.value.definite
+
+
 async def test_an_append_that_is_not_answered_by_the_deadline_is_unknown_and_the_next_call_asks_another_node(
     tmp_path: Path,
 ) -> None:
