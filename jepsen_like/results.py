@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jepsen_like import evidence
+from jepsen_like.checker.columns import begins_operation
 from jepsen_like.checker.verdict import Check
 from jepsen_like.cluster.cluster import RoleSeen
 from jepsen_like.history import NEVER, Action, HistoryReader, Outcome, read_part
@@ -39,6 +40,8 @@ class Attempts:
     t_inv: Ints
     t_ret: Ints
     process: Ints
+    records: Ints
+    """How many rows of the history each one is: the records appended or read, one for anything else."""
 
     @classmethod
     def read(cls, history: Path) -> "Attempts":
@@ -52,10 +55,9 @@ class Attempts:
         process, f, outcome, t_inv, t_ret = (
             [np.concatenate(of) for of in zip(*parts, strict=True)] if parts else [np.empty(0, np.int64)] * 5
         )
-        # Rows of one batch follow each other and share process and begin; a process does one thing at a time.
-        first = np.ones(len(f), dtype=bool)
-        first[1:] = (t_inv[1:] != t_inv[:-1]) | (process[1:] != process[:-1])
-        return cls(f[first], outcome[first], t_inv[first], t_ret[first], process[first])
+        first = np.flatnonzero(begins_operation(process, t_inv, t_ret))
+        records = np.diff(first, append=len(f))
+        return cls(f[first], outcome[first], t_inv[first], t_ret[first], process[first], records)
 
     @property
     def origin_ns(self) -> int:
@@ -66,6 +68,10 @@ class Attempts:
         """What recovery times are measured by."""
         chosen = (self.outcome == Outcome.OK) & np.isin(self.f, WRITES)
         return Writes.of(self.t_inv[chosen], self.t_ret[chosen])
+
+    def attempted(self) -> int:
+        """Records that were to be appended, writes and swaps that were tried: what `acked` is a part of."""
+        return int(self.records[np.isin(self.f, WRITES)].sum())
 
     def latency_ms(self) -> dict[str, float | None]:
         """Percentiles over all operations that were answered."""
@@ -159,6 +165,7 @@ def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -
     return {
         **verdict,
         "valid": valid,
+        "attempted": attempts.attempted(),
         "unknown": unknown,
         "checks": checks,
         **known,

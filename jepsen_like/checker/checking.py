@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import attrs
 import numpy as np
 
-from jepsen_like.checker.columns import Ints
+from jepsen_like.checker.columns import Ints, begins_operation
 from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
@@ -142,7 +142,8 @@ def _forgiving(
             break  # one broken promise is enough, and the same one would be found again
         before = check_logs([until], local.run, local.share)
         findings = attrs.evolve(findings, counts=before.counts, violations=before.violations, violated=before.violated)
-    happened = np.bincount(rows.type, minlength=len(Outcome) + 1)
+    first = begins_operation(rows.process, rows.t_inv, rows.t_ret)
+    happened = np.bincount(rows.type[first], minlength=len(Outcome) + 1)
     return attrs.evolve(
         findings,
         ok=int(happened[Outcome.OK]),

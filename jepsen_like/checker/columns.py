@@ -21,6 +21,16 @@ Bools = npt.NDArray[np.bool_]
 NEEDED = ("object", "process", "f", "type", "err", "a", "b", "seen", "offset", "epoch", "t_inv", "t_ret", "node")
 
 
+def begins_operation(process: npt.NDArray[Any], t_inv: Ints, t_ret: Ints) -> Bools:
+    """Which rows of a history, in the order recorded, are the first of an operation: each is as many rows as it has records.
+
+    Rows of one operation follow each other and share process, begin and end; a process does one thing at a time.
+    """
+    first = np.ones(len(process), dtype=np.bool_)
+    first[1:] = (process[1:] != process[:-1]) | (t_inv[1:] != t_inv[:-1]) | (t_ret[1:] != t_ret[:-1])
+    return first
+
+
 @attrs.frozen(eq=False)
 class Columns:
     """The columns that the kernels need, all of one length."""

@@ -28,7 +28,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from jepsen_like.checker.columns import Columns, Ints
+from jepsen_like.checker.columns import Columns, Ints, begins_operation
 from jepsen_like.history import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 EXAMPLES_MAX: Final = 5
@@ -68,6 +68,7 @@ class Facts:
     object: int
     piece: int
     ok: int
+    """Operations, each counted once however many records it has; `acked` counts records."""
     fail: int
     info: int
     acked: int
@@ -128,13 +129,14 @@ def facts_of(piece: Piece, *, name: int, number: int, content: Ints) -> Facts:
     longest = int(known[np.argmax(at_least[known])]) if len(known) else NONE
     unknown = np.flatnonzero((rows.type == Outcome.INFO) & append)
     offsets = np.sort(rows.offset[acked[agrees]])
+    outcomes = rows.type[begins_operation(rows.process, rows.t_inv, rows.t_ret)]
     filled_from, filled = _bits(offsets)
     return Facts(
         object=name,
         piece=number,
-        ok=int(ok.sum()),
-        fail=int((rows.type == Outcome.FAIL).sum()),
-        info=int((rows.type == Outcome.INFO).sum()),
+        ok=int((outcomes == Outcome.OK).sum()),
+        fail=int((outcomes == Outcome.FAIL).sum()),
+        info=int((outcomes == Outcome.INFO).sum()),
         acked=int((ok & append).sum()),
         t_first=_least(rows.t_inv, NEVER),
         t_last=_most(np.where(rows.t_ret < NEVER, rows.t_ret, rows.t_inv), 0),

@@ -134,7 +134,7 @@ class Findings:
     """What was found in one piece of a history; pieces add up."""
 
     ok: int = 0
-    """Operations that happened."""
+    """Operations that happened; one of several records is one."""
     fail: int = 0
     info: int = 0
     objects: int = 0
@@ -143,9 +143,9 @@ class Findings:
     violations: tuple[Violation, ...] = ()
     undecided: tuple[Undecided, ...] = ()
     acked: int = 0
-    """Appends, writes and swaps that were acknowledged."""
+    """Records appended, writes and swaps that were acknowledged."""
     lost_acked: int = 0
-    """Acknowledged appends that the final logs lack."""
+    """Acknowledged records that the final logs lack."""
     duplicated: int = 0
     """Places of the log whose value stands at an earlier place too."""
     t_first: int = NEVER

@@ -14,6 +14,7 @@ import attrs
 import jinja2
 from markupsafe import Markup
 
+from jepsen_like.checker.verdict import Model
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report.canvas import rounded, seconds
@@ -206,7 +207,10 @@ def cards(found: Findings) -> Iterable[Card]:
     results = found.results
     ops = results.get("ops") or {}
     total = sum(int(ops.get(name) or 0) for name in ("ok", "fail", "info"))
-    yield Card(f"{int(results.get('acked') or 0):,}", "acknowledged", note=f"of {total:,} attempts" if total else "")
+    attempted = int(results.get("attempted") or 0)
+    things = "writes and swaps" if results.get("model") == Model.REGISTER.value else "records"
+    tried = f"of {attempted:,} {things} tried" if attempted else ""
+    yield Card(f"{int(results.get('acked') or 0):,}", "acknowledged", note=tried)
     lost = count(results.get("lost_acked"))
     rpo = results.get("rpo") or {}
     lag = f" over {seconds(float(rpo['s']))}" if rpo.get("s") else ""
@@ -214,7 +218,7 @@ def cards(found: Findings) -> Iterable[Card]:
     is_allowed = lost == count(results.get("lost_allowed"))
     yield Card(f"{lost:,}", "acknowledged, lost", ("" if is_allowed else "bad") if lost else "good", note)
     unknown = int(ops.get("info") or 0)
-    share = f"{100 * unknown / total:.2f} % of attempts" if total else ""
+    share = f"{100 * unknown / total:.2f} % of {total:,} operations" if total else ""
     yield Card(f"{unknown:,}", "outcome unknown", note=share)
     duplicated = results.get("duplicated")
     if duplicated is not None:

@@ -120,7 +120,8 @@ def test_other_kinds_are_not_judged_here() -> None:
 
 def a_history(*operations: tuple[int, Outcome, int, int]) -> Attempts:
     process, outcome, t_inv, t_ret = (np.array(column, dtype=np.int64) for column in zip(*operations, strict=True))
-    return Attempts(np.zeros(len(process), np.int64), outcome, t_inv, t_ret, process)
+    nothing = np.zeros(len(process), np.int64)
+    return Attempts(nothing, outcome, t_inv, t_ret, process, nothing + 1)
 
 
 def test_a_process_does_one_thing_at_a_time() -> None:

@@ -38,6 +38,13 @@ def test_a_batch_is_one_operation(tmp_path: Path) -> None:
     assert found.origin_ns == 100 * S
 
 
+def test_what_was_attempted_counts_records_of_appends_whatever_became_of_them(tmp_path: Path) -> None:
+    found = attempts(tmp_path)
+    assert sorted(found.records.tolist()) == [1] * 11 + [4]
+    assert found.attempted() == 14
+    assert merged(a_verdict(), found, QUIET)["attempted"] == 14
+
+
 def test_latency_and_throughput_are_of_what_was_answered(tmp_path: Path) -> None:
     found = attempts(tmp_path)
     assert found.latency_ms() == {"p50": 5.5, "p99": 9.91}

@@ -29,6 +29,7 @@ def made_up_run(
         "checks": {name: {"valid": True, "count": 0, "examples": []} for name in checks},
         "ops": {"ok": 91_204, "fail": 1_311, "info": 412},
         "acked": 60_803,
+        "attempted": 61_790,
         "lost_acked": 0,
         "lost_allowed": [],
         "lost_unexplained": 0,

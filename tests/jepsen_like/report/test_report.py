@@ -42,6 +42,15 @@ def test_a_valid_run_says_so_in_words(tmp_path: Path) -> None:
     assert "quorumlog run --seed 7" in page
 
 
+def test_what_was_acknowledged_is_a_part_of_what_was_tried_and_the_unknown_of_all_operations(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path)
+    page = seen(text_of(run))
+    assert "60,803 acknowledged of 61,790 records tried" in page
+    assert "412 outcome unknown 0.44 % of 92,927 operations" in page
+    assert "60,803 acknowledged of 61,790 writes and swaps tried" in seen(text_of(changed(run, model="register")))
+    assert "60,803 acknowledged 0" in seen(text_of(changed(run, attempted=None)))
+
+
 def test_a_violated_run_says_what_was_broken_first(tmp_path: Path) -> None:
     page = seen(text_of(violated_run(tmp_path)))
     assert "A promise was broken" in page
