@@ -23,7 +23,7 @@ import trio
 
 from log.disk import Disk, RealDisk, replace_file
 from log.segmented_log import LogConfig, RecoveryReport
-from raft.client_codec import Appended, Applied, Records, Tail, pack_batch
+from raft.client_codec import Appended, Applied, Records, Tail, check_command, check_read, pack_batch
 from raft.core import Follower, RaftCore
 from raft.driver import DriverConfig, Notify, RaftDriver
 from raft.errors import InvalidRequest, OutcomeUnknown, RaftError, ShuttingDown
@@ -366,6 +366,7 @@ class RaftGroup:
         Any node serves what it knows to be committed; at or beyond that only the leader answers, and an empty result means
         that nothing was there when the call was made.
         """
+        check_read(offset, bytes_max)
         if offset >= self._driver.committed_end:
             await self._linearize()
         self._require_working()
@@ -379,6 +380,7 @@ class RaftGroup:
 
     async def apply(self, command: bytes) -> Applied:
         """Carry out a command on the replicated state machine; errors as for `append`."""
+        check_command(command)
         self._require_fit("a command", command)
         self._require_working()
         request_id, waiter = self._caller.new()
@@ -388,6 +390,7 @@ class RaftGroup:
 
     async def query(self, command: bytes) -> Applied:
         """Ask the state machine, linearizably. The leader's to answer."""
+        check_command(command)
         self._driver.check_query(command)
         await self._linearize(after_apply=True)
         return Applied(self._driver.applied_index, self._driver.query(command))

@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import msgpack
@@ -265,6 +266,17 @@ async def test_a_batch_that_could_never_be_answered_is_refused(tmp_path: Path) -
             await group.append([b"x" * bound])
         with pytest.raises(InvalidRequest, match="too large"):
             await group.apply(msgpack.packb(["w", "key", b"x" * bound]))
+
+
+async def test_arguments_that_no_node_takes_are_refused_before_they_can_do_harm(tmp_path: Path) -> None:
+    wrong: Any = ["put"]
+    async with local_cluster(tmp_path, 1) as cluster:
+        group = await cluster.leader()
+        before = group.status()["last_index"]
+        for call in (group.apply(wrong), group.query(wrong), group.read(-1), group.read(wrong), group.append(wrong)):
+            with pytest.raises(InvalidRequest):
+                await call
+        assert group.status()["last_index"] == before
 
 
 @pytest.mark.parametrize("flush", ["interval", "none"])
