@@ -367,8 +367,8 @@ class Client:
 
     A call is repeated only after a definite error that another node or a little time may mend (`NotLeader`, `Busy`,
     `Unreachable`, ...), until `deadline_s` has passed: then the last error is raised, or `OutcomeUnknown` if a node has
-    been asked to append or apply and does not answer; a read that is not answered is `Unreachable`. Use as `async with`; any number of tasks may call at once. `ValueError` or `TypeError` if
-    `addresses` are not addresses.
+    been asked to append or apply and does not answer; a read that is not answered is `Unreachable`. Use as `async with`; any
+    number of tasks may call at once. `ValueError` or `TypeError` if `addresses` are not addresses.
     """
 
     def __init__(
