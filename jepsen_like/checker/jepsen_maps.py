@@ -13,8 +13,8 @@ What Jepsen cannot have written is refused with the number of its map in the fil
 end of another `f` or before its beginning, an `ok` of a write, a cas or an append with another value than was sent, an index
 that two maps have. The `ok` of a write or a cas may carry nothing, and what a `fail` or `info` carries says nothing.
 
-Values that are no non-negative integers are numbered from `NAMED_FROM` on; `Names` tells them again as they were given. A failed `cas` says nothing here: Jepsen does
-not record what it saw.
+Values that are no non-negative integers are numbered from `NAMED_FROM` on; `Names` tells them again as they were given. A
+failed `cas` says nothing here: Jepsen does not record what it saw.
 """
 
 import json
