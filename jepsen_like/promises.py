@@ -1,7 +1,8 @@
 """What every mode promises under every fault, as data: which acknowledged records may be lost, and how soon it serves again.
 
 A verdict is about the promise of the mode that ran: a loss that its row allows, and that a fault of the run explains, is
-reported and attributed (`checker.forgiveness`); any other loss is a violation. The table says what is promised, not what usually happens.
+reported and attributed (`checker.forgiveness`); any other loss is a violation. The table says what is promised, not what
+usually happens.
 """
 
 import enum

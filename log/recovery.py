@@ -8,7 +8,8 @@ The question at every invalid byte is whether it was ever promised. The *known d
 - the mark that each flush leaves.
 
 Invalid bytes at or beyond it are the torn tail of writes that nobody was promised: they are cut, and reported. Invalid bytes
-below it are damage: `CorruptLog`, and nothing is changed (`salvage.py` says what can be done then). A missing segment or a short file is judged the same way.
+below it are damage: `CorruptLog`, and nothing is changed (`salvage.py` says what can be done then). A missing segment or a
+short file is judged the same way.
 
 A file may be longer than its frames: zeros were written ahead, and a recycled file keeps what its former life left. Zeros
 where a frame should begin, with no whole frame of this place behind them, are such a rest, and so is whatever lies between

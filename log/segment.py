@@ -60,7 +60,8 @@ class Segment:
     `first_index` is the first index that lives here, with its offset; those of the next segment if none does. `newest_ms` is the
     greatest timestamp of a sealed segment's frames, None if that is not known.
 
-    `index` and `live`, its logical view, are kept until the sidecar is written; `reserved` is how much of the file the disk has promised room for.
+    `index` and `live`, its logical view, are kept until the sidecar is written; `reserved` is how much of the file the disk
+    has promised room for.
     """
 
     base: Address

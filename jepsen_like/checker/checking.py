@@ -68,8 +68,9 @@ def check_run(
 ) -> Verdict:
     """Check a run directory: `history.parquet/`, and for logs `dump.parquet/`.
 
-    `allowances` are the faults of the run that may have cost acknowledged records. `worker` is an engine that runs already (of kind `engine`); otherwise one is started and ended. Raises
-    `UnreadableHistory`, and `EnvironmentMissing` when Spark cannot start.
+    `allowances` are the faults of the run that may have cost acknowledged records. `worker` is an engine that runs already
+    (of kind `engine`); otherwise one is started and ended. Raises `UnreadableHistory`, and `EnvironmentMissing` when Spark
+    cannot start.
     """
     history = HistoryReader.open(directory / HISTORY)
     dump = read_dump(directory / DUMP)

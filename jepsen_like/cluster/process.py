@@ -54,8 +54,8 @@ class NodeDidNotStart(Exception):
 class NodeProcess:
     """A node that can be started again and again in the same directory.
 
-    `on_event` is called for every parsed line, in order, and after the last one with `ENDED`, from the nursery given to `start`. `machine` is what it runs on;
-    `enter` runs in the child between fork and exec.
+    `on_event` is called for every parsed line, in order, and after the last one with `ENDED`, from the nursery given to
+    `start`. `machine` is what it runs on; `enter` runs in the child between fork and exec.
     """
 
     def __init__(

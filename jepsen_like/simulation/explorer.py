@@ -14,10 +14,11 @@ What makes it fast enough to be useful in Python:
 - what can matter no more is left out (`reduction`), and so is an action that changes nothing and says nothing: the state
   before it can do all that the state after it can, for a message need not be delivered and a budget not be used.
 
-Checked in every state: one leader a term; equal terms at an index mean equal logs before it; what two nodes have
-committed is the same; a leader holds what leaders of earlier terms committed. Checked on every message as it leaves: the
-audits A1 (a vote or candidacy is durable, and the only one in its term) and A2 (what is acknowledged is durable). Checked at every commit: A3 (a majority
-has it on disk); and then, as often as a disk changes, A4 (nobody without it could be elected by what is on the disks).
+Checked in every state: one leader a term; equal terms at an index mean equal logs before it; what two nodes have committed
+is the same; a leader holds what leaders of earlier terms committed. Checked on every message as it leaves: the audits A1 (a
+vote or candidacy is durable, and the only one in its term) and A2 (what is acknowledged is durable). Checked at every
+commit: A3 (a majority has it on disk); and then, as often as a disk changes, A4 (nobody without it could be elected by what
+is on the disks).
 """
 
 import copy

@@ -178,9 +178,9 @@ class Surroundings(Protocol):
 class Machine:
     """One node and everything that belongs to it alone.
 
-    `commit_index` and `entries` are the log as the core has ordered it, kept apart from core and storage so that both can be checked against
-    it; `durable` is what the disk would give back. `incarnation` counts restarts: what was scheduled for an older
-    incarnation does not happen.
+    `commit_index` and `entries` are the log as the core has ordered it, kept apart from core and storage so that both can be
+    checked against it; `durable` is what the disk would give back. `incarnation` counts restarts: what was scheduled for an
+    older incarnation does not happen.
     """
 
     def __init__(self, world: Surroundings, knobs: Knobs, node_id: NodeId, voters: Sequence[NodeId]) -> None:
