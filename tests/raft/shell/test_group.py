@@ -501,10 +501,11 @@ async def test_a_flush_by_interval_comes_in_time_though_nothing_else_happens() -
     ) as group:
         group.campaign()
         await knows(group, role="leader", commit_index=1)
-        disk.waits.clear()
-        await group.append([b"one"])
-        with trio.fail_after(30):
-            await until(disk.waits.is_set)
+        for _ in range(3):  # the first may ride on the flush of the election
+            disk.waits.clear()
+            await group.append([b"one"])
+            with trio.fail_after(30):
+                await until(disk.waits.is_set)
 
 
 async def test_an_append_that_waited_for_the_one_before_it_does_not_wait_for_a_heartbeat() -> None:
