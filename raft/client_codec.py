@@ -17,7 +17,7 @@ import msgpack
 from raft import errors
 from raft.codec import binary, boolean, integer, number, text, unpack_array
 from raft.errors import ProtocolError, RaftError
-from raft.net.framing import encode_frame
+from raft.net.framing import Buffer, encode_frame
 
 HELLO = 1
 APPEND = 2
@@ -193,7 +193,7 @@ def encode_hello(hello: Hello) -> bytes:
     return encode_frame(HELLO, msgpack.packb(hello))
 
 
-def decode_hello(message_type: int, body: bytes) -> Hello:
+def decode_hello(message_type: int, body: Buffer) -> Hello:
     """The first frame of a connection; `ProtocolError` if it is any other."""
     if message_type != HELLO:
         raise ProtocolError(f"a connection begins with HELLO, not with message type {message_type}")
@@ -212,7 +212,7 @@ def encode_hello_reply(reply: HelloReply) -> bytes:
     return encode_frame(HELLO_REPLY, msgpack.packb(reply))
 
 
-def decode_hello_reply(message_type: int, body: bytes) -> HelloReply:
+def decode_hello_reply(message_type: int, body: Buffer) -> HelloReply:
     """The handshake's answer; raises the error that an ERROR frame carries, `ProtocolError` for anything else."""
     if message_type == ERROR:
         raise decode_error(body)[1]
@@ -232,7 +232,7 @@ def encode_append(request_id: int, records: bytes) -> bytes:
     return encode_frame(APPEND, msgpack.packb((request_id, records)))
 
 
-def decode_append(body: bytes) -> Append:
+def decode_append(body: Buffer) -> Append:
     """APPEND, its records checked and counted."""
     request_id, records = unpack_array(body, length=2, array_max=2)
     request_id = number(request_id, "request_id")
@@ -256,7 +256,7 @@ def encode_read(request_id: int, offset: int, bytes_max: int) -> bytes:
     return encode_frame(READ, msgpack.packb((request_id, offset, bytes_max)))
 
 
-def decode_read(body: bytes) -> Read:
+def decode_read(body: Buffer) -> Read:
     """READ."""
     request_id, offset, bytes_max = unpack_array(body, length=3, array_max=3)
     return Read(number(request_id, "request_id"), *_read_bounds(offset, bytes_max))
@@ -267,7 +267,7 @@ def encode_bare(message_type: int, request_id: int) -> bytes:
     return encode_frame(message_type, msgpack.packb((request_id,)))
 
 
-def decode_bare(body: bytes) -> int:
+def decode_bare(body: Buffer) -> int:
     """The request id of TAIL and STATUS."""
     (request_id,) = unpack_array(body, length=1, array_max=1)
     return number(request_id, "request_id")
@@ -284,7 +284,7 @@ def encode_apply(request_id: int, command: bytes, *, read_only: bool) -> bytes:
     return encode_frame(APPLY, msgpack.packb((request_id, command, read_only)))
 
 
-def decode_apply(body: bytes) -> Apply:
+def decode_apply(body: Buffer) -> Apply:
     """APPLY."""
     request_id, command, read_only = unpack_array(body, length=3, array_max=3)
     return Apply(number(request_id, "request_id"), binary(command, "command"), boolean(read_only, "read_only"))
@@ -319,7 +319,7 @@ def encode_status_reply(request_id: int, status: dict[str, object]) -> bytes:
     return encode_frame(STATUS_REPLY, msgpack.packb((request_id, status)))
 
 
-def decode_reply(message_type: int, body: bytes) -> tuple[int, Reply]:
+def decode_reply(message_type: int, body: Buffer) -> tuple[int, Reply]:
     """The id and the content of any reply; an ERROR gives the exception, not raised."""
     decode = _REPLIES.get(message_type)
     if decode is None:
@@ -327,14 +327,14 @@ def decode_reply(message_type: int, body: bytes) -> tuple[int, Reply]:
     return decode(body)
 
 
-def _decode_appended(body: bytes) -> tuple[int, Appended]:
+def _decode_appended(body: Buffer) -> tuple[int, Appended]:
     request_id, base_offset, count, epoch = unpack_array(body, length=4, array_max=4)
     return number(request_id, "request_id"), Appended(
         number(base_offset, "base_offset"), integer(count, "count", 1, RECORDS_MAX), number(epoch, "epoch")
     )
 
 
-def _decode_records(body: bytes) -> tuple[int, Records]:
+def _decode_records(body: Buffer) -> tuple[int, Records]:
     request_id, committed_end, rows = unpack_array(body, length=3, array_max=BATCHES_MAX)
     if type(rows) is not list:
         raise ProtocolError("the batches of a RECORDS reply are not an array")
@@ -354,17 +354,17 @@ def _decode_records(body: bytes) -> tuple[int, Records]:
     return number(request_id, "request_id"), Records(number(committed_end, "committed_end"), tuple(batches))
 
 
-def _decode_tail(body: bytes) -> tuple[int, Tail]:
+def _decode_tail(body: Buffer) -> tuple[int, Tail]:
     request_id, committed_end, epoch = unpack_array(body, length=3, array_max=3)
     return number(request_id, "request_id"), Tail(number(committed_end, "committed_end"), number(epoch, "epoch"))
 
 
-def _decode_applied(body: bytes) -> tuple[int, Applied]:
+def _decode_applied(body: Buffer) -> tuple[int, Applied]:
     request_id, index, result = unpack_array(body, length=3, array_max=3)
     return number(request_id, "request_id"), Applied(number(index, "index"), binary(result, "result"))
 
 
-def _decode_status(body: bytes) -> tuple[int, dict[str, object]]:
+def _decode_status(body: Buffer) -> tuple[int, dict[str, object]]:
     try:
         values = msgpack.unpackb(body, max_array_len=1024, max_map_len=1024, max_ext_len=0)
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
@@ -405,7 +405,7 @@ def encode_error(request_id: int, error: RaftError) -> bytes:
     return encode_frame(ERROR, msgpack.packb(values))
 
 
-def decode_error(body: bytes) -> tuple[int, RaftError]:
+def decode_error(body: Buffer) -> tuple[int, RaftError]:
     """The id and the error of an ERROR frame. An unknown code keeps its `definite`."""
     request_id, code, definite, leader, address, detail = unpack_array(body, length=6, array_max=6)
     return number(request_id, "request_id"), _to_error(
@@ -434,7 +434,7 @@ _DETAILED: dict[str, Callable[[str], RaftError]] = {
     INVALID_REQUEST: errors.InvalidRequest,
     PROTOCOL: errors.ProtocolError,
 }
-_REPLIES: dict[int, Callable[[bytes], tuple[int, Reply]]] = {
+_REPLIES: dict[int, Callable[[Buffer], tuple[int, Reply]]] = {
     APPENDED: _decode_appended,
     RECORDS: _decode_records,
     TAIL_REPLY: _decode_tail,

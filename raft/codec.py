@@ -8,6 +8,7 @@ is allocated for them, integers lie in range, the indexes and offsets of entries
 What decoding cannot know is whether a message is *true*: peers are trusted not to lie, only not to be garbled.
 """
 
+import struct
 from collections.abc import Callable
 from typing import Any, assert_never
 
@@ -26,7 +27,7 @@ from raft.messages import (
     VoteReply,
 )
 from raft.model import Batch, Entry, EntryKind, LogIndex, Offset, Term
-from raft.net.framing import encode_frame
+from raft.net.framing import LARGE_BYTES, Buffer, encode_frame
 
 REQUEST_PRE_VOTE = 64
 PRE_VOTE_REPLY = 65
@@ -44,10 +45,13 @@ ENTRIES_MAX = 2**20
 """Entries in one message. The window of a peer is in bytes; this bounds what empty entries could cost."""
 
 _ENTRY_FIELDS = 6
+_LONG_BINARY = struct.Struct(">BI")
+_LONG_BINARY_TAG = 0xC6
+"""How msgpack begins binary data that is longer than 16 bits can say."""
 _KINDS = {int(kind): kind for kind in EntryKind}
 
 
-def unpack_array(body: bytes, *, length: int, array_max: int) -> list[Any]:
+def unpack_array(body: Buffer, *, length: int, array_max: int) -> list[Any]:
     """The one array of `length` that `body` must hold; `ProtocolError` for anything else.
 
     `array_max` bounds every array inside, since msgpack makes room for as many elements as an array claims to have.
@@ -130,7 +134,7 @@ def encode_message(message: Message) -> bytes:
     """The whole frame that carries `message`."""
     match message:
         case AppendEntries():
-            return encode_frame(APPEND_ENTRIES, _pack_append_entries(message))
+            return encode_frame(APPEND_ENTRIES, *_pack_append_entries(message))
         case AppendAccepted(term=term, match_index=match_index, verified_index=verified_index, round=round_):
             return encode_frame(APPEND_ACCEPTED, msgpack.packb((term, match_index, verified_index, round_)))
         case AppendRejected():
@@ -148,36 +152,42 @@ def encode_message(message: Message) -> bytes:
             assert_never(message)
 
 
-def _pack_append_entries(message: AppendEntries) -> bytes:
+def _pack_append_entries(message: AppendEntries) -> list[bytes]:
+    """The body, in pieces if there is large data: msgpack would copy that more than once."""
     entries = message.entries
-    packed: bytes = msgpack.packb(
-        (
-            message.term,
-            message.prev_index,
-            message.prev_term,
-            message.commit_index,
-            message.round,
-            entries[0].base_offset if entries else 0,
-            [
-                (
-                    entry.term,
-                    int(entry.batch.kind),
-                    entry.batch.span,
-                    entry.batch.timestamp_ms,
-                    entry.batch.crc,
-                    entry.batch.data,
-                )
-                for entry in entries
-            ],
-        )
-    )
-    return packed
+    base_offset = entries[0].base_offset if entries else 0
+    facts = (message.term, message.prev_index, message.prev_term, message.commit_index, message.round, base_offset)
+    if not any(len(entry.batch.data) >= LARGE_BYTES for entry in entries):
+        return [msgpack.packb((*facts, [(*_facts(entry), entry.batch.data) for entry in entries]))]
+    pieces: list[bytes] = []
+    packer = msgpack.Packer(autoreset=False)
+    packer.pack_array_header(len(facts) + 1)
+    for fact in facts:
+        packer.pack(fact)
+    packer.pack_array_header(len(entries))
+    for entry in entries:
+        packer.pack_array_header(_ENTRY_FIELDS)
+        for fact in _facts(entry):
+            packer.pack(fact)
+        data = entry.batch.data
+        if len(data) < LARGE_BYTES:
+            packer.pack(data)
+        else:
+            pieces += (packer.bytes() + _LONG_BINARY.pack(_LONG_BINARY_TAG, len(data)), data)
+            packer.reset()
+    pieces.append(packer.bytes())
+    return pieces
+
+
+def _facts(entry: Entry) -> tuple[int, int, int, int, int]:
+    batch = entry.batch
+    return entry.term, int(batch.kind), batch.span, batch.timestamp_ms, batch.crc
 
 
 # -------------------------------------------------------------------- decoding
 
 
-def decode_message(message_type: int, body: bytes) -> Message:
+def decode_message(message_type: int, body: Buffer) -> Message:
     """The message in a frame of this type; `ProtocolError` if there is none."""
     decode = _DECODERS.get(message_type)
     if decode is None:
@@ -185,7 +195,7 @@ def decode_message(message_type: int, body: bytes) -> Message:
     return decode(body)
 
 
-def _decode_append_accepted(body: bytes) -> AppendAccepted:
+def _decode_append_accepted(body: Buffer) -> AppendAccepted:
     term, match_index, verified_index, round_ = unpack_array(body, length=4, array_max=4)
     return AppendAccepted(
         Term(number(term, "term")),
@@ -195,7 +205,7 @@ def _decode_append_accepted(body: bytes) -> AppendAccepted:
     )
 
 
-def _decode_append_rejected(body: bytes) -> AppendRejected:
+def _decode_append_rejected(body: Buffer) -> AppendRejected:
     term, prev_index, hint_index, hint_term, round_ = unpack_array(body, length=5, array_max=5)
     return AppendRejected(
         Term(number(term, "term")),
@@ -206,7 +216,7 @@ def _decode_append_rejected(body: bytes) -> AppendRejected:
     )
 
 
-def _decode_request(body: bytes) -> tuple[Term, LogIndex, Term]:
+def _decode_request(body: Buffer) -> tuple[Term, LogIndex, Term]:
     term, last_index, last_term = unpack_array(body, length=3, array_max=3)
     return (
         Term(number(term, "term")),
@@ -215,12 +225,12 @@ def _decode_request(body: bytes) -> tuple[Term, LogIndex, Term]:
     )
 
 
-def _decode_reply(body: bytes) -> tuple[Term, bool]:
+def _decode_reply(body: Buffer) -> tuple[Term, bool]:
     term, granted = unpack_array(body, length=2, array_max=2)
     return Term(number(term, "term")), boolean(granted, "granted")
 
 
-def _decode_append_entries(body: bytes) -> AppendEntries:
+def _decode_append_entries(body: Buffer) -> AppendEntries:
     values = unpack_array(body, length=7, array_max=ENTRIES_MAX)
     term, prev_index, prev_term, commit_index, round_, base_offset, rows = values
     term = number(term, "term")
@@ -277,7 +287,7 @@ def _decode_batch(kind: object, span: object, timestamp_ms: object, crc: object,
     return batch
 
 
-_DECODERS: dict[int, Callable[[bytes], Message]] = {
+_DECODERS: dict[int, Callable[[Buffer], Message]] = {
     REQUEST_PRE_VOTE: lambda body: RequestPreVote(*_decode_request(body)),
     PRE_VOTE_REPLY: lambda body: PreVoteReply(*_decode_reply(body)),
     REQUEST_VOTE: lambda body: RequestVote(*_decode_request(body)),

@@ -24,7 +24,7 @@ from raft.driver import RaftDriver
 from raft.errors import Busy, InvalidRequest, ProtocolError, RaftError, ShuttingDown
 from raft.model import NodeId
 from raft.net.connection import Connection, Session
-from raft.net.framing import Frame, FrameDecoder
+from raft.net.framing import Buffer, Frame, FrameDecoder
 
 REQUESTS_MAX = 1024
 READ_WEIGHT = 64
@@ -230,7 +230,7 @@ class ClientSession(Session[Frame]):
             except ProtocolError as error:
                 self._connection.refuse(error)
 
-    def _on_append(self, body: bytes) -> None:
+    def _on_append(self, body: Buffer) -> None:
         request_id, records, span = client_codec.decode_append(body)
         if len(records) > self._identity.frame_bytes_max - FRAME_OVERHEAD_BYTES:
             # What is stored must fit a reply.
@@ -239,7 +239,7 @@ class ClientSession(Session[Frame]):
         self._under_way += 1
         self._driver.append(self, request_id, records, span)
 
-    def _on_read(self, body: bytes) -> None:
+    def _on_read(self, body: Buffer) -> None:
         request_id, offset, bytes_max = client_codec.decode_read(body)
         bytes_max = min(bytes_max, self._identity.read_bytes_max)
         if offset < self._driver.committed_end:
@@ -247,10 +247,10 @@ class ClientSession(Session[Frame]):
         else:
             self._wait_to_read(request_id, lambda request_id: self._answer_records(request_id, offset, bytes_max))
 
-    def _on_tail(self, body: bytes) -> None:
+    def _on_tail(self, body: Buffer) -> None:
         self._wait_to_read(client_codec.decode_bare(body), self._answer_tail)
 
-    def _on_apply(self, body: bytes) -> None:
+    def _on_apply(self, body: Buffer) -> None:
         request_id, command, read_only = client_codec.decode_apply(body)
         if not read_only:
             self._under_way += 1
@@ -263,7 +263,7 @@ class ClientSession(Session[Frame]):
         else:
             self._wait_to_read(request_id, lambda request_id: self._answer_query(request_id, command), after_apply=True)
 
-    def _on_status(self, body: bytes) -> None:
+    def _on_status(self, body: Buffer) -> None:
         request_id = client_codec.decode_bare(body)
         self._connection.write(client_codec.encode_status_reply(request_id, self._driver.status()))
 
@@ -330,7 +330,7 @@ class ClientSession(Session[Frame]):
         self._resume()
 
 
-_REQUESTS: Mapping[int, Callable[[ClientSession, bytes], None]] = {
+_REQUESTS: Mapping[int, Callable[[ClientSession, Buffer], None]] = {
     client_codec.APPEND: ClientSession._on_append,
     client_codec.READ: ClientSession._on_read,
     client_codec.TAIL: ClientSession._on_tail,

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, Generic, Protocol
 
 from raft.errors import ProtocolError
-from raft.net.framing import Decoder, FrameT
+from raft.net.framing import LARGE_BYTES, Decoder, FrameT
 from raft.net.reactor import BROKEN, READABLE, WRITABLE, Reactor
 
 JOIN_BYTES = 128 * 1024
@@ -209,7 +209,9 @@ class Connection(Generic[FrameT]):
             self.close(CLOSED_BY_OTHER_SIDE)
 
     def _receive(self) -> None:
-        buffer = self.reactor.receive_buffer
+        decoder = self.decoder
+        room = decoder.room()
+        buffer = self.reactor.receive_buffer if room is None else room
         try:
             count = self.socket.recv_into(buffer)
         except BlockingIOError:
@@ -220,7 +222,10 @@ class Connection(Generic[FrameT]):
         if count == 0:
             self.close(CLOSED_BY_OTHER_SIDE)
             return
-        frames = self.decoder.feed(bytes(buffer[:count]))
+        if room is not None:
+            frames = decoder.filled(count)
+        else:
+            frames = decoder.feed(bytes(buffer[:count]) if count < LARGE_BYTES else buffer[:count])
         self.frames_in += len(frames)
         try:
             if frames:

@@ -7,6 +7,8 @@ endian) and the body. The decoder takes the stream in whatever pieces it arrives
   connection up, silently, until as many bytes had come; and a damaged type would make another message of the same body;
 - a length above the bound is refused on sight of the header: memory grows only with bytes that really arrived;
 - frames and failure do not depend on how the stream was cut into pieces;
+- the bytes of a large frame are moved once: the socket is read into the place where the frame grows (`room`), and its body is
+  a view of that place, which is nobody else's;
 - after a failure nothing more is decoded: the stream has lost its place, only closing helps.
 
 Other wires bring a `Decoder` of their own; connection, reactor and listener take any.
@@ -24,7 +26,14 @@ PROTOCOL_VERSION = 1
 HEADER = struct.Struct("!IBBHI")
 CHECKED = struct.Struct("!IBB")
 
-Frame = tuple[int, bytes]
+LARGE_BYTES = 64 * 1024
+"""From here on a copy costs more than the care it takes to spare it."""
+
+GROWTH = 8
+"""The place of a large frame is so many times larger than what has arrived of it; so most are made but once."""
+
+Buffer = bytes | memoryview
+Frame = tuple[int, Buffer]
 """Message type and body."""
 
 FrameT = TypeVar("FrameT")
@@ -40,15 +49,24 @@ class Decoder(Protocol[FrameT]):
     def pending_bytes(self) -> int:
         """Bytes of a frame that has not arrived whole."""
 
-    def feed(self, chunk: bytes) -> list[FrameT]:
-        """The frames that `chunk` completes, in order."""
+    def feed(self, chunk: Buffer) -> list[FrameT]:
+        """The frames that `chunk` completes, in order; it may be written over afterwards."""
+
+    def room(self) -> memoryview | None:
+        """Where the next bytes of the stream are wanted, instead of being fed; None if that is anywhere."""
+
+    def filled(self, count: int) -> list[FrameT]:
+        """Like `feed`, when `count` bytes have been put at the beginning of `room`."""
 
 
-def encode_frame(message_type: int, body: bytes) -> bytes:
-    """One frame, ready to send."""
-    length = len(body)
+def encode_frame(message_type: int, *body: bytes) -> bytes:
+    """One frame, ready to send; its body may come in pieces."""
+    length = sum(map(len, body))
+    crc = 0
+    for piece in body:
+        crc = crc32c.crc32c(piece, crc)
     check = header_check(length, PROTOCOL_VERSION, message_type)
-    return HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc32c.crc32c(body)) + body
+    return b"".join((HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc), *body))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -61,31 +79,52 @@ def header_check(length: int, version: int, message_type: int) -> int:
 class FrameDecoder:
     """The `Decoder` of the native wire. `body_bytes_max` may be moved while the connection lives (after a handshake)."""
 
-    __slots__ = ("_buffer", "_needed", "body_bytes_max", "failure")
+    __slots__ = ("_arrived", "_growing", "_needed", "body_bytes_max", "failure")
 
     def __init__(self, body_bytes_max: int) -> None:
         self.body_bytes_max = body_bytes_max
         self.failure: ProtocolError | None = None
-        self._buffer = bytearray()
+        self._growing = bytearray()
+        self._arrived = 0
+        """So much of `_growing` is a frame that has not arrived whole; what lies behind is room for its rest."""
         self._needed = HEADER.size
 
     @property
     def pending_bytes(self) -> int:
         """Bytes of a frame that has not arrived whole."""
-        return len(self._buffer)
+        return self._arrived
 
-    def feed(self, chunk: bytes) -> list[Frame]:
+    def feed(self, chunk: Buffer) -> list[Frame]:
         """The frames that `chunk` completes, in order; sets `failure` at the first bytes that are no frame."""
         if self.failure is not None:
             return []
-        if self._buffer:
-            self._buffer += chunk
-            if len(self._buffer) < self._needed:
-                return []
-            arrived: bytes | memoryview = memoryview(self._buffer)
-            self._buffer = bytearray()
-        else:
-            arrived = chunk
+        if not self._arrived:
+            return self._decode(chunk, is_kept=False)
+        del self._growing[self._arrived :]
+        self._growing += chunk
+        return self.filled(len(chunk))
+
+    def room(self) -> memoryview | None:
+        """The place for what is missing of a large frame; not much larger than what has arrived, so memory follows the sender."""
+        if self._arrived == len(self._growing):
+            if self._needed - self._arrived < LARGE_BYTES:
+                return None
+            grown = bytearray(min(self._needed, GROWTH * self._arrived))
+            grown[: self._arrived] = self._growing
+            self._growing = grown
+        return memoryview(self._growing)[self._arrived :]
+
+    def filled(self, count: int) -> list[Frame]:
+        """The frame, if `count` bytes at the beginning of `room` complete it."""
+        self._arrived += count
+        if self._arrived < self._needed:
+            return []
+        grown, self._growing = memoryview(self._growing)[: self._arrived], bytearray()
+        self._arrived = 0
+        return self._decode(grown, is_kept=True)
+
+    def _decode(self, arrived: Buffer, *, is_kept: bool) -> list[Frame]:
+        """The frames in `arrived`. Unless that `is_kept` by nobody else, what they say of it must be copied."""
         frames: list[Frame] = []
         position = 0
         self._needed = HEADER.size
@@ -99,14 +138,17 @@ class FrameDecoder:
             if start + length > len(arrived):
                 self._needed = HEADER.size + length
                 break
-            body = bytes(arrived[start : start + length])
+            body = arrived[start : start + length]
+            if not (is_kept and length >= LARGE_BYTES):
+                body = bytes(body)
             if crc32c.crc32c(body) != crc:
                 self.failure = ProtocolError(f"the CRC of a frame of type {message_type} is wrong")
                 return frames
             frames.append((message_type, body))
             position = start + length
         if position < len(arrived):
-            self._buffer += arrived[position:]
+            self._growing += arrived[position:]
+            self._arrived = len(self._growing)
         return frames
 
     def _refusal(self, length: int, version: int, is_sound: bool) -> ProtocolError:

@@ -8,7 +8,7 @@ delay no peer, or to do it; then the owner decides once more), then the rest. A 
 runs.
 
 Who has the thread to itself (`owns_thread`) need not go through Trio for every wake: after a round it waits for the next
-one in place, a millisecond at a time, and lets Trio run what it has at least every `TURN_S`.
+one in place, a few milliseconds at a time, and lets Trio run what it has at least every `TURN_S`.
 
 Failures: what concerns one connection is settled there (see `Connection`); anything else climbs out of `run`.
 """
@@ -28,8 +28,9 @@ RECEIVE_BYTES = 256 * 1024
 """What one socket may bring in one round."""
 
 
-LINGER_S = 0.001
-"""How long the next round is waited for in place; the least that epoll can wait."""
+LINGER_S = 0.004
+"""How long the next round is waited for in place: longer than a durable append takes, so that a client that asks again at once
+finds the node there."""
 TURN_S = 0.02
 """After so long Trio has its turn, however busy the sockets are: timers, dials, signals."""
 

@@ -11,7 +11,7 @@ import trio
 from raft import client_codec
 from raft.client_codec import HelloReply
 from raft.errors import RaftError
-from raft.net.framing import FrameDecoder
+from raft.net.framing import Buffer, FrameDecoder
 
 SILENCE = b""
 """An answer that never comes."""
@@ -44,7 +44,7 @@ class FakeNode:
         finally:
             stream.socket.close()
 
-    async def _take(self, stream: trio.SocketStream, message_type: int, body: bytes) -> None:
+    async def _take(self, stream: trio.SocketStream, message_type: int, body: Buffer) -> None:
         if message_type == client_codec.HELLO:
             await stream.send_all(client_codec.encode_hello_reply(HelloReply(1, 1 << 20)))
             return

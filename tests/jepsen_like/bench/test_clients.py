@@ -15,7 +15,7 @@ from jepsen_like.bench.systems import Cluster
 from jepsen_like.cluster.ports import LOOPBACK
 from raft import client_codec
 from raft.errors import NotLeader
-from raft.net.framing import FrameDecoder
+from raft.net.framing import Buffer, FrameDecoder
 
 Answer = Callable[[int], bytes | None]
 """From the number of an append, counted over all connections from 1, to the answer; None closes the connection."""
@@ -81,7 +81,7 @@ class Server:
             except OSError:
                 return
 
-    def _one(self, message_type: int, body: bytes) -> bytes | None:
+    def _one(self, message_type: int, body: Buffer) -> bytes | None:
         if message_type == client_codec.HELLO:
             assert client_codec.decode_hello(message_type, body).cluster_id == CLUSTER_ID
             with self._lock:

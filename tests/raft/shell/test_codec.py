@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raft import codec
-from raft.codec import NUMBER_MAX, decode_message, encode_message
+from raft.codec import APPEND_ENTRIES, NUMBER_MAX, decode_message, encode_message
 from raft.errors import ProtocolError
 from raft.messages import (
     AppendAccepted,
@@ -22,7 +22,7 @@ from raft.messages import (
     VoteReply,
 )
 from raft.model import NOOP, Batch, Entry, EntryKind, LogIndex, Offset, Term
-from raft.net.framing import HEADER
+from raft.net.framing import HEADER, LARGE_BYTES
 
 numbers = st.integers(0, NUMBER_MAX)
 terms = numbers.map(Term)
@@ -109,6 +109,17 @@ GOLDEN: list[Any] = [
 @pytest.mark.parametrize(("message", "golden"), GOLDEN)
 def test_the_bytes_of_a_message_never_change(message: Message, golden: str) -> None:
     assert encode_message(message) == bytes.fromhex(golden)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(LARGE_BYTES,), (LARGE_BYTES, 0, LARGE_BYTES + 1), (3, LARGE_BYTES - 1, 5 * LARGE_BYTES, 40)], ids=str
+)
+def test_large_data_that_is_spared_a_copy_is_on_the_wire_what_msgpack_makes_of_it(sizes: tuple[int, ...]) -> None:
+    batches = [batch_of(bytes([size % 256]) * size, timestamp_ms=12) for size in sizes]
+    entries = tuple(Entry(LogIndex(8 + at), Term(4), Offset(30 + at), batch) for at, batch in enumerate(batches))
+    message = AppendEntries(Term(5), LogIndex(7), Term(4), LogIndex(6), 300, entries)
+    rows = [(4, int(EntryKind.RECORDS), 1, 12, batch.crc, batch.data) for batch in batches]
+    assert split(encode_message(message)) == (APPEND_ENTRIES, msgpack.packb((5, 7, 4, 6, 300, 30, rows)))
 
 
 nonsense = st.recursive(

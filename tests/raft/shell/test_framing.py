@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import crc32c
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame, header_check
+from raft.net.framing import GROWTH, HEADER, LARGE_BYTES, Frame, FrameDecoder, encode_frame, header_check
 
 BODY_BYTES_MAX = 1000
 
@@ -32,18 +32,61 @@ def test_a_frame_has_the_header_of_the_protocol() -> None:
 
 
 @given(frames, st.lists(st.integers(0, 2000), max_size=12))
-def test_frames_do_not_depend_on_how_the_stream_was_cut(sent: list[Frame], places: list[int]) -> None:
+def test_frames_do_not_depend_on_how_the_stream_was_cut(sent: list[tuple[int, bytes]], places: list[int]) -> None:
     stream = b"".join(encode_frame(*frame) for frame in sent)
     assert decode(cut(stream, places)) == (sent, None)
 
 
 @given(frames, st.binary(max_size=40), st.integers(0, 400), st.lists(st.integers(0, 2000), max_size=12))
 def test_frames_and_failure_of_a_damaged_stream_do_not_depend_on_how_it_was_cut(
-    sent: list[Frame], noise: bytes, at: int, places: list[int]
+    sent: list[tuple[int, bytes]], noise: bytes, at: int, places: list[int]
 ) -> None:
     stream = bytearray(b"".join(encode_frame(*frame) for frame in sent))
     stream[at : at + len(noise)] = noise
     assert decode(cut(bytes(stream), places)) == decode([bytes(stream)])
+
+
+def receive(stream: bytes, reads: list[int], body_bytes_max: int) -> list[Frame]:
+    """What a connection makes of it: every read goes to the room that the decoder wants filled, or into one buffer for all."""
+    decoder = FrameDecoder(body_bytes_max)
+    shared = bytearray(256 * 1024)
+    frames: list[Frame] = []
+    position, number = 0, 0
+    while position < len(stream):
+        room = decoder.room()
+        if room is not None:
+            assert len(room) < GROWTH * decoder.pending_bytes
+        place = memoryview(shared) if room is None else room
+        piece = stream[position : position + min(reads[number % len(reads)], len(place))]
+        place[: len(piece)] = piece
+        frames += decoder.feed(place[: len(piece)]) if room is None else decoder.filled(len(piece))
+        position, number = position + len(piece), number + 1
+    assert decoder.pending_bytes == 0
+    return frames
+
+
+sizes = st.one_of(
+    st.integers(0, 100), st.integers(LARGE_BYTES - 20, LARGE_BYTES + 20), st.integers(0, 40 * LARGE_BYTES)
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(sizes, min_size=1, max_size=6), st.lists(st.integers(1, 300 * 1024), min_size=1, max_size=4))
+def test_large_frames_grow_in_a_place_of_their_own_whatever_is_read_at_a_time(
+    body_sizes: list[int], reads: list[int]
+) -> None:
+    assume(sum(body_sizes) // min(reads) < 2000)
+    sent = [(number, bytes([number]) * size) for number, size in enumerate(body_sizes)]
+    stream = b"".join(encode_frame(*frame) for frame in sent)
+    assert receive(stream, reads, max(body_sizes)) == sent
+
+
+def test_what_is_fed_goes_behind_what_has_arrived_even_if_room_was_made() -> None:
+    whole = encode_frame(1, b"x" * 10 * LARGE_BYTES)
+    decoder = FrameDecoder(len(whole))
+    decoder.feed(whole[:LARGE_BYTES])
+    assert decoder.room() is not None
+    assert decoder.feed(whole[LARGE_BYTES:]) == [(1, b"x" * 10 * LARGE_BYTES)]
 
 
 def header(length: int, *, version: int = 1, check: int | None = None, crc: int = 0) -> bytes:
@@ -79,6 +122,9 @@ def test_an_announced_body_takes_no_memory_before_it_arrives() -> None:
     decoder = FrameDecoder(2**30)
     decoder.feed(header(2**30) + b"x" * 100)
     assert decoder.pending_bytes == HEADER.size + 100
+    room = decoder.room()
+    assert room is not None
+    assert len(room) < GROWTH * (HEADER.size + 100)
 
 
 def test_a_header_with_one_or_two_turned_bits_is_refused_on_sight_and_never_waited_for() -> None:
