@@ -225,7 +225,9 @@ class Connection(Generic[FrameT]):
         if room is not None:
             frames = decoder.filled(count)
         else:
-            frames = decoder.feed(bytes(buffer[:count]) if count < LARGE_BYTES else buffer[:count])
+            frames = decoder.feed(
+                bytes(buffer[:count]) if count < LARGE_BYTES else buffer[:count]
+            )  # small views are slow
         self.frames_in += len(frames)
         try:
             if frames:

@@ -5,10 +5,11 @@ endian) and the body. The decoder takes the stream in whatever pieces it arrives
 
 - a header is believed only after its own check: a damaged length would else swallow the frames behind it, and hold the
   connection up, silently, until as many bytes had come; and a damaged type would make another message of the same body;
-- a length above the bound is refused on sight of the header: memory grows only with bytes that really arrived;
+- a length above the bound is refused on sight of the header; below it, memory grows only with bytes that really arrived, at
+  most `GROWTH` times as much;
 - frames and failure do not depend on how the stream was cut into pieces;
-- the bytes of a large frame are moved once: the socket is read into the place where the frame grows (`room`), and its body is
-  a view of that place, which is nobody else's;
+- the bytes of a large frame are spared copies: once the first have come, the socket is read into the place where the frame grows
+  (`room`), and the body is a view of that place;
 - after a failure nothing more is decoded: the stream has lost its place, only closing helps.
 
 Other wires bring a `Decoder` of their own; connection, reactor and listener take any.
@@ -29,8 +30,8 @@ CHECKED = struct.Struct("!IBB")
 LARGE_BYTES = 64 * 1024
 """From here on a copy costs more than the care it takes to spare it."""
 
-GROWTH = 8
-"""The place of a large frame is so many times larger than what has arrived of it; so most are made but once."""
+GROWTH = 4
+"""The place of a large frame is so many times larger than what has arrived of it: seldom does one need another."""
 
 Buffer = bytes | memoryview
 Frame = tuple[int, Buffer]
@@ -105,9 +106,9 @@ class FrameDecoder:
         return self.filled(len(chunk))
 
     def room(self) -> memoryview | None:
-        """The place for what is missing of a large frame; not much larger than what has arrived, so memory follows the sender."""
+        """The place for what is missing of a frame, if that is much, and much has arrived."""
         if self._arrived == len(self._growing):
-            if self._needed - self._arrived < LARGE_BYTES:
+            if min(self._arrived, self._needed - self._arrived) < LARGE_BYTES:
                 return None
             grown = bytearray(min(self._needed, GROWTH * self._arrived))
             grown[: self._arrived] = self._growing
@@ -124,7 +125,7 @@ class FrameDecoder:
         return self._decode(grown, is_kept=True)
 
     def _decode(self, arrived: Buffer, *, is_kept: bool) -> list[Frame]:
-        """The frames in `arrived`. Unless that `is_kept` by nobody else, what they say of it must be copied."""
+        """The frames in `arrived`; if it `is_kept`, the body that is most of it may be a view of it, and all others are copies."""
         frames: list[Frame] = []
         position = 0
         self._needed = HEADER.size
@@ -139,7 +140,7 @@ class FrameDecoder:
                 self._needed = HEADER.size + length
                 break
             body = arrived[start : start + length]
-            if not (is_kept and length >= LARGE_BYTES):
+            if not (is_kept and 2 * length > len(arrived)):
                 body = bytes(body)
             if crc32c.crc32c(body) != crc:
                 self.failure = ProtocolError(f"the CRC of a frame of type {message_type} is wrong")

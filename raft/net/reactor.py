@@ -25,8 +25,7 @@ WRITABLE = select.EPOLLOUT
 BROKEN = select.EPOLLHUP | select.EPOLLERR
 
 RECEIVE_BYTES = 256 * 1024
-"""What one socket may bring in one round."""
-
+"""What one socket may bring in one round, but for the rest of a large frame that has begun."""
 
 LINGER_S = 0.004
 """How long the next round is waited for in place: longer than a durable append takes, so that a client that asks again at once
@@ -74,7 +73,7 @@ class Reactor:
         self.on_round_end = on_round_end
         self.on_urgent_sent = on_urgent_sent
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
-        """Where sockets are read into; its content lives until the next read."""
+        """Where sockets are read into unless a decoder has room; its content lives until the next read."""
         self._owns_thread = owns_thread
         self._epoll = select.epoll()
         self._registered: dict[int, Pollable] = {}
