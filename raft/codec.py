@@ -27,7 +27,7 @@ from raft.messages import (
     VoteReply,
 )
 from raft.model import Batch, Entry, EntryKind, LogIndex, Offset, Term
-from raft.net.framing import LARGE_BYTES, Buffer, encode_frame
+from raft.net.framing import LARGE_BYTES, Buffer, encode_frame, join_frame
 
 REQUEST_PRE_VOTE = 64
 PRE_VOTE_REPLY = 65
@@ -134,7 +134,7 @@ def encode_message(message: Message) -> bytes:
     """The whole frame that carries `message`."""
     match message:
         case AppendEntries():
-            return encode_frame(APPEND_ENTRIES, *_pack_append_entries(message))
+            return _encode_append_entries(message)
         case AppendAccepted(term=term, match_index=match_index, verified_index=verified_index, round=round_):
             return encode_frame(APPEND_ACCEPTED, msgpack.packb((term, match_index, verified_index, round_)))
         case AppendRejected():
@@ -152,13 +152,14 @@ def encode_message(message: Message) -> bytes:
             assert_never(message)
 
 
-def _pack_append_entries(message: AppendEntries) -> list[bytes]:
-    """The body, in pieces if there is large data: msgpack would copy that more than once."""
+def _encode_append_entries(message: AppendEntries) -> bytes:
+    """Large data goes past msgpack, which would copy it more than once; the bytes are the same."""
     entries = message.entries
     base_offset = entries[0].base_offset if entries else 0
     facts = (message.term, message.prev_index, message.prev_term, message.commit_index, message.round, base_offset)
     if not any(len(entry.batch.data) >= LARGE_BYTES for entry in entries):
-        return [msgpack.packb((*facts, [(*_facts(entry), entry.batch.data) for entry in entries]))]
+        rows = [(*_facts(entry), entry.batch.data) for entry in entries]
+        return encode_frame(APPEND_ENTRIES, msgpack.packb((*facts, rows)))
     pieces: list[bytes] = []
     packer = msgpack.Packer(autoreset=False)
     packer.pack_array_header(len(facts) + 1)
@@ -176,7 +177,7 @@ def _pack_append_entries(message: AppendEntries) -> list[bytes]:
             pieces += (packer.bytes() + _LONG_BINARY.pack(_LONG_BINARY_TAG, len(data)), data)
             packer.reset()
     pieces.append(packer.bytes())
-    return pieces
+    return join_frame(APPEND_ENTRIES, pieces)
 
 
 def _facts(entry: Entry) -> tuple[int, int, int, int, int]:

@@ -210,7 +210,7 @@ class Connection(Generic[FrameT]):
 
     def _receive(self) -> None:
         decoder = self.decoder
-        room = decoder.room()
+        room = decoder.room() if decoder.pending_bytes else None
         buffer = self.reactor.receive_buffer if room is None else room
         try:
             count = self.socket.recv_into(buffer)

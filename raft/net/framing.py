@@ -17,6 +17,7 @@ Other wires bring a `Decoder` of their own; connection, reactor and listener tak
 
 import functools
 import struct
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 import crc32c
@@ -46,28 +47,35 @@ class Decoder(Protocol[FrameT]):
     failure: ProtocolError | None
     """Why nothing more will be decoded; the frames before the fault have all been given back."""
 
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of a frame that has not arrived whole."""
+    pending_bytes: int
+    """Bytes of a frame that has not arrived whole."""
 
     def feed(self, chunk: Buffer) -> list[FrameT]:
         """The frames that `chunk` completes, in order; it may be written over afterwards."""
 
     def room(self) -> memoryview | None:
-        """Where the next bytes of the stream are wanted, instead of being fed; None if that is anywhere."""
+        """Where the next bytes of the stream are wanted, instead of being fed; None if that is anywhere, as it is where no bytes
+        are pending."""
 
     def filled(self, count: int) -> list[FrameT]:
         """Like `feed`, when `count` bytes have been put at the beginning of `room`."""
 
 
-def encode_frame(message_type: int, *body: bytes) -> bytes:
-    """One frame, ready to send; its body may come in pieces."""
-    length = sum(map(len, body))
+def encode_frame(message_type: int, body: bytes) -> bytes:
+    """One frame, ready to send."""
+    length = len(body)
+    check = header_check(length, PROTOCOL_VERSION, message_type)
+    return HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc32c.crc32c(body)) + body
+
+
+def join_frame(message_type: int, pieces: Sequence[bytes]) -> bytes:
+    """Like `encode_frame`, for a body in large pieces, which are copied but once."""
+    length = sum(map(len, pieces))
     crc = 0
-    for piece in body:
+    for piece in pieces:
         crc = crc32c.crc32c(piece, crc)
     check = header_check(length, PROTOCOL_VERSION, message_type)
-    return b"".join((HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc), *body))
+    return b"".join((HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc), *pieces))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -80,48 +88,43 @@ def header_check(length: int, version: int, message_type: int) -> int:
 class FrameDecoder:
     """The `Decoder` of the native wire. `body_bytes_max` may be moved while the connection lives (after a handshake)."""
 
-    __slots__ = ("_arrived", "_growing", "_needed", "body_bytes_max", "failure")
+    __slots__ = ("_growing", "_needed", "body_bytes_max", "failure", "pending_bytes")
 
     def __init__(self, body_bytes_max: int) -> None:
         self.body_bytes_max = body_bytes_max
         self.failure: ProtocolError | None = None
+        self.pending_bytes = 0
         self._growing = bytearray()
-        self._arrived = 0
-        """So much of `_growing` is a frame that has not arrived whole; what lies behind is room for its rest."""
+        """Begins with `pending_bytes` of a frame; what lies behind is room for its rest."""
         self._needed = HEADER.size
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of a frame that has not arrived whole."""
-        return self._arrived
 
     def feed(self, chunk: Buffer) -> list[Frame]:
         """The frames that `chunk` completes, in order; sets `failure` at the first bytes that are no frame."""
         if self.failure is not None:
             return []
-        if not self._arrived:
+        if not self.pending_bytes:
             return self._decode(chunk, is_kept=False)
-        del self._growing[self._arrived :]
+        del self._growing[self.pending_bytes :]
         self._growing += chunk
         return self.filled(len(chunk))
 
     def room(self) -> memoryview | None:
         """The place for what is missing of a frame, if that is much, and much has arrived."""
-        if self._arrived == len(self._growing):
-            if min(self._arrived, self._needed - self._arrived) < LARGE_BYTES:
+        if self.pending_bytes == len(self._growing):
+            if min(self.pending_bytes, self._needed - self.pending_bytes) < LARGE_BYTES:
                 return None
-            grown = bytearray(min(self._needed, GROWTH * self._arrived))
-            grown[: self._arrived] = self._growing
+            grown = bytearray(min(self._needed, GROWTH * self.pending_bytes))
+            grown[: self.pending_bytes] = self._growing
             self._growing = grown
-        return memoryview(self._growing)[self._arrived :]
+        return memoryview(self._growing)[self.pending_bytes :]
 
     def filled(self, count: int) -> list[Frame]:
         """The frame, if `count` bytes at the beginning of `room` complete it."""
-        self._arrived += count
-        if self._arrived < self._needed:
+        self.pending_bytes += count
+        if self.pending_bytes < self._needed:
             return []
-        grown, self._growing = memoryview(self._growing)[: self._arrived], bytearray()
-        self._arrived = 0
+        grown, self._growing = memoryview(self._growing)[: self.pending_bytes], bytearray()
+        self.pending_bytes = 0
         return self._decode(grown, is_kept=True)
 
     def _decode(self, arrived: Buffer, *, is_kept: bool) -> list[Frame]:
@@ -149,7 +152,7 @@ class FrameDecoder:
             position = start + length
         if position < len(arrived):
             self._growing += arrived[position:]
-            self._arrived = len(self._growing)
+            self.pending_bytes = len(self._growing)
         return frames
 
     def _refusal(self, length: int, version: int, is_sound: bool) -> ProtocolError:
