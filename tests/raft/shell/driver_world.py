@@ -157,7 +157,8 @@ class Node:
         self.driver.pump()
         while self.driver.begin_flush():
             self.driver.pump()
-        deadline = self.driver.deadline
+        # Another round follows at once if something waits for nothing else.
+        deadline = self.world.now if self.driver.has_postponed else self.driver.deadline
         incarnation = self.incarnation
         self.wakes_at = deadline
 
