@@ -47,7 +47,7 @@ ENTRIES_MAX = 2**20
 _ENTRY_FIELDS = 6
 _LONG_BINARY = struct.Struct(">BI")
 _LONG_BINARY_TAG = 0xC6
-"""How msgpack begins binary data that is longer than 16 bits can say."""
+"""How msgpack begins binary data that is longer than 16 bits can say, as all is from `LARGE_BYTES` on."""
 _KINDS = {int(kind): kind for kind in EntryKind}
 
 
