@@ -181,7 +181,8 @@ def examine(subject: Subject) -> int:
     """Run the tests and oracles of `subject` on whatever is importable here: `SURVIVED` or `KILLED`."""
     import pytest
 
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    # Plain assertions: what rewrites them minds that the project is loaded already.
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain"]
     with contextlib.chdir(ROOT):
         if any(oracle() is not None for oracle in subject.quick):
             return KILLED
