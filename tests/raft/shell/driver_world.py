@@ -15,6 +15,7 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Callable
+from unittest import mock
 
 import attrs
 
@@ -22,6 +23,7 @@ from jepsen_like.simulation.durable import DurableLog
 from log.errors import StorageError
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, SegmentedLog
+from raft import driver
 from raft.client_codec import pack_batch
 from raft.config import RaftConfig
 from raft.core import Leader, RaftCore
@@ -166,7 +168,7 @@ class Node:
             if self.incarnation == incarnation and self.wakes_at == deadline:
                 self.pump()
 
-        self.world.after(max(0.0, deadline - self.world.now) + 1e-6, wake)
+        self.world.after(max(0.0, deadline - self.world.now) + self.world.round_s, wake)
 
     def cut_power(self) -> None:
         """All is gone that was not synced, or part of it."""
@@ -204,6 +206,7 @@ class World:
         self._posted = 0
         self.delay_s = rng.choice((0.0005, 0.005, 0.02))
         self.flush_s = rng.choice((0.0005, 0.005, 0.03))
+        self.round_s = rng.choice((1e-6, 0.001))
         self.loss = rng.choice((0.0, 0.0, 0.02))
         self.idle = rng.choice((0.0, 0.3, 1.0))
         self.segment_bytes_max = rng.choice((4096, 1 << 20))
@@ -377,7 +380,9 @@ class World:
 def play(seed: int) -> Counter[str]:
     """Play one seed. `Broken` names the promise."""
     try:
-        return World(seed).run()
+        # Applied in portions of one entry, what is committed is not at once applied, as with a large log after a restart.
+        with mock.patch.object(driver, "APPLY_BYTES", 1):
+            return World(seed).run()
     except StorageError as error:
         raise Broken(f"a sound disk failed: {error}") from error
 
