@@ -74,6 +74,8 @@ def raft_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessCluster]"
 def _options(request: pytest.FixtureRequest) -> tuple[dict[str, Any], bool]:
     """What the nearest marker says, and whether the cluster is checked at the end."""
     marker = request.node.get_closest_marker("raft_cluster")
+    if marker is not None and marker.args:
+        raise pytest.UsageError(f"raft_cluster takes names only, as in nodes=5: not {marker.args[0]!r} alone")
     options = dict(marker.kwargs) if marker is not None else {}
     return options, bool(options.pop("check", True))
 

@@ -236,38 +236,34 @@ class Connection:
 
     async def _send(self, frame: bytes) -> None:
         """Frames leave whole and in order; most take one system call and no wait."""
+        sent = 0
         if not self._sending.locked():
             try:
                 sent = self._socket.send(frame)
             except BlockingIOError:
-                sent = 0
+                pass
             except OSError as error:
                 self._break(error.strerror or str(error))
                 return
-            if sent == len(frame):
-                return
-            frame = frame[sent:]
-        await self._send_slowly(frame)
+        if sent < len(frame):
+            await self._send_slowly(memoryview(frame), sent)
 
-    async def _send_slowly(self, frame: bytes) -> None:
-        finished = False
+    async def _send_slowly(self, frame: memoryview, sent: int) -> None:
         try:
             async with self._sending:
-                rest = memoryview(frame)
-                while rest and self._broken is None:
+                while sent < len(frame) and self._broken is None:
                     try:
                         await trio.lowlevel.wait_writable(self._socket)
-                        rest = rest[self._socket.send(rest) :]
+                        sent += self._socket.send(frame[sent:])
                     except BlockingIOError:
                         continue
                     except OSError as error:
                         self._break(error.strerror or str(error))
                     except trio.ClosedResourceError:
                         break  # closed by another task, which said why
-            finished = True
         finally:
-            if not finished:
-                # Cancelled within a frame: what follows would be taken for its rest.
+            if 0 < sent < len(frame):
+                # Cancelled within the frame: what follows would be taken for its rest.
                 self._break("a request was cancelled while it was being sent")
 
     async def _wait_for(self, call: _Call) -> None:

@@ -34,13 +34,13 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
 
 @attrs.define
 class EdnError(ValueError):
-    """The text is not EDN that this reader knows, `position` characters from its beginning."""
+    """The text is not EDN that this reader knows; `line` counts from 1."""
 
-    position: int
+    line: int
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.reason} at character {self.position}"
+        return f"line {self.line}: {self.reason}"
 
 
 def forms(text: str) -> Iterator[Any]:
@@ -58,32 +58,35 @@ class _Reader:
         self._text = text
         self._at = 0
 
+    def _error(self, reason: str) -> EdnError:
+        return EdnError(1 + self._text.count("\n", 0, self._at), reason)
+
     def _next(self) -> tuple[str, str]:
         match = _TOKEN.match(self._text, self._at)
         if match is None or match.lastgroup is None:
-            raise EdnError(self._at, "unreadable text")
+            raise self._error("unreadable text")
         self._at = match.end()
         return match.lastgroup, match[match.lastgroup]
 
     def form(self, depth: int, closing: str = "") -> tuple[bool, Any]:
         """(True, value), or (False, None) at the end of the text or at the expected closing bracket."""
         if depth > DEPTH_MAX:
-            raise EdnError(self._at, "nested too deeply")
+            raise self._error("nested too deeply")
         kind, token = self._next()
         while kind in ("discard", "tag"):
             if kind == "discard" and not self.form(depth + 1, closing)[0]:
-                raise EdnError(self._at, "nothing to discard")
+                raise self._error("nothing to discard")
             kind, token = self._next()
         match kind:
             case "open":
                 return True, self._collection(token, depth)
             case "close":
                 if token != closing:
-                    raise EdnError(self._at, f"unexpected {token}")
+                    raise self._error(f"unexpected {token}")
                 return False, None
             case "end":
                 if closing:
-                    raise EdnError(self._at, f"the text ends before {closing}")
+                    raise self._error(f"the text ends before {closing}")
                 return False, None
             case "string":
                 return True, re.sub(r"\\(.)", lambda one: _ESCAPES.get(one[1], one[1]), token[1:-1], flags=re.DOTALL)
@@ -102,11 +105,11 @@ class _Reader:
         if opening != "{":
             return tuple(items)
         if len(items) % 2:
-            raise EdnError(self._at, "a map with a key and no value")
+            raise self._error("a map with a key and no value")
         try:
             return dict(zip(items[::2], items[1::2], strict=True))
         except TypeError as error:
-            raise EdnError(self._at, "a map whose key is a map") from error
+            raise self._error("a map whose key is a map") from error
 
 
 def _atom(token: str) -> Any:

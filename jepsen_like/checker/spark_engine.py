@@ -64,7 +64,9 @@ class SparkEngine:
             results = self.context.parallelize(tasks, slices).map(attempted).collect()
         except Exception as error:
             if self.context._jsc.sc().isStopped():
-                raise EnvironmentMissing(f"no answer from the Spark master {self.context.master}") from error
+                raise EnvironmentMissing(
+                    f"no answer from the Spark master {self.context.master}: without --master this machine does the work"
+                ) from error
             raise
         for result in results:
             if isinstance(result, Unreadable):

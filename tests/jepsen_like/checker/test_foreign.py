@@ -49,6 +49,11 @@ def test_what_is_not_edn_is_refused(text: str, reason: str) -> None:
         list(forms(text))
 
 
+def test_what_is_refused_is_named_by_its_line() -> None:
+    with pytest.raises(EdnError, match=r"^line 3: a map with a key and no value$"):
+        list(forms("{:a 1}\n; twice\n{:a}\n{:b 1}\n"))
+
+
 @given(st.text(alphabet='[](){}#_:"\\;, a1n\n', max_size=40))
 def test_any_text_is_either_read_or_refused(text: str) -> None:
     with contextlib.suppress(EdnError):

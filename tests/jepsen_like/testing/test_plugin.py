@@ -82,6 +82,18 @@ def test_the_marker_says_how_many_nodes_and_whether_to_check(run: Run) -> None:
     ).assert_outcomes(passed=1)
 
 
+def test_a_marker_without_names_is_refused(run: Run) -> None:
+    result = run("""
+        import pytest
+
+        @pytest.mark.raft_cluster(5)
+        def test_five(raft_cluster):
+            pass
+    """)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*raft_cluster takes names only, as in nodes=5: not 5 alone*"])
+
+
 def test_code_under_test_needs_addresses_alone(run: Run) -> None:
     run("""
         import asyncio

@@ -14,6 +14,7 @@ from typing import Any
 import msgpack
 import pytest
 import trio
+import trio.testing
 
 from log.memory_disk import MemoryDisk
 from raft import client_codec as wire
@@ -111,6 +112,52 @@ async def test_a_cancelled_call_does_not_disturb_the_others(tmp_path: Path) -> N
             with trio.move_on_after(0.0005):
                 await connection.tail()
             nursery.start_soon(append)
+
+
+@asynccontextmanager
+async def deaf_node(listens: trio.Event) -> AsyncIterator[Connection]:
+    """A connection to a node that reads nothing before `listens`, and then takes every append."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        decoder, end = FrameDecoder(1 << 26), 0
+        async with stream:
+            await stream.send_all(wire.encode_hello_reply(wire.HelloReply(1, 1 << 26)))
+            await listens.wait()
+            async for chunk in stream:
+                for message_type, body in decoder.feed(bytes(chunk)):
+                    if message_type == wire.APPEND:
+                        await stream.send_all(wire.encode_appended(msgpack.unpackb(body)[0], end, 1, 1))
+                        end += 1
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, serve, 0)
+        with trio.fail_after(60):
+            async with Connection.open("127.0.0.1", listeners[0].socket.getsockname()[1], CLUSTER_ID) as connection:
+                yield connection
+        nursery.cancel_scope.cancel()
+
+
+LARGE = [b"x" * (1 << 25)]
+"""More than the sockets hold: it is sent while the node reads."""
+
+
+async def test_a_call_cancelled_before_its_frame_has_begun_leaves_the_connection_whole() -> None:
+    async with deaf_node(listens := trio.Event()) as connection, trio.open_nursery() as nursery:
+        nursery.start_soon(connection.append, LARGE)
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(0) as scope:
+            await connection.append([b"behind the large one"])
+        assert scope.cancelled_caught
+        listens.set()
+        assert (await connection.append([b"y"])).base_offset == 1, "the cancelled one was never sent"
+
+
+async def test_a_call_cancelled_within_its_frame_ends_the_connection() -> None:
+    async with deaf_node(trio.Event()) as connection:
+        with trio.move_on_after(0.01):
+            await connection.append(LARGE)
+        with pytest.raises(Unreachable, match="cancelled while it was being sent"):
+            await connection.append([b"y"])
 
 
 async def test_a_connection_cut_before_the_answer_leaves_an_append_unknown() -> None:
