@@ -459,9 +459,10 @@ class RaftGroup:
         self._arm()
 
     def _on_urgent_sent(self) -> bool:
-        has_ended = self._driver.begin_flush()
+        if self._driver.begin_flush():
+            return True  # the driver is asked at once what follows, and armed then
         self._arm()
-        return has_ended
+        return False
 
     def _arm(self) -> None:
         """See to it that the driver is called again when it wants to be."""

@@ -8,13 +8,17 @@ delay no peer, or to do it; then the owner decides once more), then the rest. A 
 runs.
 
 Who has the thread to itself (`owns_thread`) need not go through Trio for every wake: after a round it waits for the next
-one in place, a few milliseconds at a time, and lets Trio run what it has at least every `TURN_S`.
+one in place, a few milliseconds at a time, and lets Trio run what it has at least every `TURN_S`. There it does not sleep if the
+last wait was over in a moment: being woken costs more than such a wait (the processor may have gone to sleep, too), so it asks
+again and again, and offers the processor to others each time. One wait that takes longer, and it sleeps again.
 
 Failures: what concerns one connection is settled there (see `Connection`); anything else climbs out of `run`.
 """
 
+import math
 import os
 import select
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -30,6 +34,12 @@ RECEIVE_BYTES = 256 * 1024
 LINGER_S = 0.004
 """How long the next round is waited for in place: longer than a durable append takes, so that a client that asks again at once
 finds the node there."""
+SPIN_S = 0.0005
+"""What a moment is: about as long as a flush, or as another node needs to answer."""
+CROWDED_S = 0.001
+SLEEPS_S = 1.0
+"""Who gives the processor away and has it back only after `CROWDED_S` shares it with somebody who has work: for so long it does not
+ask, since who asks waits for a turn, while who sleeps and is woken comes first."""
 TURN_S = 0.02
 """After so long Trio has its turn, however busy the sockets are: timers, dials, signals."""
 
@@ -83,6 +93,8 @@ class Reactor:
         self._epoll.register(self._wake_fd, READABLE)
         self._in_round = False
         self._wake_requested = False
+        self._waited_briefly = False
+        self._sleeps_until = -math.inf
         self.has_news = False
         """Set by a flushable that found itself broken, or free for more: the owner has something to decide again."""
         self.closed = False
@@ -140,7 +152,7 @@ class Reactor:
         self._in_round = True
         self.has_news = False
         try:
-            ready = self._epoll.poll(wait_s)
+            ready = self._wait(wait_s) if wait_s else self._epoll.poll(0)
             for descriptor, events in ready:
                 if descriptor == self._wake_fd:
                     self._wake_requested = False
@@ -159,6 +171,22 @@ class Reactor:
             # Not at once: somebody who takes all that is sent as fast as it comes may not keep the others waiting.
             self.request_round()
         return len(ready)
+
+    def _wait(self, wait_s: float) -> list[tuple[int, int]]:
+        """What becomes ready within `wait_s`: asked for without sleeping, for `SPIN_S` at the most, if that is worth it."""
+        now = began = time.perf_counter()
+        if self._waited_briefly and began >= self._sleeps_until:
+            while now < began + SPIN_S:
+                if ready := self._epoll.poll(0):
+                    return ready
+                before = now
+                os.sched_yield()
+                now = time.perf_counter()
+                if now > before + CROWDED_S:
+                    self._sleeps_until = now + SLEEPS_S
+        ready = self._epoll.poll(wait_s)
+        self._waited_briefly = time.perf_counter() < began + SPIN_S
+        return ready
 
     def _flush_written(self) -> None:
         self._flush_urgent()

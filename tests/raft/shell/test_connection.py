@@ -1,10 +1,12 @@
 """Connections on a reactor: bounded queues, and failures that stay where they belong."""
 
+import os
 import resource
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -13,7 +15,7 @@ from raft.errors import ProtocolError
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, Connection
 from raft.net.framing import Frame, FrameDecoder, encode_frame
 from raft.net.listener import Listener, ListenerLimits, bind
-from raft.net.reactor import Reactor
+from raft.net.reactor import READABLE, SLEEPS_S, SPIN_S, Reactor
 
 QUEUE_BYTES = 64 * 1024
 
@@ -277,6 +279,65 @@ def test_only_who_owns_the_thread_and_has_heard_everybody_may_wait_in_it() -> No
             assert reactor.has_more()
             assert not reactor.may_wait()
             ends.close()
+
+
+class FakeEpoll:
+    """An epoll, and the clock it runs by. `waits` says how long nothing is ready, one wait after the other."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, waits: list[float]) -> None:
+        self.now = 0.0
+        self.yields_for_s = 1e-6
+        self.slept = 0.0
+        self._waits = iter(waits)
+        self._ready_at = 0.0
+        monkeypatch.setattr("raft.net.reactor.select", SimpleNamespace(epoll=lambda: self))
+        monkeypatch.setattr("raft.net.reactor.time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(os, "sched_yield", self._yield)
+
+    def register(self, descriptor: int, events: int) -> None:
+        """The reactor's own wake-up, which nobody uses here."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def poll(self, timeout_s: float) -> list[tuple[int, int]]:
+        self.now += 1e-6
+        asleep_s = min(timeout_s, max(0.0, self._ready_at - self.now))
+        self.slept += asleep_s
+        self.now += asleep_s
+        return [(-1, READABLE)] if self.now >= self._ready_at else []
+
+    def _yield(self) -> None:
+        self.now += self.yields_for_s
+
+    def slept_in_next_round(self, reactor: Reactor) -> float:
+        self._ready_at = self.now + next(self._waits)
+        self.slept = 0.0
+        assert reactor.round(0.004) == 1
+        return self.slept
+
+
+BRIEF, LONG = 0.6 * SPIN_S, 4 * SPIN_S
+
+
+def test_a_reactor_sleeps_unless_its_last_wait_was_brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    epoll = FakeEpoll(monkeypatch, [BRIEF, BRIEF, BRIEF, LONG, LONG, BRIEF, BRIEF])
+    with closing(Reactor(owns_thread=True)) as reactor:
+        slept = [round(epoll.slept_in_next_round(reactor) / SPIN_S, 1) for _ in range(7)]
+    assert slept == [0.6, 0, 0, 3.0, 4.0, 0.6, 0]
+
+
+def test_a_reactor_that_shares_its_processor_sleeps_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    epoll = FakeEpoll(monkeypatch, [BRIEF] * 6)
+    with closing(Reactor(owns_thread=True)) as reactor:
+        assert epoll.slept_in_next_round(reactor)
+        assert not epoll.slept_in_next_round(reactor)
+        epoll.yields_for_s = 0.003
+        assert not epoll.slept_in_next_round(reactor), "that it is crowded is learnt by giving way"
+        epoll.yields_for_s = 1e-6
+        assert epoll.slept_in_next_round(reactor)
+        epoll.now += SLEEPS_S
+        assert not epoll.slept_in_next_round(reactor)
 
 
 async def test_a_reactor_that_owns_its_thread_lets_others_run_however_busy_its_sockets_are() -> None:

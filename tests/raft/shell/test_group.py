@@ -1,5 +1,6 @@
 """RaftGroup over real sockets: what it promises to those who call it."""
 
+import os
 import random
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -531,3 +532,31 @@ async def test_an_append_that_waited_for_the_one_before_it_does_not_wait_for_a_h
         finally:
             disk.gate.set()  # a thread that waits for ever would keep the process
         assert group.status()["committed_end"] == 2
+
+
+async def test_a_flush_that_is_waited_for_in_the_loop_takes_no_round_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("raft.driver.QUICK_FLUSH_S", 60.0)
+    opened = RaftGroup.open(
+        node_id=1,
+        members={1: ("127.0.0.1", 0)},
+        directory=str(tmp_path),
+        settings=NodeSettings(raft=FAST),
+        owns_thread=True,
+    )
+    async with opened as group:
+        await knows(group, role="leader")
+        await group.append([b"first"])
+        asked = 0
+        write = os.eventfd_write
+
+        def count(descriptor: int, value: int) -> None:
+            nonlocal asked
+            asked += 1
+            write(descriptor, value)
+
+        monkeypatch.setattr(os, "eventfd_write", count)
+        for _ in range(20):
+            await group.append([b"x"])
+    assert asked == 20, "one for each append, which comes from outside of the loop"
