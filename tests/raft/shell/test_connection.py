@@ -335,7 +335,8 @@ def test_a_reactor_that_shares_its_processor_sleeps_for_a_while(monkeypatch: pyt
         epoll.yields_for_s = 0.003
         assert not epoll.slept_in_next_round(reactor), "that it is crowded is learnt by giving way"
         epoll.yields_for_s = 1e-6
-        assert epoll.slept_in_next_round(reactor)
+        assert epoll.slept_in_next_round(reactor), "the last wait was not brief"
+        assert epoll.slept_in_next_round(reactor), "the last wait was, but not long ago it was crowded"
         epoll.now += SLEEPS_S
         assert not epoll.slept_in_next_round(reactor)
 
