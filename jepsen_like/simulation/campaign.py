@@ -1,7 +1,8 @@
 """Many seeds on all cores, and the proof that they were not idle.
 
 A simulator that finds nothing may simply be doing nothing: a wrong rate, a fault that no longer strikes, clients that are
-always refused. So each thing that must have happened is counted, and every block of seeds must reach a floor for each.
+always refused. So each thing that must have happened is counted, and every block of seeds must reach a floor for each; what is
+rare must reach one in all of them together.
 """
 
 import contextlib
@@ -18,6 +19,8 @@ from jepsen_like.simulation.world import play
 BLOCK_SEEDS = 1000
 JUDGED_SEEDS_MIN = 200
 """Fewer seeds than this prove nothing about rates, so no floor is held against them."""
+FLOOR_MIN = 20
+"""Nor is a floor below this: what happens about twice as often would miss it by chance alone. It is held against more seeds."""
 CHUNK_SEEDS = 8
 
 FLOORS: Mapping[str, int] = {
@@ -88,7 +91,8 @@ class Block:
 
     def floor(self, name: str) -> int:
         """The floor for as many seeds as this block has; 0 if they are too few to judge."""
-        return FLOORS.get(name, 0) * self.seeds // BLOCK_SEEDS if self.seeds >= JUDGED_SEEDS_MIN else 0
+        floor = FLOORS.get(name, 0) * self.seeds // BLOCK_SEEDS if self.seeds >= JUDGED_SEEDS_MIN else 0
+        return floor if floor >= FLOOR_MIN else 0
 
     def shortfalls(self) -> list[Shortfall]:
         """Every floor that was missed."""
