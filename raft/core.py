@@ -556,7 +556,7 @@ class RaftCore:
         config = self.config
         if progress.probing:
             if not progress.probe_sent:
-                progress.probe_sent = True
+                progress.probed(leader.round)
                 entries = self._cached_after(progress.next_index, config.append_bytes_max) or ()
                 self._send_entries(leader, peer, LogIndex(progress.next_index - 1), entries)
             return
@@ -619,8 +619,8 @@ class RaftCore:
         progress.accepted_round = max(progress.accepted_round, reply.round)
         if progress.accepted(reply.match_index):
             self._commit_by_majority(leader)
-        elif progress.probing:
-            progress.probe_sent = False  # alive, but the probe or its answer seems lost: ask again
+        elif progress.probing and reply.round > progress.probe_round:
+            progress.probe_sent = False  # alive, but the probe or its answer was lost: ask again
         if progress.lost_before(reply.round, reply.verified_index):
             progress.probe_from(LogIndex(progress.match_index + 1))
 

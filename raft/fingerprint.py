@@ -123,7 +123,7 @@ def _progress_fingerprint(leader: Leader, rename: Renaming) -> tuple[Any, ...]:
                 progress.match_index,
                 progress.next_index,
                 progress.probing,
-                progress.probe_sent,
+                progress.probe_round if progress.probe_sent else -1,
                 progress.loading,
                 progress.acked_round,
                 progress.accepted_round,

@@ -23,6 +23,9 @@ class Progress:
     While *probing*, the leader does not know where the logs agree: one message at a time. Once an answer has proved it,
     the leader *pipelines*: it sends on without waiting, within a window of messages and bytes.
 
+    A probe, or its answer, was lost if an answer to a later round than `probe_round` comes before it. Older answers say nothing of
+    it: were each taken for a reason to ask again, every answer that is late would be answered by a question, and so on for ever.
+
     `acked_round` is the newest round it has answered, `accepted_round` the newest it has not refused.
 
     Invariant: `match_index < next_index`; nothing is in flight while probing.
@@ -33,6 +36,7 @@ class Progress:
     match_index: LogIndex = NO_INDEX
     probing: bool = True
     probe_sent: bool = False
+    probe_round: int = 0
     loading: bool = False
     acked_round: int = 0
     accepted_round: int = 0
@@ -60,6 +64,11 @@ class Progress:
             return False
         self.match_index = match_index
         return True
+
+    def probed(self, sent_round: int) -> None:
+        """A probe left."""
+        self.probe_sent = True
+        self.probe_round = sent_round
 
     def lost_before(self, answered_round: int, verified_index: LogIndex) -> bool:
         """Whether an answer to a later round shows that a message sent before it never arrived."""
