@@ -19,7 +19,7 @@ from jepsen_like.simulation.world import play
 BLOCK_SEEDS = 1000
 JUDGED_SEEDS_MIN = 200
 """Fewer seeds than this prove nothing about rates, so no floor is held against them."""
-FLOOR_MIN = 20
+FLOOR_MIN = 5
 """Nor is a floor below this: what happens about twice as often would miss it by chance alone. It is held against more seeds."""
 CHUNK_SEEDS = 8
 
