@@ -284,7 +284,6 @@ class Campaign:
     level: str
     jobs: int
     as_json: bool
-    done: int = 0
     whole: Block = attrs.field(init=False)
     _began: float = attrs.field(factory=time.monotonic)
     _told_at: float = attrs.field(factory=time.monotonic)
@@ -295,7 +294,6 @@ class Campaign:
         block, self.whole = Block(self.seeds[0]), Block(self.seeds[0])
         with contextlib.closing(play_all(self.seeds, self.jobs)) as results:
             for result in results:
-                self.done += 1
                 block.add(result)
                 self.whole.add(result)
                 if result.violations:
@@ -325,9 +323,9 @@ class Campaign:
         if time.monotonic() - self._told_at < (PROGRESS_EVERY_S_TERMINAL if terminal else PROGRESS_EVERY_S):
             return
         self._told_at = time.monotonic()
-        rate = self.done / self._elapsed_s
-        left_s = (len(self.seeds) - self.done) / rate
-        line = f"{self.done:,} of {len(self.seeds):,} seeds, {rate:.0f} seeds/s, about {left_s:.0f} s left"
+        rate = self.whole.seeds / self._elapsed_s
+        left_s = (len(self.seeds) - self.whole.seeds) / rate
+        line = f"{self.whole.seeds:,} of {len(self.seeds):,} seeds, {rate:.0f} seeds/s, about {left_s:.0f} s left"
         click.echo(f"\r{line:<70}" if terminal else line, err=True, nl=not terminal)
 
     def _close_progress(self) -> None:
@@ -372,8 +370,8 @@ class Campaign:
         return VIOLATION
 
     def _finished(self) -> int:
-        rate = self.done / self._elapsed_s
-        clean = f"{self.done:,} seeds clean in {self._elapsed_s:.1f} s ({rate:.1f} seeds/s, {self.jobs} job{'s' * (self.jobs != 1)})"
+        rate = self.whole.seeds / self._elapsed_s
+        clean = f"{self.whole.seeds:,} seeds clean in {self._elapsed_s:.1f} s ({rate:.1f} seeds/s, {self.jobs} job{'s' * (self.jobs != 1)})"
         self._say(clean)
         for shortfall in self._shortfalls:
             self._say(f"floor missed: {shortfall}")
@@ -393,7 +391,7 @@ class Campaign:
             **fields,
             "level": self.level,
             "seeds": [self.seeds.start, self.seeds.stop],
-            "seeds_done": self.done,
+            "seeds_done": self.whole.seeds,
             "elapsed_s": round(self._elapsed_s, 3),
             "totals": dict(sorted(self.whole.counts.items())),
         }
