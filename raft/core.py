@@ -9,7 +9,7 @@ What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; numb
 - A vote leaves, and a candidate's own vote counts, only when the vote is durable [P1]; the term goes to disk before any
   entry of it [P2].
 - A follower acknowledges what is durable, and never more than this leader's messages have proved [P3].
-- The leader's disk works beside the network: it sends at once and counts its own copy only once flushed [P4].
+- The leader's disk works beside the network: it sends before it writes and counts its own copy only once flushed [P4].
 - Entries are replaced only where a term proves a conflict, never at or below the commit index [P5].
 - A leader commits by counting copies only of its own term's entries (section 5.4.2), so it begins with an empty one.
 - Pre-vote, check-quorum and stickiness together keep a node that hears nobody, or only some, from unseating a leader.
@@ -24,7 +24,7 @@ that begins after index 1) and client sessions (a rule of the state machine).
 import random
 from collections import deque
 from collections.abc import Sequence
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 import attrs
 
@@ -88,6 +88,7 @@ class Follower:
     `verified_index` is how far the log is known to equal that of the present term's leader.
     """
 
+    name: ClassVar[RoleName] = RoleName.FOLLOWER
     deadline: float
     leader: NodeId | None = None
     verified_index: LogIndex = NO_INDEX
@@ -97,6 +98,7 @@ class Follower:
 class PreCandidate:
     """Asks who would vote for it, without touching its term."""
 
+    name: ClassVar[RoleName] = RoleName.PRE_CANDIDATE
     deadline: float
     granted: set[NodeId]
 
@@ -105,6 +107,7 @@ class PreCandidate:
 class Candidate:
     """Asks for votes in its own new term; `vote_write` makes its own vote durable, and only then does that count."""
 
+    name: ClassVar[RoleName] = RoleName.CANDIDATE
     deadline: float
     vote_write: WriteId
     granted: set[NodeId] = attrs.field(factory=set)
@@ -124,6 +127,7 @@ class Pending:
 class Leader:
     """Replicates its log. `first_index` is that of the empty entry with which its reign began."""
 
+    name: ClassVar[RoleName] = RoleName.LEADER
     first_index: LogIndex
     heartbeat_due: float
     quorum_check_due: float
@@ -132,6 +136,11 @@ class Leader:
     pending_bytes: int = 0
     round: int = 0
     reads: ReadQueue = attrs.field(factory=ReadQueue)
+
+    @property
+    def deadline(self) -> float:
+        """When there is something to do, if nothing happens."""
+        return min(self.heartbeat_due, self.quorum_check_due)
 
 
 Role = Follower | PreCandidate | Candidate | Leader
@@ -191,13 +200,7 @@ class RaftCore:
     @property
     def deadline(self) -> float:
         """When the next `Tick` is due."""
-        match self.role:
-            case Leader(heartbeat_due=heartbeat_due, quorum_check_due=quorum_check_due):
-                return min(heartbeat_due, quorum_check_due)
-            case Follower(deadline=deadline) | PreCandidate(deadline=deadline) | Candidate(deadline=deadline):
-                return deadline
-            case _:
-                assert_never(self.role)
+        return self.role.deadline
 
     @property
     def leader(self) -> NodeId | None:
@@ -215,17 +218,7 @@ class RaftCore:
     @property
     def role_name(self) -> RoleName:
         """The role as people call it."""
-        match self.role:
-            case Follower():
-                return RoleName.FOLLOWER
-            case PreCandidate():
-                return RoleName.PRE_CANDIDATE
-            case Candidate():
-                return RoleName.CANDIDATE
-            case Leader():
-                return RoleName.LEADER
-            case _:
-                assert_never(self.role)
+        return self.role.name
 
     # ---------------------------------------------------------------- the one dispatch
 
@@ -547,9 +540,10 @@ class RaftCore:
 
     def _append_own(self, leader: Leader, batch: Batch) -> None:
         entry = Entry(LogIndex(self.log.last_index + 1), self.term, self.log.end_offset, batch)
-        self._append([entry])
+        self.log.append((entry,))
         for peer, progress in leader.progress.items():
             self._replicate(leader, peer, progress)
+        self._persist(entries=(entry,))  # after the messages: the others can begin while it is written here
 
     def _replicate(self, leader: Leader, peer: NodeId, progress: Progress) -> None:
         """Send what the window allows; while probing, one message."""

@@ -9,9 +9,9 @@ together, in this order:
 3. waiting reads, as one read; waiting commands and appends, each as few entries;
 4. committed entries go to the state machine, a bounded portion at a time.
 
-What was ordered to be sent leaves then, and after that, if anything was written and no flush is under way, one begins
-(`begin_flush`; group commit). It runs in a thread, beside the loop; but handing a flush over costs as much as a quick one
-takes, so a light one runs in the loop if nobody else needs that now and the disk has been quick.
+What was ordered to be sent leaves before anything is written, at the latest now; after that, if anything was written and no
+flush is under way, one begins (`begin_flush`; group commit). It runs in a thread, beside the loop; but handing a flush over costs
+as much as a quick one takes, so a light one runs in the loop if nobody else needs that now and the disk has been quick.
 
 Appends that arrive while the disk is busy, or an entry is under way, wait and then leave as one entry: one frame, one CRC, one
 message a peer. Those who have just been answered often ask again at once, so an entry waits for them, too: for the round that
@@ -124,7 +124,10 @@ class Transport(Protocol):
     """Takes messages to peers; may lose any."""
 
     def send(self, to: NodeId, message: Message) -> None:
-        """Send without waiting."""
+        """Send without waiting: when the pump has ended, or at the next `push`."""
+
+    def push(self) -> None:
+        """What was sent leaves now: what follows takes its time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -416,6 +419,7 @@ class RaftDriver:
                 if not self._outbox.hold(effect):
                     self._transport.send(to, message)
             case Persist(write_id=write_id):
+                self._transport.push()
                 self.storage.persist(effect)
                 if self.config.flush_policy is not FlushPolicy.BEFORE_ACK:
                     self._inbox.append(Persisted(write_id))

@@ -223,7 +223,7 @@ class RaftGroup:
             submit=lambda work: self._flusher.submit(work),
             has_more=self._reactor.has_more,
             may_wait=self._reactor.may_wait,
-            clock=trio.current_time,
+            clock=trio.lowlevel.current_clock().current_time,  # `trio.current_time` looks for it anew each time
             wall_clock_ms=lambda: time.time_ns() // 1_000_000,
             addresses=advertised,
             config=DriverConfig(
@@ -456,7 +456,6 @@ class RaftGroup:
             # The state of the moment is worth more than the traceback, and gone in the next.
             self._notify("broken_invariant", reason=str(error), state=render(self._driver.core))
             raise
-        self._arm()
 
     def _on_urgent_sent(self) -> bool:
         if self._driver.begin_flush():

@@ -66,6 +66,7 @@ class Links:
             )
             for peer, address in sorted(addresses.items())
         }
+        self._reactor = reactor
         self._last_append: AppendEntries | None = None
         self._last_append_frame = b""
 
@@ -74,6 +75,10 @@ class Links:
         link = self._links[to]
         if link.is_up:
             link.send(self._encode(message))
+
+    def push(self) -> None:
+        """See `Transport`."""
+        self._reactor.flush_urgent()
 
     def _encode(self, message: Message) -> bytes:
         if type(message) is not AppendEntries:

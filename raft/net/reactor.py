@@ -138,12 +138,13 @@ class Reactor:
 
     async def run(self) -> None:
         """Rounds, until cancelled."""
+        clock = trio.lowlevel.current_clock().current_time
         while True:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
             self.round()
             if self._owns_thread:
-                turn_ends = trio.current_time() + TURN_S
-                while self.round(LINGER_S) and trio.current_time() < turn_ends:
+                turn_ends = clock() + TURN_S
+                while self.round(LINGER_S) and clock() < turn_ends:
                     pass
 
     def round(self, wait_s: float = 0) -> int:
@@ -189,15 +190,16 @@ class Reactor:
         return ready
 
     def _flush_written(self) -> None:
-        self._flush_urgent()
+        self.flush_urgent()
         while self.on_urgent_sent():
             self.on_round_end()
-            self._flush_urgent()
+            self.flush_urgent()
         written, self._written = self._written, []
         for flushable in written:
             flushable.flush()
 
-    def _flush_urgent(self) -> None:
+    def flush_urgent(self) -> None:
+        """Flush the urgent now; for use within a round."""
         urgent, self._urgent = self._urgent, []
         for flushable in urgent:
             flushable.flush()

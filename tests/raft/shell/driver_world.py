@@ -139,6 +139,9 @@ class Node:
 
         self.world.after(self.world.flush_s * self.world.rng.uniform(0.3, 3.0), end)
 
+    def push(self) -> None:
+        """The transport's: all has left already."""
+
     def send(self, to: NodeId, message: Message) -> None:
         """The transport's: one way, in order, and sometimes lost."""
         world = self.world

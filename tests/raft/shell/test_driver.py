@@ -73,6 +73,7 @@ class Rig:
         self.now = 0.0
         self.disk = disk or MemoryDisk(random.Random(1))
         self.sent: list[tuple[NodeId, Message]] = []
+        self.left = 0
         self.told: list[str] = []
         self.flushes: list[Callable[[], None]] = []
         self.idle = False
@@ -110,6 +111,9 @@ class Rig:
 
     def send(self, to: NodeId, message: Message) -> None:
         self.sent.append((to, message))
+
+    def push(self) -> None:
+        self.left = len(self.sent)
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
@@ -206,6 +210,18 @@ def test_an_append_is_answered_only_when_it_is_durable() -> None:
     rig.end_flush()
     assert rig.caller.seen == {1: (0, 2, 1)}
     assert rig.storage.log.durable_end == rig.storage.log.end
+
+
+def test_what_a_leader_sends_has_left_when_its_own_disk_is_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    before = len(rig.messages(AppendEntries))
+    left: list[int] = []
+    monkeypatch.setattr(rig.storage, "persist", lambda order: left.append(rig.left))
+    rig.append(1, b"a")
+    rig.driver.pump()
+    assert len(rig.messages(AppendEntries)) == before + 1
+    assert left == [len(rig.sent)]
 
 
 def test_while_nobody_waits_to_be_heard_a_flush_runs_in_the_loop() -> None:
