@@ -417,7 +417,10 @@ class Machine:
             if not self._has_room(storage, event):
                 return
             effects = core.step(self.clock.at(self._world.now), event)
-            self._note_appended(effects)
+            for effect in effects:
+                if isinstance(effect, Persist) and effect.entries:
+                    # First of all, since a leader's messages speak of what it has not written yet.
+                    self._world.appended(self, effect.entries)
             for effect in effects:
                 self._carry_out(storage, effect)
                 if self.incarnation != incarnation:
@@ -455,17 +458,12 @@ class Machine:
             return False
         return True
 
-    def _note_appended(self, effects: Sequence[Effect]) -> None:
-        """What the core holds now; a leader's messages speak of it before it is written."""
-        for effect in effects:
-            if isinstance(effect, Persist) and effect.entries:
-                self._world.appended(self, effect.entries)
-                del self.entries[effect.entries[0].index - 1 :]
-                self.entries.extend(effect.entries)
-
     def _carry_out(self, storage: RaftStorage, effect: Effect) -> None:
         match effect:
-            case Persist():
+            case Persist(entries=entries):
+                if entries:
+                    del self.entries[entries[0].index - 1 :]
+                    self.entries.extend(entries)
                 storage.persist(effect)
                 self._dirty = True
             case Send():

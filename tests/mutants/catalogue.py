@@ -95,6 +95,18 @@ RAFT: Sequence[Mutant] = (
         explored=True,
     ),
     Mutant(
+        name="commit-ordered-before-its-entry",
+        bug="what a step commits is ordered to be served before what it appends is ordered to be written",
+        module=CORE,
+        edits=[
+            Edit(
+                "effects, self._effects = self._effects, []",
+                "effects, self._effects = sorted(self._effects, key=lambda effect: not isinstance(effect, Commit)), []",
+            )
+        ],
+        oracles=["I4"],
+    ),
+    Mutant(
         name="no-previous-term-check",
         bug="a follower checks that the previous entry is there, not that it is the same (section 5.3)",
         module=CORE,
