@@ -1,12 +1,20 @@
 """The links that a node dials to its peers."""
 
+import random
 import socket
 from pathlib import Path
 
 import pytest
+import trio
 
 from raft import links
+from raft.client_codec import HelloReply, encode_hello_reply
+from raft.codec import encode_message
+from raft.links import Links
+from raft.messages import RequestPreVote
+from raft.model import LogIndex, NodeId, Term
 from raft.net.dialing import dial
+from raft.net.reactor import Reactor
 from tests.raft.shell.nodes import local_cluster, until
 
 
@@ -26,3 +34,35 @@ async def test_a_link_whose_bytes_nobody_confirms_is_given_up_long_before_tcp_wo
             link.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) for link in dialled if link.fileno() >= 0
         ]
         assert set(bounds) == {5000}
+
+
+async def test_what_is_pushed_has_left_before_the_round_ends() -> None:
+    peer, reactor, up = NodeId(2), Reactor(), trio.Event()
+    message = RequestPreVote(Term(1), LogIndex(0), Term(0))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        dialling = Links(
+            reactor=reactor,
+            on_disconnected=lambda peer: None,
+            cluster_id="quorumlog",
+            node_id=NodeId(1),
+            addresses={peer: listening.getsockname()},
+            outbound_bytes_max=1 << 20,
+            rng=random.Random(1),
+            notify=lambda event, **fields: up.set(),
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reactor.run)
+            nursery.start_soon(dialling.run)
+            accepted, _ = await trio.to_thread.run_sync(listening.accept)
+            with accepted:
+                await trio.to_thread.run_sync(accepted.recv, 4096)
+                accepted.send(encode_hello_reply(HelloReply(peer, 1 << 20)))
+                await up.wait()
+                accepted.setblocking(False)
+                dialling.send(peer, message)
+                with pytest.raises(BlockingIOError):
+                    accepted.recv(4096)
+                dialling.push()
+                assert accepted.recv(4096) == encode_message(message)
+                nursery.cancel_scope.cancel()
+    reactor.close()
