@@ -36,6 +36,8 @@ from typing import NamedTuple, NewType, Self
 import attrs
 from crc32c import crc32c
 
+from log.values import frozen
+
 Address = NewType("Address", int)
 """A byte position in the whole stream of a log, across its segment files."""
 
@@ -73,7 +75,7 @@ class Kind(enum.IntEnum):
 _KINDS = {int(kind): kind for kind in Kind}
 
 
-@attrs.frozen
+@frozen
 class Frame:
     """One position of a log, as the owner appends and reads it.
 

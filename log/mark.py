@@ -26,10 +26,9 @@ when a log is opened, repaired and closed.
 import struct
 from typing import Final, Self
 
-import attrs
-
 from log.disk import Disk, File
 from log.frame import Address, checksum
+from log.values import frozen
 
 NAME = "durable"
 SLOT_BYTES = 512
@@ -42,7 +41,7 @@ _NO_STATE: Final = 2**32 - 1
 _LONG_STATE: Final = 2**32 - 2
 
 
-@attrs.frozen
+@frozen
 class Mark:
     """The log below `durable_end`: its last index (0 = none) and epoch, and the newest state.
 

@@ -20,7 +20,7 @@ A log begins at index 1, in the segment at address 0, until `trim` lets its olde
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Self
 
@@ -29,7 +29,7 @@ from attrs.validators import ge, gt
 
 from log.disk import Disk, File, Lock
 from log.errors import CorruptLog, IndexOutOfRange, LogError, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
-from log.flush import Flush, Retired, Spare
+from log.flush import LIGHT_BYTES, Flush, Retired, Spare
 from log.frame import (
     HEADER_BYTES,
     Address,
@@ -411,25 +411,27 @@ class SegmentedLog:
         """What must be synced for everything appended so far; cheap. One flush at a time."""
         self._require_usable()
         assert self._flushing is None, "a flush is under way: call end_flush first"
-        active = self._active
-        dirty = active.end > max(self._durable_end, active.base)
-        self._flushing = Flush(
-            target=self._end,
-            sealed=tuple(self._unproven),
-            active=active if dirty else None,
-            dirty_bytes=self._end - self._durable_end,
-            names_changed=self._names_changed,
-            seal=self._seal,
-            sync_active=self._sync_active,
-            sync_directory=self._sync_directory,
-            retire=partial(self._retire, self._start, tuple(self._retiring)) if self._retiring else None,
-            cool=self._take_cold(),
-            note_durable=partial(self._mark.write, self._reached()) if self._end > self._durable_end else None,
-            fail=self._fail,
-        )
+        dirty_bytes = self._end - self._durable_end
+        flush = self._flushing = Flush(self._end, tuple(self._unproven), self._fail)
+        steps = flush.steps
+        # Names first: a sidecar then proves that its segment was there to stay, so that its loss is noticed.
+        if self._names_changed:
+            steps.append(self._sync_directory)
+        steps += [partial(self._seal, segment) for segment in flush.sealed]
+        is_light = not steps and dirty_bytes <= LIGHT_BYTES
+        if self._end > max(self._durable_end, self._active.base):
+            steps.append(partial(self._sync_active, self._active, dirty_bytes))
+        if dirty_bytes:
+            steps.append(partial(self._mark.write, self._reached()))
+        syncs = len(steps)
+        if self._retiring:
+            steps.append(partial(self._retire, flush, self._start, tuple(self._retiring)))
+        if len(self._warm) > self.config.cached_segments_max:
+            steps.append(partial(self._drop_caches, self._take_cold()))
+        flush.is_light = is_light and len(steps) == syncs
         self._names_changed = False
         self._retiring = []
-        return self._flushing
+        return flush
 
     def end_flush(self, flush: Flush) -> Address:
         """Make the outcome of `Flush.run` known; returns the new durable end."""
@@ -715,7 +717,7 @@ class SegmentedLog:
         assert file is not None, "the active segment is open"
         file.sync()
 
-    def _retire(self, start: Start, segments: Sequence[Segment]) -> Retired:
+    def _retire(self, flush: Flush, start: Start, segments: Sequence[Segment]) -> None:
         """Put down where the log begins now, then take the names of the segments before it away. Runs in the flush's thread.
 
         On a full disk that must wait. Whatever else a power cut leaves of these files, recovery removes it.
@@ -723,7 +725,8 @@ class SegmentedLog:
         try:
             write_start(self._disk, self.directory, start, log_id=self.log_id)
         except NoSpace:
-            return Retired((), tuple(segments))
+            flush.retired = Retired((), tuple(segments))
+            return
         spares: list[Spare] = []
         wanted = self.config.spare_files_max - len(self._spares)
         for segment in segments:
@@ -736,16 +739,15 @@ class SegmentedLog:
                 spares.append(spare)
             else:
                 self._disk.remove(segment.path)
-        return Retired(tuple(spares), ())
+        flush.retired = Retired(tuple(spares), ())
 
-    def _take_cold(self) -> Callable[[], None] | None:
-        """What lets the page cache forget the sealed segments that are too old to be kept there; None if none is.
+    def _take_cold(self) -> list[str]:
+        """The sealed segments that are too old to be kept in the page cache.
 
         A log is read at its end. Memory that follows the whole log costs more than the reads it saves: a page that was used
         before is far cheaper to write to than one that the system has to find first.
         """
-        cold = [self._warm.popleft() for _ in range(len(self._warm) - self.config.cached_segments_max)]
-        return partial(self._drop_caches, cold) if cold else None
+        return [self._warm.popleft() for _ in range(len(self._warm) - self.config.cached_segments_max)]
 
     def _drop_caches(self, paths: Sequence[str]) -> None:
         for path in paths:

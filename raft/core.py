@@ -28,6 +28,7 @@ from typing import ClassVar, assert_never
 
 import attrs
 
+from log.values import frozen
 from raft import invariants
 from raft.config import RaftConfig
 from raft.effects import (
@@ -113,7 +114,7 @@ class Candidate:
     granted: set[NodeId] = attrs.field(factory=set)
 
 
-@attrs.frozen
+@frozen
 class Pending:
     """A proposal that waits for commit."""
 
@@ -146,7 +147,7 @@ class Leader:
 Role = Follower | PreCandidate | Candidate | Leader
 
 
-@attrs.frozen
+@frozen
 class PendingWrite:
     """A `Persist` not yet known to be durable; once it is, so is the log up to `last_index`."""
 

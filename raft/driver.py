@@ -39,6 +39,7 @@ import msgpack
 
 from log.errors import NoSpace
 from log.flusher import FlushPolicy
+from log.values import frozen
 from raft.client_codec import RecordBatch
 from raft.core import Leader, RaftCore
 from raft.effects import (
@@ -145,7 +146,7 @@ class DriverConfig:
     """Appends and commands that wait to be proposed; above, `Busy`."""
 
 
-@attrs.frozen
+@frozen
 class _Request:
     """An append or a command that waits to be proposed; `data` is what goes into the entry."""
 
@@ -155,14 +156,14 @@ class _Request:
     data: bytes
 
 
-@attrs.frozen
+@frozen
 class _ReadRequest:
     caller: Caller
     request_id: int
     after_apply: bool
 
 
-@attrs.frozen
+@frozen
 class _Proposal:
     """One entry on its way, and whose requests are in it."""
 
@@ -440,9 +441,8 @@ class RaftDriver:
                 assert_never(effect)
 
     def _end_offset_of(self, index: LogIndex) -> Offset:
-        cached = self.core.log.cached(index, 0)
-        entry = cached[0] if cached is not None else self.storage.entries(index, 0, index)[0]
-        return entry.end_offset
+        entry = self.core.log.at(index)
+        return (entry or self.storage.entries(index, 0, index)[0]).end_offset
 
     # ---------------------------------------------------------------- proposals
 

@@ -2,13 +2,12 @@
 
 import enum
 
-import attrs
-
+from log.values import frozen
 from raft.messages import Message
 from raft.model import NO_WRITE, Entry, HardState, LogIndex, NodeId, Offset, Term, Token, WriteId
 
 
-@attrs.frozen
+@frozen
 class Persist:
     """Write this to the log and, once durable, answer with `Persisted(write_id)`.
 
@@ -21,7 +20,7 @@ class Persist:
     entries: tuple[Entry, ...]
 
 
-@attrs.frozen
+@frozen
 class Send:
     """Send a message; not before the write `after` is durable (rules P1, P3, P13)."""
 
@@ -30,7 +29,7 @@ class Send:
     after: WriteId = NO_WRITE
 
 
-@attrs.frozen
+@frozen
 class Load:
     """Read entries from `first_index` on, at most about `bytes_max` and at least one; answer with `Loaded(peer, ...)`."""
 
@@ -39,14 +38,14 @@ class Load:
     bytes_max: int
 
 
-@attrs.frozen
+@frozen
 class Commit:
     """Everything up to `commit_index` is committed: apply it in order, serve it to readers."""
 
     commit_index: LogIndex
 
 
-@attrs.frozen
+@frozen
 class Committed:
     """The entry is committed, at this place, for ever."""
 
@@ -63,7 +62,7 @@ class Refusal(enum.Enum):
     """Too many bytes wait for commit already."""
 
 
-@attrs.frozen
+@frozen
 class Rejected:
     """Definitely not done; ask `leader_hint` instead, if it is known."""
 
@@ -71,7 +70,7 @@ class Rejected:
     leader_hint: NodeId | None
 
 
-@attrs.frozen
+@frozen
 class Unknown:
     """Leadership moved while the entry was in flight: it may still be committed, now or later (rule P14)."""
 
@@ -79,7 +78,7 @@ class Unknown:
     leader_hint: NodeId | None
 
 
-@attrs.frozen
+@frozen
 class Answer:
     """The outcome of a `Propose`. Each token is answered exactly once."""
 
@@ -87,7 +86,7 @@ class Answer:
     outcome: Committed | Rejected | Unknown
 
 
-@attrs.frozen
+@frozen
 class ReadReady:
     """A read may be served once `read_index` is applied."""
 
@@ -95,7 +94,7 @@ class ReadReady:
     read_index: LogIndex
 
 
-@attrs.frozen
+@frozen
 class ReadRejected:
     """This node cannot promise a linearizable read (any more). A read has no effect, so this is definite."""
 
@@ -112,7 +111,7 @@ class RoleName(enum.Enum):
     LEADER = "leader"
 
 
-@attrs.frozen
+@frozen
 class RoleChanged:
     """News for people and logs: this node's role, term or known leader changed."""
 

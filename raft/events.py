@@ -1,12 +1,11 @@
 """What happened: the facts that go into `RaftCore.step`."""
 
-import attrs
-
+from log.values import frozen
 from raft.messages import Message
 from raft.model import Batch, Entry, NodeId, Token, WriteId
 
 
-@attrs.frozen
+@frozen
 class Receive:
     """A peer's message arrived."""
 
@@ -14,12 +13,12 @@ class Receive:
     message: Message
 
 
-@attrs.frozen
+@frozen
 class Tick:
     """Time passed; due whenever `RaftCore.deadline` is reached, harmless at any other time."""
 
 
-@attrs.frozen
+@frozen
 class Propose:
     """Append one entry with this batch, if this node leads."""
 
@@ -27,21 +26,21 @@ class Propose:
     batch: Batch
 
 
-@attrs.frozen
+@frozen
 class Read:
     """Tell me an index that a linearizable read must wait for (ReadIndex, dissertation section 6.4)."""
 
     token: Token
 
 
-@attrs.frozen
+@frozen
 class Persisted:
     """Every write up to and including `write_id` is durable."""
 
     write_id: WriteId
 
 
-@attrs.frozen
+@frozen
 class Loaded:
     """The entries that `Load` asked for, from the log; empty when they could not be had."""
 
@@ -49,14 +48,14 @@ class Loaded:
     entries: tuple[Entry, ...]
 
 
-@attrs.frozen
+@frozen
 class Disconnected:
     """The connection from or to this peer broke. Messages in flight are lost; a dead leader is one cause."""
 
     peer: NodeId
 
 
-@attrs.frozen
+@frozen
 class StepDown:
     """Stop leading, for a reason outside the core (the disk is full); no effect on a node that does not lead."""
 

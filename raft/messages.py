@@ -4,12 +4,11 @@ Every message carries the sender's term. A reply echoes the `round` of the reque
 tell which of its heartbeats has been seen (dissertation section 6.4); 0, if the request came from an older term.
 """
 
-import attrs
-
+from log.values import frozen
 from raft.model import Entry, LogIndex, Term
 
 
-@attrs.frozen
+@frozen
 class RequestPreVote:
     """Would you vote for me in `term`, if I asked? Changes nothing at the receiver (dissertation section 9.6)."""
 
@@ -18,7 +17,7 @@ class RequestPreVote:
     last_term: Term
 
 
-@attrs.frozen
+@frozen
 class PreVoteReply:
     """`term` is the asked term when granted, the receiver's own when refused: a refusal teaches a newer term."""
 
@@ -26,7 +25,7 @@ class PreVoteReply:
     granted: bool
 
 
-@attrs.frozen
+@frozen
 class RequestVote:
     """Paper section 5.2: a candidate asks for one vote in `term`."""
 
@@ -35,7 +34,7 @@ class RequestVote:
     last_term: Term
 
 
-@attrs.frozen
+@frozen
 class VoteReply:
     """The answer to `RequestVote`; a granted one leaves only after the vote is durable."""
 
@@ -43,7 +42,7 @@ class VoteReply:
     granted: bool
 
 
-@attrs.frozen
+@frozen
 class AppendEntries:
     """Paper section 5.3: entries that follow `prev_index`; without entries it is a heartbeat.
 
@@ -63,7 +62,7 @@ class AppendEntries:
         return LogIndex(self.prev_index + len(self.entries))
 
 
-@attrs.frozen
+@frozen
 class AppendAccepted:
     """The receiver's log equals the leader's up to `match_index`, durably, as messages of this leader have proved.
 
@@ -77,7 +76,7 @@ class AppendAccepted:
     round: int
 
 
-@attrs.frozen
+@frozen
 class AppendRejected:
     """The request was refused: stale term, or no entry (`prev_index`, `prev_term`) here.
 

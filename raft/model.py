@@ -9,7 +9,7 @@ Indexes are 1-based and inclusive, 0 means "none"; offsets are 0-based and count
 import enum
 from typing import NewType
 
-import attrs
+from log.values import frozen
 
 NodeId = NewType("NodeId", int)
 Term = NewType("Term", int)
@@ -37,7 +37,7 @@ class EntryKind(enum.IntEnum):
     """Commands for the state machine; they take no offsets."""
 
 
-@attrs.frozen
+@frozen
 class Batch:
     """The opaque content of an entry. `crc` is the CRC-32C of `data`, computed once where the bytes arrived."""
 
@@ -51,7 +51,7 @@ class Batch:
 NOOP = Batch(EntryKind.NOOP, span=0, timestamp_ms=0, data=b"", crc=0)
 
 
-@attrs.frozen
+@frozen
 class Entry:
     """One position of the log. Its records have the offsets `base_offset` up to `end_offset`, exclusive."""
 
@@ -75,7 +75,7 @@ def entry_bytes(batch: Batch) -> int:
     return len(batch.data) + ENTRY_OVERHEAD_BYTES
 
 
-@attrs.frozen
+@frozen
 class Position:
     """Where an entry is: its index and the term that wrote it. Ordered as section 5.4.1 compares logs."""
 
@@ -90,7 +90,7 @@ class Position:
 NO_POSITION = Position(NO_INDEX, NO_TERM)
 
 
-@attrs.frozen
+@frozen
 class HardState:
     """What a node may never forget: the newest term it has seen and its vote in that term (paper section 5.2).
 

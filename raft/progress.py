@@ -4,10 +4,11 @@ from collections import deque
 
 import attrs
 
+from log.values import frozen
 from raft.model import NO_INDEX, LogIndex
 
 
-@attrs.frozen
+@frozen
 class Inflight:
     """One AppendEntries on its way."""
 

@@ -21,6 +21,7 @@ from log.errors import CorruptLog, NoSpace
 from log.frame import HEADER_BYTES, Frame, Kind
 from log.salvage import Floor
 from log.segmented_log import Flush, LogConfig, SegmentedLog
+from log.values import frozen
 from raft.config import RaftConfig
 from raft.effects import Load, Persist
 from raft.log_view import LogView
@@ -58,7 +59,7 @@ def entries_bytes(batches: Iterable[Batch]) -> int:
     return sum([len(batch.data) + HEADER_BYTES for batch in batches])
 
 
-@attrs.frozen
+@frozen
 class StorageFlush:
     """A flush under way: when `run` has returned, every write up to `write_id` is durable."""
 
