@@ -2,9 +2,11 @@
 
 import random
 
+import attrs
 import pytest
 
 from log.disk import DirectoryLocked, NoSpace, StorageFailed
+from log.flush import LIGHT_BYTES
 from log.frame import HEADER_BYTES, decode_header
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import CorruptLog, Frame, IndexOutOfRange, Kind, LogConfig, OffsetOutOfRange
@@ -497,3 +499,42 @@ def test_the_page_cache_is_told_to_forget_all_but_the_newest_segments_once_they_
     segments = [path for path in disk.paths() if path.endswith(".log")]
     assert disk.dropped == segments[: -1 - SMALL.cached_segments_max]
     assert len(content(log)) == 400
+
+
+def test_a_flush_is_light_if_it_syncs_a_little_of_one_file_and_nothing_else() -> None:
+    disk = CoolDisk()
+    log = open_log(disk, attrs.evolve(SMALL, segment_bytes_max=2 * LIGHT_BYTES))
+
+    def is_light() -> bool:
+        flush = log.begin_flush()
+        flush.run()
+        log.end_flush(flush)
+        return flush.is_light
+
+    def append(size: int) -> None:
+        log.append(frames(log.last_index + 1, log.last_index + 1, size=size))
+
+    append(10)
+    assert not is_light(), "the name of the first file was new"
+    assert is_light(), "nothing to do"
+    append(LIGHT_BYTES - HEADER_BYTES)
+    assert is_light()
+    append(LIGHT_BYTES - HEADER_BYTES + 1)
+    assert not is_light(), "too much to write"
+    log.reserve(100)
+    assert not is_light(), "a filled segment, and a new name"
+    append(10)
+    assert is_light()
+    for _ in range(SMALL.cached_segments_max + 2):
+        append(2 * LIGHT_BYTES)
+        log.reserve(100)
+        assert not is_light()
+    append(10)
+    assert not is_light(), "an old segment that the page cache may forget"
+    assert disk.dropped
+    append(10)
+    assert is_light()
+    assert log.trim(log.last_index) > 1
+    assert not is_light(), "a segment to retire"
+    append(10)
+    assert is_light()

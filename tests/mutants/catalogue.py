@@ -251,13 +251,8 @@ RAFT: Sequence[Mutant] = (
     Mutant(
         name="mark-before-flush",
         bug="the mark tells of a flush that is not done yet",
-        module="log.flush",
-        edits=[
-            Edit(
-                "            # Names first:",
-                "            if self._note_durable is not None:\n                self._note_durable()\n            # Names first:",
-            )
-        ],
+        module="log.segmented_log",
+        edits=[Edit("steps.append(partial(self._mark.write", "steps.insert(0, partial(self._mark.write")],
         oracles=["A5"],
     ),
     Mutant(
@@ -396,14 +391,14 @@ LOG: Sequence[Mutant] = (
         name="directory-not-synced",
         bug="the name of a new segment is never synced, so power loss takes the whole file",
         module="log.segmented_log",
-        edits=[Edit("            names_changed=self._names_changed,\n", "            names_changed=False,\n")],
+        edits=[Edit("            steps.append(self._sync_directory)\n", "            pass\n")],
         oracles=["A1", "A2"],
     ),
     Mutant(
         name="sealed-segment-not-synced",
         bug="a flush forgets the segments that were filled since the last one",
         module="log.segmented_log",
-        edits=[Edit("            sealed=tuple(self._unproven),\n", "            sealed=(),\n")],
+        edits=[Edit("tuple(self._unproven), self._fail", "(), self._fail")],
         oracles=["A1", "A2"],
     ),
     Mutant(

@@ -140,11 +140,11 @@ FLUSHES: Sequence[Mutant] = (
     Mutant(
         name="flush-skips-the-newest-file",
         bug="a flush that has filled segments to prove forgets the one that is being written",
-        module="log.flush",
+        module="log.segmented_log",
         edits=[
             Edit(
-                "            if self._active is not None:\n",
-                "            if self._active is not None and not self._sealed:\n",
+                "        if self._end > max(self._durable_end, self._active.base):\n",
+                "        if self._end > max(self._durable_end, self._active.base) and not flush.sealed:\n",
             )
         ],
         oracles=["A1", "A2"],
