@@ -412,7 +412,7 @@ class SegmentedLog:
         self._require_usable()
         assert self._flushing is None, "a flush is under way: call end_flush first"
         dirty_bytes = self._end - self._durable_end
-        flush = self._flushing = Flush(self._end, tuple(self._unproven), self._fail)
+        flush = Flush(self._end, tuple(self._unproven), self._fail)
         steps = flush.steps
         # Names first: a sidecar then proves that its segment was there to stay, so that its loss is noticed.
         if self._names_changed:
@@ -431,6 +431,7 @@ class SegmentedLog:
         flush.is_light = is_light and len(steps) == syncs
         self._names_changed = False
         self._retiring = []
+        self._flushing = flush
         return flush
 
     def end_flush(self, flush: Flush) -> Address:
@@ -447,6 +448,7 @@ class SegmentedLog:
             self._warm.append(segment.path)
         del self._unproven[: len(flush.sealed)]
         if flush.retired is not None:
+            flush.steps.clear()  # one of them refers to the flush, which would else wait for a garbage collection
             self._spares += flush.retired.spares
             self._retiring = [*flush.retired.kept, *self._retiring]
         self._durable_end = max(self._durable_end, flush.target)

@@ -1,5 +1,6 @@
 """Segments leave at the old end, their files come back at the new one, and nobody mistakes one life for another."""
 
+import gc
 import random
 from collections.abc import Callable
 
@@ -8,6 +9,7 @@ import pytest
 from log import start
 from log.disk import NoSpace
 from log.errors import CorruptLog, IndexOutOfRange, OffsetOutOfRange
+from log.flush import Flush
 from log.frame import HEADER_BYTES
 from log.index import Tail
 from log.memory_disk import MemoryDisk, PowerLoss
@@ -62,6 +64,23 @@ def test_the_files_go_with_the_next_flush_and_a_few_are_kept() -> None:
     assert names(disk, ".log") == segments[-1:] or len(names(disk, ".log")) == 2
     assert len(names(disk, ".spare")) == SMALL.spare_files_max
     assert len(names(disk, ".index")) == len(names(disk, ".log")) - 1 < len(indexes)
+
+
+def test_a_flush_that_retired_segments_waits_for_no_garbage_collection() -> None:
+    log = filled(memory_disk(), 200)
+    log.trim(190)
+    gc.collect()
+    gc.disable()
+    try:
+        before = _flushes()
+        log.flush()
+        assert _flushes() == before
+    finally:
+        gc.enable()
+
+
+def _flushes() -> int:
+    return sum(type(each) is Flush for each in gc.get_objects())
 
 
 def test_a_trimmed_log_is_found_again() -> None:
