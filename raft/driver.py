@@ -441,8 +441,8 @@ class RaftDriver:
                 assert_never(effect)
 
     def _end_offset_of(self, index: LogIndex) -> Offset:
-        entry = self.core.log.at(index)
-        return (entry or self.storage.entries(index, 0, index)[0]).end_offset
+        entries = self.core.log.cached(index, 0) or self.storage.entries(index, 0, index)
+        return entries[0].end_offset
 
     # ---------------------------------------------------------------- proposals
 

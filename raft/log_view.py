@@ -146,12 +146,6 @@ class LogView:
             count += 1
         del self._cache[:count]
 
-    def at(self, index: LogIndex) -> Entry | None:
-        """The entry at `index`; None if it is no longer in memory, or was never there."""
-        if not self._cache or not 0 <= (place := index - self._cache[0].index) < len(self._cache):
-            return None
-        return self._cache[place]
-
     def cached(self, first_index: LogIndex, bytes_max: int) -> tuple[Entry, ...] | None:
         """Entries from `first_index` on: at least one, about `bytes_max` at most; None if they are no longer in memory."""
         if not self._cache or first_index < self._cache[0].index:

@@ -53,9 +53,6 @@ def test_the_view_says_of_every_index_what_the_list_says(
         cached = view.cached(entry.index, 10**9)
         assert cached is None or list(cached) == model[entry.index - 1 :]
         assert cached is not None or entry.index <= view.durable_index, "only durable entries may leave the cache"
-        assert view.at(entry.index) == (cached[0] if cached else None)
-    assert view.at(LogIndex(0)) is None
-    assert view.at(LogIndex(len(model) + 1)) is None
 
 
 @given(STEPS, st.integers(0, 60), st.integers(0, 40))

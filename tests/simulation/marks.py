@@ -44,7 +44,6 @@ UNVISITED: Mapping[str, str] = {
     "core._on_loaded: self.log.matches(entries[-1].index, entries[-1].term): no": (
         "a load must outlast two elections; a_load_that_outlasts_its_reign_is_dropped shows it"
     ),
-    "log_view.at": "for drivers, which ask where a commit ends; their own world and the tests of the view visit it",
     "log_view.of": "for searches and scripts; a node restores its view",
     "membership._as_frozenset: not isinstance(ids, set | frozenset | list | tuple): yes": "refuses a wrong call",
     "membership.__attrs_post_init__: not self.voters or min(self.voters) < 1: yes": "refuses a wrong setting",
