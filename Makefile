@@ -40,7 +40,6 @@ format: $(DEV)
 campaign: $(DEV)
 	$(BIN)/quorumlog sim --level core --seeds 0:5000
 	$(BIN)/quorumlog sim --explore
-	$(BIN)/python -m tests.simulation.marks
 	$(BIN)/python -m tests.jepsen_like.checker.differential --count 1000000
 	$(BIN)/python -m tests.fuzz.wire --frames 100000 --seed 1
 	$(BIN)/python -m tests.mutants run --happy

@@ -73,8 +73,8 @@ def test_marks_have_names_of_their_own_and_excuses_have_marks() -> None:
     assert all(any(reason(name, {excused: why}) for name in names) for excused, why in UNVISITED.items())
 
 
-def test_a_few_seeds_come_by_most_marks() -> None:
-    command = [sys.executable, "-m", "tests.simulation.marks", "--seeds", "24", "--jobs", "1"]
+def test_seeds_come_by_every_mark_that_is_not_excused() -> None:
+    command = [sys.executable, "-m", "tests.simulation.marks"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    visited, _, marks = next(line for line in done.stdout.splitlines() if "marks visited" in line).split()[:3]
-    assert int(visited) > 0.8 * int(marks), done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    assert "marks visited by 1,000 seeds" in done.stdout
