@@ -86,7 +86,7 @@ class Disk(Protocol):
         """An advice: what is synced of this file will hardly be read soon, so memory need not hold it. Never fails."""
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its missing parents, durably; nothing to do if it exists."""
+        """Make a directory and its missing parents, durably; nothing to do for one that holds files."""
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
@@ -280,12 +280,15 @@ class RealDisk:
 
     def make_directory(self, path: str) -> None:
         """See `Disk`."""
-        if os.path.isdir(path):
-            return
         parent = os.path.dirname(os.path.abspath(path))
-        self.make_directory(parent)
-        with _translating("make directory", path), contextlib.suppress(FileExistsError):
-            os.mkdir(path)
+        with _translating("make directory", path):
+            if os.path.isdir(path):
+                if os.listdir(path):
+                    return  # it has been in use, so it was made durable
+            else:
+                self.make_directory(parent)
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(path)
         self.sync_directory(parent)
 
     def sync_directory(self, path: str) -> None:

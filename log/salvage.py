@@ -283,13 +283,14 @@ class Salvage:
                 self._set_aside(path, f"{self._directory}/{base:020d}{EVIDENCE_SUFFIX}")
                 continue
             with contextlib.closing(self._disk.open(path, create=False)) as file:
+                if file.size() < cut_from - base:
+                    continue  # it ends before, or was never used and lies within the one before it
                 if file.size() > cut_from - base:
                     self._keep_evidence(file, cut_from - base, cut_from)
                 # Twice: a cut whose sync failed is visible and yet forgotten, so it is made anew where it changes something.
                 file.cut(cut_from - base + 1)
                 file.cut(cut_from - base)
                 file.sync()
-            break
         for name in self._disk.list_directory(self._directory):
             if base_of(name, INDEX_SUFFIX) is not None:
                 self._disk.remove(f"{self._directory}/{name}")

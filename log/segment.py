@@ -90,9 +90,10 @@ class Segment:
             # Up to a whole page, which the disk can write without reading what was there.
             zeroed = _page_end(end + HEADER_BYTES)
             buffers = [*buffers, _ZEROS[: zeroed - end]]
+        # Noted first: part of a write that meets a full disk is there, and has to be cut.
+        self.filled = max(self.filled, zeroed)
         self._opened().write_at(self.size, buffers)
         self.size, self.zeroed = end, zeroed
-        self.filled = max(self.filled, zeroed)
 
     def zero_ahead(self, end: int) -> None:
         """Write zeros up to about `end`. A full disk is no error: there are fewer zeros then."""
@@ -101,7 +102,7 @@ class Segment:
         with contextlib.suppress(NoSpace):
             for position in range(start, end, len(_ZEROS)):
                 stop = min(position + len(_ZEROS), end)
-                # Noted first: part of a write that meets a full disk may be there.
+                # Noted first, as above.
                 self.filled = max(self.filled, stop)
                 self._opened().write_at(position, [_ZEROS[: stop - position]])
                 self.zeroed = stop

@@ -164,6 +164,8 @@ class SegmentedLog:
         with contextlib.ExitStack() as undo:
             lock = disk.lock(f"{directory}/{LOCK_NAME}")
             undo.callback(lock.release)
+            # A process that was killed may have left names that no sync covers; what is done next relies on them.
+            disk.sync_directory(directory)
             mark = undo.enter_context(contextlib.closing(MarkFile.open(disk, directory, log_id=log_id)))
             salvage = Salvage(disk, directory, log_id=log_id, mark=mark)
             recovered, repair = cls._recover(disk, directory, config, log_id, salvage, mark, amend)

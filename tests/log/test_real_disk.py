@@ -243,3 +243,19 @@ def test_appends_beside_flushes_that_write_zeros_ahead_are_never_overwritten(tmp
     reopened = open_log(RealDisk(), config, directory=str(tmp_path))
     assert content(reopened) == before
     reopened.close()
+
+
+def test_a_directory_that_was_just_made_by_someone_is_made_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(RealDisk, "sync_directory", lambda self, path: synced.append(path))
+    (tmp_path / "made").mkdir()
+    disk = RealDisk()
+    disk.make_directory(str(tmp_path / "made"))
+    assert synced == [str(tmp_path)]
+    (tmp_path / "made" / "log").touch()
+    disk.make_directory(str(tmp_path / "made"))
+    assert synced == [str(tmp_path)]
+    disk.make_directory(str(tmp_path / "made" / "a" / "b"))
+    assert synced == [str(tmp_path), str(tmp_path / "made"), str(tmp_path / "made" / "a")]

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 
+import attrs
 import pytest
 
 from log import mark
@@ -13,6 +14,7 @@ from log.segmented_log import CorruptLog, LogConfig, SegmentedLog
 from tests.log.frames import (
     DIRECTORY,
     LOG_ID,
+    SMALL,
     Entry,
     content,
     entries,
@@ -578,3 +580,30 @@ def test_a_frame_of_another_place_and_another_log_is_only_torn() -> None:
     overwrite(disk, FIRST, end, stored)
     reopened = open_log(killed(disk))
     assert (numbers(reopened), reopened.recovery.torn_at) == ([(1, 1)], end)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cut_whose_sync_failed_is_made_again(seed: int) -> None:
+    """A torn frame and a whole one behind it; what is written in their place has the length of the torn one."""
+    config = attrs.evolve(SMALL, zero_ahead_bytes=0)
+    disk = memory_disk()
+    log = open_log(disk, config)
+    log.append([frame(1)])
+    log.flush()
+    log.append([frame(2, payload=b"torn"), frame(3)])
+    torn = disk.after_crash(random.Random(seed), loss=PowerLoss.KEEP_ALL)
+    torn.flip_bit(FIRST, (size_of(frame(1)) + HEADER_BYTES) * 8)
+
+    def fail(operation: str, path: str) -> None:
+        if operation == "sync" and path == FIRST:
+            torn.fail_call(0)
+
+    torn.before_call = fail
+    with pytest.raises(StorageFailed):
+        open_log(torn, config)
+    again = torn.after_kill(random.Random(seed))
+    log = open_log(again, config)
+    log.append([frame(2, payload=b"next")])
+    log.flush()
+    found = open_log(again.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL), config)
+    assert content(found) == entries([frame(1), frame(2, payload=b"next")])

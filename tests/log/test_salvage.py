@@ -424,3 +424,56 @@ def test_another_logs_mark_is_not_believed() -> None:
     log.append([frame(1)])
     log.flush()
     assert MarkFile.open(disk, DIRECTORY, log_id=8).newest is None
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_a_plan_that_a_kill_left_without_a_sync_does_not_outlive_its_work() -> None:
+    """Killed before the plan's name was durable; the next start, which carries it out, loses its power at any call."""
+    disk = memory_disk()
+    grown(disk).close()
+    disk.flip_bit(segments(disk)[-1], 30 * 8)
+    expected = repair(killed(disk))
+    planned = killed(disk)
+
+    def kill(operation: str, path: str) -> None:
+        if operation == "sync directory" and planned.exists(f"{DIRECTORY}/repair"):
+            planned.before_call = None
+            raise Killed
+
+    planned.before_call = kill
+    with pytest.raises(Killed):
+        repair(planned)
+    failures = 0
+    for n in range(1, 1_000):
+        for seed in range(6):
+            trial = killed(planned, seed)
+            trial.fail_call(n)
+            try:
+                repair(trial)
+            except StorageFailed:
+                failures += 1
+                log = repair(trial.after_crash(random.Random(seed)))
+                assert (content(log), log.state) == (content(expected), expected.state), (n, seed)
+            else:
+                assert failures > 100
+                return
+
+
+def test_a_file_that_was_never_used_does_not_hide_the_segment_that_is_to_be_cut() -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    log.save_state(b"vote")
+    log.append(frames(1, 3))
+    unused = log.end
+    log.append(frames(4, 8))
+    log.flush()
+    disk.flip_bit(FIRST, (unused + size_of(*frames(4, 4)) + 2) * 8)
+    crashed = killed(disk)
+    crashed.open(f"{DIRECTORY}/{unused:020d}.log", create=True).close()
+    crashed.sync_directory(DIRECTORY)
+    repaired = repair(crashed)
+    assert numbers(repaired) == [(index, 1) for index in range(1, 5)]
+    assert repaired.state == b"vote floor 8@1"

@@ -538,3 +538,21 @@ def test_a_flush_is_light_if_it_syncs_a_little_of_one_file_and_nothing_else() ->
     assert not is_light(), "a segment to retire"
     append(10)
     assert is_light()
+
+
+@pytest.mark.parametrize("zero_ahead_bytes", [0, SMALL.zero_ahead_bytes])
+def test_writes_that_meet_a_full_disk_again_and_again_leave_nothing(zero_ahead_bytes: int) -> None:
+    config = attrs.evolve(SMALL, zero_ahead_bytes=zero_ahead_bytes)
+    disk = memory_disk(capacity_bytes=2_000)
+    log = open_log(disk, config)
+    log.append([frame(1)])
+    log.flush()
+    for _ in range(3):
+        with pytest.raises(NoSpace):
+            log.append(frames(2, 40))
+        assert numbers(open_log(disk.after_kill(random.Random(1)), config)) == [(1, 1)]
+    disk.capacity_bytes = None
+    log.append([frame(2, 2)])
+    log.flush()
+    log.close()
+    assert numbers(open_log(disk, config)) == [(1, 1), (2, 2)]

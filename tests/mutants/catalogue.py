@@ -407,8 +407,9 @@ LOG: Sequence[Mutant] = (
         module="log.recovery",
         edits=[
             Edit(
-                "            found.file.cut(found.valid_bytes)\n            found.segment.size = found.valid_bytes\n",
-                "            assert found.segment.size\n",
+                "        found.file.cut(found.valid_bytes + 1)\n        found.file.cut(found.valid_bytes)\n"
+                "        found.segment.size = found.valid_bytes\n",
+                "",
             )
         ],
         oracles=["A1", "A2"],
