@@ -271,7 +271,11 @@ class Connection:
         while call.reply is None and self._broken is None:
             if self._has_reader:
                 call.woken = trio.Event()
-                await call.woken.wait()
+                try:
+                    await call.woken.wait()
+                except BaseException:
+                    self._wake_another(call)  # perhaps it was this call that the last reader chose
+                    raise
                 continue
             self._has_reader = True
             goes_on = False
@@ -290,7 +294,9 @@ class Connection:
                     self._wake_another(call)
 
     def _wake_another(self, done: _Call) -> None:
-        """Somebody else must read from now on."""
+        """Somebody else must read from now on, if nobody does."""
+        if self._has_reader:
+            return
         for call in self._calls.values():
             if call is not done and call.reply is None and call.woken is not None:
                 call.woken.set()
@@ -299,6 +305,8 @@ class Connection:
     async def _receive(self) -> list[Frame]:
         """The frames of the next bytes to arrive; `ProtocolError` or `OSError` when there will be none."""
         while True:
+            if self._decoder.failure is not None:
+                raise self._decoder.failure  # the frames before the fault have been given out
             await trio.lowlevel.wait_readable(self._socket)
             try:
                 chunk = self._socket.recv(RECEIVE_BYTES)
@@ -307,10 +315,7 @@ class Connection:
             break
         if not chunk:
             raise ConnectionResetError(0, "the node closed it")
-        frames = self._decoder.feed(chunk)
-        if self._decoder.failure is not None and not frames:
-            raise self._decoder.failure
-        return frames
+        return self._decoder.feed(chunk)
 
     def _take(self, frames: list[Frame]) -> None:
         for message_type, body in frames:
@@ -451,11 +456,11 @@ class Client:
                 on_attempt(Attempt(number, address, error))
                 if isinstance(error, InvalidRequest | ProtocolError) or self._closed:
                     raise
-                is_hinted = self._follow(address, error)
-                if not error.definite or trio.current_time() >= give_up_at:
+                pause_s = 0.0 if self._follow(address, error) else self._retry_pause_s
+                # Nobody is asked without time for an answer: that would turn a definite error into an unknown outcome.
+                if not error.definite or trio.current_time() + pause_s >= give_up_at:
                     raise
-                if not is_hinted:
-                    await trio.sleep(self._retry_pause_s)
+                await trio.sleep(pause_s)
             else:
                 on_attempt(Attempt(number, address, None))
                 return result
@@ -463,7 +468,7 @@ class Client:
     async def _attempt(
         self, call: Callable[[Connection], Awaitable[T]], address: str, give_up_at: float, *, is_read: bool
     ) -> T:
-        connection = await self._connection_to(address)
+        connection = await self._connection_to(address, give_up_at)
         try:
             with trio.move_on_at(give_up_at):
                 return await call(connection)
@@ -483,12 +488,13 @@ class Client:
             self._target = self._addresses[(at + 1) % len(self._addresses)]
         return False
 
-    async def _connection_to(self, address: str) -> Connection:
+    async def _connection_to(self, address: str, give_up_at: float) -> Connection:
         self._require_open(address)
         connection = self._connections.get(address)
         if connection is None or not connection.is_alive():
             host, _, port = address.rpartition(":")
-            made = await Connection.connect(host, int(port), self._cluster_id, timeout_s=self._connect_timeout_s)
+            timeout_s = min(self._connect_timeout_s, max(0.0, give_up_at - trio.current_time()))
+            made = await Connection.connect(host.strip("[]"), int(port), self._cluster_id, timeout_s=timeout_s)
             connection = self._connections.get(address)
             if self._closed or (connection is not None and connection.is_open):
                 made.close()  # another task was quicker

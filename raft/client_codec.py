@@ -400,8 +400,10 @@ def encode_error(request_id: int, error: RaftError) -> bytes:
     leader, address = 0, ""
     if isinstance(error, errors.NotLeader):
         leader, address = error.leader or 0, error.address or ""
-    detail = getattr(error, "detail", str(error))
-    values = (request_id, _CODES[type(error)], error.definite, leader, address, detail[:500])
+    detail = str(getattr(error, "detail", error))
+    # A state machine may refuse with a class of its own that is an `InvalidRequest`.
+    code = next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
+    values = (request_id, code, error.definite, leader, address, detail[:500])
     return encode_frame(ERROR, msgpack.packb(values))
 
 

@@ -6,7 +6,7 @@
 
 It puts the parts together (log, storage, core, driver, links, port) and owns their tasks. What a call raises tells what
 happened: `raft.errors`; a cancelled `append` or `apply` may still take effect. A failed disk or a broken invariant ends
-the group: the error climbs out of the `async with`, and nothing is written any more. Tasks outside of the block that wait for
+the group: the error climbs out of the `async with`, in an exception group as nurseries make them, and nothing is written any more. Tasks outside of the block that wait for
 an answer get `OutcomeUnknown`, and whoever calls later `ShuttingDown`.
 """
 
@@ -15,7 +15,7 @@ import logging
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 
 import attrs
@@ -23,7 +23,17 @@ import trio
 
 from log.disk import Disk, RealDisk, replace_file
 from log.segmented_log import LogConfig, RecoveryReport
-from raft.client_codec import Appended, Applied, Records, Tail, check_command, check_read, pack_batch
+from raft.client_codec import (
+    CLUSTER_ID_LENGTH_MAX,
+    NODE_ID_MAX,
+    Appended,
+    Applied,
+    Records,
+    Tail,
+    check_command,
+    check_read,
+    pack_batch,
+)
 from raft.core import Follower, RaftCore
 from raft.driver import DriverConfig, Notify, RaftDriver
 from raft.errors import InvalidRequest, OutcomeUnknown, RaftError, ShuttingDown
@@ -265,10 +275,10 @@ class RaftGroup:
 
         `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `CorruptLog`, `NoSpace`
         or `StorageFailed` if the directory cannot. Addresses may change from start to start, the ids of the members may not.
+        `ValueError`, before anything is touched, for ids or a `cluster_id` that cannot be.
         """
         own_id = NodeId(node_id)
-        if node_id not in members:
-            raise ValueError(f"node {node_id} is not among the members {sorted(members)}")
+        _require_possible(node_id, members, cluster_id)
         known = {NodeId(member): f"{host}:{port}" for member, (host, port) in members.items()}
         known.update({NodeId(member): address for member, address in (advertised or {}).items()})
         with ExitStack() as stack:
@@ -369,6 +379,8 @@ class RaftGroup:
         check_read(offset, bytes_max)
         if offset >= self._driver.committed_end:
             await self._linearize()
+        else:
+            await trio.lowlevel.checkpoint()  # whoever reads a whole log must let the node live meanwhile
         self._require_working()
         batches = self._driver.committed(offset, min(bytes_max, self._settings.read_bytes_max))
         return Records(self._driver.committed_end, tuple(batches))
@@ -525,6 +537,15 @@ class RaftGroup:
         self._listener.forget(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):
             self._notify("connection_closed", peer=connection.name, role=role, reason=reason)
+
+
+def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -> None:
+    if node_id not in members:
+        raise ValueError(f"node {node_id} is not among the members {sorted(members)}")
+    if min(members) < 1 or max(members) > NODE_ID_MAX:
+        raise ValueError(f"the ids of nodes are 1 to {NODE_ID_MAX}, not {sorted(members)}")
+    if not 1 <= len(cluster_id) <= CLUSTER_ID_LENGTH_MAX:
+        raise ValueError(f"a cluster id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
 
 
 @attrs.frozen

@@ -45,7 +45,8 @@ class LoopThread(Generic[R_co]):
         self._stop = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
         self._calls: trio.Nursery | None = None
-        self._process = os.getpid()
+        self._process: int | None = None
+        """Whose the thread is; None before it was started."""
         self._thread = threading.Thread(target=self._run, name="trio loop", daemon=True)
 
     # ---------------------------------------------------------------- for other threads
@@ -53,6 +54,7 @@ class LoopThread(Generic[R_co]):
     def open(self) -> "Future[R_co]":
         """Start; the future can be waited for in any way."""
         self.opened.add_done_callback(lambda opened: self.close() if opened.cancelled() else None)
+        self._process = os.getpid()
         self._thread.start()
         return self.opened
 
@@ -82,7 +84,7 @@ class LoopThread(Generic[R_co]):
 
     @property
     def _is_inherited(self) -> bool:
-        return os.getpid() != self._process
+        return self._process not in (None, os.getpid())
 
     def close(self) -> "Future[None]":
         """Ask for the end; the future tells when it has come. A second call does no harm."""
@@ -105,7 +107,7 @@ class LoopThread(Generic[R_co]):
         try:
             trio.run(self._live)
         except BaseException as raised:  # noqa: BLE001 - carried over to whoever closes
-            error = raised
+            error = _alone(raised)
         if not self.opened.done():
             _settle(self.opened, error=error or self._refusal())
             error = None
@@ -159,6 +161,13 @@ class LoopThread(Generic[R_co]):
                 _settle(future, result)
             finally:
                 del future  # else an error, its traceback, this frame and the future would keep each other
+
+
+def _alone(error: BaseException) -> BaseException:
+    """The error that Trio's nurseries have put into groups of one: other programs look for it by its type."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _settle(future: "Future[T]", result: T | None = None, error: BaseException | None = None) -> None:

@@ -15,6 +15,7 @@ import gc
 import json
 import os
 import resource
+import select
 import signal
 import sys
 import time
@@ -40,20 +41,39 @@ EXIT_ENVIRONMENT = 4
 STATE_MACHINES: Mapping[str, type[StateMachine]] = {"register": RegisterMachine}
 
 
-def tell(event: str, **fields: object) -> None:
-    """One line on stdout, at once."""
-    line = json.dumps({"t_ns": time.monotonic_ns(), "event": event, **fields})
-    try:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Nobody listens any more. The node serves on; what else it would say goes nowhere, the interpreter's last flush
-        # included.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError:
-        # Stdout may be a file on the very disk that is full, which is no reason to end. What is left in the buffer goes out
-        # with a later line.
-        return
+class Teller:
+    """Events as lines on stdout, each at once. The node never waits for whoever reads them."""
+
+    def __init__(self) -> None:
+        self._dropped = 0
+
+    def __call__(self, event: str, **fields: object) -> None:
+        """One line; dropped if its reader stands still and the pipe is full, and the next line says how many were."""
+        try:
+            if not self._has_room():
+                self._dropped += 1
+                return
+            dropped = {"dropped": self._dropped} if self._dropped else {}
+            line = json.dumps({"t_ns": time.monotonic_ns(), "event": event, **fields, **dropped})
+            self._dropped = 0
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Nobody listens any more. The node serves on; what else it would say goes nowhere, the interpreter's last flush
+            # included.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError:
+            # Stdout may be a file on the very disk that is full, which is no reason to end. What is left in the buffer goes
+            # out with a later line.
+            return
+
+    @staticmethod
+    def _has_room() -> bool:
+        """Whether a line fits without waiting: a pipe that can be written to has room for 4 KiB."""
+        return bool(select.select((), (sys.stdout.fileno(),), (), 0)[1])
+
+
+tell = Teller()
 
 
 class _Address(click.ParamType[Address]):

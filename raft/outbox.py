@@ -5,6 +5,7 @@ from collections import deque
 import attrs
 
 from raft.effects import Send
+from raft.messages import AppendAccepted
 from raft.model import NO_WRITE, Term, WriteId
 
 
@@ -23,8 +24,26 @@ class Outbox:
         """Keep `send` back if its write is not durable yet; false means it may leave now."""
         if send.after <= self.durable:
             return False
+        if isinstance(send.message, AppendAccepted):
+            self._drop_what_says_less(send, send.message)
         self._held.append(send)
         return True
+
+    def _drop_what_says_less(self, send: Send, reply: AppendAccepted) -> None:
+        """Every heartbeat is answered: as long as a disk hangs, only the last answer that waits for one write is worth memory."""
+        for index, held in enumerate(self._held):
+            older = held.message
+            if (
+                held.after == send.after
+                and held.to == send.to
+                and isinstance(older, AppendAccepted)
+                and older.term == reply.term
+                and older.round <= reply.round
+                and older.match_index <= reply.match_index
+                and older.verified_index <= reply.verified_index
+            ):
+                del self._held[index]
+                return
 
     def release(self, durable: WriteId, term: Term) -> list[Send]:
         """What may leave now that every write up to `durable` is.

@@ -209,8 +209,8 @@ CLIENTS: Sequence[Mutant] = (
         module=CLIENT,
         edits=[
             Edit(
-                "                if not error.definite or trio.current_time() >= give_up_at:\n",
-                "                if trio.current_time() >= give_up_at:\n",
+                "                if not error.definite or trio.current_time() + pause_s >= give_up_at:\n",
+                "                if trio.current_time() + pause_s >= give_up_at:\n",
             )
         ],
         oracles=["C3"],

@@ -139,6 +139,35 @@ def test_p13_a_message_waits_for_its_own_write_and_no_other() -> None:
     assert outbox.release(WriteId(2), Term(1)) == [send(after=2)]
 
 
+def reply(after: int, round_: int, *, match: int = 5, term: int = 1, to: int = 2) -> Send:
+    accepted = AppendAccepted(Term(term), LogIndex(match), LogIndex(5), round_)
+    return Send(NodeId(to), accepted, after=WriteId(after))
+
+
+def test_of_answers_that_wait_for_the_same_write_only_the_last_is_kept() -> None:
+    outbox = Outbox()
+    for round_ in range(1000):
+        assert outbox.hold(reply(1, round_))
+    assert outbox.release(WriteId(1), Term(1)) == [reply(1, 999)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(reply(2, 8), id="waits for another write"),
+        pytest.param(reply(1, 8, to=3), id="goes to another node"),
+        pytest.param(reply(1, 8, term=2), id="speaks of another term"),
+        pytest.param(reply(1, 8, match=4), id="proves less"),
+        pytest.param(reply(1, 6), id="answers an older round"),
+    ],
+)
+def test_an_answer_that_another_does_not_repeat_is_kept(other: Send) -> None:
+    outbox = Outbox()
+    outbox.hold(reply(1, 7))
+    outbox.hold(other)
+    assert outbox.release(WriteId(2), Term(1)) == [reply(1, 7), other]
+
+
 def test_p9_a_message_of_an_older_term_is_dropped_when_its_write_completes() -> None:
     outbox = Outbox()
     outbox.hold(send(after=1, term=1))

@@ -470,3 +470,86 @@ async def test_a_client_gives_up_at_its_deadline_with_the_last_definite_error() 
     client = Client([f"127.0.0.1:{port}"], CLUSTER_ID, deadline_s=0.05, retry_pause_s=0.01)
     with pytest.raises(Unreachable):
         await client.append([b"x"])
+
+
+async def test_a_client_that_finds_no_leader_does_not_ask_once_more_when_no_time_is_left_for_an_answer() -> None:
+    asked: list[Frame] = []
+
+    def refuse(frame: Frame) -> bytes:
+        asked.append(frame)
+        return wire.encode_error(msgpack.unpackb(frame[1])[0], NotLeader())
+
+    attempts: list[Attempt] = []
+    async with (
+        false_node(refuse) as connection,
+        Client([connection.address], CLUSTER_ID, deadline_s=0.2, retry_pause_s=0.15) as client,
+    ):
+        with pytest.raises(NotLeader):
+            await client.append([b"x"], on_attempt=attempts.append)
+    assert len(asked) == len(attempts) == 2
+
+
+async def test_connecting_ends_at_the_deadline_of_the_call_though_it_might_take_longer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, trio.fail_after(30):
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        async with Client([address], CLUSTER_ID, deadline_s=0.05, connect_timeout_s=60.0) as client:
+            with pytest.raises(Unreachable):
+                await client.append([b"x"])
+
+
+async def test_the_brackets_of_an_address_are_not_part_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    dialled: list[tuple[str, int]] = []
+
+    async def note(host: str, port: int) -> socket.socket:
+        dialled.append((host, port))
+        raise OSError("nobody there")
+
+    monkeypatch.setattr("raft.client.dial", note)
+    with pytest.raises(Unreachable):
+        await Client(["[::1]:4001"], CLUSTER_ID, deadline_s=0.01).append([b"x"])
+    assert dialled == [("::1", 4001)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_calls_that_are_cancelled_together_leave_a_reader_to_the_others(seed: int) -> None:
+    """Whom the leaving reader chooses may be cancelled in the same moment, in either order: Trio draws it."""
+    served = trio.Event()
+    tails: list[int] = []
+
+    def answer(frame: Frame) -> bytes:
+        if frame[0] == wire.TAIL:
+            tails.append(msgpack.unpackb(frame[1])[0])
+        is_last = len(tails) > 0 and frame[0] == wire.READ
+        return wire.encode_tail_reply(tails[0], 9, 1) if is_last else b""
+
+    async def read() -> None:
+        await connection.read(0)
+
+    async def tail() -> None:
+        assert await connection.tail() == wire.Tail(9, 1)
+        served.set()
+
+    trio._core._run._r.seed(seed)
+    async with false_node(answer) as connection, trio.open_nursery() as nursery:
+        async with trio.open_nursery() as cancelled:
+            cancelled.start_soon(read)
+            await trio.testing.wait_all_tasks_blocked()
+            cancelled.start_soon(read)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(tail)
+            await trio.testing.wait_all_tasks_blocked()
+            cancelled.cancel_scope.cancel()
+        with trio.fail_after(5):
+            connection._socket.send(wire.encode_read(99, 0, 0))  # nobody reads for this one
+            await served.wait()
+
+
+async def test_a_damaged_frame_behind_a_good_one_ends_what_waits_for_it() -> None:
+    def answer(frame: Frame) -> bytes:
+        request_id = msgpack.unpackb(frame[1])[0]
+        return wire.encode_tail_reply(1, 9, 1) + b"nonsense, as long as a header" if request_id == 1 else b""
+
+    async with false_node(answer) as connection:
+        assert await connection.tail() == wire.Tail(9, 1)
+        with trio.fail_after(5), pytest.raises(OutcomeUnknown, match="version"):
+            await connection.tail()

@@ -121,6 +121,19 @@ def test_an_error_keeps_its_meaning(error: RaftError) -> None:
     assert decoded.definite == error.definite
 
 
+def test_an_error_of_a_class_of_the_users_own_is_sent_as_what_it_is_derived_from() -> None:
+    class WrongKey(InvalidRequest):
+        """What a state machine may raise."""
+
+    _, error = wire.decode_error(body(wire.encode_error(7, WrongKey("no such key"))))
+    assert (type(error), str(error)) == (InvalidRequest, str(InvalidRequest("no such key")))
+
+
+def test_a_detail_that_is_no_text_is_told_as_text() -> None:
+    _, error = wire.decode_error(body(wire.encode_error(7, InvalidRequest(5))))  # type: ignore[arg-type]
+    assert str(error) == str(InvalidRequest("5"))
+
+
 def test_a_newer_error_that_is_not_definite_leaves_the_outcome_unknown() -> None:
     values = [7, "quota_of_the_future", False, 0, "", "text"]
     _, error = wire.decode_error(msgpack.packb(values))

@@ -11,7 +11,7 @@ import attrs
 import msgpack
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import assert_checkpoints, wait_all_tasks_blocked
 
 from log.flusher import FlushPolicy
 from log.memory_disk import MemoryDisk
@@ -561,3 +561,30 @@ async def test_a_flush_that_is_waited_for_in_the_loop_takes_no_round_of_its_own(
         for _ in range(20):
             await group.append([b"x"])
     assert asked == 20, "one for each append, which comes from outside of the loop"
+
+
+async def test_whoever_reads_a_whole_log_lets_the_node_live_meanwhile(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 1) as cluster:
+        leader = await cluster.leader()
+        await leader.append([b"x"])
+        with assert_checkpoints():
+            await leader.read(0)
+
+
+@pytest.mark.parametrize(
+    ("members", "cluster_id", "says"),
+    [
+        ({0: ("127.0.0.1", 1), 1: ("127.0.0.1", 2)}, "c", "the ids of nodes are 1 to 2147483647"),
+        ({1: ("127.0.0.1", 1), 2**31: ("127.0.0.1", 2)}, "c", "the ids of nodes are 1 to 2147483647"),
+        ({1: ("127.0.0.1", 1)}, "", "a cluster id has 1 to 256 characters"),
+        ({1: ("127.0.0.1", 1)}, 257 * "c", "a cluster id has 1 to 256 characters"),
+    ],
+)
+async def test_a_group_that_cannot_be_is_refused_before_its_directory_is_claimed(
+    members: dict[int, tuple[str, int]], cluster_id: str, says: str
+) -> None:
+    disk = MemoryDisk(random.Random(1))
+    with pytest.raises(ValueError, match=says):
+        async with RaftGroup.open(node_id=1, members=members, directory="d", cluster_id=cluster_id, disk=disk):
+            pass
+    assert not disk.exists("d")

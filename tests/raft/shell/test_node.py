@@ -1,6 +1,8 @@
 """Node processes: started by a command, stopped by signals, killed without mercy."""
 
+import fcntl
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -147,6 +149,27 @@ def test_a_node_whose_reader_went_away_serves_on_and_stops_when_asked(tmp_path: 
             assert connection.recv(4096)
         node.process.terminate()
         assert node.process.wait(10) == 0
+
+
+def test_a_node_whose_reader_stands_still_serves_on_and_says_later_what_it_could_not_say(tmp_path: Path) -> None:
+    ports = {1: free_ports(1)[0]}
+    with node_process(flags(1, ports, tmp_path)) as node:
+        node.wait_for("started")
+        assert node.process.stdout is not None
+        fcntl.fcntl(node.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        for _ in range(100):  # each is an event, and 4 KiB hold but a few
+            with socket.create_connection(("127.0.0.1", ports[1])) as connection:
+                connection.sendall(b"nonsense whose end is to be told")
+                connection.settimeout(20)
+                assert connection.recv(4096)
+        told = len(os.read(node.process.stdout.fileno(), 1 << 16).splitlines())
+        assert told < 100
+        node.process.terminate()
+        status, _ = node.end()
+        assert status == 0
+        dropped = sum(event.get("dropped", 0) for event in node.events)
+        assert dropped > 0
+        assert dropped + told + len(node.events) >= 100
 
 
 def test_a_node_whose_output_goes_to_a_full_disk_serves_on(tmp_path: Path) -> None:
