@@ -246,9 +246,9 @@ def cores() -> Finding:
 def writable(out: Path) -> Finding:
     """Whether run directories can be made: in `out`, or in the nearest directory above it that exists."""
     place = out.absolute()
-    while not place.exists():
-        place = place.parent
     try:
+        while not place.exists():
+            place = place.parent
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:

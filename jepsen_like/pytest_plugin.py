@@ -26,6 +26,7 @@ import pytest
 if TYPE_CHECKING:
     from jepsen_like.testing.sync import LocalCluster, ProcessCluster
 
+T = TypeVar("T")
 ClusterT = TypeVar("ClusterT", "LocalCluster", "ProcessCluster")
 MARKER = (
     "raft_cluster(nodes=3, settings=(), check=True, ...): how the cluster of `raft_cluster` or `raft_processes` is made"
@@ -47,7 +48,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         item.stash[HAS_FAILED] = True
         for name, cluster in item.stash.get(CLUSTERS, {}).items():
             report.sections.append((f"last events of {name}", cluster.story()))
+    if report.when == "teardown":  # pytest keeps its items, and may run one again
+        _forget(item, CLUSTERS)
+        _forget(item, HAS_FAILED)
     return report
+
+
+def _forget(item: pytest.Item, key: pytest.StashKey[T]) -> None:
+    if key in item.stash:
+        del item.stash[key]
 
 
 @pytest.fixture

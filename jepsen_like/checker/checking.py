@@ -1,6 +1,6 @@
 """From a place on disk to a verdict: which files belong to which task, and what the final logs say.
 
-`check_run` is what the `run` command calls; `check_path` takes whatever `quorumlog check` is given.
+`check_run` is what both `quorumlog run` and `quorumlog check` call, the latter once it has made a run directory of what it got.
 """
 
 import contextlib

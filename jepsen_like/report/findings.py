@@ -222,11 +222,10 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """JSON objects, one a line; none when the file is missing (a run without faults)."""
     try:
         lines = path.read_text().splitlines()
+        return [row for line in lines if line.strip() and isinstance(row := json.loads(line), dict)]
     except FileNotFoundError:
         return []
-    try:
-        return [row for line in lines if line.strip() and isinstance(row := json.loads(line), dict)]
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise UnreadableRun(path, f"cannot be read: {error}") from error
 
 

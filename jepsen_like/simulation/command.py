@@ -174,6 +174,8 @@ def replay(world: int | Scenario, level: str, quiet: bool, small: bool, keep: Pa
 
 def run_shrinker(world: int | Scenario, keep: Path | None) -> int:
     """Print the small world, and what became of the large one; exit status 1, as for any world that fails."""
+    if keep is not None and not os.access(keep.absolute().parent, os.W_OK):
+        raise click.UsageError(f"--keep: {keep.parent} is not a directory that can be written to")
     if isinstance(world, int):
         knobs = draw(world)
         violations = World(knobs).run().violations

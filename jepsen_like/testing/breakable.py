@@ -10,7 +10,7 @@ tell them. A cut lets nothing through and tells nobody; on `heal` what waited ar
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -68,7 +68,7 @@ class WitnessedClient(Client):
 
 
 class BreakableCluster(ABC):
-    """What both kinds have in common. Nodes are named by their ids, 1 to n."""
+    """What both kinds have in common. Nodes are named by their ids, 1 to n; `ValueError` for any other."""
 
     def __init__(self, cluster_id: str, nodes: Iterable[int], addresses: Sequence[str], wires: Wires) -> None:
         """Use `open`."""
@@ -126,6 +126,7 @@ class BreakableCluster(ABC):
 
     async def committed(self, node: int) -> list[bytes]:
         """The records that this node knows to be committed, by offset."""
+        self._require(node)
         return await self._committed(node, 0)
 
     async def _committed(self, node: int, offset: int) -> list[bytes]:
@@ -154,7 +155,7 @@ class BreakableCluster(ABC):
 
     @abstractmethod
     async def pause(self, *nodes: int) -> None:
-        """Let these nodes stand still as `kill -STOP` does, until `resume` or `heal`."""
+        """Let these nodes stand still as `kill -STOP` does, until `resume` or `heal`; those that are down stay down."""
 
     @abstractmethod
     async def resume(self, *nodes: int) -> None:
@@ -180,8 +181,8 @@ class BreakableCluster(ABC):
 
     async def partition(self, *groups: Sequence[int]) -> None:
         """Let nothing pass between nodes of different groups; clients reach them all."""
-        for ones, others in combinations(groups, 2):
-            self._cut_more({pair for one in ones for other in others for pair in ((one, other), (other, one))})
+        apart = [(one, other) for ones, others in combinations(groups, 2) for one in ones for other in others]
+        self._cut_more({pair for one, other in apart for pair in ((one, other), (other, one))})
 
     async def heal(self) -> None:
         """Open every way and let paused nodes go on; nodes that are down stay down."""
@@ -192,7 +193,17 @@ class BreakableCluster(ABC):
         self._impose(CLEAR, self._cut, self._cut_clients)
         self._cut, self._cut_clients = frozenset(), frozenset()
 
-    def _cut_more(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
+    def _require(self, *nodes: int) -> None:
+        """`ValueError` for a node that is not one of this cluster: a fault that hits nobody proves nothing."""
+        for node in nodes:
+            if node not in self.nodes:
+                raise ValueError(f"there is no node {node}; there are {self.nodes[0]} to {self.nodes[-1]}")
+
+    def _cut_more(self, pairs: Collection[Pair], clients: Collection[int] = ()) -> None:
+        self._require(*(node for pair in pairs for node in pair), *clients)
+        for one, other in pairs:
+            if one == other:
+                raise ValueError(f"node {one} cannot be cut off from itself")
         self._cut |= frozenset(pairs)
         self._cut_clients |= frozenset(clients)
         self._impose(CUT, pairs, clients)

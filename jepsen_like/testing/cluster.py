@@ -121,6 +121,7 @@ class LocalCluster(BreakableCluster):
 
     async def status(self, node: int) -> dict[str, object] | None:
         """See `BreakableCluster`; a paused node shows what it believed when it stopped."""
+        self._require(node)
         running = self._running.get(node)
         return running.group.status() if running is not None else None
 
@@ -138,6 +139,7 @@ class LocalCluster(BreakableCluster):
 
     async def start(self, *nodes: int) -> None:
         """See `BreakableCluster`. `StorageFailed` and other errors of `RaftGroup.open` if a disk was told to fail."""
+        self._require(*nodes)
         for node in nodes or self.nodes:
             if node in self._running:
                 continue
@@ -149,6 +151,7 @@ class LocalCluster(BreakableCluster):
 
     async def _run(self, node: int, task_status: trio.TaskStatus[_LocalNode]) -> None:
         site, ended, is_up = self._site, trio.Event(), False
+        refused: BaseException | None = None
         members = {other: site.listen[node] if other == node else site.peers[node, other] for other in self.nodes}
         try:
             with trio.CancelScope() as life:
@@ -167,15 +170,17 @@ class LocalCluster(BreakableCluster):
                     is_up = True
                     task_status.started(_LocalNode(group, life, ended))
                     await trio.sleep_forever()
-        except* Exception as errors:
+        except* Exception as errors:  # noqa: BLE001 - whatever ended a node is an event, and what kept it from starting is raised
             self.tell(node, "failed", reason=_first(errors))
             if not is_up:
-                raise
+                refused = _leaves(errors)[0]
             if any(isinstance(error, AssertionError) for error in _leaves(errors)):
                 self.ledger.on_broken(f"node {node} broke an invariant: {_first(errors)}")
         finally:
             self._running.pop(node, None)
             ended.set()
+        if refused is not None:
+            raise refused
 
     def _hear(self, node: int, event: str, fields: dict[str, object]) -> None:
         self.tell(node, event, **fields)
@@ -186,6 +191,7 @@ class LocalCluster(BreakableCluster):
 
     async def stop(self, *nodes: int) -> None:
         """See `BreakableCluster`."""
+        self._require(*nodes)
         for node in nodes:
             await self._note(node)
             await self._end(node)
@@ -193,6 +199,7 @@ class LocalCluster(BreakableCluster):
 
     async def kill(self, *nodes: int) -> None:
         """See `BreakableCluster`."""
+        self._require(*nodes)
         for node in nodes:
             await self._note(node)
             disk = self._disks[node].after_kill(self._rng)
@@ -205,6 +212,7 @@ class LocalCluster(BreakableCluster):
         """Take the power from these nodes: everything that was not flushed is gone, and peers hear nothing, not even that
         connections broke, until the node is started again. Several go down at the same moment.
         """
+        self._require(*nodes)
         for node in nodes:
             await self._note(node)
         disks = {node: self._disks[node].after_crash(self._rng, loss=PowerLoss.LOSE_ALL) for node in nodes}
@@ -235,14 +243,17 @@ class LocalCluster(BreakableCluster):
 
     async def pause(self, *nodes: int) -> None:
         """See `BreakableCluster`."""
+        self._require(*nodes)
         for node in nodes:
-            running = self._running[node]
-            running.group.pause()
-            running.is_paused = True
-            self.tell(node, "paused")
+            running = self._running.get(node)
+            if running is not None:
+                running.group.pause()
+                running.is_paused = True
+                self.tell(node, "paused")
 
     async def resume(self, *nodes: int) -> None:
         """See `BreakableCluster`."""
+        self._require(*nodes)
         for node in nodes or self.nodes:
             running = self._running.get(node)
             if running is not None and running.is_paused:
@@ -310,6 +321,7 @@ class ProcessCluster(BreakableCluster):
 
     async def status(self, node: int) -> dict[str, object] | None:
         """See `BreakableCluster`."""
+        self._require(node)
         process = self._cluster.nodes[node]
         if process.is_running and not process.is_paused:
             with trio.move_on_after(STATUS_WITHIN_S), contextlib.suppress(RaftError):
@@ -345,6 +357,7 @@ class ProcessCluster(BreakableCluster):
 
     async def start(self, *nodes: int) -> None:
         """See `BreakableCluster`. `NodeDidNotStart`, in an exception group, if one does not come up."""
+        self._require(*nodes)
         down = [node for node in nodes or self.nodes if not self._cluster.nodes[node].is_running]
         await self._cluster.start(down)
         for node in down:
@@ -352,23 +365,28 @@ class ProcessCluster(BreakableCluster):
 
     async def stop(self, *nodes: int) -> None:
         """See `BreakableCluster`."""
+        self._require(*nodes)
         await self._note_all(nodes)
         await self._cluster.stop(nodes)
         self._tell_all(nodes, "stopped")
 
     async def kill(self, *nodes: int) -> None:
         """See `BreakableCluster`."""
+        self._require(*nodes)
         await self._note_all(nodes)
         await self._cluster.kill(nodes)
         self._tell_all(nodes, "killed")
 
     async def pause(self, *nodes: int) -> None:
         """See `BreakableCluster`."""
-        await self._cluster.pause(nodes)
-        self._tell_all(nodes, "paused")
+        self._require(*nodes)
+        running = [node for node in nodes if self._cluster.nodes[node].is_running]
+        await self._cluster.pause(running)
+        self._tell_all(running, "paused")
 
     async def resume(self, *nodes: int) -> None:
         """See `BreakableCluster`."""
+        self._require(*nodes)
         paused = [node for node in nodes or self.nodes if self._cluster.nodes[node].is_paused]
         for node in paused:
             self._cluster.nodes[node].resume()

@@ -30,6 +30,17 @@ def test_a_complete_machine_is_healthy(tmp_path: Path, capsys: pytest.CaptureFix
         assert f" {name}: " in out
 
 
+def test_a_place_that_may_not_even_be_looked_at_is_one_that_cannot_be_written_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    found = doctor.writable(Path("/there/x"))
+    assert (found.fine, found.detail) == (False, "/there/x cannot be written to (Permission denied)")
+
+
 def test_every_kind_of_fault_is_told_with_the_way_it_goes_by() -> None:
     found = list(doctor.injectors())
     assert sorted(kind for injector in found for kind in injector.kinds) == sorted(KINDS)

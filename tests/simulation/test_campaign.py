@@ -113,6 +113,7 @@ def test_a_level_that_is_not_built_is_unknown() -> None:
         (command.sim, "--explore --scope nodes=1 --level core", "--level does not go with --explore"),
         (command.replay, "7 --keep small.txt", "--keep needs --shrink"),
         (command.replay, "7 --shrink --quiet", "--quiet does not go with --shrink"),
+        (command.replay, "7 --shrink --keep no/dir/x", "--keep: no/dir is not a directory that can be written to"),
     ],
 )
 def test_an_option_that_would_be_ignored_is_refused(

@@ -296,6 +296,14 @@ def test_a_damaged_file_is_named_and_not_drawn(tmp_path: Path, content: str) -> 
         render_report(run)
 
 
+@pytest.mark.parametrize("content", [b"\xff\n", b"{\n"])
+def test_damaged_faults_are_named_and_not_drawn(tmp_path: Path, content: bytes) -> None:
+    run = made_up_run(tmp_path)
+    (run / "nemesis.jsonl").write_bytes(content)
+    with pytest.raises(UnreadableRun, match=r"nemesis\.jsonl"):
+        render_report(run)
+
+
 def test_the_command_prints_where_the_report_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_up_run(tmp_path)
     assert execute(["report", str(run)]) == ExitStatus.VALID

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -217,10 +217,49 @@ async def test_a_node_cannot_be_started_on_a_disk_that_fails() -> None:
     async with LocalCluster.open() as cluster:
         await cluster.kill(1)
         cluster.disk(1).failing = True
-        with pytest.RaisesGroup(StorageFailed, allow_unwrapped=True, flatten_subgroups=True):
+        with pytest.raises(StorageFailed):
             await cluster.start(1)
         assert await cluster.status(1) is None
         cluster.disk(1).failing = False
+        assert (await cluster.check()).valid
+
+
+@BOTH
+async def test_a_fault_that_would_hit_nobody_is_refused_and_changes_nothing(open_: Open) -> None:
+    async with open_() as cluster:
+        calls: list[Callable[..., Awaitable[object]]] = [
+            cluster.start,
+            cluster.stop,
+            cluster.kill,
+            cluster.pause,
+            cluster.resume,
+            cluster.isolate,
+            cluster.cut_clients,
+            cluster.status,
+            cluster.committed,
+        ]
+        for call in calls:
+            for nobody in (4, 0, None):
+                with pytest.raises(ValueError, match=rf"^there is no node {nobody}; there are 1 to 3$"):
+                    await call(nobody)
+        for cut in (cluster.cut, cluster.cut_one_way):
+            with pytest.raises(ValueError, match="there is no node 9"):
+                await cut(1, 9)
+            with pytest.raises(ValueError, match="node 2 cannot be cut off from itself"):
+                await cut(2, 2)
+        with pytest.raises(ValueError, match="node 2 cannot be cut off from itself"):
+            await cluster.partition([1, 2], [2, 3])
+        assert not cluster._cut
+        assert not cluster._cut_clients
+        assert (await cluster.check()).valid
+
+
+@BOTH
+async def test_a_node_that_is_down_cannot_be_paused(open_: Open) -> None:
+    async with open_() as cluster:
+        await cluster.kill(1)
+        await cluster.pause(1)
+        assert "paused" not in [event.event for event in cluster.events()]
         assert (await cluster.check()).valid
 
 

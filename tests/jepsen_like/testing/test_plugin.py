@@ -137,3 +137,25 @@ def test_the_plugin_costs_nothing_before_it_is_used() -> None:
 def test_an_installed_project_brings_the_plugin() -> None:
     entry_points = settings()["project"]["entry-points"]["pytest11"]
     assert [importlib.import_module(module).raft_cluster for module in entry_points.values()]
+
+
+def test_nothing_of_a_cluster_stays_on_its_test_which_may_run_again(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makeconftest("""
+        from jepsen_like.pytest_plugin import CLUSTERS, HAS_FAILED
+
+        def pytest_runtest_logfinish(nodeid, location):
+            pass
+
+        def pytest_sessionfinish(session):
+            kept = [key for item in session.items for key in (CLUSTERS, HAS_FAILED) if key in item.stash]
+            print("kept", len(kept), "of", len(session.items))
+    """)
+    result = run("""
+        def test_right(raft_cluster):
+            assert raft_cluster.leader()
+
+        def test_wrong(raft_cluster):
+            assert raft_cluster.leader() == 7
+    """)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*kept 0 of 2*"])
