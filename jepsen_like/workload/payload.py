@@ -1,4 +1,5 @@
-"""A record's bytes: its value id and a filler that only this id has, so that a reader notices bytes that were changed.
+"""A record's bytes: its value id, hidden by the record's size, and a filler that only this id has; so a reader notices bytes
+that were changed, and bytes that are missing.
 
 A damaged record reads as a value nobody can have appended: ids that are drawn stay below `DAMAGED`, so a checker finds it
 as a phantom.
@@ -13,6 +14,7 @@ DAMAGED = 1 << 61
 """Added to the CRC of a record that is not what its id says."""
 _ID = struct.Struct(">Q")
 _ODD = 0x9E3779B97F4A7C15
+_MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def value_ids() -> Iterator[int]:
@@ -22,14 +24,20 @@ def value_ids() -> Iterator[int]:
 
 def encode_value(value: int, size: int) -> bytes:
     """A record of `size` bytes, at least 8."""
-    filler = _ID.pack(value * _ODD & 0xFFFFFFFFFFFFFFFF)
-    return _ID.pack(value) + (filler * (size // _ID.size))[: size - _ID.size]
+    filler = _ID.pack(value * _ODD & _MASK)
+    return _ID.pack(value ^ _mark(size)) + (filler * (size // _ID.size))[: size - _ID.size]
 
 
 def decode_value(record: bytes) -> tuple[int, bool]:
     """The value of a record and whether its bytes are whole; a damaged one has a value above `DAMAGED`."""
     if len(record) >= _ID.size:
-        (value,) = _ID.unpack_from(record)
+        (hidden,) = _ID.unpack_from(record)
+        value = hidden ^ _mark(len(record))
         if 0 < value < DAMAGED and record == encode_value(value, len(record)):
             return value, True
     return DAMAGED + zlib.crc32(record), False
+
+
+def _mark(size: int) -> int:
+    """What hides an id in a record of this size: of a shorter part it makes another id, far from all that are drawn."""
+    return size * _ODD & _MASK

@@ -35,6 +35,16 @@ def test_a_record_with_any_changed_byte_is_damaged_and_nobody_s_value() -> None:
     assert not decode_value(bytes(40))[1]
 
 
+@pytest.mark.parametrize("size", [9, 24, 100, 1000])
+@pytest.mark.parametrize("value", [1, 77, 10**9])
+def test_a_part_of_a_record_is_nobody_s_value(size: int, value: int) -> None:
+    record = encode_value(value, size)
+    for length in range(size):
+        assert decode_value(record[:length])[0] > 2**40, length
+    assert not any(decode_value(record[:length])[1] for length in range(16, size))
+    assert decode_value(record + record[-8:])[0] > 2**40
+
+
 def drawn(workload: Workload, count: int) -> list[Request]:
     rng = random.Random(1)
     return [workload.request(rng) for _ in range(count)]
