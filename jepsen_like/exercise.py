@@ -125,7 +125,7 @@ async def _break_it(
     plan: RunPlan, directory: Path, cluster: Cluster, progress: Progress, interrupted: _Interrupted
 ) -> Observed:
     faults = schedule(plan.seed, named(plan.kinds), plan.duration_s)
-    not_recovered: str | None = None
+    not_recovered: list[str] = []
     with HistoryWriter(directory / "history.parquet") as history:
         recorder = Recorder(history)
         load = Load(
@@ -148,20 +148,20 @@ async def _break_it(
             load.stop()
         await nemesis.heal()
         if not await load.last_words():
-            not_recovered = "the healed cluster did not answer the last questions"
+            not_recovered.append("the healed cluster did not answer the last questions")
     try:
         end = await cluster.agreed_end(within_s=AGREE_WITHIN_S)
         with DumpWriter(directory / "dump.parquet") as writer:
             await dump_logs(cluster.direct, plan.cluster_id, end, writer)
         progress.event(f"all nodes agree on {end:,} records; dumped", topic="dump")
-    except* (NotServing, RaftError, trio.TooSlowError) as group:
-        not_recovered = str(first_cause(group))
+    except* (NotServing, RaftError) as group:
+        not_recovered.append(str(first_cause(group)))
     return Observed(
         faults=tuple(sorted(nemesis.records, key=lambda record: record.begun_ns)),
         roles=(),
         unasked_ends=(),
         nonsense=tuple(recorder.nonsense),
-        not_recovered=not_recovered,
+        not_recovered="; ".join(not_recovered) if not_recovered else None,
         is_interrupted=interrupted.is_set,
         nodes=tuple(cluster.nodes),
         kinds=plan.kinds,

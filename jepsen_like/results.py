@@ -150,7 +150,7 @@ def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -
         **verdict["checks"],
         "nodes": failure(observed.unasked_ends),
         "answers": failure(observed.nonsense),
-        "recovered": failure([observed.not_recovered] if observed.not_recovered else []),
+        "recovered": failure([observed.not_recovered] if observed.not_recovered is not None else []),
         "evidence": evidence.row(doubts := doubts_about(attempts, observed)),
     }
     valid = False if any(check["valid"] is False for check in checks.values()) else verdict["valid"]

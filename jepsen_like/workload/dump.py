@@ -4,13 +4,16 @@ from collections.abc import Mapping
 
 import trio
 
+from jepsen_like.cluster.cluster import NotServing
 from jepsen_like.history import DumpWriter
 from jepsen_like.workload.payload import decode_value
 from raft.client import Connection
+from raft.client_codec import Records
 from raft.errors import ProtocolError
 
 READ_BYTES = 1024 * 1024
-DUMP_WITHIN_S = 60.0
+READ_WITHIN_S = 30.0
+"""How long one read may take; a log of any length may be dumped as long as it comes."""
 
 Address = tuple[str, int]
 
@@ -18,19 +21,18 @@ Address = tuple[str, int]
 async def dump_logs(addresses: Mapping[int, Address], cluster_id: str, end: int, writer: DumpWriter) -> None:
     """Read offsets 0 to `end`, exclusive, from every node; call it when all have committed that much.
 
-    `RaftError` or `trio.TooSlowError` (in a group) if a node does not give its log.
+    `RaftError` or `NotServing` (in a group) if a node does not give its log.
     """
-    with trio.fail_after(DUMP_WITHIN_S):
-        async with trio.open_nursery() as nursery:
-            for node, address in addresses.items():
-                nursery.start_soon(_dump, node, address, cluster_id, end, writer)
+    async with trio.open_nursery() as nursery:
+        for node, address in addresses.items():
+            nursery.start_soon(_dump, node, address, cluster_id, end, writer)
 
 
 async def _dump(node: int, address: Address, cluster_id: str, end: int, writer: DumpWriter) -> None:
     async with Connection.open(*address, cluster_id) as connection:
         offset = 0
         while offset < end:
-            records = await connection.read(offset, READ_BYTES)
+            records = await _read(connection, node, offset)
             if not records.batches:
                 raise ProtocolError(f"node {node} has committed {end} records and shows {offset}")
             for batch in records.batches:
@@ -39,3 +41,11 @@ async def _dump(node: int, address: Address, cluster_id: str, end: int, writer: 
                 # The checker wants each value; a damaged record gets one that nobody appended.
                 writer.record(node, offset, batch.epoch, [decode_value(record)[0] for record in batch.records()])
                 offset += batch.span
+
+
+async def _read(connection: Connection, node: int, offset: int) -> Records:
+    try:
+        with trio.fail_after(READ_WITHIN_S):
+            return await connection.read(offset, READ_BYTES)
+    except trio.TooSlowError:
+        raise NotServing(f"node {node} did not answer a read at {offset} within {READ_WITHIN_S:g} s") from None

@@ -105,6 +105,7 @@ def test_a_run_that_acknowledged_nothing_proves_nothing(tmp_path: Path) -> None:
         (attrs.evolve(QUIET, unasked_ends=("node 1 ended",)), "nodes"),
         (attrs.evolve(QUIET, nonsense=("node 2 answered a read with a tail",)), "answers"),
         (attrs.evolve(QUIET, not_recovered="they do not agree"), "recovered"),
+        (attrs.evolve(QUIET, not_recovered=""), "recovered"),
     ],
 )
 def test_a_failure_that_no_history_shows_makes_a_run_invalid(observed: Observed, check: str, tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ VERDICTS: Sequence[Mutant] = (
         module="jepsen_like.results",
         edits=[
             Edit(
-                '        "recovered": failure([observed.not_recovered] if observed.not_recovered else []),\n',
+                '        "recovered": failure([observed.not_recovered] if observed.not_recovered is not None else []),\n',
                 '        "recovered": failure([]),\n',
             )
         ],
