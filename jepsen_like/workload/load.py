@@ -18,7 +18,7 @@ import trio
 
 from jepsen_like.clients.outcomes import outcome_of
 from jepsen_like.clients.routing import Routing
-from jepsen_like.history import Outcome
+from jepsen_like.history import ErrorCode, Outcome
 from jepsen_like.workload.model import Answer, Request, Seen, Workload
 from jepsen_like.workload.recorder import Recorder
 from raft.client import Connection
@@ -183,6 +183,11 @@ class Load:
                 connection.close()
             await self._learn(node, error, outcome)
             return outcome
+        except trio.Cancelled:
+            # Nobody waits for the answer any more, but the request is on its way and may yet be carried out.
+            unknown = (Outcome.INFO, ErrorCode.OTHER)
+            self.recorder.ended(request, *unknown, process=process, node=node, t_inv=t_inv, t_ret=time.monotonic_ns())
+            raise
         self.recorder.ok(request, seen, process=process, node=node, t_inv=t_inv, t_ret=t_ret, late_s=late_s)
         return Outcome.OK
 

@@ -84,6 +84,31 @@ async def test_an_answer_says_where_the_record_landed(tmp_path: Path) -> None:
     assert (op.offset, op.epoch, op.count, op.node) == (7, 3, 1, 1)
 
 
+async def test_a_write_of_a_scout_that_is_sent_home_has_an_unknown_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_module, "OPERATION_WITHIN_S", 60.0)
+    has_arrived = trio.Event()
+
+    def takes_a_write_and_says_nothing(message_type: int, fields: list[Any]) -> bytes:
+        if message_type != client_codec.APPEND:
+            return leads(message_type, fields)
+        has_arrived.set()
+        return is_silent(message_type, fields)
+
+    with HistoryWriter(tmp_path) as history:
+        recorder = Recorder(history)
+        async with fake_node(takes_a_write_and_says_nothing) as node, trio.open_nursery() as scouts:
+            load = Load(LogWorkload(), recorder, {1: node.address}, "x", LoadPlan(concurrency=1))
+            scouts.start_soon(load._scout, 1)
+            with trio.fail_after(10):
+                await has_arrived.wait()
+            scouts.cancel_scope.cancel()
+    (append,) = (op for op in HistoryReader.open(tmp_path).ops() if op.f is Action.APPEND)
+    assert (append.type, append.t_ret, append.a) == (Outcome.INFO, NEVER, 1)
+    assert recorder.counts.info == 1
+
+
 async def test_what_was_never_asked_is_not_recorded(tmp_path: Path) -> None:
     listener = trio.socket.socket()
     await listener.bind(("127.0.0.1", 0))
