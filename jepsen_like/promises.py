@@ -65,7 +65,7 @@ class Promise:
 
 
 def _raft(flush: FlushPolicy, harm: Harm) -> Promise:
-    # A killed process leaves its writes with the operating system: few faults reach what no flush has secured.
+    # A killed process leaves its writes with the operating system, whole: few faults reach what no flush has secured.
     loses = harm.reach is Reach.UNFLUSHED and flush is not FlushPolicy.BEFORE_ACK
     return Promise(Replication.RAFT, flush, harm.name, Loss.UNFLUSHED_TAIL if loses else Loss.NOTHING, harm.serves)
 

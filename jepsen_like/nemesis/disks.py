@@ -10,7 +10,7 @@ from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.file_damage import Damage, damage
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import SECOND_NS, Call, FaultPage, Word
-from jepsen_like.nemesis.kind import Seen, look_at
+from jepsen_like.nemesis.kind import Reach, Seen, look_at
 from jepsen_like.nemesis.machines import MachineKind, pages
 from jepsen_like.nemesis.processes import AFTER_ELECTION
 from jepsen_like.nemesis.targets import Blow, Target
@@ -157,6 +157,8 @@ class DamagedFiles(MachineKind):
     name: ClassVar[str] = "damage"
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY)
     serves: ClassVar[str] = AFTER_ELECTION
+    reach: ClassVar[Reach] = Reach.UNFLUSHED
+    """Damage of what was never flushed has no witness: it looks like a torn write, and is cut as one."""
     takes_down: ClassVar[bool] = True
     damages: ClassVar[bool] = True
     nodes_min: ClassVar[int] = 3

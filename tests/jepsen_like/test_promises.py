@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from jepsen_like.nemesis.disks import DamagedFiles
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.machines import Power
 from jepsen_like.nemesis.table import KINDS
@@ -35,9 +36,10 @@ def test_every_mode_has_one_row_for_every_harm() -> None:
     assert set(KINDS) < set(HARMS)
 
 
-def test_raft_loses_only_what_was_not_flushed_and_only_to_a_power_cut() -> None:
+def test_raft_loses_only_what_was_not_flushed_and_only_to_a_power_cut_or_to_damage() -> None:
     losing = {(row.flush, row.harm) for row in PROMISES if row.may_lose is not Loss.NOTHING}
-    assert losing == set(itertools.product((FlushPolicy.INTERVAL, FlushPolicy.NONE), (POWER_CUT, Power.name)))
+    harms = (POWER_CUT, Power.name, DamagedFiles.name)
+    assert losing == set(itertools.product((FlushPolicy.INTERVAL, FlushPolicy.NONE), harms))
 
 
 @pytest.mark.parametrize("flush", list(FlushPolicy))

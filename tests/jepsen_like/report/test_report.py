@@ -116,6 +116,7 @@ def test_a_node_that_was_down_has_no_role_until_it_says_one(tmp_path: Path) -> N
     [
         ("none", "power", (1, 1), True),
         ("interval", "power", (1, 1), True),
+        ("none", "damage", (1, 1), True),
         ("none", "power", (1, 2), False),
         ("before-ack", "power", (1, 1), False),
         ("none", "kill", (1, 1), False),
