@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from jepsen_like.nemesis.disks import DamagedFiles
+from jepsen_like.nemesis.disks import SLOW_SYNCS_S, DamagedFiles, DiskSlow
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.machines import Power
 from jepsen_like.nemesis.table import KINDS
@@ -62,6 +62,17 @@ def test_a_power_cut_reaches_back_over_an_interval_and_its_flush_or_without_end(
     assert interval.begun_ns - interval.since_ns == round((0.05 + FLUSH_TAKES_S_MAX) * S)
     assert never.since_ns < 0
     assert never.promise == "raft, flush=none: what a majority had not flushed yet may be lost"
+
+
+def test_after_a_slow_disk_a_power_cut_reaches_back_over_two_slow_flushes() -> None:
+    slow = attrs.evolve(a_fault(1, 4), kind=DiskSlow.name)
+    power = attrs.evolve(a_fault(4.5, 8), kind=Power.name, id=2)
+    later = attrs.evolve(slow, begun_ns=9 * S)
+    reaches = []
+    for faults in ((slow, power), (power, later)):
+        (allowed,) = allowances(faults, Replication.RAFT, FlushPolicy.INTERVAL, 0.05)
+        reaches.append((allowed.begun_ns - allowed.since_ns) / S)
+    assert reaches == [0.05 + FLUSH_TAKES_S_MAX + 2 * max(SLOW_SYNCS_S), 0.05 + FLUSH_TAKES_S_MAX]
 
 
 def test_a_run_directory_allows_what_its_run_did(tmp_path: Path) -> None:
