@@ -147,8 +147,9 @@ async def _break_it(
                 progress.event("interrupted: healing, then the check of what was recorded", topic="run")
             load.stop()
         await nemesis.heal()
+        acked_under_load = recorder.counts.acked
         if not await load.last_words():
-            not_recovered.append("the healed cluster did not answer the last questions")
+            not_recovered.append("the healed cluster did not take a last write and answer the last questions")
     try:
         end = await cluster.agreed_end(within_s=AGREE_WITHIN_S)
         with DumpWriter(directory / "dump.parquet") as writer:
@@ -166,6 +167,7 @@ async def _break_it(
         nodes=tuple(cluster.nodes),
         kinds=plan.kinds,
         counted=recorder.counts.by_outcome(),
+        last_acked=recorder.counts.acked - acked_under_load,
         latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,
     )
 

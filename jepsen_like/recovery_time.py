@@ -8,7 +8,8 @@ can be written. All times are nanoseconds on the one monotonic clock of the mach
   it by at most the latency of that write and the time until a client tried.
 - `longest_gap_s`: the longest time without an acknowledged write that begins before the fault's end. It sees recovery
   that is partial or comes back.
-- No such write until the end of the run: None, never a number.
+- No such write until the end of the run: None, never a number. And a fault has been recovered from only if a write was
+  acknowledged after its end, however well service went on while it held.
 """
 
 from collections.abc import Sequence
@@ -51,6 +52,7 @@ class Recovery:
     first_success_s: float | None
     longest_gap_s: float | None
     acked_before: int
+    has_recovered: bool
 
     def as_json(self) -> dict[str, object]:
         """A row of `rto_s` in results.json."""
@@ -62,6 +64,7 @@ class Recovery:
             "gap_s": self.longest_gap_s,
             "hold_s": round((self.fault.ended_ns - self.fault.begun_ns) / 1e9, 4),
             "acked_before": self.acked_before,
+            "recovered": self.has_recovered,
         }
 
 
@@ -70,7 +73,8 @@ def recovery(fault: FaultRecord, writes: Writes) -> Recovery:
     after = np.nonzero(writes.t_inv > fault.injected_ns)[0]
     first = (int(writes.t_ret[after[0]]) - fault.begun_ns) / 1e9 if len(after) else None
     before = int(np.count_nonzero((writes.t_ret > fault.begun_ns - BEFORE_S * 1e9) & (writes.t_ret <= fault.begun_ns)))
-    return Recovery(fault, _rounded(first), _rounded(_longest_gap(fault, writes.t_ret)), before)
+    has_recovered = first is not None and int(writes.t_ret[-1]) > fault.ended_ns
+    return Recovery(fault, _rounded(first), _rounded(_longest_gap(fault, writes.t_ret)), before, has_recovered)
 
 
 def _longest_gap(fault: FaultRecord, t_ret: Nanoseconds) -> float | None:

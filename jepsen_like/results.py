@@ -6,7 +6,6 @@ not make a run invalid; a node that ended by itself, an answer that made no sens
 to agree does, whatever the history says. One that does not prove that it was a test at all (`evidence`) is undecided.
 """
 
-import bisect
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from jepsen_like.checker.verdict import Check
 from jepsen_like.cluster.cluster import RoleSeen
 from jepsen_like.history import NEVER, Action, HistoryReader, Outcome, read_part
 from jepsen_like.nemesis.nemesis import FaultRecord
-from jepsen_like.recovery_time import Writes, elections, recovery
+from jepsen_like.recovery_time import Recovery, Writes, elections, recovery
 
 BUCKET_S = 0.25
 WRITES = (Action.APPEND, Action.WRITE, Action.CAS)
@@ -130,6 +129,8 @@ class Observed:
     nodes: Sequence[int] = ()
     kinds: Sequence[str] = ()
     """The kinds of faults that were asked for."""
+    last_acked: int = 0
+    """How many acknowledged records or values were written when all was healed: they show service, and test no promise."""
     counted: Mapping[Outcome, int] = {}
     """How many operations ended in which way, as they ended."""
     latency_from_intended_ms: Mapping[str, float | None] | None = None
@@ -155,7 +156,7 @@ def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -
     }
     valid = False if any(check["valid"] is False for check in checks.values()) else verdict["valid"]
     unknown = list(verdict["unknown"])
-    if valid and not verdict["acked"]:
+    if valid and verdict["acked"] <= observed.last_acked:
         valid = None
         unknown.append(NOTHING_ACKNOWLEDGED)
     if valid and doubts:
@@ -193,13 +194,12 @@ def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
     origin = attempts.origin_ns
     writes = attempts.acknowledged_writes()
     recoveries = [recovery(fault, writes) for fault in observed.faults]
-    longest = max((each.first_success_s for each in recoveries if each.first_success_s is not None), default=None)
     return {
         "elections": [
             {"at_s": since(each.t_ns, origin), "term": each.term, "leader": each.node, "took_s": each.took_s}
             for each in elections(observed.roles, observed.faults)
         ],
-        "rto_s": {"max": longest, "faults": [each.as_json() for each in recoveries]},
+        "rto_s": {**worst(recoveries), "faults": [each.as_json() for each in recoveries]},
         "latency_ms": attempts.latency_ms(),
         "throughput_ops_s": attempts.throughput_ops_s(),
         "series": attempts.series(),
@@ -221,20 +221,35 @@ def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
     }
 
 
+def worst(recoveries: Sequence[Recovery]) -> dict[str, float | int | None]:
+    """The longest recovery and the longest gap of all faults, None for both if there is a fault that nothing recovered from."""
+    unrecovered = sum(not each.has_recovered for each in recoveries)
+    known = () if unrecovered else recoveries
+    return {
+        "max": max((each.first_success_s for each in known if each.first_success_s is not None), default=None),
+        "gap_max": max((each.longest_gap_s for each in known if each.longest_gap_s is not None), default=None),
+        "unrecovered": unrecovered,
+    }
+
+
 def rpo_s(verdict: Mapping[str, Any], faults: Sequence[Mapping[str, Any]]) -> float:
     """How far back loss reaches, in seconds; 0 for none.
 
     What is allowed counts from its acknowledgement to the fault that cost it. Of what nothing allows, the few records that
-    are shown count, to the fault that came next.
+    are shown count, to the fault that came next; nothing if they were acknowledged while a fault held.
     """
     spans = [float(loss["reach_s"]) for loss in verdict["lost_allowed"]]
-    begins = sorted(fault["begin_s"] for fault in faults)
     for violation in verdict["violations"]:
         acked_s = violation["ops"][0]["t_ret_s"] if violation["check"] == Check.LOST and violation["ops"] else None
-        later = len(begins) if acked_s is None else bisect.bisect_left(begins, acked_s)
-        if later < len(begins):
-            spans.append(begins[later] - acked_s)
+        if acked_s is not None:
+            spans += _to_its_fault_s(acked_s, faults)
     return round(max(spans, default=0.0), 4)
+
+
+def _to_its_fault_s(acked_s: float, faults: Sequence[Mapping[str, Any]]) -> list[float]:
+    """From a moment to the next fault that held then or began later; empty without one."""
+    spans = [max(0.0, fault["begin_s"] - acked_s) for fault in faults if fault["end_s"] >= acked_s]
+    return [min(spans)] if spans else []
 
 
 def since(t_ns: int, origin_ns: int) -> float:

@@ -387,13 +387,15 @@ def summary(results: dict[str, Any], report: Path) -> list[str]:
     """What a person wants to know, in a few lines."""
     early = ", interrupted" if results["is_interrupted"] else ""
     verdict = {True: "VALID", False: "INVALID: a promise was broken", None: "UNKNOWN: the check could not decide"}
-    ops, rto, latency = results["ops"], results["rto_s"]["max"], results["latency_ms"]
+    ops, rto, latency = results["ops"], results["rto_s"], results["latency_ms"]
     lines = [
         f"{verdict[results['valid']]}{early}   acked {results['acked']:,}   lost {results['lost_acked']:,}   "
         f"duplicated {results['duplicated']:,}   failed {ops['fail']:,}   unknown {ops['info']:,}",
-        f"{len(results['faults'])} fault{'s' * (len(results['faults']) != 1)}   RTO max {seconds(rto)}   RPO {results['rpo']['records']} records   "
+        f"{len(results['faults'])} fault{'s' * (len(results['faults']) != 1)}   RTO max {seconds(rto['max'])}   RPO {results['rpo']['records']} records   "
         f"{results['throughput_ops_s']:,.0f} ops/s   p50 {milliseconds(latency['p50'])}   p99 {milliseconds(latency['p99'])}",
     ]
+    if rto.get("unrecovered"):
+        lines.append(f"no write was acknowledged any more after {rto['unrecovered']} of the faults")
     for name, check in results["checks"].items():
         if check["valid"] is not True and check["examples"]:
             lines.append(f"{name}: {check['count']:,} found, for example: {check['examples'][0]}")

@@ -82,6 +82,8 @@ class Fault:
     """The longest time without an acknowledged write around it."""
     acked_before: int | None = None
     """Writes acknowledged in the second before it: with none, the recovery time says nothing."""
+    recovered: bool = True
+    """Whether a write was acknowledged after its end; true of a run that does not say."""
     observed: tuple[str, ...] = ()
     """What was seen of it from outside: a dead pid, a stopped process, a cut link."""
 
@@ -306,6 +308,7 @@ def fault_of(row: Mapping[str, Any], rto: Mapping[str, Any], seen: Mapping[str, 
         rto_s=number(rto.get("s")),
         gap_s=number(rto.get("gap_s")),
         acked_before=whole(rto.get("acked_before")),
+        recovered=rto.get("recovered") is not False,
         observed=tuple(f"n{name}: {what}" if str(name).isdigit() else str(what) for name, what in observed.items()),
     )
 

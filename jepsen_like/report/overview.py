@@ -181,7 +181,8 @@ def fault_story(fault: Fault) -> str:
     """The fault in one line, for the pointer that rests on it."""
     lasted = "until the end" if fault.end_s is None else f"for {seconds(fault.end_s - fault.begin_s)}"
     back = "" if fault.rto_s is None else f", served again after {seconds(fault.rto_s)}"
-    return f"#{fault.id} {fault.title} at {fault.begin_s:.1f} s {lasted}{back}"
+    never = "" if fault.recovered else ", not served any more after its end"
+    return f"#{fault.id} {fault.title} at {fault.begin_s:.1f} s {lasted}{back}{never}"
 
 
 def time_axis(x: Scale, layout: Layout) -> Iterable[Markup]:

@@ -40,7 +40,7 @@ CHECKS_IN_WORDS: Mapping[str, str] = {
     "gap": "the log is as long as its appends explain",
     "nodes": "no node ended by itself",
     "answers": "every answer made sense",
-    "recovered": "the healed cluster agreed and served again",
+    "recovered": "the healed cluster agreed, took a write and answered again",
     "evidence": "the faults took effect, and the history holds every attempt",
 }
 """What holds when a check does."""
@@ -223,9 +223,7 @@ def cards(found: Findings) -> Iterable[Card]:
     duplicated = results.get("duplicated")
     if duplicated is not None:
         yield Card(f"{count(duplicated):,}", "duplicated", "bad" if count(duplicated) else "")
-    worst = (results.get("rto_s") or {}).get("max")
-    if worst is not None:
-        yield Card(seconds(float(worst)), "longest outage", note="RTO, worst of all faults")
+    yield from outage(results.get("rto_s") or {})
     if found.elections:
         yield Card(f"{len(found.elections):,}", "elections")
     if results.get("throughput_ops_s") is not None:
@@ -237,6 +235,17 @@ def cards(found: Findings) -> Iterable[Card]:
             "p99 latency",
             note=f"p50 {seconds(float(latency.get('p50') or 0) / 1e3)}",
         )
+
+
+def outage(rto: Mapping[str, Any]) -> Iterable[Card]:
+    """The longest time without service, if it was measured: the greatest gap, which sees a recovery that did not last."""
+    worst = rto.get("max")
+    if unrecovered := count(rto.get("unrecovered")):
+        note = f"no write acknowledged any more after {unrecovered:,} of the faults"
+        yield Card("to the end", "longest outage", "bad", note)
+    elif worst is not None:
+        longest = max(float(worst), float(rto.get("gap_max") or 0.0))
+        yield Card(seconds(longest), "longest outage", note=f"RTO {seconds(float(worst))}, worst of all faults")
 
 
 def repro(found: Findings) -> str:
@@ -288,6 +297,7 @@ def fault_rows(faults: Iterable[Fault]) -> Iterable[dict[str, Any]]:
             "gap": "" if fault.gap_s is None else seconds(fault.gap_s),
             "acked_before": "" if fault.acked_before is None else f"{fault.acked_before:,}",
             "rto": "" if fault.rto_s is None else seconds(fault.rto_s),
+            "never": "" if fault.recovered else "no more after its end",
             "share": 0 if fault.rto_s is None else round(100 * fault.rto_s / worst, 1),
         }
 

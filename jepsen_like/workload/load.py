@@ -9,6 +9,7 @@ was lost. And they go on asking a node that led until just now: an answer from o
 """
 
 import contextlib
+import itertools
 import random
 import time
 from collections.abc import Iterator, Mapping
@@ -282,24 +283,30 @@ class Load:
     # ---------------------------------------------------------------- the end
 
     async def last_words(self) -> bool:
-        """Ask the workload's last questions of a healed cluster; false if not all were answered in time."""
+        """Write once more, then ask the workload's last questions of a healed cluster; false if not all were answered in time."""
         client = Client(self._addresses, self._cluster_id)
-        process = self.recorder.new_process()
         rng = random.Random(f"last words {self.plan.seed}")
         self._stopping = trio.Event()
         with trio.move_on_after(LAST_WORDS_WITHIN_S), contextlib.closing(client):
-            for request in self.workload.last_words():
-                while True:
-                    node = self.routing.leader
-                    if node is None:
-                        node = rng.choice(self.routing.nodes)
-                        if not await self._proves(client, node, process, rng):
-                            continue
-                        self.routing.on_proof(node, trio.current_time())
-                    outcome = await self._attempt(client, node, request, process)
-                    if outcome is Outcome.OK:
-                        break
-                    if outcome is Outcome.INFO:
-                        process = self.recorder.new_process()
+            await self._until_answered(client, rng, (self.workload.write(rng) for _ in itertools.count()))
+            for question in self.workload.last_words():
+                await self._until_answered(client, rng, itertools.repeat(question))
             return True
         return False
+
+    async def _until_answered(self, client: Client, rng: random.Random, requests: Iterator[Request]) -> None:
+        """Ask whoever leads until one of `requests` is answered; writes have to differ, for nothing is ever sent twice."""
+        process = self.recorder.new_process()
+        while True:
+            node = self.routing.leader
+            if node is None:
+                node = rng.choice(self.routing.nodes)
+                if not await self._proves(client, node, process, rng):
+                    continue
+                self.routing.on_proof(node, trio.current_time())
+            outcome = await self._attempt(client, node, next(requests), process)
+            if outcome is Outcome.OK:
+                return
+            if outcome is Outcome.INFO:
+                process = self.recorder.new_process()
+            await trio.sleep(PROOF_EVERY_S)

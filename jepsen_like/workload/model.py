@@ -62,7 +62,7 @@ class Workload(Protocol):
         """A small operation that changes nothing and that only a leader with a majority can answer."""
 
     def last_words(self) -> Sequence[Request]:
-        """What to ask when all is healed and quiet."""
+        """What to ask when all is healed, and a last write was acknowledged."""
 
     def interpret(self, request: Request, answer: Answer) -> Seen:
         """What the answer to `request` says. `ProtocolError` if it is not an answer to it."""

@@ -41,5 +41,5 @@ async def test_every_reason_why_it_did_not_recover_is_said(tmp_path: Path, monke
         observed = await exercise(PLAN, tmp_path, progress)
     assert observed.not_recovered is not None
     questions, dump = observed.not_recovered.split("; ")
-    assert questions == "the healed cluster did not answer the last questions"
+    assert questions == "the healed cluster did not take a last write and answer the last questions"
     assert dump.endswith("node 1 shows nothing")

@@ -68,6 +68,14 @@ def test_without_a_later_write_there_is_no_number() -> None:
     assert recovery(a_fault(5.0, 8.0), writes()).acked_before == 0
 
 
+def test_a_fault_is_recovered_from_only_by_a_write_after_its_end() -> None:
+    served_while_it_held = [(4.9, 5.0), (5.1, 5.2), (7.4, 7.5)]
+    found = recovery(a_fault(5.0, 8.0), writes(*served_while_it_held))
+    assert (found.first_success_s, found.has_recovered) == (0.2, False)
+    assert recovery(a_fault(5.0, 8.0), writes(*served_while_it_held, (8.1, 8.2))).has_recovered
+    assert not recovery(a_fault(5.0, 8.0), writes()).has_recovered
+
+
 def test_an_election_takes_from_the_fault_that_made_it_necessary() -> None:
     roles = [
         RoleSeen(1, 0, "leader", 1),

@@ -140,6 +140,28 @@ def test_a_loss_that_nothing_allows_is_measured_back_from_the_next_fault(tmp_pat
     assert results["rpo"] == {"records": 3, "s": 0.6}
 
 
+def test_a_loss_from_within_a_fault_is_not_measured_to_the_next_one(tmp_path: Path) -> None:
+    faults = (a_fault(101, 103), a_fault(110, 112))
+    verdict = {**a_verdict(lost=1), "violations": [{"check": "lost", "ops": [{"t_ret_s": 2.0}]}]}
+    results = merged(verdict, attempts(tmp_path), attrs.evolve(QUIET, faults=faults))
+    assert results["rpo"] == {"records": 1, "s": 0.0}
+
+
+def test_a_fault_that_nothing_recovered_from_is_not_hidden_by_the_others(tmp_path: Path) -> None:
+    found = attempts(tmp_path)
+    one = merged(a_verdict(), found, attrs.evolve(QUIET, faults=(a_fault(100.45, 100.65),)))["rto_s"]
+    assert (one["max"], one["gap_max"], one["unrecovered"]) == (0.056, 0.101, 0)
+    both = merged(a_verdict(), found, attrs.evolve(QUIET, faults=(a_fault(100.45, 100.65), a_fault(100.7, 102))))
+    assert (both["rto_s"]["max"], both["rto_s"]["gap_max"], both["rto_s"]["unrecovered"]) == (None, None, 1)
+    assert [row["recovered"] for row in both["rto_s"]["faults"]] == [True, False]
+
+
+def test_what_was_written_when_all_was_healed_puts_no_promise_to_the_test(tmp_path: Path) -> None:
+    found = attempts(tmp_path)
+    assert merged(a_verdict(acked=1), found, attrs.evolve(QUIET, last_acked=1))["valid"] is None
+    assert merged(a_verdict(acked=2), found, attrs.evolve(QUIET, last_acked=1))["valid"] is True
+
+
 def test_times_count_from_the_first_operation(tmp_path: Path) -> None:
     roles = (RoleSeen(1, 99 * S, "leader", 1), RoleSeen(2, int(100.7 * S), "leader", 2))
     observed = attrs.evolve(QUIET, faults=(a_fault(100.5, 102),), roles=roles)

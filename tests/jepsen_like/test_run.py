@@ -17,7 +17,7 @@ from jepsen_like.cluster.process import process_state
 from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import usable
-from jepsen_like.run import chosen, concluded
+from jepsen_like.run import chosen, concluded, summary
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
 CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered", "evidence"}
@@ -225,6 +225,12 @@ def ended(valid: bool | None) -> dict[str, Any]:
         "checks": {"lost": {"valid": valid, "count": 1, "examples": ["value 7 is gone"]}},
         "unknown": ["object 0: too hard"] if valid is None else [],
     }
+
+
+def test_a_service_that_never_came_back_is_said_in_the_summary() -> None:
+    lines = summary({**ended(True), "rto_s": {"max": None, "unrecovered": 2}}, Path("r.html"))
+    assert "no write was acknowledged any more after 2 of the faults" in lines
+    assert not any("any more" in line for line in summary(ended(True), Path("r.html")))
 
 
 @pytest.mark.parametrize(

@@ -269,6 +269,19 @@ def test_a_fault_that_never_ended_reaches_the_right_edge(tmp_path: Path) -> None
     assert "not measured" in page
 
 
+def test_the_longest_outage_is_the_longest_gap_and_an_outage_without_an_end_is_said(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path)
+    rto = json.loads((run / "results.json").read_text())["rto_s"]
+    assert "9.50 s longest outage RTO 1.20 s, worst" in seen(
+        text_of(changed(run, rto_s={**rto, "max": 1.2, "gap_max": 9.5}))
+    )
+    row = {**rto["faults"][0], "s": None, "recovered": False}
+    page = seen(text_of(changed(run, rto_s={"max": None, "unrecovered": 1, "faults": [row, *rto["faults"][1:]]})))
+    assert "to the end longest outage no write acknowledged any more after 1 of the faults" in page
+    assert page.count("no more after its end") == 1
+    assert "not measured" not in page
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "of-another-day"])
 def test_every_kind_of_fault_has_a_named_band_in_a_colour_of_the_page(tmp_path: Path, kind: str) -> None:
     faults = [{"id": 1, "kind": kind, "target": "leader", "nodes": [1], "begin_s": 5.0, "end_s": 9.0}]

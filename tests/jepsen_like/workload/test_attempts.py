@@ -218,3 +218,40 @@ async def test_load_finds_the_leader_and_keeps_every_client_at_work(
     assert recorder.counts.ok > 20
     assert recorder.counts.info == 0
     assert recorder.new_process() == 4 + 2, "a process number was drawn without need"
+
+
+async def last_words(answer: Answer, directory: Path) -> tuple[bool, Sequence[Op]]:
+    with HistoryWriter(directory) as history:
+        async with fake_node(answer) as node:
+            load = Load(LogWorkload(), Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
+            has_answered = await load.last_words()
+    return has_answered, sorted(HistoryReader.open(directory).ops(), key=lambda op: op.t_inv)
+
+
+async def test_the_last_words_begin_with_a_write_and_the_questions_reach_as_far(tmp_path: Path) -> None:
+    has_answered, ops = await last_words(leads, tmp_path)
+    assert has_answered
+    write = next(number for number, op in enumerate(ops) if op.f is Action.APPEND)
+    assert {op.f for op in ops[:write]} <= {Action.TAIL}
+    assert (ops[write].type, ops[write].offset) == (Outcome.OK, 7)
+    assert [op.offset for op in ops[write:] if op.f is Action.READ] == list(range(9))
+
+
+@pytest.mark.parametrize(
+    ("does", "outcome"),
+    [(refuses(errors.StorageFull()), Outcome.FAIL), (is_silent, Outcome.INFO)],
+)
+async def test_without_a_last_write_a_cluster_that_answers_every_question_has_not_recovered(
+    does: Answer, outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_module, "LAST_WORDS_WITHIN_S", 0.5)
+
+    def takes_no_write(message_type: int, fields: list[Any]) -> bytes:
+        return (does if message_type == client_codec.APPEND else leads)(message_type, fields)
+
+    has_answered, ops = await last_words(takes_no_write, tmp_path)
+    writes = [op for op in ops if op.f is Action.APPEND]
+    assert not has_answered
+    assert len(writes) > 1
+    assert {op.type for op in writes[:-1]} == {outcome}
+    assert len({op.a for op in writes}) == len(writes), "a write was sent twice"
