@@ -28,6 +28,8 @@ from jepsen_like.cluster.machine import Machine
 PR_SET_PDEATHSIG = 1
 DAMAGE_FOUND = (4, " is damaged at byte ")
 """How a node ends that has met damage in its files: its status, and what it says then."""
+OWN_ENDS, BROKEN = ("broken_invariant", "failed"), 1
+"""What a node says when it is about to end by itself, and its status if it does not say that."""
 AGAIN_WITHIN_S = 30.0
 READ_BYTES = 64 * 1024
 STDERR_TAIL_LINES = 12
@@ -78,12 +80,16 @@ class NodeProcess:
         self._ready = trio.Event()
         self.is_paused = False
         self.unasked_ends: list[str] = []
-        """One line for every time the process ended although nobody had asked it to."""
-        self.was_damaged = False
-        """Its files were damaged by us: it may end itself when it meets the damage, and is then started again, as a
-        supervisor would."""
+        """One line for every time the process ended although nobody had asked it to, or otherwise than it was asked to."""
+        self.unmet_damages = 0
+        """How often its files were damaged by us: it may end itself when it meets a damage, and is then started again, as a
+        supervisor would. One that was met is cut off, so each excuses one end."""
         self.ends_of_damage = 0
-        self._end_is_asked = False
+        self._may_end = False
+        self._signals: set[int] = set()
+        self._own_status: int | None = None
+        self._own_words = ""
+        self._stderr_begin = 0
 
     @property
     def pid(self) -> int:
@@ -103,9 +109,11 @@ class NodeProcess:
         assert not self.is_running
         self.directory.mkdir(parents=True, exist_ok=True)
         self._ended, self._ready = trio.Event(), trio.Event()
-        self._end_is_asked = self.is_paused = False
+        self._may_end = self.is_paused = False
+        self._signals, self._own_status, self._own_words = set(), None, ""
         self.machine.boot()
         with (self.directory / "stderr.log").open("ab") as stderr:
+            self._stderr_begin = stderr.tell()
             # Started from this thread and not from a worker: the kernel ties the death signal to the starting thread.
             self._popen = subprocess.Popen(  # noqa: ASYNC220
                 self.command,
@@ -140,7 +148,7 @@ class NodeProcess:
 
     def expect_end(self, is_expected: bool = True) -> None:
         """From now on the process may end by itself, or may not."""
-        self._end_is_asked = is_expected
+        self._may_end = is_expected
 
     async def ends(self, *, within_s: float) -> bool:
         """Wait for the end of the process; False if it takes longer."""
@@ -184,16 +192,18 @@ class NodeProcess:
         return f"pid {self.pid} dead" if state is None else f"pid {self.pid} state {state}"
 
     def stderr_tail(self) -> str:
-        """The last lines the node wrote to its standard error, as one line; empty if there are none."""
+        """The last lines the node wrote to its standard error since its start, as one line; empty if there are none."""
         try:
-            with (self.directory / "stderr.log").open(errors="replace") as lines:
-                return " | ".join(line.rstrip() for line in collections.deque(lines, STDERR_TAIL_LINES)).strip()
+            with (self.directory / "stderr.log").open("rb") as stderr:
+                stderr.seek(self._stderr_begin)
+                lines = collections.deque(stderr, STDERR_TAIL_LINES)
+                return " | ".join(line.decode(errors="replace").rstrip() for line in lines).strip()
         except FileNotFoundError:
             return ""
 
     def _signal(self, number: signal.Signals) -> None:
         if self.is_running:
-            self._end_is_asked = True
+            self._signals.add(number)
             os.kill(self.pid, number)
 
     async def _follow(self, popen: subprocess.Popen[bytes], nursery: trio.Nursery) -> None:
@@ -209,20 +219,32 @@ class NodeProcess:
                 popen.kill()
                 popen.wait()
             popen.stdout.close()
-            was_asked = self._end_is_asked
             self._ended.set()
         self._on_event(self.node, {"t_ns": time.monotonic_ns(), "event": ENDED})
-        if not was_asked and self._has_met_damage(popen):
+        # A node that said how it would end and was killed before it had is judged by what it said.
+        code = popen.returncode if self._own_status is None else self._own_status
+        if self._is_as_asked(code):
+            return
+        if self._has_met_damage(code):
+            self.unmet_damages -= 1
             self.ends_of_damage += 1
-            nursery.start_soon(self._start_again, nursery)
-        elif not was_asked:
-            self.unasked_ends.append(
-                f"node {self.node} (pid {popen.pid}) ended with {_ending(popen.returncode)}: {self.stderr_tail()}"
-            )
+            if not self._signals:
+                nursery.start_soon(self._start_again, nursery)
+        else:
+            words = self.stderr_tail() or self._own_words
+            self.unasked_ends.append(f"node {self.node} (pid {popen.pid}) ended with {_ending(code)}: {words}")
 
-    def _has_met_damage(self, popen: subprocess.Popen[bytes]) -> bool:
+    def _is_as_asked(self, code: int) -> bool:
+        """It may end anyhow; or it ended by a signal that it was sent, or cleanly when it was sent SIGTERM.
+
+        Also SIGTERM itself may end it, while its interpreter begins or has nothing left to do.
+        """
+        return self._may_end or -code in self._signals or (code == 0 and signal.SIGTERM in self._signals)
+
+    def _has_met_damage(self, code: int) -> bool:
         status, words = DAMAGE_FOUND
-        return self.was_damaged and self._ready.is_set() and popen.returncode == status and words in self.stderr_tail()
+        has_said = words in self._own_words or words in self.stderr_tail()
+        return self.unmet_damages > 0 and self._ready.is_set() and code == status and has_said
 
     async def _start_again(self, nursery: trio.Nursery) -> None:
         if not self.is_running:
@@ -255,6 +277,9 @@ class NodeProcess:
             event.setdefault("t_ns", time.monotonic_ns())
             if event.get("event") == "started":
                 self._ready.set()
+            elif event.get("event") in OWN_ENDS:
+                self._own_status = int(event.get("status", BROKEN))
+                self._own_words = str(event.get("reason", ""))
             self._on_event(self.node, event)
 
 

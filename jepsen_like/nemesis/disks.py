@@ -170,11 +170,12 @@ class DamagedFiles(MachineKind):
         await cluster.kill(blow.nodes)
         seen = {}
         for node, state in look_at(cluster, blow.nodes).items():
-            cluster.nodes[int(node)].was_damaged = True
+            process = cluster.nodes[int(node)]
             kinds = rng.sample(list(Damage), len(Damage))
-            data = cluster.nodes[int(node)].machine.data
-            done = next((f"{kind}: {what}" for kind in kinds if (what := damage(data, kind, rng))), "nothing to damage")
-            seen[node] = f"{state}; {done}"
+            data = process.machine.data
+            done = next((f"{kind}: {what}" for kind in kinds if (what := damage(data, kind, rng))), None)
+            process.unmet_damages += done is not None
+            seen[node] = f"{state}; {done or 'nothing to damage'}"
         return seen
 
     async def undo(self, cluster: Cluster, blow: Blow) -> Seen:

@@ -1,6 +1,8 @@
 """A node process is what its process id says it is, and never outlives the harness."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +25,19 @@ NODE = SAYS_STARTED + "time.sleep(600)"
 DEAF_NODE = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" + NODE
 ENDING_NODE = SAYS_STARTED + "sys.exit('out of luck')"
 SILENT_NODE = "import time; time.sleep(600)"
+BREAKS_WHEN_ASKED_TO_STOP = (
+    "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit('assertion failed'))" + NODE
+)
+FAILS_WHEN_TOLD = "import signal, sys; signal.signal(signal.SIGUSR1, lambda *_: sys.exit('a failed disk'))" + NODE
+DAMAGED_WORDS = "the segment 00.log is damaged at byte 12"
+MEETS_DAMAGE = SAYS_STARTED + f"sys.stderr.write({DAMAGED_WORDS!r} + chr(10)); sys.exit(4)"
+
+
+def says_and_hangs(**event: object) -> str:
+    """A node that says this when its end begins, and is slow to end."""
+    return SAYS_STARTED + f"print({json.dumps(event)!r}, flush=True); time.sleep(600)"
+
+
 BROKEN_NODE = "import sys; sys.exit('no such option')"
 
 HARNESS = """
@@ -104,6 +119,64 @@ async def test_a_node_that_ends_by_itself_is_noted_with_its_last_words(tmp_path:
         await process.start(nursery, within_s=60)
     (line,) = process.unasked_ends
     assert "ended with status 1: out of luck" in line
+
+
+async def test_a_node_that_breaks_when_it_is_asked_to_stop_is_noted(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        process = node(BREAKS_WHEN_ASKED_TO_STOP, tmp_path)
+        await process.start(nursery, within_s=60)
+        await process.stop(within_s=60)
+    (line,) = process.unasked_ends
+    assert "ended with status 1: assertion failed" in line
+
+
+@pytest.mark.parametrize(
+    ("event", "says"),
+    [
+        ({"event": "broken_invariant", "reason": "two leaders"}, "ended with status 1: two leaders"),
+        ({"event": "failed", "reason": "no such disk", "status": 4}, "ended with status 4: no such disk"),
+    ],
+)
+async def test_a_node_that_is_killed_while_it_ends_itself_is_noted(
+    event: dict[str, object], says: str, tmp_path: Path
+) -> None:
+    heard: list[Event] = []
+    async with trio.open_nursery() as nursery:
+        process = node(says_and_hangs(**event), tmp_path, heard)
+        await process.start(nursery, within_s=60)
+        with trio.fail_after(60):
+            while len(heard) < 3:  # noqa: ASYNC110  what is waited for happens in another process
+                await trio.sleep(0.005)
+        await process.kill()
+    (line,) = process.unasked_ends
+    assert says in line
+
+
+async def test_a_node_that_may_end_by_itself_may_end_with_any_status(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        process = node(FAILS_WHEN_TOLD, tmp_path)
+        await process.start(nursery, within_s=60)
+        process.expect_end()
+        os.kill(process.pid, signal.SIGUSR1)
+        assert await process.ends(within_s=60)
+    assert process.unasked_ends == []
+
+
+async def test_a_damage_excuses_one_end_and_no_words_of_a_former_life(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        process = node(MEETS_DAMAGE, tmp_path)
+        process.unmet_damages = 1
+        await process.start(nursery, within_s=60)  # it ends, is started again as it was damaged, and ends once more
+        with trio.fail_after(60):
+            while not process.unasked_ends:  # noqa: ASYNC110  what is waited for happens in another process
+                await trio.sleep(0.005)
+        assert (process.ends_of_damage, process.unmet_damages) == (1, 0)
+        assert process.stderr_tail() == DAMAGED_WORDS
+        process.unmet_damages = 1
+        process.command = node(SAYS_STARTED + "sys.exit(4)", tmp_path).command
+        await process.start(nursery, within_s=60)
+    assert process.ends_of_damage == 1
+    assert len(process.unasked_ends) == 2
 
 
 @pytest.mark.parametrize(
