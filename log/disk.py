@@ -280,16 +280,21 @@ class RealDisk:
 
     def make_directory(self, path: str) -> None:
         """See `Disk`."""
-        parent = os.path.dirname(os.path.abspath(path))
+        parent = os.path.dirname(os.path.realpath(path))
         with _translating("make directory", path):
-            if os.path.isdir(path):
-                if os.listdir(path):
-                    return  # it has been in use, so it was made durable
-            else:
+            is_there = os.path.isdir(path)
+            if is_there and os.listdir(path):
+                return  # it has been in use, so it was made durable
+            if not is_there:
                 self.make_directory(parent)
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(path)
-        self.sync_directory(parent)
+        try:
+            self.sync_directory(parent)
+        except StorageFailed as error:
+            # Somebody else has made it, in a place that is not ours: then this is theirs to do.
+            if not (is_there and isinstance(error.__cause__, PermissionError)):
+                raise
 
     def sync_directory(self, path: str) -> None:
         """See `Disk`."""

@@ -140,6 +140,8 @@ class Connection:
 
     def is_alive(self) -> bool:
         """Like `is_open`, but looks: a node that has gone meanwhile has said so. Asked first, a request is not lost on it."""
+        if self._decoder.failure is not None:
+            self._break(str(self._decoder.failure))
         if self._broken is None and not self._has_reader:
             try:
                 if not self._socket.recv(1, socket.MSG_PEEK):
@@ -469,6 +471,8 @@ class Client:
         self, call: Callable[[Connection], Awaitable[T]], address: str, give_up_at: float, *, is_read: bool
     ) -> T:
         connection = await self._connection_to(address, give_up_at)
+        if trio.current_time() >= give_up_at:
+            raise Unreachable(address, f"not connected within {self._deadline_s:g} s")
         try:
             with trio.move_on_at(give_up_at):
                 return await call(connection)

@@ -2,9 +2,9 @@
 
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `started` (the port is open), `role`, `link_up`,
 `link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason), `storage_full`, `disk_stalled`,
-`stopping`,
-`stopped`, and before a bad end `broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it cleanly; a
-reader of stdout that goes away does not.
+`stopping`, `stopped`, and before a bad end `broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it
+cleanly; a reader of stdout that goes away, or stands still, does not: what it has no room for is dropped, and the next line tells
+how many as `dropped`.
 
 Exit status: 0 stopped when asked; 1 a broken invariant, with the node's state in the event before the last; 2 wrong
 usage; 4 the environment does not allow it: the port is taken, the directory cannot be used, belongs to another node, is
@@ -12,6 +12,7 @@ locked or damaged, or the disk failed.
 """
 
 import gc
+import io
 import json
 import os
 import resource
@@ -70,7 +71,10 @@ class Teller:
     @staticmethod
     def _has_room() -> bool:
         """Whether a line fits without waiting: a pipe that can be written to has room for 4 KiB."""
-        return bool(select.select((), (sys.stdout.fileno(),), (), 0)[1])
+        try:
+            return bool(select.select((), (sys.stdout.fileno(),), (), 0)[1])
+        except io.UnsupportedOperation:
+            return True  # somebody in this process takes it
 
 
 tell = Teller()

@@ -127,17 +127,18 @@ class BreakableCluster(ABC):
     async def committed(self, node: int) -> list[bytes]:
         """The records that this node knows to be committed, by offset."""
         self._require(node)
-        return await self._committed(node, 0)
-
-    async def _committed(self, node: int, offset: int) -> list[bytes]:
         records: list[bytes] = []
+        await self._collect(node, records, 0)
+        return records
+
+    async def _collect(self, node: int, records: list[bytes], offset: int) -> None:
+        """Add the committed records from `offset` on to `records`, as they come."""
         status = await self.status(node)
         end = _number(status["committed_end"]) if status is not None else 0
         while offset < end:
             for batch in (await self._read(node, offset)).batches:
                 records += batch.records()
                 offset = batch.base_offset + batch.span
-        return records
 
     # ---------------------------------------------------------------- nodes
 
@@ -244,10 +245,11 @@ class BreakableCluster(ABC):
     async def _note(self, node: int) -> None:
         """Write down what the node says to be committed, before it can say so no more."""
         offset = self._noted.get(node, 0)
+        records: list[bytes] = []
         with trio.move_on_after(PROOF_S), contextlib.suppress(RaftError):
-            records = await self._committed(node, offset)
-            self.ledger.on_committed(node, offset, records)
-            self._noted[node] = offset + len(records)
+            await self._collect(node, records, offset)
+        self.ledger.on_committed(node, offset, records)
+        self._noted[node] = offset + len(records)
 
     def tell(self, node: int, event: str, **fields: object) -> None:
         """Write down an event."""

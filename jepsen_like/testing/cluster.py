@@ -34,7 +34,7 @@ from jepsen_like.testing.breakable import BreakableCluster, NodeEvent
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.client import Connection
 from raft.client_codec import Records
-from raft.errors import RaftError
+from raft.errors import RaftError, ShuttingDown
 from raft.group import RaftGroup
 from raft.register import RegisterMachine
 from raft.settings import NodeSettings, parse_settings
@@ -126,6 +126,8 @@ class LocalCluster(BreakableCluster):
         return running.group.status() if running is not None else None
 
     async def _read(self, node: int, offset: int) -> Records:
+        if node not in self._running:
+            raise ShuttingDown
         return await self._running[node].group.read(offset)
 
     async def _prove(self, node: int) -> None:
@@ -135,6 +137,7 @@ class LocalCluster(BreakableCluster):
 
     def disk(self, node: int) -> MemoryDisk:
         """The node's disk, which can be told to fail, to fill up or to lie; another one after `kill` and `crash`."""
+        self._require(node)
         return self._disks[node]
 
     async def start(self, *nodes: int) -> None:

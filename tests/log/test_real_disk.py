@@ -259,3 +259,20 @@ def test_a_directory_that_was_just_made_by_someone_is_made_durable(
     assert synced == [str(tmp_path)]
     disk.make_directory(str(tmp_path / "made" / "a" / "b"))
     assert synced == [str(tmp_path), str(tmp_path / "made"), str(tmp_path / "made" / "a")]
+
+
+def test_a_directory_that_somebody_made_where_we_may_not_look_is_taken_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "made").mkdir()
+    opened = os.open
+
+    def refuse(path: str, flags: int, *mode: int) -> int:
+        if path == str(tmp_path):
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", refuse)
+    RealDisk().make_directory(str(tmp_path / "made"))
+    with pytest.raises(StorageFailed, match="Permission denied"):
+        RealDisk().make_directory(str(tmp_path / "ours"))

@@ -468,7 +468,9 @@ def test_a_file_that_was_never_used_does_not_hide_the_segment_that_is_to_be_cut(
     log.save_state(b"vote")
     log.append(frames(1, 3))
     unused = log.end
-    log.append(frames(4, 8))
+    log.append(frames(4, 7))
+    log.flush()
+    log.append([frame(8)])
     log.flush()
     disk.flip_bit(FIRST, (unused + size_of(*frames(4, 4)) + 2) * 8)
     crashed = killed(disk)

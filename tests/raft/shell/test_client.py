@@ -544,12 +544,29 @@ async def test_calls_that_are_cancelled_together_leave_a_reader_to_the_others(se
             await served.wait()
 
 
-async def test_a_damaged_frame_behind_a_good_one_ends_what_waits_for_it() -> None:
+async def test_a_connection_that_has_met_a_damaged_frame_is_of_no_more_use() -> None:
     def answer(frame: Frame) -> bytes:
         request_id = msgpack.unpackb(frame[1])[0]
         return wire.encode_tail_reply(1, 9, 1) + b"nonsense, as long as a header" if request_id == 1 else b""
 
     async with false_node(answer) as connection:
         assert await connection.tail() == wire.Tail(9, 1)
+        assert not connection.is_alive()
+
+
+async def test_a_damaged_frame_behind_a_good_one_ends_what_waits_for_it() -> None:
+    waiting = 0
+
+    def answer(frame: Frame) -> bytes:
+        nonlocal waiting
+        waiting += 1
+        return wire.encode_tail_reply(1, 9, 1) + b"nonsense, as long as a header" if waiting == 2 else b""
+
+    async def fail() -> None:
         with trio.fail_after(5), pytest.raises(OutcomeUnknown, match="version"):
             await connection.tail()
+
+    async with false_node(answer) as connection, trio.open_nursery() as nursery:
+        nursery.start_soon(connection.tail)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(fail)
