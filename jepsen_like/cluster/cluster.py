@@ -128,6 +128,7 @@ class Cluster:
         """Take the power from these together, and wait until their processes are gone and their volumes unmounted.
 
         The signal comes first, so that no process sees its disk fail; what is on its way to the disk then never arrives.
+        Once begun it is completed, also when cancelled: a volume without power that stays mounted could not be used again.
         """
         hit = [self.nodes[node] for node in nodes]
         for process in hit:
@@ -135,7 +136,8 @@ class Cluster:
         for process in hit:
             if process.machine.volume is not None:
                 process.machine.volume.cut_power()
-        await self.kill(nodes)
+        with trio.CancelScope(shield=True):
+            await self.kill(nodes)
         for process in hit:
             if process.machine.volume is not None:
                 process.machine.volume.unmount()

@@ -81,6 +81,18 @@ async def test_a_power_cut_of_all_nodes_takes_what_no_flush_has_secured_and_noth
 
 
 @only_root
+async def test_after_a_power_cut_that_was_called_off_the_nodes_come_back(tmp_path: Path) -> None:
+    async with nodes(tmp_path, [Need.POWER]) as (cluster, _):
+        blow = Blow((1, 2, 3))
+        with trio.CancelScope() as called_off:
+            called_off.cancel()
+            await Power().inject(cluster, blow)
+        await Power().undo(cluster, blow)
+        assert await cluster.agreed_end(within_s=60) == STORED
+        assert cluster.unasked_ends == []
+
+
+@only_root
 @needs_compiler
 async def test_a_power_cut_tells_a_disk_that_lied_about_its_flushes(tmp_path: Path) -> None:
     async with nodes(tmp_path, [Need.POWER, Need.LIBRARY]) as (cluster, client):
