@@ -4,6 +4,7 @@ Everything a run leaves lies in a directory of its own under `--out`, and `lates
 stderr; the summary, or with `--json` the results as one line, to stdout.
 """
 
+import errno
 import json
 import math
 import os
@@ -280,6 +281,8 @@ def make_latest(directory: Path) -> None:
     latest = directory.with_name(LATEST)
     link = directory.with_name(f".{LATEST}-{directory.name}")
     try:
+        if latest.exists() and not (latest.is_symlink() or latest.is_dir()):  # a directory refuses by itself
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         link.symlink_to(directory.name)
         os.replace(link, latest)
     except OSError as error:

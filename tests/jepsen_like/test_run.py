@@ -208,6 +208,16 @@ def test_a_directory_called_latest_is_named_and_nothing_is_left_beside_it(
     assert list(tmp_path.iterdir()) == [tmp_path / "latest"]
 
 
+def test_a_file_called_latest_stays_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "latest").write_text("mine")
+    assert execute(["run", "--quick", "--out", str(tmp_path)]) == ExitStatus.ENVIRONMENT
+    told = capsys.readouterr().err
+    assert f"cannot make {tmp_path / 'latest'} a link to the run: File exists; move what is called latest" in told
+    assert len(told.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == [tmp_path / "latest"]
+    assert (tmp_path / "latest").read_text() == "mine"
+
+
 def ended(valid: bool | None) -> dict[str, Any]:
     return {
         "valid": valid,
