@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import statistics
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -162,7 +163,8 @@ def quantile_ms(latencies_ns: Sequence[int], share: float) -> float:
 
 
 def save(document: Document, path: Path) -> None:
-    """Write the document; the old one stays until the new one is whole."""
+    """Write the document; the old one stays until the new one is whole. Where `path` is a link it stays one."""
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     rows: dict[str, list[Any]] = {"runs": [attrs.asdict(run) for run in document.runs]}
     for section, kind in KINDS.items():
@@ -174,9 +176,10 @@ def save(document: Document, path: Path) -> None:
         f'"systems": {json.dumps(document.systems)}',
     ]
     parts += [f'"{name}": [\n{_lines(section)}\n]' for name, section in rows.items()]
-    beside = path.with_suffix(".part")
-    beside.write_text("{\n" + ",\n".join(parts) + "\n}\n")
-    beside.replace(path)
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        whole = Path(scratch) / path.name
+        whole.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+        whole.replace(path)
 
 
 def _lines(rows: Sequence[Any]) -> str:

@@ -92,3 +92,19 @@ def test_figures_of_another_machine_are_not_added_to(tmp_path: Path, capsys: pyt
     assert execute(arguments) == ExitStatus.USAGE
     assert "another machine" in capsys.readouterr().err
     assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_figures_replace_what_they_are_written_to_and_nothing_beside_it(tmp_path: Path) -> None:
+    document = figures.Document(figures.machine(tmp_path))
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "raft.part").write_text("mine")
+    (tmp_path / "raft.json").symlink_to(Path("kept") / "raft.json")
+    (tmp_path / "raft.part").write_text("mine")
+    for _ in range(2):
+        figures.save(document, tmp_path / "raft.json")
+        assert (tmp_path / "raft.json").is_symlink()
+        assert figures.load(tmp_path / "kept" / "raft.json") == document
+    for place in (tmp_path, tmp_path / "kept"):
+        assert sorted(path.name for path in place.glob("raft.*")) == ["raft.json", "raft.part"]
+        assert (place / "raft.part").read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 3
