@@ -40,6 +40,7 @@ from jepsen_like.progress import Progress
 from jepsen_like.promises import Replication, allowances, describe, may_lose
 from jepsen_like.report import render_report
 from jepsen_like.results import Attempts, Observed, merged
+from raft import descriptors
 from raft.settings import NodeSettings, WrongSetting, parse_settings
 
 DURATION_S = 30.0
@@ -51,6 +52,11 @@ NO_NEMESIS = "none"
 ALL_NEMESES = "all"
 SEED_BITS = 31
 NODES_MAX = 15
+DESCRIPTORS_KEPT = 128
+DESCRIPTORS_OF_PAIR = 4
+"""Of each two nodes: the forwarder's listener and both sides of its connection; of each node with itself, what the harness has."""
+DESCRIPTORS_OF_CLIENT = 6
+"""For each node: its connection and both sides of the forwarder; twice, since a connection that is cut off outlives its client's."""
 LATEST = "latest"
 
 
@@ -186,6 +192,7 @@ def run(
         seed=seed if seed is not None else random.SystemRandom().getrandbits(SEED_BITS),
     )
     effective = validated(plan)
+    allow_descriptors(plan)
     command = reproduction(plan, quick=quick)
     engine = Engine.LOCAL if quick else Engine.SPARK
     if engine is Engine.SPARK:
@@ -238,6 +245,18 @@ def validated(plan: RunPlan) -> NodeSettings:
             "judged for a log: use --workload log"
         )
     return settings
+
+
+def allow_descriptors(plan: RunPlan) -> None:
+    """Let this process open as many connections as it may; `UsageError` if those are too few for the plan."""
+    allowed = descriptors.raise_limit()
+    of_node = DESCRIPTORS_OF_PAIR * plan.nodes + DESCRIPTORS_OF_CLIENT * plan.concurrency
+    needed = DESCRIPTORS_KEPT + plan.nodes * of_node
+    if needed > allowed:
+        raise click.UsageError(
+            f"--concurrency: {plan.concurrency} clients of {plan.nodes} nodes take up to {needed:,} descriptors, of which this "
+            f"process may have {allowed:,}; use fewer clients, or raise the hard limit (ulimit -Hn)"
+        )
 
 
 def reproduction(plan: RunPlan, *, quick: bool) -> str:

@@ -15,14 +15,12 @@ import gc
 import io
 import json
 import os
-import resource
 import select
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import NoReturn
 
 import attrs
@@ -30,6 +28,7 @@ import click
 import trio
 
 from log.errors import CorruptLog, DirectoryLocked, NoSpace, StorageFailed
+from raft import descriptors
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
 from raft.group import Address, RaftGroup, WrongDirectory, WrongMembers
 from raft.register import RegisterMachine
@@ -193,7 +192,7 @@ def _unique(
 
 def _run(plan: _NodePlan) -> None:
     """Run to the end; whatever can go wrong ends in one line and a status."""
-    _raise_descriptor_limit()
+    descriptors.raise_limit()
     _tame_garbage_collection()
     try:
         trio.run(_serve, plan, strict_exception_groups=True)
@@ -211,13 +210,6 @@ def _tame_garbage_collection() -> None:
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 10_000)
-
-
-def _raise_descriptor_limit() -> None:
-    """The customary soft limit of 1024 is there for programs that use `select`; this one serves as many connections and a log."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # no harm: the port then takes fewer
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve(plan: _NodePlan) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shlex
 import signal
 import subprocess
@@ -103,6 +104,33 @@ def test_interrupted_it_stops_its_nodes_and_still_reports(tmp_path: Path) -> Non
     assert results["acked"] > 0
     for pid in pids_of(tmp_path / "latest"):
         assert process_state(pid) is None
+
+
+def limited(arguments: list[str], soft: int, hard: int) -> subprocess.CompletedProcess[str]:
+    """A run that may have so many descriptors."""
+    return subprocess.run(
+        [*RUN, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+    )
+
+
+@pytest.mark.cluster
+def test_many_clients_are_served_where_few_descriptors_are_customary(tmp_path: Path) -> None:
+    arguments = ["--duration", "2", "--nemesis", "none", "--concurrency", "60", "--out", str(tmp_path)]
+    ended = limited(arguments, 256, 4096)
+    assert ended.returncode == ExitStatus.VALID, ended.stderr
+
+
+def test_more_clients_than_there_may_be_descriptors_are_refused_in_one_line(tmp_path: Path) -> None:
+    ended = limited(["--concurrency", "60", "--out", str(tmp_path / "runs")], 256, 512)
+    assert ended.returncode == ExitStatus.USAGE, ended.stderr
+    assert "60 clients of 3 nodes take up to 1,244 descriptors, of which this process may have 512" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
 
 
 def pids_of(directory: Path) -> list[int]:

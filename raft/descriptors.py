@@ -1,0 +1,18 @@
+"""How many files and connections a process may have open: as many as it may allow itself."""
+
+import resource
+from contextlib import suppress
+
+NO_LIMIT = 2**31
+
+
+def raise_limit() -> int:
+    """Allow this process as many descriptors as it may have; how many that are, `NO_LIMIT` if nothing bounds them.
+
+    The customary soft limit of 1024 is there for programs that use `select`.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # no harm: it then has fewer
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return NO_LIMIT if soft == resource.RLIM_INFINITY else soft
