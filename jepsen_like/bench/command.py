@@ -4,6 +4,7 @@ Nothing is installed and nothing is left behind: a peer that is not here becomes
 data lies in a directory of its own, on the disk that is measured, until its system has stopped.
 """
 
+import tempfile
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ from jepsen_like.bench.display import Display
 from jepsen_like.bench.figures import SECTIONS, Document, load
 from jepsen_like.bench.sections import SYSTEMS, Measurement, Plan
 from jepsen_like.bench.systems import Lost
-from jepsen_like.cli import ExitStatus
+from jepsen_like.cli import EnvironmentMissing, ExitStatus
 
 
 class _Names(click.ParamType[tuple[str, ...]]):
@@ -103,9 +104,13 @@ def raft(
         seed=seed,
         output=output,
     )
+    before = earlier(output)
+    make_writable("--directory", directory)
+    if output is not None:
+        make_writable("--output", output.resolve().parent)
     with Display() as display:
         try:
-            measurement = Measurement(plan, directory, earlier(output), display)
+            measurement = Measurement(plan, directory, before, display)
         except ValueError as error:
             raise click.UsageError(f"--output {output} cannot be added to: {error}") from None
         try:
@@ -119,9 +124,19 @@ def raft(
 
 def earlier(output: Path | None) -> Document | None:
     """What the output file holds already; wrong usage if that is something else."""
-    if output is None or not output.exists():
-        return None
     try:
-        return load(output)
+        return None if output is None or not output.exists() else load(output)
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise click.UsageError(f"--output {output} cannot be added to: {error}") from None
+
+
+def make_writable(option: str, directory: Path) -> None:
+    """Make a directory if need be and a file in it for a moment; `EnvironmentMissing` if that does not work."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise EnvironmentMissing(
+            f"{option}: {directory} cannot be written to: {error.strerror or error}; choose another"
+        ) from error

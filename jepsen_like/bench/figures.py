@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 FORMAT = 1
+MACHINE = frozenset(("cpu", "cores", "memory", "kernel", "disk", "python"))
 SECTIONS = ("throughput", "failover", "calm", "restart", "memory")
 
 
@@ -203,7 +204,7 @@ def rounded(value: Any) -> Any:
 def load(path: Path) -> Document:
     """Read a document; `ValueError` if it is none."""
     whole = json.loads(path.read_text())
-    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
+    if not isinstance(whole, dict) or whole.get("format") != FORMAT or not _is_of_form(whole):
         raise ValueError("it does not hold figures of this format")
     return Document(
         whole["machine"],
@@ -212,6 +213,12 @@ def load(path: Path) -> Document:
         [kind(**figure) for section, kind in KINDS.items() for figure in whole[section]],
         [NotMeasured(**one) for one in whole["not_measured"]],
     )
+
+
+def _is_of_form(whole: Mapping[str, Any]) -> bool:
+    """Whether it names a machine and systems; rows of another form are met when they are read."""
+    of, systems = whole.get("machine"), whole.get("systems")
+    return isinstance(of, dict) and of.keys() >= MACHINE and isinstance(systems, dict)
 
 
 # -------------------------------------------------------------------- the machine

@@ -12,6 +12,7 @@ from jepsen_like.bench.figures import Failover, Throughput
 from jepsen_like.bench.grown import grown
 from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
 from jepsen_like.bench.own_cluster import DURABLE, QuorumlogCluster
+from jepsen_like.bench.sections import Measurement
 from jepsen_like.bench.throughput import LOADS
 from jepsen_like.cli import ExitStatus, execute
 
@@ -92,6 +93,38 @@ def test_figures_of_another_machine_are_not_added_to(tmp_path: Path, capsys: pyt
     assert execute(arguments) == ExitStatus.USAGE
     assert "another machine" in capsys.readouterr().err
     assert list((tmp_path / "data").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"machine": []}, {"machine": {}}, {"machine": {"cores": "2"}}, {"systems": []}, {"format": 99}], ids=str
+)
+def test_a_file_of_another_form_is_not_added_to(
+    wrong: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "raft.json"
+    figures.save(figures.Document(figures.machine(tmp_path / "data")), output)
+    output.write_text(json.dumps({**json.loads(output.read_text()), **wrong}))
+    arguments = ["bench", "raft", "--directory", str(tmp_path / "data"), "--output", str(output)]
+    assert execute(arguments) == ExitStatus.USAGE
+    assert "cannot be added to: it does not hold figures of this format" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--directory", "--output"])
+@pytest.mark.parametrize("place", ["/proc/none/figures", "/proc/figures", "file/figures"])
+def test_a_place_that_cannot_be_written_to_is_said_before_anything_is_measured(
+    option: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(_: Measurement) -> None:
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(Measurement, "run", measured)
+    (tmp_path / "file").touch()
+    arguments = ["bench", "raft", "--directory", str(tmp_path / "data"), option, str(tmp_path / place)]
+    assert execute(arguments) == ExitStatus.ENVIRONMENT
+    told = capsys.readouterr().err
+    assert told.startswith(f"quorumlog: {option}: ")
+    assert "cannot be written to" in told
+    assert len(told.splitlines()) == 1
 
 
 def test_figures_replace_what_they_are_written_to_and_nothing_beside_it(tmp_path: Path) -> None:
