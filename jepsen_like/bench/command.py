@@ -1,11 +1,15 @@
 """`quorumlog bench raft`: every figure of the replicated log beside its peers and its limits, in one run, by one command.
 
 Nothing is installed and nothing is left behind: a peer that is not here becomes a line with the command that brings it, and
-data lies in a directory of its own, on the disk that is measured, until its system has stopped.
+data lies in a directory of its own, on the disk that is measured, until its system has stopped, also when it is asked to end.
 """
 
+import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -114,7 +118,8 @@ def raft(
         except ValueError as error:
             raise click.UsageError(f"--output {output} cannot be added to: {error}") from None
         try:
-            measurement.run()
+            with ending_as_by_ctrl_c():
+                measurement.run()
         except Lost as lost:
             display.line(f"quorumlog lost what it acknowledged: {lost}")
             return ExitStatus.VIOLATION
@@ -128,6 +133,25 @@ def earlier(output: Path | None) -> Document | None:
         return None if output is None or not output.exists() else load(output)
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise click.UsageError(f"--output {output} cannot be added to: {error}") from None
+
+
+@contextmanager
+def ending_as_by_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind as Ctrl-C does, once, unless they are ignored (`nohup`)."""
+    taken = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+
+    def unwind(number: int, frame: FrameType | None) -> None:
+        for each in taken:  # who is asked again is at it
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for each in taken:
+        signal.signal(each, unwind)
+    try:
+        yield
+    finally:
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def make_writable(option: str, directory: Path) -> None:

@@ -3,6 +3,9 @@
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from jepsen_like.bench.figures import Failover, Throughput
 from jepsen_like.bench.grown import grown
 from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
 from jepsen_like.bench.own_cluster import DURABLE, QuorumlogCluster
+from jepsen_like.bench.processes import until
 from jepsen_like.bench.sections import Measurement
 from jepsen_like.bench.throughput import LOADS
 from jepsen_like.cli import ExitStatus, execute
@@ -47,6 +51,18 @@ def test_a_short_run_measures_ours_and_the_limits_and_leaves_nothing_behind(
     assert {one.section for one in found.not_measured} == {"throughput", "failover"}
     assert list(data.iterdir()) == []
     assert children() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_asked_to_end_it_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "jepsen_like.cli", "bench", "raft", "--only", "failover"]
+    command += ["--systems", "quorumlog", "--directory", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as measuring:
+        until(lambda: len(list(tmp_path.glob("bench-*/*/*/data/*.log"))) == 3, "data of three nodes")
+        measuring.send_signal(number)
+        _, said = measuring.communicate(timeout=60)
+    assert (measuring.returncode, said.strip()) == (ExitStatus.INTERRUPTED, "quorumlog: interrupted")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.timeout(120)
