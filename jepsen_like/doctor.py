@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,9 +20,8 @@ import attrs
 import click
 
 from jepsen_like.cli import ExitStatus
-from jepsen_like.cluster import namespaces, volumes
+from jepsen_like.cluster import namespaces, preload, volumes
 from jepsen_like.cluster.machine import Need
-from jepsen_like.cluster.preload import SECOND_NS, CannotCompile, FaultPage
 from jepsen_like.cluster.process import process_state
 from jepsen_like.cluster.wires import Network
 from jepsen_like.java import MAJOR_MIN, MENDING_COMMAND, survey
@@ -35,8 +33,6 @@ PYTHON_MIN: Final = (3, 11)
 CORES_ADVISED: Final = 2
 PORTS_TRIED: Final = 8
 NODES_TRIED: Final = 5
-JUMP_TRIED_S: Final = 3600
-TRIAL_WITHIN_S: Final = 30.0
 STRACE: Final = "strace --inject is not used: the library fails, delays and cuts short the same calls, and can be steered while it runs"
 DISTRIBUTION: Final = "quorumlog"
 EXTRAS: Final = ("check", "spark")
@@ -117,37 +113,13 @@ def injectors() -> Iterator[Injector]:
         taken(lambda kind: Need.POWER in kind.needs),
         volumes.lacking(),
     )
-    yield Injector("a library in each node's process", taken(lambda kind: bool(kind.needs)), library_lacking())
+    yield Injector("a library in each node's process", taken(lambda kind: bool(kind.needs)), preload.lacking())
     packets = taken(lambda kind: kind.lacks(switched) != kind.lacks(alone))
     yield Injector("network namespaces with one switch (--network namespaces)", packets, namespaces.lacking())
     links = taken(lambda kind: kind.lane is Lane.NETWORK)
     loop = loopback()
     yield Injector("forwarders between the processes", links, None if loop.fine else f"{loop.detail}; run: {loop.mend}")
     yield Injector("signals, and files of a node that is down", tuple(kinds), signals_lacking())
-
-
-def library_lacking() -> str | None:
-    """Why no process can be steered here; None if one was told a time of ours."""
-    try:
-        with tempfile.TemporaryDirectory() as scratch:
-            page = FaultPage(Path(scratch) / "page", Path(scratch) / "data")
-            page.jump_wall(JUMP_TRIED_S * SECOND_NS)
-            told = subprocess.run(
-                [sys.executable, "-c", "import time; print(time.time())"],
-                env={**os.environ, **page.environment()},
-                capture_output=True,
-                text=True,
-                timeout=TRIAL_WITHIN_S,
-                check=False,
-            )
-            page.remove()
-    except (CannotCompile, OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    try:
-        is_told = abs(float(told.stdout) - time.time() - JUMP_TRIED_S) < JUMP_TRIED_S / 2
-    except ValueError:
-        is_told = False
-    return None if is_told else "a preloaded library is not heeded by this Python; run one that is linked dynamically"
 
 
 def signals_lacking() -> str | None:

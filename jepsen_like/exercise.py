@@ -94,7 +94,7 @@ class _Interrupted:
 async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
     """Carry `plan` out; history, dumps, nemesis.jsonl and the nodes' files are in `directory` afterwards.
 
-    `NodeDidNotStart` (in a group), `NotServing`, `NoVolumes`, `NoNamespaces` or `CannotCompile` if there was never a cluster
+    `NodeDidNotStart` (in a group), `NotServing`, `NoVolumes`, `NoNamespaces` or `NoLibrary` if there was never a cluster
     to break.
     """
     interrupted = _Interrupted()

@@ -27,7 +27,7 @@ from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.cluster import namespaces
 from jepsen_like.cluster.cluster import NotServing
-from jepsen_like.cluster.preload import CannotCompile
+from jepsen_like.cluster.preload import NoLibrary
 from jepsen_like.cluster.process import NodeDidNotStart
 from jepsen_like.cluster.volumes import NoVolumes
 from jepsen_like.cluster.wires import Network
@@ -367,7 +367,7 @@ def exercised(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
     try:
         return trio.run(exercise, plan, directory, progress)
     except BaseExceptionGroup as group:
-        expected, rest = group.split((NodeDidNotStart, NotServing, NoVolumes, CannotCompile, namespaces.NoNamespaces))
+        expected, rest = group.split((NodeDidNotStart, NotServing, NoVolumes, NoLibrary, namespaces.NoNamespaces))
         if expected is None or rest is not None:
             raise
         raise EnvironmentMissing(f"{first_cause(expected)}; see {directory / 'nodes'}") from group

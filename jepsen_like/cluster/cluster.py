@@ -273,7 +273,7 @@ async def open_cluster(
 ) -> AsyncIterator[Cluster]:
     """Start nodes 1 to `nodes`, each with `directory`/<id> for its data, events and errors; stop them at the end.
 
-    `NodeDidNotStart` (in an exception group) if one does not come up; `NoVolumes` or `CannotCompile` if `needs` cannot be
+    `NodeDidNotStart` (in an exception group) if one does not come up; `NoVolumes` or `NoLibrary` if `needs` cannot be
     met. No process, no port and no mount is left behind.
     """
     ids = range(1, nodes + 1)
@@ -302,6 +302,8 @@ async def open_cluster(
             cluster = Cluster(cluster_id, processes, site.wires, site.clients, site.direct, nursery, roles)
             try:
                 await cluster.start(ids)
+                for machine in machines.values():
+                    machine.check_heeded()
                 yield cluster
                 site.wires.heal()
                 await cluster.stop(ids)

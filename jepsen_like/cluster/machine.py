@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from jepsen_like.cluster import preload, volumes
-from jepsen_like.cluster.preload import CannotCompile, FaultPage
+from jepsen_like.cluster.preload import FaultPage
 from jepsen_like.cluster.volumes import NoVolumes, Volume, Volumes
 
 DATA: Final = "data"
@@ -29,13 +29,7 @@ class Need(enum.Enum):
 
 def lacking(need: Need) -> str | None:
     """Why this machine cannot give it, in one line that also says what to do; None if it can."""
-    if need is Need.POWER:
-        return volumes.lacking()
-    try:
-        preload.library()
-    except CannotCompile as error:
-        return str(error)
-    return None
+    return volumes.lacking() if need is Need.POWER else preload.lacking()
 
 
 class Machine:
@@ -56,6 +50,11 @@ class Machine:
             self.volume.mount()
         if self.page is not None and not self.page.is_drifting:
             self.page.true_clock()
+
+    def check_heeded(self) -> None:
+        """After the start of a process: `NoLibrary` if it should run under the library and does not."""
+        if self.page is not None:
+            self.page.check_heeded()
 
     def heal(self) -> None:
         """Clocks run as they should (the monotonic one keeps what it is off by), and the disk works."""
@@ -78,7 +77,7 @@ class Machine:
 
 @contextmanager
 def open_machines(directories: Mapping[int, Path], needs: frozenset[Need]) -> Iterator[dict[int, Machine]]:
-    """A machine for each node, in its directory; `NoVolumes` or `CannotCompile` if the needs cannot be met here.
+    """A machine for each node, in its directory; `NoVolumes` or `NoLibrary` if the needs cannot be met here.
 
     At the end what lay on volumes is in the directories.
     """

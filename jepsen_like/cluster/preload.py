@@ -8,12 +8,15 @@ What the library counts and notes is the evidence of a fault: how often a call w
 the process was last told by its clocks beside what was true then.
 """
 
+import atexit
 import enum
+import functools
 import hashlib
 import mmap
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -29,13 +32,15 @@ SECOND_NS: Final = 1_000_000_000
 COMPILERS: Final = ("cc", "gcc", "clang")
 FLAGS: Final = ("-std=c11", "-O2", "-shared", "-fPIC")
 COMPILE_WITHIN_S: Final = 60.0
+JUMP_TRIED_S: Final = 3600
+TRIAL_WITHIN_S: Final = 30.0
 PAGE_VARIABLE: Final = "QUORUMLOG_FAULT_PAGE"
 BELOW_VARIABLE: Final = "QUORUMLOG_FAULTS_BELOW"
 
 
 @attrs.define
-class CannotCompile(Exception):
-    """There is no C compiler here, or it failed; the text says what to do."""
+class NoLibrary(Exception):
+    """The library cannot be compiled here, or no process heeds it; the text says what to do."""
 
     reason: str
 
@@ -90,8 +95,70 @@ def compiler() -> str | None:
     return next((found for name in COMPILERS if (found := shutil.which(name))), None)
 
 
+def lacking() -> str | None:
+    """Why no process can be steered here, and what to do; None if one was told a time of ours."""
+    try:
+        return _tried(library())
+    except NoLibrary as error:
+        return str(error)
+
+
+@functools.cache
+def _tried(preloaded: Path) -> str | None:
+    """Tell a process a time of ours, and ask it."""
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            page = FaultPage(Path(scratch) / "page", Path(scratch) / "data")
+            page.jump_wall(JUMP_TRIED_S * SECOND_NS)
+            told = subprocess.run(
+                [sys.executable, "-c", "import time; print(time.time())"],
+                env={**os.environ, **page.environment()},
+                capture_output=True,
+                text=True,
+                timeout=TRIAL_WITHIN_S,
+                check=False,
+            )
+            page.remove()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    try:
+        is_told = abs(float(told.stdout) - time.time() - JUMP_TRIED_S) < JUMP_TRIED_S / 2
+    except ValueError:
+        is_told = False
+    return None if is_told else str(not_heeded(preloaded))
+
+
+def not_heeded(preloaded: Path) -> NoLibrary:
+    """What to say of a process that runs as if it had no library."""
+    return NoLibrary(
+        f"the preloaded library {preloaded} is not heeded by this Python; run one that is linked dynamically, and let "
+        "XDG_CACHE_HOME name a directory whose files may be executed"
+    )
+
+
 def library() -> Path:
-    """The compiled library, compiled now if it is not in the cache. `CannotCompile` if that does not work here."""
+    """The compiled library, compiled now if it is not in the cache. `NoLibrary` if that does not work here."""
+    compiled = _compiled()
+    try:
+        return _loadable(compiled)
+    except OSError as error:
+        raise NoLibrary(f"cannot copy {compiled} to where no space or colon is in its path: {error}") from error
+
+
+@functools.cache
+def _loadable(compiled: Path) -> Path:
+    """The library by a path that the loader takes for one: it splits `LD_PRELOAD` at spaces and colons.
+
+    A copy for that goes when this process ends.
+    """
+    if not {" ", ":"} & set(str(compiled)):
+        return compiled
+    place = tempfile.mkdtemp(prefix="quorumlog-library-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return Path(shutil.copy(compiled, place))
+
+
+def _compiled() -> Path:
     source = resources.files("jepsen_like.cluster").joinpath(SOURCE).read_bytes()
     name = f"faults-{hashlib.sha256(source + ' '.join(FLAGS).encode()).hexdigest()[:16]}-{os.uname().machine}.so"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quorumlog"
@@ -100,7 +167,7 @@ def library() -> Path:
         return compiled
     found = compiler()
     if found is None:
-        raise CannotCompile("there is no C compiler here; run: apt-get install gcc libc6-dev")
+        raise NoLibrary("there is no C compiler here; run: apt-get install gcc libc6-dev")
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
@@ -111,10 +178,10 @@ def library() -> Path:
             ended = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_WITHIN_S, check=False)
             if ended.returncode:
                 told = ended.stderr.strip().splitlines()
-                raise CannotCompile(f"{found} failed: {told[0] if told else ended.returncode}")
+                raise NoLibrary(f"{found} failed: {told[0] if told else ended.returncode}")
             output.replace(compiled)  # two runs may compile at once: each puts a whole file there
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotCompile(f"cannot compile in {cache}: {error}") from error
+        raise NoLibrary(f"cannot compile in {cache}: {error}") from error
     return compiled
 
 
@@ -142,7 +209,7 @@ class FaultPage:
         self._words[word] = value  # one store of eight bytes: a reader sees the old value or the new one
 
     def environment(self) -> Mapping[str, str]:
-        """What a process needs to have its calls steered. `CannotCompile`."""
+        """What a process needs to have its calls steered. `NoLibrary`."""
         return {"LD_PRELOAD": str(library()), PAGE_VARIABLE: str(self.path), BELOW_VARIABLE: str(self.below)}
 
     def remove(self) -> None:
@@ -150,6 +217,11 @@ class FaultPage:
         self._words.release()
         self._map.close()
         self.path.unlink(missing_ok=True)
+
+    def check_heeded(self) -> None:
+        """`NoLibrary` if none of the node's processes, one of which runs now, has asked the library for the time."""
+        if not self[Word.MONOTONIC_READS]:
+            raise not_heeded(library())
 
     # ---------------------------------------------------------------- clocks
 

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from jepsen_like.cluster import preload
-from jepsen_like.cluster.preload import SECOND_NS, Call, CannotCompile, FaultPage, Word, compiler
+from jepsen_like import doctor
+from jepsen_like.cluster import machine, preload
+from jepsen_like.cluster.cluster import open_cluster
+from jepsen_like.cluster.machine import Need
+from jepsen_like.cluster.preload import SECOND_NS, Call, FaultPage, NoLibrary, Word, compiler
+from jepsen_like.nemesis.kind import Here
+from jepsen_like.nemesis.table import KINDS, usable
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="needs a C compiler")
 
@@ -185,10 +190,45 @@ def test_a_page_as_it_is_made_changes_nothing(steered: Steered) -> None:
     assert all(steered.page[word] == 0 for word in Word if word > Word.MONOTONIC_REAL_NS)
 
 
+@needs_compiler
+def test_a_cache_whose_path_the_loader_would_split_does_no_harm(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "john doe:s"))
+    (tmp_path / "data").mkdir()
+    process = Steered(FaultPage(tmp_path / "page", tmp_path / "data"), tmp_path)
+    process.page.jump_wall(3600 * SECOND_NS)
+    assert abs(float(process.ask("time.time()")) - time.time() - 3600) < 5
+    process.page.check_heeded()
+    process.end()
+    process.page.remove()
+    assert machine.lacking(Need.LIBRARY) is None
+
+
+def test_a_library_that_does_not_load_is_lacking_and_steers_no_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(preload, "library", lambda: tmp_path / "faults.so")
+    assert "faults.so is not heeded by this Python; run one that is" in (machine.lacking(Need.LIBRARY) or "")
+    assert not [name for name in usable(Here(3)) if Need.LIBRARY in KINDS[name].needs]
+    (way,) = (injector for injector in doctor.injectors() if "disk-full" in injector.kinds)
+    assert "is not heeded" in (way.lack or "")
+
+
+@pytest.mark.cluster
+async def test_a_cluster_whose_nodes_do_not_heed_the_library_does_not_begin(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(preload, "library", lambda: tmp_path / "faults.so")
+    with pytest.RaisesGroup(pytest.RaisesExc(NoLibrary, match="not heeded"), flatten_subgroups=True):
+        async with open_cluster(tmp_path / "nodes", nodes=1, cluster_id="c", needs=frozenset({Need.LIBRARY})):
+            pytest.fail("it began")
+
+
 def test_without_a_compiler_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(preload, "COMPILERS", ())
-    with pytest.raises(CannotCompile, match="apt-get install gcc"):
+    with pytest.raises(NoLibrary, match="apt-get install gcc"):
         preload.library()
 
 
@@ -196,6 +236,6 @@ def test_without_a_compiler_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
 def test_a_compiler_that_fails_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(preload, "FLAGS", ("--no-such-flag",))
-    with pytest.raises(CannotCompile, match="no-such-flag"):
+    with pytest.raises(NoLibrary, match="no-such-flag"):
         preload.library()
     assert not list((tmp_path / "quorumlog").iterdir())
