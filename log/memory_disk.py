@@ -260,7 +260,7 @@ class MemoryDisk:
     - `before_call(operation, path)`: called first in every call; may wait, to model a slow disk, or raise;
     - `mark` and `issued_before`: a sync that takes time covers only what was issued before it began.
 
-    `calls` counts the calls so far.
+    `calls` counts the calls so far; `failed_as_asked` says whether one of them failed because a fault was set.
     """
 
     def __init__(self, rng: random.Random, *, capacity_bytes: int | None = None) -> None:
@@ -268,6 +268,7 @@ class MemoryDisk:
         self.capacity_bytes = capacity_bytes
         self.lying_sync = False
         self.failing = False
+        self.failed_as_asked = False
         self.before_call: Callable[[str, str], None] | None = None
         self.calls = 0
         self.changing = threading.RLock()
@@ -468,6 +469,7 @@ class MemoryDisk:
         if self.before_call is not None:
             self.before_call(operation, path)
         if self.failing or call == self._fail_at:
+            self.failed_as_asked = True
             raise StorageFailed(operation, path, "Input/output error")
 
     def next_sequence(self) -> int:

@@ -19,7 +19,7 @@ from jepsen_like.simulation.rot import Rot, RotKind, spoil
 from jepsen_like.simulation.streams import stream
 from jepsen_like.simulation.swarm import Knobs
 from log.disk import NoSpace
-from log.errors import LogError, StorageError
+from log.errors import LogError, StorageError, StorageFailed
 from log.frame import HEADER_BYTES
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, SegmentedLog
@@ -339,6 +339,16 @@ class Machine:
     def make_room(self) -> None:
         """Its disk is not full any more."""
         self.disk.capacity_bytes = None
+
+    def disk_refused(self, error: Exception) -> bool:
+        """Whether this error is the work of a fault that was set on its disk."""
+        match error:
+            case NoSpace():
+                return self.disk.capacity_bytes is not None
+            case StorageFailed():
+                return self.disk.failed_as_asked
+            case _:
+                return False
 
     def mend_disk(self) -> None:
         """No call of its disk is going to fail."""

@@ -162,9 +162,11 @@ class World:
 
     def died(self, machine: Machine, error: Exception) -> None:
         """See `Surroundings`: a node that raises ends, as its process would, and is started again."""
-        if isinstance(error, StorageError):
+        if machine.disk_refused(error):
             # The disk failed or filled up as the nemesis asked, and so the process ends, as it must.
             self.counts["disk_failures"] += 1
+        elif isinstance(error, StorageError):
+            self._report("A5", machine, f"says that a sound disk failed: {error}")
         elif isinstance(error, CorruptLog) and machine.rot is not None:
             # The next start finds it, and repairs the log.
             self.counts["rot_met"] += 1
@@ -335,9 +337,8 @@ class World:
         self.note("restarts", machine.node_id)
         try:
             machine.start()
-        except StorageError:
-            self.counts["disk_failures"] += 1
-            self._restart_later(machine)
+        except StorageError as error:
+            self._start_failed(machine, error)
             return
         except CorruptLog as error:
             self._refused(machine, error)
@@ -351,6 +352,14 @@ class World:
         elif self._nemesis.recovery_crash(machine):
             self.counts["recovery_crashes"] += 1
             self.cut_power(machine, 0.01)
+
+    def _start_failed(self, machine: Machine, error: StorageError) -> None:
+        """A disk that fails or is full may keep a node down for a while; a sound one may not."""
+        if machine.disk_refused(error):
+            self.counts["disk_failures"] += 1
+        else:
+            self._report("A5", machine, f"cannot restart, though its disk is sound: {error}")
+        self._restart_later(machine)
 
     def _restart_later(self, machine: Machine) -> None:
         machine.give_up_start()

@@ -12,10 +12,13 @@ import attrs
 import pytest
 
 from jepsen_like.simulation import audits, invariants
-from jepsen_like.simulation.machine import Before, Machine
+from jepsen_like.simulation.machine import LOG_DIRECTORY, Before, Machine
 from jepsen_like.simulation.rot import RotKind
 from jepsen_like.simulation.swarm import draw
 from jepsen_like.simulation.world import World
+from log.disk import NoSpace
+from log.errors import StorageFailed
+from log.segmented_log import LOCK_NAME
 from raft.core import Leader
 from raft.effects import Committed, Send
 from raft.events import Receive, Tick
@@ -375,6 +378,21 @@ def commit_by_count_of_an_older_term(world: World) -> None:
     world.committed(leader, LogIndex(len(leader.entries)))
 
 
+def failure_of_a_disk_that_was_asked_for_none(world: World) -> None:
+    world.died(follower_of(world), StorageFailed("sync", "log/1", "made up"))
+
+
+def full_disk_that_has_room(world: World) -> None:
+    world.died(follower_of(world), NoSpace("open", "log/1"))
+
+
+def start_that_fails_on_a_sound_disk(world: World) -> None:
+    node = follower_of(world)
+    node.kill()
+    node.disk.lock(f"{LOG_DIRECTORY}/{LOCK_NAME}")
+    world._restart(node, node.incarnation)
+
+
 LIES: list[tuple[str, Callable[[World], None]]] = [
     ("A1", vote_that_is_not_on_disk),
     ("A1", candidacy_that_is_not_on_disk),
@@ -417,6 +435,9 @@ LIES: list[tuple[str, Callable[[World], None]]] = [
     ("I8", leader_that_counts_what_is_not_there),
     ("I9", commit_after_one_flush),
     ("I10", pre_vote_that_moved_the_term),
+    ("A5", failure_of_a_disk_that_was_asked_for_none),
+    ("A5", full_disk_that_has_room),
+    ("A5", start_that_fails_on_a_sound_disk),
 ]
 
 
@@ -452,6 +473,17 @@ def test_every_accusation_is_made_by_some_lie(world: World) -> None:
         lie(again)
     silent = {place for place in places if place not in heard}
     assert not silent, sorted(f"{path}:{line}" for path, line in silent)
+
+
+def test_a_disk_that_fails_or_is_full_as_asked_ends_its_node_without_blame(world: World) -> None:
+    node = follower_of(world)
+    node.disk.fail_call(1)
+    with pytest.raises(StorageFailed) as failed:
+        node.disk.exists(LOG_DIRECTORY)
+    world.died(node, failed.value)
+    node.disk.capacity_bytes = 0
+    world._start_failed(node, NoSpace("open", LOG_DIRECTORY))
+    assert not world.violations
 
 
 def test_the_truth_is_left_alone(world: World) -> None:
