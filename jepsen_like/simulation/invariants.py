@@ -94,18 +94,22 @@ class Invariants:
         if len(copies) < self._majority:
             self._accuse("I9", machine, f"entry {entry.index} is committed, but durable only on {copies}")
 
+    def decided(self, machine: Machine, before: Before) -> None:
+        """I1, I3 before a step's effects are carried out: a leader that is gone by then has led all the same."""
+        core = machine.core
+        assert core is not None
+        if isinstance(core.role, Leader) and (not before.led or core.term != before.term):
+            self._check_new_leader(machine)
+
     def stepped(self, machine: Machine, before: Before, event: Event) -> None:
-        """I1, I3, I7, I8 once a step's effects are carried out."""
+        """I7, I8 once a step's effects are carried out."""
         core = machine.core
         assert core is not None
         self._check_monotone(machine, before)
         if isinstance(event, Receive) and isinstance(event.message, RequestPreVote) and core.term != before.term:
             self._accuse("I10", machine, f"a pre-vote moved its term from {before.term} to {core.term}")
-        if isinstance(core.role, Leader):
-            if not before.led or core.term != before.term:
-                self._check_new_leader(machine)
-            if isinstance(event, Receive) and isinstance(event.message, AppendAccepted):
-                self._check_match(machine, event.sender)
+        if isinstance(event, Receive) and isinstance(event.message, AppendAccepted):
+            self._check_match(machine, event.sender)
 
     def _check_monotone(self, machine: Machine, before: Before) -> None:
         core = machine.core

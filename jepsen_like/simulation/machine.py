@@ -159,6 +159,9 @@ class Surroundings(Protocol):
     def read_answered(self, machine: "Machine", token: Token, read_index: LogIndex | None) -> None:
         """The client behind `token` may read at `read_index`; None if it was refused."""
 
+    def decided(self, machine: "Machine", before: Before) -> None:
+        """`machine` has taken one step, whose effects are still to be carried out: it may lose its power among them."""
+
     def stepped(self, machine: "Machine", before: Before, event: Event, effects: Sequence[Effect]) -> None:
         """`machine` has taken one step and carried out its effects."""
 
@@ -427,6 +430,7 @@ class Machine:
             if not self._has_room(storage, event):
                 return
             effects = core.step(self.clock.at(self._world.now), event)
+            self._world.decided(self, before)
             for effect in effects:
                 if isinstance(effect, Persist) and effect.entries:
                     # First of all, since a leader's messages speak of what it has not written yet.

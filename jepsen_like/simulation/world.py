@@ -149,6 +149,10 @@ class World:
         """See `Surroundings`."""
         self._audits.check_electability(machine)
 
+    def decided(self, machine: Machine, before: Before) -> None:
+        """See `Surroundings`."""
+        self._invariants.decided(machine, before)
+
     def stepped(self, machine: Machine, before: Before, event: Event, effects: Sequence[Effect]) -> None:
         """See `Surroundings`."""
         self.steps += 1

@@ -19,11 +19,23 @@ from jepsen_like.simulation.world import World
 from log.disk import NoSpace
 from log.errors import StorageFailed
 from log.segmented_log import LOCK_NAME
-from raft.core import Leader
+from raft.core import Candidate, Leader
 from raft.effects import Committed, Send
 from raft.events import Receive, Tick
-from raft.messages import AppendAccepted, PreVoteReply, RequestPreVote, RequestVote, VoteReply
-from raft.model import NO_INDEX, NO_POSITION, NO_TERM, Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
+from raft.messages import AppendAccepted, AppendEntries, PreVoteReply, RequestPreVote, RequestVote, VoteReply
+from raft.model import (
+    NO_INDEX,
+    NO_POSITION,
+    NO_TERM,
+    NO_WRITE,
+    Batch,
+    Entry,
+    EntryKind,
+    LogIndex,
+    NodeId,
+    Offset,
+    Term,
+)
 
 pytestmark = pytest.mark.simulation
 
@@ -241,7 +253,18 @@ def leader_that_few_have_voted_for(world: World) -> None:
     leader = leader_of(world)
     for machine in world.machines.values():
         machine.durable_log().votes.pop(term_of(leader), None)
-    world.stepped(leader, as_it_was(leader)._replace(led=False), NOTHING, ())
+    world.decided(leader, as_it_was(leader)._replace(led=False))
+
+
+def leader_that_is_gone_in_the_step_that_made_it(world: World) -> None:
+    leader, peer = leader_of(world), follower_of(world)
+    assert leader.core is not None
+    for machine in world.machines.values():
+        machine.durable_log().votes.pop(term_of(leader), None)
+    leader.core.role = Candidate(0.0, NO_WRITE, {leader.node_id})
+    leader.traps.after_send = AppendEntries
+    leader.step(Receive(peer.node_id, VoteReply(term_of(leader), granted=True)))
+    assert not leader.up
 
 
 def as_it_was(machine: Machine) -> Before:
@@ -337,12 +360,7 @@ def acceptance_of_a_term_its_disk_does_not_know(world: World) -> None:
 def two_leaders_in_a_term(world: World) -> None:
     leader = leader_of(world)
     world.record.leaders[term_of(leader)] = NodeId(99)
-    world.stepped(
-        leader,
-        Before(NO_TERM, None, NO_INDEX, False),
-        Receive(NodeId(1), RequestPreVote(Term(1), NO_INDEX, NO_TERM)),
-        (),
-    )
+    world.decided(leader, Before(NO_TERM, None, NO_INDEX, False))
 
 
 def one_place_two_contents(world: World) -> None:
@@ -362,12 +380,7 @@ def leader_that_lacks_what_was_committed(world: World) -> None:
     leader = leader_of(world)
     world.record.ledger[-1] = attrs.evolve(world.record.ledger[-1], reign=NO_TERM)
     leader.entries.pop()
-    world.stepped(
-        leader,
-        Before(NO_TERM, None, NO_INDEX, False),
-        Receive(NodeId(1), RequestPreVote(Term(1), NO_INDEX, NO_TERM)),
-        (),
-    )
+    world.decided(leader, Before(NO_TERM, None, NO_INDEX, False))
 
 
 def commit_by_count_of_an_older_term(world: World) -> None:
@@ -424,6 +437,7 @@ LIES: list[tuple[str, Callable[[World], None]]] = [
     ("A5", restart_with_an_older_term),
     ("A5", restart_after_a_kill_that_lost_the_page_cache),
     ("I1", leader_that_few_have_voted_for),
+    ("I1", leader_that_is_gone_in_the_step_that_made_it),
     ("I2", view_that_is_not_the_log),
     ("I4", commit_beyond_the_log),
     ("I4", commit_of_another_entry),
