@@ -139,8 +139,8 @@ class Audits:
         core, log = machine.core, machine.log
         assert core is not None
         assert log is not None
-        if log.recovery.repaired is not None and machine.rot is None:
-            self._accuse("A5", machine, f"repairs a disk that was never damaged: {log.recovery.repaired}")
+        if log.recovery.repaired is not None and not machine.came_up_spoilt:
+            self._accuse("A5", machine, f"repairs a disk that has no damage: {log.recovery.repaired}")
         held = machine.held_before
         if held is not None and not (core.log.position.up_to_date_with(held) or core.floor.up_to_date_with(held)):
             self._accuse("A5", machine, f"has forgotten that its log reached {held}; its floor is {core.floor}")
@@ -163,7 +163,7 @@ class Audits:
         if durable.term < before.term or (durable.term == before.term and before.vote not in (None, durable.vote)):
             lost = f"term and vote {(before.term, before.vote)} were durable"
             self._accuse("A5", machine, f"{lost}, {(durable.term, durable.vote)} came back")
-        if machine.log is not None and machine.log.recovery.repaired is not None:
+        if machine.came_up_spoilt and machine.log is not None and machine.log.recovery.repaired is not None:
             return  # what it held is guarded by its floor now
         for index, stored in enumerate(before.entries, start=1):
             kept = durable.entries[index - 1] if index <= len(durable.entries) else None

@@ -199,6 +199,8 @@ class Machine:
         self.legacy: Legacy | None = None
         self.rot: Rot | None = None
         """What damage took from it, until it holds as much again."""
+        self.came_up_spoilt = False
+        """Whether its disk had damage that nobody had met when it came up last: only that is repaired."""
         self.lost = False
         """Its disk was refused: it never comes back."""
         self.outbox = Outbox()
@@ -231,7 +233,8 @@ class Machine:
         """Come up from whatever the disk holds. What recovery raises is for the world to judge."""
         assert self.core is None
         self.incarnation += 1
-        if self.rot is not None and not self.rot.found and self.legacy is not None:
+        self.came_up_spoilt = self.spoilt
+        if self.rot is not None and self.spoilt and self.legacy is not None:
             self.rot.held = self.legacy.durable
         # Room is reserved in small steps, so that a full disk is noticed at once.
         config = LogConfig(segment_bytes_max=self._knobs.segment_bytes_max, reserve_chunk_bytes=1)
@@ -259,7 +262,7 @@ class Machine:
     def _note_repair(self, *, repaired: bool) -> None:
         if repaired:
             self.counts["repairs"] += 1
-        if self.rot is not None and not self.rot.found:
+        if self.rot is not None and self.spoilt:
             if repaired:
                 self.rot.found = True
                 self._forget_durable()
@@ -278,6 +281,11 @@ class Machine:
         if self.durable_log().position.up_to_date_with(held):
             self.rot = None
             self.counts["caught_up"] += 1
+
+    @property
+    def spoilt(self) -> bool:
+        """Whether its disk has damage that was not repaired yet; what it has lost by an earlier one is no excuse for more."""
+        return self.rot is not None and not self.rot.found
 
     @property
     def held_before(self) -> Position | None:
@@ -305,7 +313,7 @@ class Machine:
 
     def meet_rot(self) -> None:
         """Read all that is stored, so that damage that nobody met yet is met."""
-        if self.rot is not None and not self.rot.found and self.storage is not None:
+        if self.spoilt and self.storage is not None:
             try:
                 self.storage.entries(LogIndex(1), 1 << 40)
             except LogError as error:
@@ -313,7 +321,7 @@ class Machine:
 
     def _forget_durable(self) -> None:
         """Read the disk anew when it is asked for."""
-        unmet = [self.rot.flip] if self.rot is not None and not self.rot.found else []
+        unmet = [self.rot.flip] if self.rot is not None and self.spoilt else []
         self._past_votes.update(self.durable.votes)
         self.durable = DurableLog(LOG_DIRECTORY, mended=unmet, votes=dict(self._past_votes))
         self._durable_stale = True

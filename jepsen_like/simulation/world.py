@@ -171,12 +171,12 @@ class World:
             self.counts["disk_failures"] += 1
         elif isinstance(error, StorageError):
             self._report("A5", machine, f"says that a sound disk failed: {error}")
-        elif isinstance(error, CorruptLog) and machine.rot is not None:
+        elif isinstance(error, CorruptLog) and machine.spoilt:
             # The next start finds it, and repairs the log.
             self.counts["rot_met"] += 1
             self.note("meets bit rot", machine.node_id)
         elif isinstance(error, CorruptLog):
-            self._report("A5", machine, f"finds damage on a disk that was never damaged: {error}")
+            self._report("A5", machine, f"finds damage on a disk that has none: {error}")
         else:
             self._report(CRASH, machine, f"{type(error).__name__}: {error}")
         if machine.up:
@@ -371,7 +371,7 @@ class World:
 
     def _refused(self, machine: Machine, error: CorruptLog) -> None:
         """Damage that cannot be repaired is told, and the node stays down; but only a power cut leaves such damage."""
-        if machine.rot is None:
+        if not machine.spoilt:
             self._report("A5", machine, f"cannot restart: {error}")
             self.finished = True
         elif machine.storage is not None:

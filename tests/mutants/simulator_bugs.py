@@ -152,6 +152,32 @@ SIMULATOR: Sequence[Mutant] = (
         judge="lies",
     ),
     Mutant(
+        name="one-repair-excuses-every-damage",
+        bug="a node that was repaired may find, and cut, whatever it likes until it has caught up (A5)",
+        module="jepsen_like.simulation.machine",
+        edits=[
+            Edit(
+                "        return self.rot is not None and not self.rot.found\n",
+                "        return self.rot is not None and self.rot is self.rot\n",
+            )
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="any-disk-may-fail",
+        bug="a node may say that its disk failed though no fault was set (A5)",
+        module="jepsen_like.simulation.machine",
+        edits=[
+            Edit(
+                "                return self.disk.failed_as_asked\n",
+                "                return self.disk.failed_as_asked in (True, False)\n",
+            )
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
         name="black-box-forgives-staleness",
         bug="a read may see less than was known before it began (B-stale)",
         module="jepsen_like.simulation.blackbox",

@@ -17,7 +17,7 @@ from jepsen_like.simulation.rot import RotKind
 from jepsen_like.simulation.swarm import draw
 from jepsen_like.simulation.world import World
 from log.disk import NoSpace
-from log.errors import StorageFailed
+from log.errors import CorruptLog, StorageFailed
 from log.segmented_log import LOCK_NAME
 from raft.core import Candidate, Leader
 from raft.effects import Committed, Send
@@ -167,8 +167,27 @@ def _damaged(world: World) -> Machine:
 
 def repair_of_a_sound_disk(world: World) -> None:
     node = _damaged(world)
-    node.rot = None
+    node.came_up_spoilt = False
     world.restarted(node)
+
+
+def second_repair_of_what_was_damaged_once(world: World) -> None:
+    node = _damaged(world)
+    repaired = node.rot
+    node.kill()
+    assert node.spoil(RotKind.LAST, random.Random(2))
+    node.rot = repaired
+    node.start()
+
+
+def damage_met_after_its_repair(world: World) -> None:
+    world.died(_damaged(world), CorruptLog("log/1", 0, "made up"))
+
+
+def start_refused_after_the_repair(world: World) -> None:
+    node = _damaged(world)
+    node.cut_power()
+    world._refused(node, CorruptLog("log/1", 0, "made up"))
 
 
 def restart_that_forgets_its_floor(world: World) -> None:
@@ -419,6 +438,9 @@ LIES: list[tuple[str, Callable[[World], None]]] = [
     ("A5", restart_that_forgets_its_vote),
     ("A5", restart_that_lost_durable_entries),
     ("A5", repair_of_a_sound_disk),
+    ("A5", second_repair_of_what_was_damaged_once),
+    ("A5", damage_met_after_its_repair),
+    ("A5", start_refused_after_the_repair),
     ("A5", restart_that_forgets_its_floor),
     ("A6", read_behind_what_was_committed),
     ("A7", candidacy_below_the_floor),
