@@ -14,8 +14,8 @@ What makes it fast enough to be useful in Python:
 - what can matter no more is left out (`reduction`), and so is an action that changes nothing and says nothing: the state
   before it can do all that the state after it can, for a message need not be delivered and a budget not be used.
 
-Checked in every state: one leader a term; equal terms at an index mean equal logs before it; what two nodes have committed
-is the same; a leader holds what leaders of earlier terms committed. Checked on every message as it leaves: the audits A1 (a
+Checked in every state: one leader a term; equal terms at an index mean equal logs before it; what a node takes for committed
+is what leaders have committed, for ever; a leader holds what leaders of earlier terms committed. Checked on every message as it leaves: the audits A1 (a
 vote or candidacy is durable, and the only one in its term) and A2 (what is acknowledged is durable). Checked at every
 commit: A3 (a majority has it on disk); and then, as often as a disk changes, A4 (nobody without it could be elected by what
 is on the disks).
@@ -161,6 +161,8 @@ class Reaction(NamedTuple):
     posted: tuple[int, ...]
     committed: int
     """The new commit index of a leader; 0 if it did not commit."""
+    settled: int
+    """The commit index of any node, if it or the log below has changed; else 0."""
     crowned: bool
     """Whether it became a leader."""
 
@@ -406,6 +408,8 @@ class Explorer:
             leaders = self._crowned(leaders, self._views[reaction.local], committed)
         if reaction.committed > len(committed):
             committed = self._committed(committed, self._views[reaction.local], reaction.committed, locals_)
+        if reaction.settled:
+            self._check_settled(committed, self._views[reaction.local].core, reaction.settled)
         if committed and (action.kind == "persist" or committed is not state.committed):
             self._check_electable(committed, locals_)
         for other, local in enumerate(locals_):
@@ -477,7 +481,11 @@ class Explorer:
         return known
 
     def _carry_out(self, node: Node, action: Action) -> Reaction:
-        before, led = node.core.commit_index, node.core.term if isinstance(node.core.role, Leader) else None
+        before, end, led = (
+            node.core.commit_index,
+            node.core.log.position,
+            node.core.term if isinstance(node.core.role, Leader) else None,
+        )
         posted: list[int] = []
         match action.kind:
             case "deliver":
@@ -500,8 +508,10 @@ class Explorer:
                 core = self._start(node.core.node_id, node.log, node.hard_state, now)
                 node = Node(core, node.log, node.hard_state)
         leads = isinstance(node.core.role, Leader)
-        committed = node.core.commit_index if leads and node.core.commit_index > before else 0
-        return Reaction(self._intern_node(node), tuple(posted), committed, leads and node.core.term != led)
+        reached, log = node.core.commit_index, node.core.log
+        committed = reached if leads and reached > before else 0
+        settled = reached if reached != before or not log.matches(end.index, end.term) else 0
+        return Reaction(self._intern_node(node), tuple(posted), committed, settled, leads and node.core.term != led)
 
     def _step(self, node: Node, event: Event, posted: list[int]) -> None:
         for effect in node.core.step(node.core._now + PATIENCE_S, event):
@@ -635,6 +645,17 @@ class Explorer:
                 raise Broken(f"leader completeness: n{other.core.node_id} leads without the committed {upto}@{term}")
         new = range(len(committed) + 1, upto + 1)
         return committed + tuple((index, node.core.log.term_at(LogIndex(index)), reign) for index in new)
+
+    @staticmethod
+    def _check_settled(committed: tuple[tuple[int, int, int], ...], core: RaftCore, upto: int) -> None:
+        """What a node takes for committed was committed by a leader, and it holds all of that."""
+        if upto > len(committed):
+            raise Broken(
+                f"state-machine safety: n{core.node_id} takes {upto} for committed, which no leader has committed"
+            )
+        for index, term, _ in committed[:upto]:
+            if not core.log.matches(LogIndex(index), Term(term)):
+                raise Broken(f"state-machine safety: n{core.node_id} has committed another entry than {index}@{term}")
 
     def _check_electable(self, committed: tuple[tuple[int, int, int], ...], locals_: tuple[int, ...]) -> None:
         """A4: nobody without the last committed entry could win by the logs that are on the disks."""

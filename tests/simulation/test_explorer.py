@@ -1,5 +1,6 @@
 """The exhaustive search: it is clean where the core is sound, and finds what is planted."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from jepsen_like.simulation.command import ScopeType, scope_words, sim
-from jepsen_like.simulation.explorer import PARTED, Explorer, Node, Scope, State
+from jepsen_like.simulation.explorer import PARTED, Broken, Explorer, Node, Scope, State
 from raft.core import Leader, RaftCore
 from raft.effects import Send
 from raft.fingerprint import fingerprint, persist_fingerprint
@@ -84,6 +85,14 @@ class CountsItselfEarly(RaftCore):
         reached = LogIndex(reached_by_majority([*matched, self.log.last_index]))
         if reached > self.commit_index and self.log.term_at(reached) == self.term:
             self._commit(reached)
+
+
+class CommitsAllItVerified(RaftCore):
+    """A follower that takes for committed whatever it knows to be its leader's."""
+
+    def _on_append_entries(self, sender: NodeId, request: AppendEntries) -> None:
+        upto = LogIndex(request.prev_index + len(request.entries))
+        super()._on_append_entries(sender, attrs.evolve(request, commit_index=upto))
 
 
 class VotesBelowItsFloor(RaftCore):
@@ -196,6 +205,7 @@ def test_the_same_scope_has_the_same_states_each_time() -> None:
         pytest.param(CountsItselfEarly, Scope(timeouts=1, entries=1, crashes=0), "A3", id="leader counts itself early"),
         pytest.param(CommitsOldTerms, FIGURE_8, "A4", id="commit of an older term by count"),
         pytest.param(IgnoresPreviousTerm, FIGURE_8, "log matching", id="no check of the previous term"),
+        pytest.param(CommitsAllItVerified, SMALL, "state-machine safety", id="a follower commits all it verified"),
         pytest.param(VotesBelowItsFloor, DAMAGED, "leader completeness", id="votes below its floor"),
         pytest.param(CampaignsBelowItsFloor, DAMAGED, "A4", id="campaigns below its floor"),
     ],
@@ -205,6 +215,16 @@ def test_a_planted_bug_is_found(bug: type[RaftCore], scope: Scope, oracle: str) 
     assert explored.found is not None
     assert explored.found.sentence.startswith(oracle)
     assert explored.found.path
+
+
+@pytest.mark.parametrize(("committed", "holds"), [(((1, 1, 1), (2, 2, 2)), True), (((1, 1, 1), (2, 3, 3)), False)])
+def test_what_a_node_has_committed_is_compared_with_what_was_committed_before(
+    committed: tuple[tuple[int, int, int], ...], holds: bool
+) -> None:
+    explorer = Explorer(FIGURE_8)
+    core = explorer._views[explorer._first_state(PARTED).locals_[0]].core
+    with contextlib.nullcontext() if holds else pytest.raises(Broken, match="another entry than 2@3"):
+        explorer._check_settled(committed, core, 2)
 
 
 def test_a_search_begins_from_nothing_and_from_logs_that_have_parted() -> None:
