@@ -35,6 +35,8 @@ FLOORS: Mapping[str, int] = {
     "restarts": 2_000,
     "power_cuts": 1_500,
     "power_cuts_in_flush": 400,
+    "cuts_after_send": 150,
+    "cuts_after_answer": 120,
     "torn_tails": 100,
     "recovery_crashes": 200,
     "kills": 400,
@@ -43,8 +45,11 @@ FLOORS: Mapping[str, int] = {
     "coups": 150,
     "resets": 400,
     "clock_jumps": 200,
+    "timers_overtaken": 150,
     "slow_disks": 200,
+    "slow_flushes": 400,
     "disks_filled": 200,
+    "disk_full": 600,
     "disk_failures": 150,
     "rots": 300,
     "rot_met": 2,
@@ -60,7 +65,8 @@ FLOORS: Mapping[str, int] = {
     "messages_reordered": 20_000,
 }
 """What must happen at least so often in every 1,000 seeds: about half of what does. Faults are counted by what they do as well:
-a partition that stops no message, or a pause that holds nothing up, would be one in name only."""
+a partition that stops no message, a pause that holds nothing up, or a full disk that refuses nothing, would be one in name
+only."""
 
 
 @attrs.frozen

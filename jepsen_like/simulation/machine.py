@@ -497,6 +497,7 @@ class Machine:
             case Answer(token=token, outcome=outcome):
                 self._world.answered(self, token, outcome)
                 if self.traps.after_answer and isinstance(outcome, Committed):
+                    self.counts["cuts_after_answer"] += 1
                     self._world.sprung(self)
             case Load():
                 self._load(storage, effect)
@@ -525,6 +526,7 @@ class Machine:
         self._world.sent(self, send)
         trap = self.traps.after_send
         if trap is not None and isinstance(send.message, trap):
+            self.counts["cuts_after_send"] += 1
             self._world.sprung(self)
 
     def _load(self, storage: RaftStorage, load: Load) -> None:
@@ -546,7 +548,9 @@ class Machine:
         self._dirty = False
         self.flush = running = RunningFlush(self.storage.begin_flush(), self.disk.mark())
         knobs = self._knobs
-        took = knobs.flush_s * (0.5 + self._flush_rng.expovariate(1.0) * knobs.flush_s_spread) * self.slowness
+        usual = knobs.flush_s * (0.5 + self._flush_rng.expovariate(1.0) * knobs.flush_s_spread)
+        took = usual * self.slowness
+        self.counts["slow_flushes"] += took > usual
         now = self._world.now
         self._world.schedule(now + took, self._disk_synced, self.incarnation, running)
         if self.traps.in_flush is not None:
@@ -615,7 +619,9 @@ class Machine:
 
     def jump_clock(self, seconds: float) -> None:
         """Let the clock jump forward; deadlines may then lie in the past."""
+        before = self.clock.at(self._world.now)
         self.clock.jump(seconds)
         if self.core is not None:
+            self.counts["timers_overtaken"] += before < self.core.deadline <= self.clock.at(self._world.now)
             self._tick_at = float("inf")
             self._schedule_tick()

@@ -60,6 +60,61 @@ SIMULATOR: Sequence[Mutant] = (
         judge="floors",
     ),
     Mutant(
+        name="cut-after-answer-never-springs",
+        bug="a power cut that waits for an answer to a client never comes",
+        module="jepsen_like.simulation.machine",
+        edits=[
+            Edit(
+                "                if self.traps.after_answer and isinstance(outcome, Committed):\n",
+                "                if not self.traps and isinstance(outcome, Committed):\n",
+            )
+        ],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
+        name="cut-after-send-never-springs",
+        bug="a power cut that waits for a message never comes",
+        module="jepsen_like.simulation.machine",
+        edits=[
+            Edit(
+                "        if trap is not None and isinstance(send.message, trap):\n",
+                "        if trap is None and isinstance(send, trap or int):\n",
+            )
+        ],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
+        name="slow-disk-is-not-slow",
+        bug="a simulated slow disk is counted, but flushes take their usual time",
+        module="jepsen_like.simulation.machine",
+        edits=[Edit("        took = usual * self.slowness\n", "        took = usual * min(self.slowness, 1.0)\n")],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
+        name="full-disk-has-room",
+        bug="a simulated full disk is counted, but nothing is refused for it",
+        module="jepsen_like.simulation.nemesis",
+        edits=[
+            Edit(
+                "            machine.disk.capacity_bytes = machine.disk.used_bytes()\n",
+                "            machine.disk.capacity_bytes = None\n",
+            )
+        ],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
+        name="clock-does-not-jump",
+        bug="a simulated clock jump is counted, but the clock stands where it stood",
+        module="jepsen_like.simulation.machine",
+        edits=[Edit("        self.clock.jump(seconds)\n", "        self.clock.jump(min(seconds, 0.0))\n")],
+        oracles=["floor"],
+        judge="floors",
+    ),
+    Mutant(
         name="happy-generator",
         bug="the generator of worlds draws no fault",
         module="jepsen_like.simulation.swarm",
