@@ -2,8 +2,10 @@
 
 A *state* is what three nodes are, know and have on disk, the messages between them, and what may still happen. From each
 state every single thing that can happen next is tried: any message is delivered (so any order, and any loss: a message that
-is never delivered), any disk completes its next write, any timer fires, the leader takes an entry, a node loses power. Timers
-need no clock: any follower may lose patience at any moment, which is worse than any real clock.
+is never delivered), any disk completes its next write, any follower loses patience, a leader sends heartbeats (none unless
+the scope asks for them), the leader takes an entry, a node loses power. Timers need no clock: any follower may lose patience at
+any moment, which is worse than any real clock. Not searched: leaders that step down for want of a quorum, connections that
+end, loads from the disk, and reads.
 
 What makes it fast enough to be useful in Python:
 
@@ -77,6 +79,8 @@ class Scope:
     timeouts: int = 2
     entries: int = 1
     crashes: int = 1
+    heartbeats: int = 0
+    """How often a leader asks all others anew for what they hold."""
     damages: int = 0
     """How often a disk loses any part of its end, and the node comes back repaired, below its floor."""
     logs: tuple[tuple[int, ...], ...] = ()
@@ -175,6 +179,7 @@ class State(NamedTuple):
     timeouts: int
     entries: int
     crashes: int
+    heartbeats: int
     damages: int
     committed: tuple[tuple[int, int, int], ...]
     """Every (index, term) that any leader has committed, in order, and the term of that leader."""
@@ -344,7 +349,8 @@ class Explorer:
         places = tuple(self._intern_node(node) for node in nodes)
         scope = self.scope
         committed = self._committed_before(nodes) if scope.damages else ()
-        return State(places, (), scope.timeouts, scope.entries, scope.crashes, scope.damages, committed, ())
+        budgets = (scope.timeouts, scope.entries, scope.crashes, scope.heartbeats, scope.damages)
+        return State(places, (), *budgets, committed, ())
 
     @staticmethod
     def _committed_before(nodes: list[Node]) -> tuple[tuple[int, int, int], ...]:
@@ -382,6 +388,8 @@ class Explorer:
                 yield Action("timeout", place)
             if state.entries and leads:
                 yield Action("propose", place)
+            if state.heartbeats and leads:
+                yield Action("heartbeat", place)
             if state.crashes:
                 yield Action("crash", place)
             if state.damages:
@@ -421,8 +429,9 @@ class Explorer:
             leaders = reigns_that_matter(leaders, [self._views[local] for local in locals_], prospects)
         network.sort()
         entries = state.entries - (action.kind == "propose")
+        heartbeats = state.heartbeats - (action.kind == "heartbeat")
         damages = state.damages - (action.kind == "damage")
-        return State(locals_, tuple(network), timeouts, entries, crashes, damages, committed, leaders)
+        return State(locals_, tuple(network), timeouts, entries, crashes, heartbeats, damages, committed, leaders)
 
     def _key(self, state: State) -> int:
         """One number for the state and all its namesakes."""
@@ -434,7 +443,8 @@ class Explorer:
             renamed = (network, tuple([(term, rename[NodeId(node)]) for term, node in state.leaders]))
             if key is None or renamed < key:
                 key = renamed
-        return hash((least, key, state.timeouts, state.entries, state.crashes, state.damages, state.committed))
+        budgets = (state.timeouts, state.entries, state.crashes, state.heartbeats, state.damages)
+        return hash((least, key, *budgets, state.committed))
 
     def _least_names(self, locals_: tuple[int, ...]) -> tuple[int, list[int]]:
         """The least of all renamings of three nodes, as a hash, and which ones give it: mostly one."""
@@ -495,6 +505,8 @@ class Explorer:
                 self._complete_write(node, posted)
             case "timeout":
                 self._step(node, Tick(), posted)
+            case "heartbeat":
+                self._send_heartbeats(node, posted)
             case "propose":
                 data = b"%d" % node.core.log.end_offset
                 self._step(node, Propose(Token(1), Batch(EntryKind.RECORDS, 1, 0, data, 0)), posted)
@@ -512,6 +524,13 @@ class Explorer:
         committed = reached if leads and reached > before else 0
         settled = reached if reached != before or not log.matches(end.index, end.term) else 0
         return Reaction(self._intern_node(node), tuple(posted), committed, settled, leads and node.core.term != led)
+
+    def _send_heartbeats(self, node: Node, posted: list[int]) -> None:
+        """Its timer fires; that it has not heard from a majority for long is left out."""
+        role = node.core.role
+        assert isinstance(role, Leader)
+        role.heartbeat_due, role.quorum_check_due = node.core._now, float("inf")
+        self._step(node, Tick(), posted)
 
     def _step(self, node: Node, event: Event, posted: list[int]) -> None:
         for effect in node.core.step(node.core._now + PATIENCE_S, event):

@@ -13,12 +13,13 @@ from jepsen_like.simulation.explorer import PARTED, Broken, Explorer, Node, Scop
 from raft.core import Leader, RaftCore
 from raft.effects import Send
 from raft.fingerprint import fingerprint, persist_fingerprint
-from raft.messages import AppendEntries, RequestVote, VoteReply
+from raft.messages import AppendAccepted, AppendEntries, RequestVote, VoteReply
 from raft.model import NO_POSITION, NO_WRITE, HardState, LogIndex, NodeId, Position, Term, WriteId
 from raft.quorum import reached_by_majority
 
 NOTHING = ((), (), ())
 FIGURE_8 = Scope(timeouts=1, entries=0, crashes=0, logs=PARTED)
+BEATING = attrs.evolve(FIGURE_8, heartbeats=1)
 DAMAGED = Scope(timeouts=1, entries=0, crashes=0, damages=1, logs=((1,), (1,), ()))
 SMALL = Scope(timeouts=1, logs=NOTHING)
 
@@ -95,6 +96,18 @@ class CommitsAllItVerified(RaftCore):
         super()._on_append_entries(sender, attrs.evolve(request, commit_index=upto))
 
 
+class AnswersHeartbeatsWithAllItHas(RaftCore):
+    """Says of its whole durable log that it is its leader's, when only a part of it was compared."""
+
+    def _on_append_entries(self, sender: NodeId, request: AppendEntries) -> None:
+        at = len(self._effects)
+        super()._on_append_entries(sender, request)
+        for place, effect in enumerate(self._effects[at:], start=at):
+            if not request.entries and isinstance(effect, Send) and isinstance(effect.message, AppendAccepted):
+                accepted = attrs.evolve(effect.message, match_index=self.log.durable_index)
+                self._effects[place] = attrs.evolve(effect, message=accepted)
+
+
 class VotesBelowItsFloor(RaftCore):
     """Compares candidates with what damage has left of its log, not with what it once held."""
 
@@ -154,6 +167,8 @@ def core_and_disk(node: Node, rename: Mapping[NodeId, NodeId]) -> tuple[Any, ...
         pytest.param(SMALL, id="an entry, a crash"),
         pytest.param(Scope(nodes=2, timeouts=2), id="two nodes, two timeouts"),
         pytest.param(FIGURE_8, id="parted"),
+        pytest.param(Scope(timeouts=1, entries=0, crashes=0, heartbeats=1, logs=NOTHING), id="a heartbeat"),
+        pytest.param(Scope(nodes=2, timeouts=1, heartbeats=1), id="two nodes, a heartbeat"),
     ],
 )
 def test_what_is_left_out_hides_no_state_of_any_node(scope: Scope) -> None:
@@ -179,8 +194,8 @@ def test_logs_that_have_parted_come_together() -> None:
 
 
 def test_a_scope_is_told_as_it_is_typed() -> None:
-    typed = ScopeType().convert("nodes=3,timeouts=1,logs=1.2/1/1.3", None, None)
-    assert typed == Scope(timeouts=1, logs=FIGURE_8.logs)
+    typed = ScopeType().convert("nodes=3,timeouts=1,heartbeats=1,logs=1.2/1/1.3", None, None)
+    assert typed == Scope(timeouts=1, heartbeats=1, logs=FIGURE_8.logs)
     assert ScopeType().convert(scope_words(typed), None, None) == typed
 
 
@@ -206,6 +221,7 @@ def test_the_same_scope_has_the_same_states_each_time() -> None:
         pytest.param(CommitsOldTerms, FIGURE_8, "A4", id="commit of an older term by count"),
         pytest.param(IgnoresPreviousTerm, FIGURE_8, "log matching", id="no check of the previous term"),
         pytest.param(CommitsAllItVerified, SMALL, "state-machine safety", id="a follower commits all it verified"),
+        pytest.param(AnswersHeartbeatsWithAllItHas, BEATING, "A2", id="a heartbeat is answered with the whole log"),
         pytest.param(VotesBelowItsFloor, DAMAGED, "leader completeness", id="votes below its floor"),
         pytest.param(CampaignsBelowItsFloor, DAMAGED, "A4", id="campaigns below its floor"),
     ],
