@@ -108,7 +108,10 @@ class NodeProcess:
         """
         assert not self.is_running
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._ended, self._ready = trio.Event(), trio.Event()
+        ended, ready = self._ended, self._ready = (
+            trio.Event(),
+            trio.Event(),
+        )  # one that ends at once may be started again meanwhile
         self._may_end = self.is_paused = False
         self._signals, self._own_status, self._own_words = set(), None, ""
         self.machine.boot()
@@ -127,13 +130,15 @@ class NodeProcess:
         nursery.start_soon(self._follow, self._popen, nursery)
         with trio.move_on_after(within_s):
             async with trio.open_nursery() as waiting:
-                for event in (self._ready, self._ended):
+                for event in (ready, ended):
                     waiting.start_soon(_first, event, waiting.cancel_scope)
-        if not self._ready.is_set():
-            ended = self._ended.is_set()
+        if not ready.is_set():
+            has_ended = ended.is_set()
             await self.kill()
-            reason = f"it ended with {_ending(self._popen.returncode)}" if ended else f"not ready after {within_s:g} s"
-            if not ended:
+            reason = (
+                f"it ended with {_ending(self._popen.returncode)}" if has_ended else f"not ready after {within_s:g} s"
+            )
+            if not has_ended:
                 self.unasked_ends.append(f"node {self.node} was {reason} and had to be killed")
             raise NodeDidNotStart(self.node, reason, self.stderr_tail())
 

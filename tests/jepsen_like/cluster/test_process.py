@@ -179,6 +179,23 @@ async def test_a_damage_excuses_one_end_and_no_words_of_a_former_life(tmp_path: 
     assert len(process.unasked_ends) == 2
 
 
+@pytest.mark.parametrize("attempt", range(12))
+async def test_a_start_is_over_though_the_node_has_ended_and_was_started_again_before_anybody_looked(
+    tmp_path: Path, attempt: int
+) -> None:
+    """The harness is held up until the process that said it was ready has gone; the rest is as Trio draws it."""
+
+    def wait_for_the_end(_: int, event: Event) -> None:
+        if event["event"] == "started" and not process.ends_of_damage:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+    process = NodeProcess(1, [sys.executable, "-c", MEETS_DAMAGE], tmp_path, wait_for_the_end)
+    process.unmet_damages = 1
+    async with trio.open_nursery() as nursery:
+        await process.start(nursery, within_s=60)
+    assert process.ends_of_damage == len(process.unasked_ends) == 1
+
+
 @pytest.mark.parametrize(
     ("script", "within_s", "says"),
     [(BROKEN_NODE, 20.0, "status 1: no such option"), (SILENT_NODE, 0.3, "not ready after 0.3 s")],
