@@ -6,8 +6,8 @@
 
 It puts the parts together (log, storage, core, driver, links, port) and owns their tasks. What a call raises tells what
 happened: `raft.errors`; a cancelled `append` or `apply` may still take effect. A failed disk or a broken invariant ends
-the group: the error climbs out of the `async with`, in an exception group as nurseries make them, and nothing is written any more. Tasks outside of the block that wait for
-an answer get `OutcomeUnknown`, and whoever calls later `ShuttingDown`.
+the group: the error climbs out of the `async with`, in an exception group as nurseries make them, and nothing is written any
+more. Tasks outside of the block that wait for an answer get `OutcomeUnknown`, and whoever calls later `ShuttingDown`.
 """
 
 import json

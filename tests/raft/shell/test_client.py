@@ -570,3 +570,23 @@ async def test_a_damaged_frame_behind_a_good_one_ends_what_waits_for_it() -> Non
         nursery.start_soon(connection.tail)
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(fail)
+
+
+async def test_a_request_does_not_leave_when_connecting_has_used_up_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Frame] = []
+
+    def answer(frame: Frame) -> bytes:
+        asked.append(frame)
+        return b""
+
+    async with false_node(answer) as connection:
+        client = Client([connection.address], CLUSTER_ID, deadline_s=0.01)
+
+        async def late(address: str, give_up_at: float) -> Connection:
+            await trio.sleep_until(give_up_at)
+            return connection
+
+        monkeypatch.setattr(client, "_connection_to", late)
+        with pytest.raises(Unreachable, match="not connected within"):
+            await client.append([b"x"])
+    assert not asked
