@@ -28,7 +28,9 @@ __all__ = [
     "RealDisk",
     "StorageError",
     "StorageFailed",
+    "rename_file",
     "replace_file",
+    "write_file",
 ]
 
 
@@ -95,16 +97,29 @@ class Disk(Protocol):
         """Claim exclusively, through a file of this name; `DirectoryLocked` if it is claimed already."""
 
 
-def replace_file(disk: Disk, directory: str, name: str, content: bytes) -> None:
-    """Replace a small file so that after a crash either the old or the new content is there, whole."""
-    path = f"{directory}/{name}"
-    scratch = f"{path}.tmp"
-    with contextlib.closing(disk.open(scratch, create=True)) as file:
-        file.cut(0)
-        file.write_at(0, [content])
-        file.sync()
-    disk.rename(scratch, path)
+def write_file(disk: Disk, path: str, content: Sequence[Buffer]) -> None:
+    """Write a file anew and sync it, but not its name; on a full disk it is gone again."""
+    with contextlib.closing(disk.open(path, create=True)) as file:
+        try:
+            file.cut(0)
+            file.write_at(0, content)
+            file.sync()
+        except NoSpace:
+            disk.remove(path)
+            raise
+
+
+def rename_file(disk: Disk, directory: str, source: str, target: str) -> None:
+    """Give a file another name in its directory, durably."""
+    disk.rename(f"{directory}/{source}", f"{directory}/{target}")
     disk.sync_directory(directory)
+
+
+def replace_file(disk: Disk, directory: str, name: str, *content: Buffer) -> None:
+    """Replace a file so that after a crash either the old or the new content is there, whole."""
+    scratch = f"{name}.tmp"
+    write_file(disk, f"{directory}/{scratch}", content)
+    rename_file(disk, directory, scratch, name)
 
 
 _FALLOC_FL_KEEP_SIZE = 1

@@ -205,6 +205,11 @@ class SegmentedLog:
     # What the log holds
 
     @property
+    def start(self) -> Start:
+        """Where the log begins, and the owner's word about what left it; durable with the flush that follows a `trim`."""
+        return self._start
+
+    @property
     def first_index(self) -> int:
         """The first index held; 0 = none."""
         first_index = self._segments[0].first_index
@@ -357,12 +362,12 @@ class SegmentedLog:
         self._last_index, self._last_epoch, self._end_offset = last_index, epoch, end_offset
         return self._end
 
-    def trim(self, first_index: int) -> int:
+    def trim(self, first_index: int, payload: bytes = b"") -> int:
         """Let the segments that lie wholly below `first_index` leave; returns the new first index, `first_index` at most.
 
         Reads below it are refused from now on. The files go with the next flush, which makes it durable; a few of them are
-        kept to be written to again. A segment that no flush has proved stays. `IndexOutOfRange` for an index that the log
-        does not hold.
+        kept to be written to again. A segment that no flush has proved stays. If any leave, `payload`, the owner's word
+        about what they held, replaces the one before. `IndexOutOfRange` for an index that the log does not hold.
         """
         self._require_usable()
         if not 1 <= first_index <= self._last_index:
@@ -375,7 +380,7 @@ class SegmentedLog:
             last_index = first.first_index - 1
             before = Tail(last_index, self.epoch_at(last_index), first.first_offset)
             self._retiring += self._lookup.forget(count)
-            self._start = Start(first.base, before)
+            self._start = Start(first.base, before, payload)
             self.epochs.trim(first.first_index, first.first_offset)
         return self.first_index
 

@@ -13,7 +13,13 @@ leftovers, whichever of them are still there; a first segment that is missing wi
         24      8  the index before the first
         32      8  its epoch
         40      8  the offset that the first index begins with
-        48      4  CRC-32C of all before it
+        48      8  bytes of the payload
+        56      4  CRC-32C of the payload
+        60      4  CRC-32C of all before it
+        64      -  payload: the owner's word about what left the log
+
+`SegmentedLog.reset` writes one for a log that forgets everything it holds: then the first segment is a new one, which has its
+name only behind the witness. Until then it is told by its other name (`segment.RESET_SUFFIX`).
 """
 
 import contextlib
@@ -21,16 +27,17 @@ import struct
 
 import attrs
 
-from log.disk import Disk, replace_file
+from log.disk import Disk, rename_file, write_file
 from log.errors import CorruptLog
 from log.frame import Address, checksum
 from log.index import Tail
 
 NAME = "start"
 _MAGIC = b"QLST"
-_VERSION = 1
-_LAYOUT = struct.Struct("<4sB3xQQQQQ")
-
+_VERSION = 2
+_LAYOUT = struct.Struct("<4sB3xQQQQQQI")
+_HEAD_BYTES = _LAYOUT.size + 4
+_SCRATCH_NAME = f"{NAME}.tmp"
 
 _ORIGIN = Address(0)
 _NOTHING = Tail()
@@ -38,10 +45,11 @@ _NOTHING = Tail()
 
 @attrs.frozen
 class Start:
-    """The first segment begins at `base`; `before` is the end of what left the log."""
+    """The first segment begins at `base`; `before` is the end of what left the log, `payload` the owner's word about that."""
 
     base: Address = _ORIGIN
     before: Tail = _NOTHING
+    payload: bytes = attrs.field(default=b"", repr=lambda payload: f"<{len(payload)} bytes>")
 
 
 def read(disk: Disk, directory: str, *, log_id: int) -> Start:
@@ -50,18 +58,43 @@ def read(disk: Disk, directory: str, *, log_id: int) -> Start:
     if not disk.exists(path):
         return Start()
     with contextlib.closing(disk.open(path, create=False)) as file:
-        content = file.read_at(0, file.size())
-    fields = content[:-4]
-    if len(fields) != _LAYOUT.size or checksum(fields) != int.from_bytes(content[-4:], "little"):
+        head = file.read_at(0, _HEAD_BYTES)
+        payload = file.read_at(_HEAD_BYTES, max(0, file.size() - _HEAD_BYTES))
+    fields = head[:-4]
+    if len(fields) != _LAYOUT.size or checksum(fields) != int.from_bytes(head[-4:], "little"):
         raise CorruptLog(path, 0, "where the log begins cannot be read")
-    magic, version, owner, base, *before = _LAYOUT.unpack(fields)
+    magic, version, owner, base, *before, payload_bytes, payload_crc = _LAYOUT.unpack(fields)
     if (magic, version, owner) != (_MAGIC, _VERSION, log_id):
         raise CorruptLog(path, 0, f"it is not of this version, or of another log than {log_id}")
-    return Start(Address(base), Tail(*before))
+    if (len(payload), checksum(payload)) != (payload_bytes, payload_crc):
+        raise CorruptLog(path, _HEAD_BYTES, "what is said of the log before its first index cannot be read")
+    return Start(Address(base), Tail(*before), payload)
 
 
 def write(disk: Disk, directory: str, start: Start, *, log_id: int) -> None:
     """Replace it, durably. `NoSpace` leaves the one before."""
-    before = start.before
-    fields = _LAYOUT.pack(_MAGIC, _VERSION, log_id, start.base, before.last_index, before.last_epoch, before.end_offset)
-    replace_file(disk, directory, NAME, fields + checksum(fields).to_bytes(4, "little"))
+    prepare(disk, directory, start, log_id=log_id)
+    commit(disk, directory)
+
+
+def prepare(disk: Disk, directory: str, start: Start, *, log_id: int) -> None:
+    """The first half of `write`: all that needs room. The one before still holds."""
+    before, payload = start.before, start.payload
+    fields = _LAYOUT.pack(
+        _MAGIC,
+        _VERSION,
+        log_id,
+        start.base,
+        before.last_index,
+        before.last_epoch,
+        before.end_offset,
+        len(payload),
+        checksum(payload),
+    )
+    head = fields + checksum(fields).to_bytes(4, "little")
+    write_file(disk, f"{directory}/{_SCRATCH_NAME}", [head, payload])
+
+
+def commit(disk: Disk, directory: str) -> None:
+    """The second half: what was prepared holds, durably. If this fails, nobody knows which one does."""
+    rename_file(disk, directory, _SCRATCH_NAME, NAME)

@@ -13,11 +13,12 @@ from tests.log.frames import Entry, content, entry
 
 @attrs.frozen
 class Start:
-    """What a log begins behind: the index before its first, that one's epoch, and the offset that follows."""
+    """What a log begins behind: the index before its first, that one's epoch, the offset that follows, the owner's word."""
 
     index: int = 0
     epoch: int = 0
     offset: int = 0
+    payload: bytes = b""
 
 
 @attrs.frozen
@@ -59,6 +60,7 @@ def moment_of(log: SegmentedLog) -> Moment:
     ]
     _refuses_what_left(log, start_index)
     start = Start(start_index, log.epoch_at(start_index), log.start_offset) if start_index else Start()
+    start = attrs.evolve(start, payload=log.start.payload)
     return Moment(tuple(read), log.state, log.end_offset, start)
 
 
@@ -74,6 +76,19 @@ def _refuses_what_left(log: SegmentedLog, start_index: int) -> None:
     except OffsetOutOfRange:
         return
     raise AssertionError("no offset before the first is in the log")
+
+
+def trim_both(log: SegmentedLog, model: "Model", first_index: int, payload: bytes) -> int:
+    """Trim both. A payload that was not there before tells whether segments left."""
+    start, first = log.start, log.first_index
+    trimmed = log.trim(first_index, payload)
+    assert log.first_index == trimmed
+    if log.start == start:
+        assert trimmed == first
+    else:
+        assert log.start.payload == payload
+        model.trim(trimmed, payload)
+    return trimmed
 
 
 class Model:
@@ -108,11 +123,10 @@ class Model:
     def save_state(self, state: bytes) -> None:
         self._add(attrs.evolve(self.moments[-1], state=state))
 
-    def trim(self, first_index: int) -> None:
-        """Everything below `first_index` left."""
-        if first_index > self.now.start.index + 1:
-            start = Start(first_index - 1, self.epoch_before(first_index), self.offset_of(first_index))
-            self._trims.append((self._forgotten + len(self.moments) - 1, start))
+    def trim(self, first_index: int, payload: bytes) -> None:
+        """Everything below `first_index` left, and `payload` tells of it."""
+        start = Start(first_index - 1, self.epoch_before(first_index), self.offset_of(first_index), payload)
+        self._trims.append((self._forgotten + len(self.moments) - 1, start))
 
     def offset_of(self, index: int) -> int:
         """The offset that a frame with this index must begin with."""

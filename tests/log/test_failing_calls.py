@@ -10,7 +10,7 @@ from log.disk import StorageFailed
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import SegmentedLog
 from tests.log.frames import frames, memory_disk, open_log
-from tests.log.model import Model, moment_of
+from tests.log.model import Model, moment_of, trim_both
 
 
 class Run:
@@ -32,7 +32,7 @@ class Run:
             self._append(last + 1, last + 4, epoch, 100)
             self._append(last + 3, last + 30, epoch, 100)
             self._flush()
-            self.model.trim(log.trim(max(log.first_index, log.last_index - 30)))
+            trim_both(log, self.model, max(log.first_index, log.last_index - 30), b"#%d" % log.end)
         self._truncate(log.last_index - 5)
         self._append(log.last_index + 1, log.last_index + 30, epoch, 100)
         self._append(log.last_index + 1, log.last_index + 2, epoch, 5)

@@ -11,7 +11,7 @@ from log.frame import Frame, Kind
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import Flush, SegmentedLog
 from tests.log.frames import memory_disk, open_log
-from tests.log.model import Model, moment_of
+from tests.log.model import Model, moment_of, trim_both
 
 SIZES = st.sampled_from([0, 1, 40, 300, 1500, 5000])
 
@@ -68,9 +68,8 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def trim(self, data: st.DataObject) -> None:
         first_index = data.draw(st.integers(self.log.first_index, self.log.last_index))
-        trimmed = self.log.trim(first_index)
-        assert self.model.now.start.index < trimmed <= first_index
-        self.model.trim(trimmed)
+        start_index = self.model.now.start.index
+        assert start_index < trim_both(self.log, self.model, first_index, self.payload(0)) <= first_index
 
     @precondition(lambda self: self.flush is None)
     @rule(rounds=st.integers(1, 4), size=st.sampled_from([1100, 1500]))
@@ -88,7 +87,7 @@ class LogMachine(RuleBasedStateMachine):
             so_far = self.model.so_far
             self.log.flush()
             self.model.flushed(so_far)
-            self.model.trim(self.log.trim(self.log.last_index))
+            trim_both(self.log, self.model, self.log.last_index, self.payload(size))
 
     @rule(state=st.binary(max_size=40))
     def save_state(self, state: bytes) -> None:
@@ -174,10 +173,11 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def holds_what_was_written(self) -> None:
         now = self.model.now
-        assert (self.log.last_index, self.log.end_offset, self.log.state) == (
+        assert (self.log.last_index, self.log.end_offset, self.log.state, self.log.start.payload) == (
             now.last_index,
             now.end_offset,
             now.state,
+            now.start.payload,
         )
 
     def teardown(self) -> None:

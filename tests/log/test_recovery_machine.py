@@ -12,7 +12,7 @@ from log.frame import HEADER_BYTES, Frame
 from log.memory_disk import MemoryDisk
 from log.segmented_log import SegmentedLog
 from tests.log.frames import DIRECTORY, memory_disk, open_log
-from tests.log.model import Model, Moment, moment_of
+from tests.log.model import Model, Moment, moment_of, trim_both
 
 
 class RecoveryMachine(RuleBasedStateMachine):
@@ -64,7 +64,8 @@ class RecoveryMachine(RuleBasedStateMachine):
         self.model.flushed(self.model.so_far)
         del self.ends[:-1]
         if trim and self.log.first_index:
-            self.model.trim(self.log.trim(self.log.last_index))
+            self.written += 1
+            trim_both(self.log, self.model, self.log.last_index, b"#%d" % self.written)
             self.log.flush()
             self.model.flushed(self.model.so_far)
 

@@ -1,13 +1,16 @@
 """Segments leave at the old end, their files come back at the new one, and nobody mistakes one life for another."""
 
+import contextlib
 import gc
 import random
+import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from log import start
-from log.disk import NoSpace
+from log.disk import NoSpace, RealDisk, StorageFailed
 from log.errors import CorruptLog, IndexOutOfRange, OffsetOutOfRange
 from log.flush import Flush
 from log.frame import HEADER_BYTES
@@ -17,6 +20,8 @@ from log.segmented_log import LogConfig, SegmentedLog
 from log.start import Start
 from tests.log.frames import DIRECTORY, LOG_ID, SMALL, content, entries, frame, frames, memory_disk, numbers, open_log
 from tests.log.model import moment_of
+
+START = f"{DIRECTORY}/{start.NAME}"
 
 
 def filled(disk: MemoryDisk, last: int, *, config: LogConfig = SMALL, size: int = 120) -> SegmentedLog:
@@ -282,10 +287,12 @@ def test_on_a_full_disk_a_trim_waits_for_room() -> None:
     disk = memory_disk()
     log = filled(disk, 200)
     segments = names(disk, ".log")
-    disk.capacity_bytes = disk.used_bytes()
-    first = log.trim(150)
+    used = disk.used_bytes()
+    disk.capacity_bytes = used + 500
+    first = log.trim(150, bytes(1_000))
     log.flush()
     assert (names(disk, ".log"), log.sealed_pending) == (segments, True)
+    assert disk.used_bytes() == used
     disk.capacity_bytes = None
     log.flush()
     assert (len(names(disk, ".log")) < len(segments), log.sealed_pending) == (True, False)
@@ -302,11 +309,11 @@ def _lose_all(disk: MemoryDisk) -> None:
 
 
 def _damage_start(disk: MemoryDisk) -> None:
-    disk.flip_bit(f"{DIRECTORY}/{start.NAME}", 100)
+    disk.flip_bit(START, 100)
 
 
 def _lose_start(disk: MemoryDisk) -> None:
-    disk.remove(f"{DIRECTORY}/{start.NAME}")
+    disk.remove(START)
 
 
 @pytest.mark.parametrize("harm", [_lose_first, _lose_all, _damage_start, _lose_start])
@@ -318,6 +325,92 @@ def test_a_segment_that_is_missing_and_was_not_retired_is_damage(harm: Callable[
     harm(disk)
     with pytest.raises(CorruptLog):
         open_log(disk)
+
+
+@pytest.mark.parametrize("payload", [b"", b"what left"])
+def test_no_bit_of_where_a_log_begins_may_change(payload: bytes) -> None:
+    disk = memory_disk()
+    log = filled(disk, 100)
+    log.trim(70, payload)
+    log.close()
+    for bit in range(len(disk.content(START)) * 8):
+        after = killed(disk)
+        after.flip_bit(START, bit)
+        with pytest.raises(CorruptLog, match=START):
+            open_log(after)
+
+
+@pytest.mark.parametrize("change", [-70, -10, -1, 1])
+def test_where_a_log_begins_is_as_long_as_it_says(change: int) -> None:
+    disk = memory_disk()
+    log = filled(disk, 100)
+    log.trim(70, b"what left")
+    log.close()
+    file = disk.open(START, create=False)
+    file.cut(file.size() + change)
+    with pytest.raises(CorruptLog):
+        open_log(disk)
+
+
+def test_a_trim_tells_what_left_the_log() -> None:
+    disk = memory_disk()
+    log = filled(disk, 200)
+    first = log.trim(100, b"up to 100")
+    assert log.start == Start(log.start.base, Tail(first - 1, 1, first - 1), b"up to 100")
+    assert names(disk, f"/{start.NAME}") == []
+    log.flush()
+    assert open_log(disk.durable_copy()).start == log.start
+    log.trim(first, b"nothing left")
+    log.trim(first - 1, b"nothing left")
+    assert log.start.payload == b"up to 100"
+    log.flush()
+    assert open_log(disk.durable_copy()).start == log.start
+    log.trim(180)
+    log.flush()
+    assert open_log(disk.durable_copy()).start.payload == log.start.payload == b""
+    assert repr(Start(payload=bytes(1 << 26))).endswith("payload=<67108864 bytes>)")
+
+
+def test_a_large_payload_is_held_once_and_written_and_read_without_a_copy(tmp_path: Path) -> None:
+    log = open_log(RealDisk(), directory=str(tmp_path))
+    for first in (1, 51):
+        log.append(frames(first, first + 49, size=120))
+        log.flush()
+    payload = bytes(1 << 24)
+    tracemalloc.start()
+    try:
+        log.trim(60, payload)
+        log.close()
+        assert tracemalloc.get_traced_memory()[1] < len(payload) // 2
+        tracemalloc.reset_peak()
+        log = open_log(RealDisk(), directory=str(tmp_path))
+        assert tracemalloc.get_traced_memory()[1] < len(payload) * 3 // 2
+    finally:
+        tracemalloc.stop()
+    assert log.start.payload == payload
+    log.close()
+
+
+def test_names_go_only_when_what_they_held_is_told() -> None:
+    """The power is cut at every call of the flush: the payload goes with the segments, and nothing of the one without the other."""
+    found = set()
+    for n in range(1, 1_000):
+        disk = memory_disk(n)
+        log = filled(disk, 200)
+        old = moment_of(log)
+        log.trim(100, b"what left")
+        new = moment_of(log)
+        disk.fail_call(n)
+        with contextlib.suppress(StorageFailed):
+            log.flush()
+            break
+        for loss in (None, *PowerLoss):
+            after = disk.after_crash(random.Random(n), loss=loss)
+            fewer = len(names(after, ".log")) < len(names(disk, ".log"))
+            seen = moment_of(open_log(after))
+            assert seen in ([new] if fewer else [old, new])
+            found.add(seen == new)
+    assert found == {False, True}
 
 
 def test_another_logs_start_is_refused() -> None:
