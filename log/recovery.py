@@ -19,6 +19,9 @@ again. Frames of a former life name other addresses, so they are neither frames 
 What survives was read from the page cache, which proves nothing about the platter: after a failed sync the cache shows
 bytes that the disk never got. So everything beyond the known durable end is written again and synced before it is trusted.
 
+Where a witness says that the log begins (`start.py`) there is a segment: that it is missing is damage, unless a crash kept it
+from its name while the log began anew; then it gets it first.
+
 Every step can be repeated: a crash during recovery finds the same question and gives it the same answer.
 """
 
@@ -28,16 +31,17 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from log import start
-from log.disk import Disk, File, NoSpace, replace_file
+from log.disk import Disk, File, NoSpace, rename_file, replace_file
 from log.epoch_cache import EpochCache
 from log.errors import CorruptLog
 from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, Header, checksum
 from log.index import SUMMARY_BYTES_READ, DamagedIndex, SegmentIndex, Summary, Tail, decode_summary, summary_bytes
-from log.mark import MarkFile
+from log.mark import Mark, MarkFile
 from log.salvage import Repaired
 from log.scan import CHUNK_BYTES, Scan, scan
 from log.segment import (
     INDEX_SUFFIX,
+    RESET_SUFFIX,
     SEGMENT_SUFFIX,
     SPARE_SUFFIX,
     Segment,
@@ -45,6 +49,7 @@ from log.segment import (
     base_of,
     cut_segments,
     index_name,
+    reset_name,
     segment_name,
 )
 from log.start import Start
@@ -153,9 +158,15 @@ class Recovery:
         self._start = Start()
 
     def run(self) -> Recovered:
-        """Find, judge, mend. `CorruptLog` for damage below the known durable end, before anything is changed."""
+        """Find, judge, mend. `CorruptLog` for damage below the known durable end, before anything is changed.
+
+        Only a log that began anew is given its first segment before all that.
+        """
         self._start = start.read(self._disk, self._directory, log_id=self._log_id)
         names = self._disk.list_directory(self._directory)
+        if reset_name(self._start.base) in names and segment_name(self._start.base) not in names:
+            self._finish_reset()
+            names = self._disk.list_directory(self._directory)
         with contextlib.ExitStack() as files:
             found = self._find(names, files)
             found, unused = self._without_unused(found)
@@ -164,7 +175,7 @@ class Recovery:
             durable_end = max([*witnesses, *(each.durable_end for each in found)])
             self.durable_end = durable_end
             hole = self._hole(found, durable_end)
-            if hole is not None and hole.address < durable_end:
+            if hole is not None and (hole.address < durable_end or self._is_missing(hole)):
                 raise hole.error
             self._report = attrs.evolve(self._report, segments_scanned=sum(each.scan is not None for each in found))
             kept = self._cut(found, hole) if hole is not None else found
@@ -182,9 +193,20 @@ class Recovery:
             files.pop_all()
         return recovered
 
-    def _read_file(self, path: str) -> bytes:
-        with contextlib.closing(self._disk.open(path, create=False)) as file:
-            return file.read_at(0, file.size())
+    def _finish_reset(self) -> None:
+        """Give the segment with which the log began anew its name.
+
+        It was durable before the witness was, all of it. The mark may be older, so it says that first.
+        """
+        base, before = self._start.base, self._start.before
+        segment = self._sized(base, reset_name(base))
+        with contextlib.ExitStack() as files:
+            found = self._scanned(segment, files)
+            if found.damage is not None:
+                raise CorruptLog(segment.path, found.valid_bytes, found.damage.reason)
+            state = next(self._states([found]), None)
+        self._mark.replace(Mark.of(segment.end, before.last_index, before.last_epoch, state))
+        rename_file(self._disk, self._directory, reset_name(base), segment_name(base))
 
     def _find(self, names: Sequence[str], files: contextlib.ExitStack) -> list[_Found]:
         bases = sorted(base for name in names if (base := base_of(name, SEGMENT_SUFFIX)) is not None)
@@ -192,9 +214,7 @@ class Recovery:
         for base in bases:
             if base < self._start.base:
                 continue
-            path = f"{self._directory}/{segment_name(base)}"
-            with contextlib.closing(self._disk.open(path, create=False)) as file:
-                segment = Segment(base, path, size=file.size())
+            segment = self._sized(base, segment_name(base))
             vouched = self._vouched(base, names)
             if vouched is not None and vouched.segment_bytes == segment.size and base != bases[-1]:
                 found.append(_Found(segment, vouched, segment.end))
@@ -204,6 +224,11 @@ class Recovery:
                 each.durable_end = max(each.durable_end, base + vouched.segment_bytes)
             found.append(each)
         return found
+
+    def _sized(self, base: Address, name: str) -> Segment:
+        path = f"{self._directory}/{name}"
+        with contextlib.closing(self._disk.open(path, create=False)) as file:
+            return Segment(base, path, size=file.size())
 
     def _scanned(self, segment: Segment, files: contextlib.ExitStack) -> _Found:
         segment.file = file = self._disk.open(segment.path, create=False)
@@ -271,9 +296,13 @@ class Recovery:
                 return _Hole(end, keep + 1, CorruptLog(segment.path, each.valid_bytes, each.damage.reason, *named))
             if each.valid_bytes:
                 tail = each.summary.tail
-        if end < durable_end:
+        if end < durable_end or (end and not found):
             return self._gap(found, len(found), end)
         return None
+
+    def _is_missing(self, hole: _Hole) -> bool:
+        """Whether this is the first segment's place, and a witness says that there is one."""
+        return hole.keep == 0 and self._start.base > 0
 
     @staticmethod
     def _ends_here(each: _Found, behind: Sequence[_Found], durable_end: int) -> bool:
@@ -317,7 +346,7 @@ class Recovery:
             retired = base_of(name, SEGMENT_SUFFIX)
             if (
                 # A spare may hold frames of a life that a power cut took back: it must not be met again.
-                name.endswith((".tmp", SPARE_SUFFIX))
+                name.endswith((".tmp", SPARE_SUFFIX, RESET_SUFFIX))
                 or (orphan is not None and orphan not in kept)
                 or (retired is not None and retired < self._start.base)
             ):

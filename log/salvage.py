@@ -241,7 +241,8 @@ class Salvage:
         `found`, the damage itself, is raised again, with what is missing, if a promise may have been lost with it.
         """
         mark = self._mark.newest
-        survey = _Surveyor(self._disk, self._directory, self._log_id, self._start()).survey(self._bases())
+        first = self._start()
+        survey = _Surveyor(self._disk, self._directory, self._log_id, first).survey(self._bases(first))
         durable_end = max(durable_end, survey.durable_end)
         if survey.end < durable_end:
             survey.note_gap(survey.end, durable_end)
@@ -276,8 +277,8 @@ class Salvage:
 
     def carry_out(self, plan: Repair) -> None:
         """Cut the log; may be repeated. What is left ends at `cut_from`, and nothing vouches for more."""
-        cut_from = plan.outcome.cut_from
-        for base in reversed(self._bases()):
+        cut_from, first = plan.outcome.cut_from, self._start()
+        for base in reversed(self._bases(first)):
             path = f"{self._directory}/{segment_name(base)}"
             if base >= cut_from:
                 self._set_aside(path, f"{self._directory}/{base:020d}{EVIDENCE_SUFFIX}")
@@ -294,6 +295,9 @@ class Salvage:
         for name in self._disk.list_directory(self._directory):
             if base_of(name, INDEX_SUFFIX) is not None:
                 self._disk.remove(f"{self._directory}/{name}")
+        if cut_from == first:
+            # Nothing is left of the first segment, but it is not missing.
+            self._disk.open(f"{self._directory}/{segment_name(first)}", create=True).close()
         self._mark.replace(Mark.of(Address(0), 0, 0, None))
         self._disk.sync_directory(self._directory)
 
@@ -317,10 +321,9 @@ class Salvage:
         with contextlib.suppress(NoSpace):
             replace_file(self._disk, self._directory, name, file.read_at(position, file.size() - position))
 
-    def _bases(self) -> list[Address]:
+    def _bases(self, first: Address) -> list[Address]:
         names = self._disk.list_directory(self._directory)
         bases = sorted(base for name in names if (base := base_of(name, SEGMENT_SUFFIX)) is not None)
-        first = self._start()
         return [base for base in bases if base >= first]
 
     def _start(self) -> Address:

@@ -19,6 +19,7 @@ from log.index import SegmentIndex, SparseIndex
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 SPARE_SUFFIX = ".spare"
+RESET_SUFFIX = ".reset"
 
 _PAGE_BYTES = 4096
 _ZEROS = memoryview(bytes(512 * 1024))
@@ -41,6 +42,11 @@ def index_name(base: int) -> str:
 def spare_name(base: int) -> str:
     """The file name of a retired segment that waits to be written to again; the address is that of its former life."""
     return f"{base:020d}{SPARE_SUFFIX}"
+
+
+def reset_name(base: int) -> str:
+    """The file name of a segment with which a log is to begin anew, until the witness of that is durable."""
+    return f"{base:020d}{RESET_SUFFIX}"
 
 
 def base_of(name: str, suffix: str) -> Address | None:

@@ -14,7 +14,8 @@ Rules that everything here keeps:
 5. One thread owns the object. Only `Flush.run` may run in another one, beside appends and reads; one flush at a time.
 
 Frames are counted by index, from 1, without gaps; offsets are counted by the owner's spans, without gaps. Epochs never fall.
-A log begins at index 1, in the segment at address 0, until `trim` lets its oldest segments leave.
+A log begins at index 1, in the segment at address 0, until `trim` lets its oldest segments leave, or `reset` all of them. Only
+across a reset may epochs fall.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ from typing import Self
 import attrs
 from attrs.validators import ge, gt
 
-from log.disk import Disk, File, Lock
+from log.disk import Disk, File, Lock, rename_file, write_file
 from log.errors import CorruptLog, IndexOutOfRange, LogError, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
 from log.flush import LIGHT_BYTES, Flush, Retired, Spare
 from log.frame import (
@@ -46,8 +47,10 @@ from log.mark import Mark, MarkFile
 from log.recovery import Recovered, Recovery, RecoveryReport, write_sidecar
 from log.retention import SegmentFacts
 from log.salvage import Amend, Repair, Salvage
-from log.segment import Segment, Window, index_name, segment_name, spare_name
+from log.segment import Segment, Window, index_name, reset_name, segment_name, spare_name
 from log.start import Start
+from log.start import commit as commit_start
+from log.start import prepare as prepare_start
 from log.start import write as write_start
 
 __all__ = [
@@ -206,7 +209,7 @@ class SegmentedLog:
 
     @property
     def start(self) -> Start:
-        """Where the log begins, and the owner's word about what left it; durable with the flush that follows a `trim`."""
+        """Where the log begins, and the owner's word about what left it. After a `trim` the next flush makes it durable."""
         return self._start
 
     @property
@@ -370,7 +373,7 @@ class SegmentedLog:
         about what they held, replaces the one before. `IndexOutOfRange` for an index that the log does not hold.
         """
         self._require_usable()
-        if not 1 <= first_index <= self._last_index:
+        if not (self.first_index and 1 <= first_index <= self._last_index):
             raise IndexOutOfRange(first_index, self.first_index, self._last_index)
         count = self._lookup.holding(first_index) if first_index >= self.first_index else 0
         while count and (self._segments[count - 1].index is not None or self._segments[count].base > self._durable_end):
@@ -383,6 +386,37 @@ class SegmentedLog:
             self._start = Start(first.base, before, payload)
             self.epochs.trim(first.first_index, first.first_offset)
         return self.first_index
+
+    def reset(self, before: Tail, payload: bytes) -> None:
+        """Forget everything that the log holds, and begin anew behind `before`; durable when it returns.
+
+        The newest state stays, and `payload` is the owner's word about what the log does not hold, as in `trim`. Epochs may
+        fall. A crash leaves the log as it was before or after; `NoSpace`, as it was before. Not while a flush is under way.
+        """
+        self._require_usable()
+        assert self._flushing is None, "a flush is under way: call end_flush first"
+        # One byte further: no segment that is forgotten, not even an empty one, has this name.
+        start = Start(Address(self._end + 1), before, payload)
+        index = SegmentIndex(start.base, self.config.index_interval_bytes)
+        buffers: list[Buffer] = []
+        if self._state is not None:
+            buffers += [self._own_header(Kind.STATE, start.base, before, self._state), self._state]
+            index.note_state(before, 0)
+        self._prepare_reset(start, buffers)
+        segment = Segment(
+            start.base,
+            f"{self.directory}/{segment_name(start.base)}",
+            size=sum(map(len, buffers)),
+            first_index=before.last_index + 1,
+            first_offset=before.end_offset,
+            index=index,
+            live=SparseIndex(),
+        )
+        with self._final():
+            self._carry_out_reset(start, segment)
+        with contextlib.suppress(NoSpace), self._fatal():
+            # What was reserved for states went with the old log.
+            self._reserve_file(segment, segment.size + RESERVE_SLACK_BYTES)
 
     def segment_facts(self) -> list[SegmentFacts]:
         """What a rule of retention may ask of each segment, oldest first."""
@@ -563,15 +597,9 @@ class SegmentedLog:
 
     def _take_back(self, segment: Segment, file: File) -> None:
         """Undo a write that met a full disk, durably: a part of it must not turn up behind later frames after a crash."""
-        try:
-            with self._frontier:
-                segment.cut()
-                file.sync()
-        except BaseException as error:
-            self._fail(error)
-            if isinstance(error, StorageError):
-                raise self._failure() from error
-            raise
+        with self._final(), self._frontier:
+            segment.cut()
+            file.sync()
 
     def _note_appended(self, segment: Segment, frames: Sequence[Frame], first_index: int, first_address: int) -> None:
         index = self._index_of(segment)
@@ -697,6 +725,51 @@ class SegmentedLog:
         assert segment.index is not None, "the active segment has an index"
         return segment.index
 
+    # How it is done: beginning anew
+
+    def _prepare_reset(self, start: Start, buffers: Sequence[Buffer]) -> None:
+        """All that needs room: the new first segment, durable under another name, and the witness, which does not hold yet."""
+        active, reserved = self._active, self._active.reserved
+        scratch = f"{self.directory}/{reset_name(start.base)}"
+        try:
+            # What was only reserved may be the room that is wanting.
+            active.cut()
+            write_file(self._disk, scratch, buffers)
+            self._sync_directory()
+            prepare_start(self._disk, self.directory, start, log_id=self.log_id)
+        except NoSpace:
+            with self._final():
+                if self._disk.exists(scratch):
+                    self._disk.remove(scratch)
+                with contextlib.suppress(NoSpace):
+                    self._open_file(active).reserve(reserved)
+                    active.reserved = reserved
+            raise
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def _carry_out_reset(self, start: Start, segment: Segment) -> None:
+        """From the first step on the log is the new one. Whatever a crash leaves undone, recovery does."""
+        before = start.before
+        commit_start(self._disk, self.directory)
+        # Before the segment has its name: with the other one, all of it is known to be durable.
+        self._mark.replace(Mark.of(segment.end, before.last_index, before.last_epoch, self._state))
+        rename_file(self._disk, self.directory, reset_name(start.base), segment_name(start.base))
+        segment.file = self._disk.open(segment.path, create=False)
+        forgotten = [*self._retiring, *self._lookup.forget(len(self._segments))]
+        self._segments.append(segment)
+        self._active = segment
+        self._start = start
+        self._last_index, self._last_epoch, self._end_offset = before.last_index, before.last_epoch, before.end_offset
+        self._end = self._durable_end = segment.end
+        self._unproven, self._retiring, self._names_changed = [], [], False
+        self._warm.clear()
+        self.epochs.cut(0)
+        for each in forgotten:
+            self._remove_sidecar(each)
+            self._disk.remove(each.path)
+
     # How it is done: flushing
 
     def _reached(self) -> Mark:
@@ -739,9 +812,7 @@ class SegmentedLog:
         spares: list[Spare] = []
         wanted = self.config.spare_files_max - len(self._spares)
         for segment in segments:
-            sidecar = f"{self.directory}/{index_name(segment.base)}"
-            if self._disk.exists(sidecar):
-                self._disk.remove(sidecar)
+            self._remove_sidecar(segment)
             if len(spares) < wanted and segment.size >= self.config.segment_bytes_max:
                 spare = Spare(f"{self.directory}/{spare_name(segment.base)}", segment.size)
                 self._disk.rename(segment.path, spare.path)
@@ -749,6 +820,11 @@ class SegmentedLog:
             else:
                 self._disk.remove(segment.path)
         flush.retired = Retired(tuple(spares), ())
+
+    def _remove_sidecar(self, segment: Segment) -> None:
+        sidecar = f"{self.directory}/{index_name(segment.base)}"
+        if self._disk.exists(sidecar):
+            self._disk.remove(sidecar)
 
     def _take_cold(self) -> list[str]:
         """The sealed segments that are too old to be kept in the page cache.
@@ -781,6 +857,17 @@ class SegmentedLog:
             yield
         except StorageFailed as error:
             self._fail(error)
+            raise
+
+    @contextlib.contextmanager
+    def _final(self) -> Iterator[None]:
+        """For what must not stay half done: whatever climbs out of it ends the log, `NoSpace` too."""
+        try:
+            yield
+        except BaseException as error:
+            self._fail(error)
+            if isinstance(error, StorageError):
+                raise self._failure() from error
             raise
 
     def _failure(self) -> StorageFailed:

@@ -7,6 +7,7 @@ that frame, or the last one that was flushed.
 
 import attrs
 
+from log.index import Tail
 from log.segmented_log import Frame, IndexOutOfRange, OffsetOutOfRange, SegmentedLog
 from tests.log.frames import Entry, content, entry
 
@@ -98,6 +99,7 @@ class Model:
         self.moments = [Moment()]
         self._forgotten = 0
         self._trims = [(0, Start())]
+        self._resetting: Moment | None = None
 
     @property
     def now(self) -> Moment:
@@ -128,6 +130,16 @@ class Model:
         start = Start(first_index - 1, self.epoch_before(first_index), self.offset_of(first_index), payload)
         self._trims.append((self._forgotten + len(self.moments) - 1, start))
 
+    def begin_reset(self, before: Tail, payload: bytes) -> None:
+        """The log is to begin anew; until `end_reset` a crash may leave it as it was."""
+        start = Start(before.last_index, before.last_epoch, before.end_offset, payload)
+        self._resetting = Moment((), self.moments[-1].state, before.end_offset, start)
+
+    def end_reset(self) -> None:
+        """It did, durably."""
+        assert self._resetting is not None
+        self.survived(self._resetting)
+
     def offset_of(self, index: int) -> int:
         """The offset that a frame with this index must begin with."""
         now = self.now
@@ -150,7 +162,7 @@ class Model:
 
     def may_be_left(self, moment: Moment) -> bool:
         """Whether a power cut now may leave this log."""
-        return any(
+        return moment == self._resetting or any(
             each.trimmed(start) == moment
             for at, each in enumerate(self.moments, self._forgotten)
             for trimmed_at, start in self._trims
@@ -163,6 +175,7 @@ class Model:
         self.moments = [moment]
         self._trims = [(0, moment.start)]
         self._forgotten = 0
+        self._resetting = None
 
     def _add(self, moment: Moment) -> None:
         self.moments.append(moment)

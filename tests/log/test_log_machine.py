@@ -6,8 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from log.disk import NoSpace
+from log.disk import NoSpace, StorageFailed
 from log.frame import Frame, Kind
+from log.index import Tail
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import Flush, SegmentedLog
 from tests.log.frames import memory_disk, open_log
@@ -88,6 +89,31 @@ class LogMachine(RuleBasedStateMachine):
             self.log.flush()
             self.model.flushed(so_far)
             trim_both(self.log, self.model, self.log.last_index, self.payload(size))
+
+    @precondition(lambda self: self.flush is None)
+    @rule(data=st.data(), size=SIZES, cut_at=st.none() | st.integers(1, 30), seed=st.integers(0, 2**32))
+    def reset(self, data: st.DataObject, size: int, cut_at: int | None, seed: int) -> None:
+        """Anywhere, backwards too; and the power may be cut at any call."""
+        now = self.model.now
+        last_index = data.draw(st.integers(0, now.last_index + 20))
+        before = Tail()
+        if last_index:
+            epoch = data.draw(st.integers(0, self.model.epoch_before(now.last_index + 1) + 2))
+            before = Tail(last_index, epoch, data.draw(st.integers(0, now.end_offset + 50)))
+        payload = self.payload(size)
+        self.model.begin_reset(before, payload)
+        if cut_at is not None:
+            self.disk.fail_call(cut_at)
+        try:
+            self.log.reset(before, payload)
+        except StorageFailed:
+            self.restart(self.disk.after_crash(random.Random(seed)))
+        else:
+            self.disk.fail_call(2**62)
+            self.model.end_reset()
+            survivor = open_log(self.disk.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL))
+            assert moment_of(survivor) == moment_of(self.log) == self.model.now
+            assert self.log.durable_end == self.log.end == survivor.end
 
     @rule(state=st.binary(max_size=40))
     def save_state(self, state: bytes) -> None:

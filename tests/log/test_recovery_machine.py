@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from log.errors import CorruptLog
 from log.frame import HEADER_BYTES, Frame
+from log.index import Tail
 from log.memory_disk import MemoryDisk
 from log.segmented_log import SegmentedLog
 from tests.log.frames import DIRECTORY, memory_disk, open_log
@@ -68,6 +69,17 @@ class RecoveryMachine(RuleBasedStateMachine):
             trim_both(self.log, self.model, self.log.last_index, b"#%d" % self.written)
             self.log.flush()
             self.model.flushed(self.model.so_far)
+
+    @rule(ahead=st.integers(0, 20), epochs_back=st.integers(0, 2))
+    def reset(self, ahead: int, epochs_back: int) -> None:
+        now = self.model.now
+        self.written += 1
+        epoch = max(0, self.model.epoch_before(now.last_index + 1) - epochs_back)
+        before = Tail(now.last_index + ahead, epoch, now.end_offset + ahead) if now.last_index + ahead else Tail()
+        self.model.begin_reset(before, b"#%d" % self.written)
+        self.log.reset(before, b"#%d" % self.written)
+        self.model.end_reset()
+        self.ends = [self.log.end]
 
     @rule(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), newest=st.booleans())
     def damage(self, place: float, bit: int, newest: bool) -> None:

@@ -137,6 +137,15 @@ def test_a_log_cannot_be_trimmed_to_what_it_does_not_hold(index: int) -> None:
         log.trim(index)
 
 
+def test_an_empty_log_cannot_be_trimmed() -> None:
+    log = filled(memory_disk(), 200)
+    first = log.trim(100)
+    log.truncate(first - 1)
+    for index in (1, first - 1, first):
+        with pytest.raises(IndexOutOfRange):
+            log.trim(index)
+
+
 def test_trimming_below_the_first_index_changes_nothing() -> None:
     log = filled(memory_disk(), 200)
     first = log.trim(100)
