@@ -43,3 +43,6 @@ class Retention:
             if not too_many and not too_old:
                 return each.first_index
         return segments[-1].first_index
+
+
+KEEP_ALL = Retention()

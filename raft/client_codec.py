@@ -383,6 +383,9 @@ INVALID_REQUEST = "invalid_request"
 UNKNOWN_OUTCOME = "unknown_outcome"
 PROTOCOL = "protocol"
 SHUTTING_DOWN = "shutting_down"
+RECORDS_TRIMMED = "records_trimmed"
+DIGITS_MAX = 19
+"""What the detail of `RECORDS_TRIMMED` has at most: it is the offset where the records begin that are left."""
 
 _CODES: dict[type[RaftError], str] = {
     errors.NotLeader: NOT_LEADER,
@@ -392,6 +395,7 @@ _CODES: dict[type[RaftError], str] = {
     errors.OutcomeUnknown: UNKNOWN_OUTCOME,
     errors.ProtocolError: PROTOCOL,
     errors.ShuttingDown: SHUTTING_DOWN,
+    errors.RecordsTrimmed: RECORDS_TRIMMED,
 }
 
 
@@ -400,7 +404,7 @@ def encode_error(request_id: int, error: RaftError) -> bytes:
     leader, address = 0, ""
     if isinstance(error, errors.NotLeader):
         leader, address = error.leader or 0, error.address or ""
-    detail = str(getattr(error, "detail", error))
+    detail = str(error.start_offset if isinstance(error, errors.RecordsTrimmed) else getattr(error, "detail", error))
     # A state machine may refuse with a class of its own that is an `InvalidRequest`.
     code = next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
     values = (request_id, code, error.definite, leader, address, detail[:500])
@@ -426,6 +430,8 @@ def _to_error(code: str, definite: bool, leader: int, address: str, detail: str)
         return errors.NotLeader(leader or None, address or None)
     if code == SHUTTING_DOWN:
         return errors.ShuttingDown()
+    if code == RECORDS_TRIMMED and detail.isdecimal() and len(detail) <= DIGITS_MAX:
+        return errors.RecordsTrimmed(int(detail))
     kind = _DETAILED.get(code)
     return kind(detail) if kind is not None else errors.InvalidRequest(f"{code}: {detail}")
 

@@ -20,13 +20,14 @@ from raft.messages import (
     AppendAccepted,
     AppendEntries,
     AppendRejected,
+    InstallSnapshot,
     Message,
     PreVoteReply,
     RequestPreVote,
     RequestVote,
     VoteReply,
 )
-from raft.model import Batch, Entry, EntryKind, LogIndex, Offset, Term
+from raft.model import Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
 from raft.net.framing import LARGE_BYTES, Buffer, encode_frame, join_frame
 
 REQUEST_PRE_VOTE = 64
@@ -36,6 +37,7 @@ VOTE_REPLY = 67
 APPEND_ENTRIES = 68
 APPEND_ACCEPTED = 69
 APPEND_REJECTED = 70
+INSTALL_SNAPSHOT = 71
 
 NUMBER_MAX = 2**62
 """Terms, indexes, offsets and ids end well below what 64 bits hold, so that adding to one cannot leave the wire's range."""
@@ -148,6 +150,9 @@ def encode_message(message: Message) -> bytes:
             return encode_frame(REQUEST_VOTE, msgpack.packb((term, last_index, last_term)))
         case VoteReply(term=term, granted=granted):
             return encode_frame(VOTE_REPLY, msgpack.packb((term, granted)))
+        case InstallSnapshot(term=term, start=start, round=round_):
+            places = (start.index, start.position.term, start.offset, start.applied.index, start.applied.term)
+            return encode_frame(INSTALL_SNAPSHOT, msgpack.packb((term, round_, *places, start.snapshot)))
         case _:
             assert_never(message)
 
@@ -231,6 +236,26 @@ def _decode_reply(body: Buffer) -> tuple[Term, bool]:
     return Term(number(term, "term")), boolean(granted, "granted")
 
 
+def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
+    values = unpack_array(body, length=8, array_max=8)
+    term, round_, start_index, start_term, start_offset, applied_index, applied_term, snapshot = values
+    term = number(term, "term")
+    # Entries have left the log, each of which had an index and a term, and all of them were applied.
+    start_index = integer(start_index, "start_index", 1, NUMBER_MAX)
+    start_term = integer(start_term, "start_term", 1, term)
+    applied_index = integer(applied_index, "applied_index", start_index, NUMBER_MAX)
+    applied_term = integer(applied_term, "applied_term", start_term, term)
+    if applied_index == start_index and applied_term != start_term:
+        raise ProtocolError(f"the entry at {start_index} has two terms, {start_term} and {applied_term}")
+    start = LogStart(
+        Position(LogIndex(start_index), Term(start_term)),
+        Offset(number(start_offset, "start_offset")),
+        Position(LogIndex(applied_index), Term(applied_term)),
+        binary(snapshot, "snapshot"),
+    )
+    return InstallSnapshot(Term(term), start, number(round_, "round"))
+
+
 def _decode_append_entries(body: Buffer) -> AppendEntries:
     values = unpack_array(body, length=7, array_max=ENTRIES_MAX)
     term, prev_index, prev_term, commit_index, round_, base_offset, rows = values
@@ -296,4 +321,5 @@ _DECODERS: dict[int, Callable[[Buffer], Message]] = {
     APPEND_ENTRIES: _decode_append_entries,
     APPEND_ACCEPTED: _decode_append_accepted,
     APPEND_REJECTED: _decode_append_rejected,
+    INSTALL_SNAPSHOT: _decode_install_snapshot,
 }

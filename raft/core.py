@@ -14,11 +14,12 @@ What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; numb
 - A leader commits by counting copies only of its own term's entries (section 5.4.2), so it begins with an empty one.
 - Pre-vote, check-quorum and stickiness together keep a node that hears nobody, or only some, from unseating a leader.
 - A read needs a commit of this reign and a majority that still knows this leader [P12].
+- What leaves a log is committed; who lacks what the leader no longer has begins anew where the leader's log begins.
 - A node whose log damage has cut short neither campaigns nor votes for less than it once held, until it holds as much.
 - Every proposal is answered once: committed, rejected (certainly not appended) or unknown [P14].
 
-Not here yet, with their places: membership changes (a new `Configuration` when such an entry is appended), snapshots (a log
-that begins after index 1) and client sessions (a rule of the state machine).
+Not here yet, with their places: membership changes (a new `Configuration` when such an entry is appended) and client
+sessions (a rule of the state machine).
 """
 
 import random
@@ -47,13 +48,14 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
 from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
     AppendRejected,
+    InstallSnapshot,
     Message,
     PreVoteReply,
     RequestPreVote,
@@ -69,6 +71,7 @@ from raft.model import (
     Entry,
     HardState,
     LogIndex,
+    LogStart,
     NodeId,
     Offset,
     Position,
@@ -180,7 +183,7 @@ class RaftCore:
         self.term = hard_state.term
         self.vote = hard_state.vote
         self.floor = hard_state.floor
-        self.commit_index = NO_INDEX
+        self.commit_index = log.start.index
         self.role: Role = Follower(now + rng.uniform(config.election_timeout_s_min, config.election_timeout_s_max))
         self._peers = configuration.peers(node_id)
         self._majority = majority(len(configuration.voters))
@@ -241,6 +244,9 @@ class RaftCore:
                 self._on_read(token)
             case Loaded(peer=peer, entries=entries):
                 self._on_loaded(peer, entries)
+            case Trimmed(start=start):
+                assert start.index <= self.commit_index, "only what is committed may leave the log"
+                self.log.trim(start)
             case Disconnected(peer=peer):
                 self._on_disconnected(peer)
             case StepDown():
@@ -267,6 +273,8 @@ class RaftCore:
                 self._on_request_vote(sender, message)
             case VoteReply():
                 self._on_vote_reply(sender, message)
+            case InstallSnapshot():
+                self._on_install_snapshot(sender, message)
             case _:
                 assert_never(message)
 
@@ -450,52 +458,86 @@ class RaftCore:
     def _on_append_entries(self, sender: NodeId, request: AppendEntries) -> None:
         if request.term < self.term:
             # The round is that of an older reign: if the sender leads again by now, it must confirm no read of this one.
-            hint = self.log.last_position_within(request.prev_index, request.prev_term)
-            refusal = AppendRejected(self.term, request.prev_index, hint.index, hint.term, round=0)
-            self._effects.append(Send(sender, refusal))
+            self._reject(sender, Position(request.prev_index, request.prev_term), answered_round=0)
             return
-        assert request.term > self.term or self.leader in (None, sender), "two leaders in one term"
-        if not isinstance(self.role, Follower) or request.term > self.term or self.role.leader != sender:
-            self._become_follower(request.term, sender)
-        assert isinstance(self.role, Follower)
-        self.role.deadline = self._election_deadline()
-        self._heard_leader_at = self._now
+        follower = self._hear_leader(sender, request.term)
         if not self.log.matches(request.prev_index, request.prev_term):
             assert request.prev_index > self.commit_index, "a committed entry differs from the leader's (P5)"
-            hint = self.log.last_position_within(request.prev_index, request.prev_term)
-            refusal = AppendRejected(self.term, request.prev_index, hint.index, hint.term, request.round)
-            self._effects.append(Send(sender, refusal))
+            self._reject(sender, Position(request.prev_index, request.prev_term), request.round)
             return
         missing = self.log.missing_from(request.entries)
         if missing:
             assert missing[0].index > self.commit_index, "a committed entry would be replaced (P5)"
             self._append(missing)
-        self.role.verified_index = max(self.role.verified_index, request.last_index)
+        self._accept(sender, follower, request.last_index, request.round)
+        self._commit(min(request.commit_index, follower.verified_index))
+
+    def _on_install_snapshot(self, sender: NodeId, request: InstallSnapshot) -> None:
+        """Begin anew where the leader's log does, unless this log reaches that far (section 7)."""
+        start = request.start
+        if request.term < self.term:
+            self._reject(sender, start.position, answered_round=0)
+            return
+        follower = self._hear_leader(sender, request.term)
+        if not self.log.matches(start.index, start.position.term):
+            assert start.index > self.commit_index, "a committed entry differs from the leader's (P5)"
+            self._begin_anew(start)
+        self._accept(sender, follower, start.index, request.round)
+        self._commit(start.index)
+
+    def _hear_leader(self, sender: NodeId, term: Term) -> Follower:
+        assert term > self.term or self.leader in (None, sender), "two leaders in one term"
+        if not isinstance(self.role, Follower) or term > self.term or self.role.leader != sender:
+            self._become_follower(term, sender)
+        assert isinstance(self.role, Follower)
+        self.role.deadline = self._election_deadline()
+        self._heard_leader_at = self._now
+        return self.role
+
+    def _reject(self, sender: NodeId, asked: Position, answered_round: int) -> None:
+        hint = self.log.last_position_within(asked.index, asked.term)
+        refusal = AppendRejected(self.term, asked.index, hint.index, hint.term, answered_round)
+        self._effects.append(Send(sender, refusal))
+
+    def _accept(self, sender: NodeId, follower: Follower, last_index: LogIndex, answered_round: int) -> None:
+        """The log equals the leader's up to `last_index` at least: say so, once that is durable."""
+        follower.verified_index = max(follower.verified_index, last_index)
         # What earlier messages of this leader proved, and the disk has, counts too: the answer that said so may be lost,
         # and the leader's window would stay full for ever.
-        match_index = max(request.last_index, min(self.role.verified_index, self.log.durable_index))
-        accepted = AppendAccepted(self.term, match_index, self.role.verified_index, request.round)
+        match_index = max(last_index, min(follower.verified_index, self.log.durable_index))
+        accepted = AppendAccepted(self.term, match_index, follower.verified_index, answered_round)
         self._effects.append(Send(sender, accepted, after=self._write_covering(match_index)))
-        self._commit(min(request.commit_index, self.role.verified_index))
 
     def _append(self, entries: Sequence[Entry]) -> None:
         """Into the view and, as one write, to disk; entries that conflict are replaced by the same write (P5)."""
         first = entries[0].index
         if first <= self.log.last_index:
-            # What an older write made durable above here no longer counts, even if that write completes later (P9).
-            kept = LogIndex(first - 1)
-            self._pending_writes = deque(
-                attrs.evolve(write, last_index=min(write.last_index, kept)) for write in self._pending_writes
-            )
+            self._discount(LogIndex(first - 1))
         self.log.append(entries)
         self._persist(entries=tuple(entries))
 
-    def _persist(self, hard_state: HardState | None = None, entries: tuple[Entry, ...] = ()) -> WriteId:
+    def _begin_anew(self, start: LogStart) -> None:
+        self._discount(NO_INDEX)
+        self.log.reset(start)
+        self._persist(start=start)
+
+    def _discount(self, kept: LogIndex) -> None:
+        """What an older write made durable above `kept` no longer counts, even if that write completes later (P9)."""
+        self._pending_writes = deque(
+            attrs.evolve(write, last_index=min(write.last_index, kept)) for write in self._pending_writes
+        )
+
+    def _persist(
+        self,
+        hard_state: HardState | None = None,
+        entries: tuple[Entry, ...] = (),
+        start: LogStart | None = None,
+    ) -> WriteId:
         self._last_write = WriteId(self._last_write + 1)
         if hard_state is not None:
             self._hard_state_write = self._last_write
         self._pending_writes.append(PendingWrite(self._last_write, self.log.last_index))
-        self._effects.append(Persist(self._last_write, hard_state, entries))
+        self._effects.append(Persist(self._last_write, hard_state, entries, start))
         return self._last_write
 
     def _write_covering(self, index: LogIndex) -> WriteId:
@@ -549,11 +591,12 @@ class RaftCore:
     def _replicate(self, leader: Leader, peer: NodeId, progress: Progress) -> None:
         """Send what the window allows; while probing, one message."""
         config = self.config
+        if progress.next_index <= self.log.start.index and not progress.probing:
+            progress.probe_from(progress.next_index)
         if progress.probing:
             if not progress.probe_sent:
-                progress.probed(leader.round)
-                entries = self._cached_after(progress.next_index, config.append_bytes_max) or ()
-                self._send_entries(leader, peer, LogIndex(progress.next_index - 1), entries)
+                progress.probed(leader.round, installing=progress.next_index <= self.log.start.index)
+                self._probe(leader, peer, progress)
             return
         while progress.next_index <= self.log.last_index and not progress.loading:
             if not progress.has_room(config.inflight_messages_max, config.inflight_bytes_max):
@@ -564,6 +607,19 @@ class RaftCore:
                 self._effects.append(Load(peer, progress.next_index, config.append_bytes_max))
                 return
             self._pipeline(leader, peer, progress, cached)
+
+    def _probe(self, leader: Leader, peer: NodeId, progress: Progress) -> None:
+        """Ask where the logs agree; or see to it that they do, if the follower lacks what this log no longer has.
+
+        Should that message get lost, the next probe asks about the same place, and its refusal leads back here.
+        """
+        start = self.log.start
+        if progress.installing:
+            progress.next_index = LogIndex(start.index + 1)
+            self._effects.append(Send(peer, InstallSnapshot(self.term, start, leader.round)))
+            return
+        entries = self._cached_after(progress.next_index, self.config.append_bytes_max) or ()
+        self._send_entries(leader, peer, LogIndex(progress.next_index - 1), entries)
 
     def _cached_after(self, next_index: LogIndex, bytes_max: int) -> tuple[Entry, ...] | None:
         if next_index > self.log.last_index:
@@ -586,7 +642,8 @@ class RaftCore:
         leader.round += 1
         leader.heartbeat_due = self._now + self.config.heartbeat_s
         for peer, progress in leader.progress.items():
-            self._send_entries(leader, peer, progress.match_index)
+            anchor = progress.match_index if progress.match_index >= self.log.start.index else NO_INDEX
+            self._send_entries(leader, peer, anchor)
 
     def _on_append_reply(self, sender: NodeId, reply: AppendAccepted | AppendRejected) -> None:
         if reply.term > self.term:
@@ -626,8 +683,8 @@ class RaftCore:
             # Asked later than anything it accepted: it has come back with less than it had proved, its disk repaired. An
             # answer of its former life that is still on its way may prove that anew; the next heartbeat corrects it.
             progress.reset(progress.next_index)
-        elif progress.probing and reply.prev_index != progress.next_index - 1:
-            return
+        elif progress.probing and (progress.installing or reply.prev_index != progress.next_index - 1):
+            return  # an answer to an earlier question; a snapshot of this term is never refused
         agreed = self.log.last_position_within(min(reply.hint_index, reply.prev_index), reply.hint_term)
         progress.probe_from(LogIndex(min(agreed.index + 1, max(reply.prev_index, 1))))
 
@@ -639,6 +696,8 @@ class RaftCore:
         progress.loading = False
         if not entries or progress.probing or entries[0].index != progress.next_index:
             return  # nothing to be had, or no longer what this follower needs; its next answer asks again
+        if progress.next_index <= self.log.start.index:
+            return  # what was read has left the log since
         if self.log.matches(entries[-1].index, entries[-1].term):
             self._pipeline(leader, peer, progress, entries)
             self._replicate(leader, peer, progress)

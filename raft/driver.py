@@ -7,7 +7,8 @@ together, in this order:
 2. the tick, if it is due. A node that was paused or busy first hears what was said meanwhile, however many rounds that
    takes: its own lateness is not mistaken for a leader's silence;
 3. waiting reads, as one read; waiting commands and appends, each as few entries;
-4. committed entries go to the state machine, a bounded portion at a time.
+4. committed entries go to the state machine, a bounded portion at a time;
+5. what the rule of retention does not keep leaves the log, if it is applied.
 
 What was ordered to be sent leaves before anything is written, at the latest now; after that, if anything was written and no
 flush is under way, one begins (`begin_flush`; group commit). It runs in a thread, beside the loop; but handing a flush over costs
@@ -37,8 +38,9 @@ import attrs
 import crc32c
 import msgpack
 
-from log.errors import NoSpace
+from log.errors import CorruptLog, NoSpace
 from log.flusher import FlushPolicy
+from log.retention import KEEP_ALL, Retention
 from log.values import frozen
 from raft.client_codec import RecordBatch
 from raft.core import Leader, RaftCore
@@ -63,23 +65,27 @@ from raft.errors import (
     NotLeader,
     OutcomeUnknown,
     RaftError,
+    RecordsTrimmed,
     ShuttingDown,
     StorageFull,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick
-from raft.messages import AppendEntries, Message
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
+from raft.messages import AppendEntries, InstallSnapshot, Message
 from raft.model import (
     NO_INDEX,
+    NO_POSITION,
     Batch,
     Entry,
     EntryKind,
     LogIndex,
+    LogStart,
     NodeId,
     Offset,
+    Position,
     Token,
 )
 from raft.outbox import Outbox
-from raft.state_machine import StateMachine
+from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage, StorageFlush, entries_bytes
 
 PIPELINE_S = 0.002
@@ -90,6 +96,9 @@ EMPTY_ROUND = 2
 """For how many of them a round counts that brought nobody."""
 APPLY_BYTES = 1024 * 1024
 """How much log one pump gives to the state machine; the rest waits for the next."""
+
+TRIM_EVERY_S = 1.0
+"""How often the rule of retention is asked, beside each time that the log has grown by a file."""
 
 QUICK_FLUSH_S = 0.002
 """A disk whose last flush took no longer may be waited for in the loop."""
@@ -144,6 +153,9 @@ class DriverConfig:
     """Appends are joined into entries of at most this size; a single larger one stays whole."""
     pending_bytes_max: int = 32 * 1024 * 1024
     """Appends and commands that wait to be proposed; above, `Busy`."""
+    retention: Retention = KEEP_ALL
+    snapshot_bytes_max: int = 16 * 1024 * 1024
+    """A larger snapshot would not fit a frame to a peer: it is not taken, and nothing leaves the log."""
 
 
 @frozen
@@ -197,7 +209,7 @@ class RaftDriver:
         self.core = core
         self.storage = storage
         self.config = config
-        self.committed_end = Offset(0)
+        self.committed_end = core.log.start.offset
         """Where the records known to be committed end, exclusive."""
         self.applied_index = NO_INDEX
         self._transport = transport
@@ -231,6 +243,13 @@ class RaftDriver:
         self._heard = 0
         self._rounds_late = 0
         self._closing = False
+        self._restored = NO_POSITION
+        """What the state machine was restored to, until that is known to be committed here."""
+        self._trim_at = 0
+        self._trim_due = -math.inf
+        self._has_trimmed = False
+        if core.log.start.index:
+            self._restore(core.log.start)
 
     # ---------------------------------------------------------------- what comes from outside
 
@@ -275,10 +294,13 @@ class RaftDriver:
     def committed(self, offset: int, bytes_max: int) -> list[RecordBatch]:
         """Committed entries with records, from the one that holds `offset` on: about `bytes_max`, at least one if any.
 
-        `ShuttingDown` once the driver is closed.
+        `RecordsTrimmed` if it has left the log, `ShuttingDown` once the driver is closed.
         """
         if self._closing:
             raise ShuttingDown
+        start_offset = self.core.log.start.offset
+        if offset < start_offset:
+            raise RecordsTrimmed(start_offset)
         if offset >= self.committed_end:
             return []
         index = self.storage.find_index(Offset(offset))
@@ -292,14 +314,21 @@ class RaftDriver:
     def deliver(self, sender: NodeId, message: Message) -> None:
         """A message came from a peer."""
         if isinstance(message, AppendEntries) and message.entries:
-            # Nothing is written before the next pump, so this message needs room beside those that came before it.
-            wanted = self._inbox_bytes + entries_bytes(entry.batch for entry in message.entries)
-            try:
-                self.storage.reserve(wanted)
-            except NoSpace as error:
-                self._notify("storage_full", detail=str(error))
-                return
-            self._inbox_bytes = wanted
+            needed = entries_bytes(entry.batch for entry in message.entries)
+        elif isinstance(message, InstallSnapshot):
+            if self._flush is not None:
+                return  # a log begins anew between two flushes only; the leader will ask again
+            needed = len(message.start.snapshot)
+        else:
+            self._inbox.append(Receive(sender, message))
+            return
+        # Nothing is written before the next pump, so this message needs room beside those that came before it.
+        try:
+            self.storage.reserve(self._inbox_bytes + needed)
+        except NoSpace as error:
+            self._notify("storage_full", detail=str(error))
+            return
+        self._inbox_bytes += needed
         self._inbox.append(Receive(sender, message))
 
     def disconnected(self, peer: NodeId) -> None:
@@ -340,6 +369,7 @@ class RaftDriver:
             "durable_index": core.log.durable_index,
             "floor_index": core.floor.index,
             "committed_end": self.committed_end,
+            "start_offset": core.log.start.offset,
             "end_offset": core.log.end_offset,
             "applied_index": self.applied_index,
             "voters": sorted(core.configuration.voters),
@@ -372,6 +402,8 @@ class RaftDriver:
             # An answer can set free the next request of a caller that had too many under way.
             if not (self._inbox or self._reads or ((self._appends or self._commands) and self._may_propose)):
                 break
+        if self.config.retention != KEEP_ALL and (now >= self._trim_due or self.storage.log.end >= self._trim_at):
+            self._trim(now)
 
     def _note_heard(self) -> None:
         """A round has passed since the last `pump`; the more it brought, the longer are those just answered waited for."""
@@ -422,12 +454,15 @@ class RaftDriver:
             case Persist(write_id=write_id):
                 self._transport.push()
                 self.storage.persist(effect)
+                if effect.start is not None:
+                    self._restore(effect.start)
                 if self.config.flush_policy is not FlushPolicy.BEFORE_ACK:
                     self._inbox.append(Persisted(write_id))
             case Answer(token=token, outcome=outcome):
                 self._answer(self._proposals.pop(token), outcome)
             case Commit(commit_index=commit_index):
                 self.committed_end = self._end_offset_of(commit_index)
+                self._check_restored(commit_index)
             case Load(peer=peer):
                 self._inbox.append(Loaded(peer, self.storage.load(effect)))
             case ReadReady(token=token, read_index=read_index):
@@ -441,7 +476,10 @@ class RaftDriver:
                 assert_never(effect)
 
     def _end_offset_of(self, index: LogIndex) -> Offset:
-        entries = self.core.log.cached(index, 0) or self.storage.entries(index, 0, index)
+        log = self.core.log
+        if index == log.start.index:
+            return log.start.offset
+        entries = log.cached(index, 0) or self.storage.entries(index, 0, index)
         return entries[0].end_offset
 
     # ---------------------------------------------------------------- proposals
@@ -571,6 +609,9 @@ class RaftDriver:
             if entry.batch.kind is EntryKind.COMMANDS:
                 self._apply_entry(entry)
             self.applied_index = entry.index
+        self._release_applied()
+
+    def _release_applied(self) -> None:
         while self._reads_applying and self._reads_applying[0][0] <= self.applied_index:
             _, read = self._reads_applying.popleft()
             read.caller.readable(read.request_id)
@@ -589,6 +630,56 @@ class RaftDriver:
                 if request is not None:
                     request.caller.applied(request.request_id, entry.index, result)
 
+    # ---------------------------------------------------------------- snapshots
+
+    def _restore(self, start: LogStart) -> None:
+        """The log begins here: the state machine becomes what the entries before that, and some after it, have made of it."""
+        if not isinstance(self._state_machine, SnapshotMachine):
+            raise TypeError("a log that was trimmed needs a state machine with `snapshot` and `restore`")
+        self._state_machine.restore(start.snapshot)
+        self._restored = start.applied
+        self.applied_index = start.applied.index
+        for index in [index for index in self._applying if index <= self.applied_index]:
+            lost = OutcomeUnknown("the command is committed, but a snapshot took the place of its result")
+            self._refuse(self._applying.pop(index), lost)
+        self._release_applied()
+
+    def _check_restored(self, commit_index: LogIndex) -> None:
+        """The log must have come to what the snapshot knows: a group that loses what was applied would fall apart unseen."""
+        restored = self._restored
+        if restored == NO_POSITION or commit_index < restored.index:
+            return
+        self._restored = NO_POSITION
+        term = self.core.log.term_at(restored.index)
+        if term != restored.term:
+            raise CorruptLog(
+                "the snapshot",
+                0,
+                f"it holds entry {restored.index} of term {restored.term}, where the group has one of term {term} now: with"
+                " flush=interval|none a power cut has taken what was applied; delete this node's directory",
+            )
+
+    def _trim(self, now: float) -> None:
+        """Let leave what the rule does not keep: whole files, of which all is committed, durable and applied here."""
+        storage, core, machine = self.storage, self.core, self._state_machine
+        self._trim_due = now + TRIM_EVERY_S
+        self._trim_at = storage.log.end + storage.log.config.segment_bytes_max
+        if self._restored != NO_POSITION or not isinstance(machine, SnapshotMachine):
+            return
+        last_index = LogIndex(min(self.applied_index, core.log.durable_index))
+        first_index = storage.first_kept(self.config.retention, last_index, self._wall_clock_ms())
+        if first_index <= core.log.start.index + 1:
+            return
+        snapshot = machine.snapshot()
+        if len(snapshot) > self.config.snapshot_bytes_max:
+            self._notify("snapshot_too_large", bytes=len(snapshot), bytes_max=self.config.snapshot_bytes_max)
+            return
+        applied = Position(self.applied_index, core.log.term_at(self.applied_index))
+        start = storage.trim(first_index, applied, snapshot)
+        if start is not None:
+            self._has_trimmed = True
+            self._step(now, Trimmed(start))
+
     # ---------------------------------------------------------------- the disk
 
     def begin_flush(self) -> bool:
@@ -597,8 +688,9 @@ class RaftDriver:
         True if `pump` has something to do again at once, since the flush has ended already. After one that took its time, others
         are to be heard first (`has_postponed`).
         """
-        if self._flush is not None or self.storage.is_durable or not self._is_flush_due():
+        if self._flush is not None or not (self._has_trimmed or (not self.storage.is_durable and self._is_flush_due())):
             return False
+        self._has_trimmed = False  # what left the log leaves the disk with this flush
         self._flush = self.storage.begin_flush()
         self._flush_begun = self._clock()
         is_quick = self._flush_took_s <= QUICK_FLUSH_S and self._flush_begun >= self._wary_until

@@ -4,7 +4,7 @@ import enum
 
 from log.values import frozen
 from raft.messages import Message
-from raft.model import NO_WRITE, Entry, HardState, LogIndex, NodeId, Offset, Term, Token, WriteId
+from raft.model import NO_WRITE, Entry, HardState, LogIndex, LogStart, NodeId, Offset, Term, Token, WriteId
 
 
 @frozen
@@ -13,11 +13,15 @@ class Persist:
 
     Entries replace whatever the log held from `entries[0].index` on. `hard_state` comes first in disk order, so that no
     entry of a term can be durable before the term itself (rule P2). Writes are durable in the order of their ids.
+
+    A `start` replaces the whole log, which then holds nothing and begins there, and the state machine becomes what its
+    snapshot says; no entries come with it.
     """
 
     write_id: WriteId
     hard_state: HardState | None
     entries: tuple[Entry, ...]
+    start: LogStart | None = None
 
 
 @frozen

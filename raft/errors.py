@@ -68,6 +68,16 @@ class InvalidRequest(RaftError):
 
 
 @attrs.define
+class RecordsTrimmed(RaftError):
+    """The records at this offset have left the log, as its retention says; those from `start_offset` on are there."""
+
+    start_offset: int
+
+    def __str__(self) -> str:
+        return f"the records before offset {self.start_offset} have left the log; read from there"
+
+
+@attrs.define
 class OutcomeUnknown(RaftError):
     """Leadership moved or the connection broke while the operation was in flight: it may have happened."""
 

@@ -2,7 +2,7 @@
 
 from log.values import frozen
 from raft.messages import Message
-from raft.model import Batch, Entry, NodeId, Token, WriteId
+from raft.model import Batch, Entry, LogStart, NodeId, Token, WriteId
 
 
 @frozen
@@ -49,6 +49,13 @@ class Loaded:
 
 
 @frozen
+class Trimmed:
+    """The oldest entries have left the log, all of them committed and durable here."""
+
+    start: LogStart
+
+
+@frozen
 class Disconnected:
     """The connection from or to this peer broke. Messages in flight are lost; a dead leader is one cause."""
 
@@ -60,4 +67,4 @@ class StepDown:
     """Stop leading, for a reason outside the core (the disk is full); no effect on a node that does not lead."""
 
 
-Event = Receive | Persisted | Propose | Tick | Read | Loaded | Disconnected | StepDown
+Event = Receive | Persisted | Propose | Tick | Read | Loaded | Trimmed | Disconnected | StepDown

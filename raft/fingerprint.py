@@ -16,13 +16,14 @@ from raft.messages import (
     AppendAccepted,
     AppendEntries,
     AppendRejected,
+    InstallSnapshot,
     Message,
     PreVoteReply,
     RequestPreVote,
     RequestVote,
     VoteReply,
 )
-from raft.model import Entry, LogIndex, NodeId, Term, WriteId
+from raft.model import Entry, LogIndex, LogStart, NodeId, Term, WriteId
 from raft.outbox import Outbox
 
 Renaming = Mapping[NodeId, NodeId]
@@ -30,14 +31,17 @@ Renaming = Mapping[NodeId, NodeId]
 
 def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
     """The core's state, its nodes renamed. The log counts as (term, data) of every entry that is cached: search small logs."""
-    entries = core.log.cached(LogIndex(1), 1 << 62) or () if core.log.last_index else ()
-    assert len(entries) == core.log.last_index, "a log too large for its cache cannot be told from others"
+    start = core.log.start
+    held = core.log.last_index - start.index
+    entries = core.log.cached(LogIndex(start.index + 1), 1 << 62) or () if held else ()
+    assert len(entries) == held, "a log too large for its cache cannot be told from others"
     return (
         rename[core.node_id],
         core.term,
         rename[core.vote] if core.vote is not None else 0,
         (core.floor.term, core.floor.index),
         core.commit_index,
+        start_fingerprint(start),
         entries_fingerprint(entries),
         core.log.durable_index,
         tuple((_outstanding(core, write.write_id), write.last_index) for write in core._pending_writes),
@@ -60,12 +64,18 @@ def persist_fingerprint(persist: Persist, rename: Renaming) -> tuple[Any, ...]:
     state = persist.hard_state
     vote = rename[state.vote] if state is not None and state.vote is not None else 0
     floor = (state.floor.term, state.floor.index) if state is not None else (0, 0)
-    return (state.term if state is not None else -1, vote, floor, entries_fingerprint(persist.entries))
+    start = start_fingerprint(persist.start) if persist.start is not None else ()
+    return (state.term if state is not None else -1, vote, floor, start, entries_fingerprint(persist.entries))
 
 
 def entries_fingerprint(entries: tuple[Entry, ...]) -> tuple[Any, ...]:
     """Entries by term, place and content."""
     return tuple((entry.index, entry.term, entry.base_offset, entry.batch.data) for entry in entries)
+
+
+def start_fingerprint(start: LogStart) -> tuple[Any, ...]:
+    """Where a log begins. The snapshot belongs to the shell: no step looks into it."""
+    return (start.index, start.position.term, start.offset)
 
 
 def message_fingerprint(message: Message) -> tuple[Any, ...]:
@@ -86,6 +96,8 @@ def message_fingerprint(message: Message) -> tuple[Any, ...]:
             return (6, term, last_index, last_term)
         case VoteReply(term=term, granted=granted):
             return (7, term, granted)
+        case InstallSnapshot(term=term, start=start, round=round_):
+            return (8, term, start_fingerprint(start), round_)
         case _:
             assert_never(message)
 
@@ -124,6 +136,7 @@ def _progress_fingerprint(leader: Leader, rename: Renaming) -> tuple[Any, ...]:
                 progress.next_index,
                 progress.probing,
                 progress.probe_round if progress.probe_sent else -1,
+                progress.installing,
                 progress.loading,
                 progress.acked_round,
                 progress.accepted_round,

@@ -242,6 +242,8 @@ class RaftGroup:
                 flush_stall_s=settings.flush_stall_s,
                 batch_bytes_max=settings.batch_bytes_max,
                 pending_bytes_max=settings.pending_bytes_max,
+                retention=settings.retention,
+                snapshot_bytes_max=settings.frame_bytes_max,
             ),
             notify=self._notify,
         )
@@ -374,7 +376,7 @@ class RaftGroup:
         """Committed entries from the one that holds `offset` on.
 
         Any node serves what it knows to be committed; at or beyond that only the leader answers, and an empty result means
-        that nothing was there when the call was made.
+        that nothing was there when the call was made. `RecordsTrimmed` if the retention of this node has let it go.
         """
         check_read(offset, bytes_max)
         if offset >= self._driver.committed_end:

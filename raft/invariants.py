@@ -20,11 +20,12 @@ class Snapshot(NamedTuple):
     term: Term
     vote: NodeId | None
     commit_index: LogIndex
+    start_index: LogIndex
 
     @classmethod
     def of(cls, core: "RaftCore") -> "Snapshot":
         """The state before a step."""
-        return cls(core.term, core.vote, core.commit_index)
+        return cls(core.term, core.vote, core.commit_index, core.log.start.index)
 
 
 def check(before: Snapshot, core: "RaftCore") -> None:
@@ -33,6 +34,8 @@ def check(before: Snapshot, core: "RaftCore") -> None:
     assert core.term > before.term or before.vote in (None, core.vote), "a second vote in one term"
     assert core.commit_index >= before.commit_index, "the commit index fell"
     assert core.commit_index <= core.log.last_index, "more is committed than is in the log"
+    assert core.log.start.index >= before.start_index, "what had left the log is back"
+    assert core.log.start.index <= core.commit_index, "what is not committed has left the log"
     assert core.log.durable_index <= core.log.last_index, "more is durable than is in the log"
     assert core.log.last_term <= core.term, "an entry comes from a later term"
     assert core.floor == NO_POSITION or core.role_name is RoleName.FOLLOWER, "a node below its floor campaigns"

@@ -1,9 +1,13 @@
 """What the core knows of its log: the term of every index, the newest entries, and how far the disk has it.
 
 Terms are kept as runs (first index, term), a handful for millions of entries. Entries are cached from the newest
-backwards; older ones are the shell's to load. There is no compaction yet, so the log begins at index 1.
+backwards; older ones are the shell's to load.
 
-Invariants: runs ascend in index and in term; `durable_index <= last_index`; the cache is a suffix of the log.
+A log may have lost its oldest entries: all of them are committed, so any leader's log had the same. Of the last of them
+the term is still known, for AppendEntries speaks of what precedes its entries: it is the place of the first run.
+
+Invariants: runs ascend in index and in term; `start.index <= last_index`; `durable_index <= last_index`; the cache is a
+suffix of the log.
 """
 
 from bisect import bisect_right
@@ -11,7 +15,20 @@ from collections.abc import Sequence
 
 import attrs
 
-from raft.model import FIRST_OFFSET, NO_INDEX, NO_TERM, Entry, LogIndex, Offset, Position, Term, entry_bytes
+from raft.model import (
+    FIRST_OFFSET,
+    NO_INDEX,
+    NO_POSITION,
+    NO_TERM,
+    ORIGIN,
+    Entry,
+    LogIndex,
+    LogStart,
+    Offset,
+    Position,
+    Term,
+    entry_bytes,
+)
 
 
 @attrs.define
@@ -22,6 +39,7 @@ class LogView:
     last_index: LogIndex = NO_INDEX
     end_offset: Offset = FIRST_OFFSET
     durable_index: LogIndex = NO_INDEX
+    start: LogStart = ORIGIN
     _run_starts: list[LogIndex] = attrs.field(factory=list)
     _run_terms: list[Term] = attrs.field(factory=list)
     _cache: list[Entry] = attrs.field(factory=list)
@@ -36,11 +54,16 @@ class LogView:
         end_offset: Offset,
         cache_bytes_max: int,
         entries: Sequence[Entry] = (),
+        start: LogStart = ORIGIN,
     ) -> "LogView":
         """A view of a log read back from disk, all of it durable; `entries` is any suffix of it, to start the cache."""
-        view = cls(cache_bytes_max, last_index, end_offset, last_index)
+        view = cls(cache_bytes_max, last_index, end_offset, last_index, start)
+        if start.index and not (runs and runs[0][1] == start.position.term):
+            runs = [(start.index, start.position.term), *runs]
         view._run_starts = [first for first, _ in runs]
         view._run_terms = [term for _, term in runs]
+        if start.index:
+            view._run_starts[0] = start.index
         assert view._run_terms == sorted(set(view._run_terms)), "terms must ascend along the log"
         assert not entries or entries[-1].index == last_index, "the cache must be a suffix of the log"
         view._cache = list(entries)
@@ -65,7 +88,7 @@ class LogView:
 
     @property
     def last_term(self) -> Term:
-        """The term of the last entry; 0 for an empty log."""
+        """The term of the last entry, be it gone; 0 for an empty log that never had one."""
         return self._run_terms[-1] if self._run_terms else NO_TERM
 
     @property
@@ -74,24 +97,31 @@ class LogView:
         return Position(self.last_index, self.last_term)
 
     def term_at(self, index: LogIndex) -> Term:
-        """The term of the entry at `index`; 0 at index 0."""
-        assert NO_INDEX <= index <= self.last_index, f"no entry {index} in a log that ends at {self.last_index}"
+        """The term of the entry at `index`, which may be the last one that is gone; 0 at index 0."""
         if index == NO_INDEX:
             return NO_TERM
+        assert self.start.index <= index <= self.last_index, (
+            f"no entry {index} in {self.start.index}..{self.last_index}"
+        )
         return self._run_terms[bisect_right(self._run_starts, index) - 1]
 
     def matches(self, index: LogIndex, term: Term) -> bool:
-        """Whether this log holds the entry (`index`, `term`); by the log matching property, all before it as well."""
+        """Whether this log holds the entry (`index`, `term`); by the log matching property, all before it as well.
+
+        What is gone from it was committed: no leader can speak of another entry there, nor of a newer term.
+        """
+        if index < self.start.index:
+            return term <= self.start.position.term
         return index <= self.last_index and self.term_at(index) == term
 
     def last_position_within(self, index: LogIndex, term: Term) -> Position:
-        """The last position not above `index` whose term is not above `term`; (0, 0) at worst.
+        """The last position not above `index` whose term is not above `term`; (0, 0) if the log has none (any more).
 
         Both sides of a rejected AppendEntries use it: what lies above cannot match, so each round trip skips a whole term.
         """
         run = bisect_right(self._run_terms, term) - 1
-        if run < 0:
-            return Position(NO_INDEX, NO_TERM)
+        if run < 0 or index < self.start.index:
+            return NO_POSITION
         run_end = self._run_starts[run + 1] - 1 if run + 1 < len(self._run_starts) else self.last_index
         found = LogIndex(min(index, run_end, self.last_index))
         return Position(found, self.term_at(found))
@@ -106,7 +136,9 @@ class LogView:
     def append(self, entries: Sequence[Entry]) -> None:
         """Put `entries` at their indexes and drop whatever stood there and after."""
         first = entries[0]
-        assert 1 <= first.index <= self.last_index + 1, "an append may not leave a gap"
+        assert self.start.index < first.index <= self.last_index + 1, (
+            "an append may neither leave a gap nor reach what left"
+        )
         if first.index <= self.last_index:
             self._cut(LogIndex(first.index - 1))
         else:
@@ -132,6 +164,29 @@ class LogView:
             self._cache_bytes -= entry_bytes(self._cache.pop().batch)
         self.last_index = last_index
         self.durable_index = min(self.durable_index, last_index)
+
+    def trim(self, start: LogStart) -> None:
+        """Let everything up to `start` go; it is durable and stays known by its last place."""
+        assert self.start.index <= start.index <= self.durable_index, "only what is durable may leave"
+        assert self.term_at(start.index) == start.position.term, "a log begins behind an entry of its own"
+        first = bisect_right(self._run_starts, start.index) - 1
+        del self._run_starts[:first], self._run_terms[:first]
+        self._run_starts[0] = start.index
+        count = 0
+        while count < len(self._cache) and self._cache[count].index <= start.index:
+            self._cache_bytes -= entry_bytes(self._cache[count].batch)
+            count += 1
+        del self._cache[:count]
+        self.start = start
+
+    def reset(self, start: LogStart) -> None:
+        """Forget everything and begin anew behind `start`, of which nothing is durable yet."""
+        assert start.index > self.start.index, "a log never gets back what has left it"
+        self.start = start
+        self.last_index, self.end_offset = start.index, start.offset
+        self.durable_index = NO_INDEX
+        self._run_starts, self._run_terms = [start.index], [start.position.term]
+        self._cache, self._cache_bytes = [], 0
 
     def evict(self) -> None:
         """Drop the oldest durable entries, a quarter of the bound at a time, so that a drop is seldom."""

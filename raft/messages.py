@@ -5,7 +5,7 @@ tell which of its heartbeats has been seen (dissertation section 6.4); 0, if the
 """
 
 from log.values import frozen
-from raft.model import Entry, LogIndex, Term
+from raft.model import Entry, LogIndex, LogStart, Term
 
 
 @frozen
@@ -91,4 +91,26 @@ class AppendRejected:
     round: int
 
 
-Message = RequestPreVote | PreVoteReply | RequestVote | VoteReply | AppendEntries | AppendAccepted | AppendRejected
+@frozen
+class InstallSnapshot:
+    """Paper section 7: the leader no longer has what this follower lacks, so the follower begins anew where its log does.
+
+    Unlike the paper's, `start` is where the leader's log begins, not how far its state machine is: what the log still holds
+    follows entry by entry, for the entries are what a queue keeps. Answered as an AppendEntries that ends there.
+    """
+
+    term: Term
+    start: LogStart
+    round: int
+
+
+Message = (
+    RequestPreVote
+    | PreVoteReply
+    | RequestVote
+    | VoteReply
+    | AppendEntries
+    | AppendAccepted
+    | AppendRejected
+    | InstallSnapshot
+)

@@ -91,6 +91,29 @@ NO_POSITION = Position(NO_INDEX, NO_TERM)
 
 
 @frozen
+class LogStart:
+    """Where a log begins once its oldest entries have left it: behind `position`, with `offset` (paper section 7).
+
+    All up to there is committed. `snapshot` is what the entries up to `applied` made of the state machine; those are a few
+    more than have left, since segments leave as a whole.
+    """
+
+    position: Position = NO_POSITION
+    offset: Offset = FIRST_OFFSET
+    applied: Position = NO_POSITION
+    snapshot: bytes = b""
+
+    @property
+    def index(self) -> LogIndex:
+        """The last index that is gone; 0 = none."""
+        return self.position.index
+
+
+ORIGIN = LogStart()
+"""A log that holds all it ever held."""
+
+
+@frozen
 class HardState:
     """What a node may never forget: the newest term it has seen and its vote in that term (paper section 5.2).
 

@@ -29,6 +29,8 @@ class Progress:
 
     `acked_round` is the newest round it has answered, `accepted_round` the newest it has not refused.
 
+    While *installing*, what was sent last to ask is a snapshot.
+
     Invariant: `match_index < next_index`; nothing is in flight while probing.
     """
 
@@ -38,6 +40,7 @@ class Progress:
     probing: bool = True
     probe_sent: bool = False
     probe_round: int = 0
+    installing: bool = False
     loading: bool = False
     acked_round: int = 0
     accepted_round: int = 0
@@ -66,8 +69,9 @@ class Progress:
         self.match_index = match_index
         return True
 
-    def probed(self, sent_round: int) -> None:
+    def probed(self, sent_round: int, *, installing: bool) -> None:
         """A probe left."""
+        self.installing = installing
         self.probe_sent = True
         self.probe_round = sent_round
 

@@ -26,7 +26,7 @@ _LENGTHS = {WRITE: 3, COMPARE_AND_SET: 4, READ: 2}
 
 @attrs.define
 class RegisterMachine:
-    """A `StateMachine`; its state is one dictionary."""
+    """A `SnapshotMachine`; its state is one dictionary."""
 
     values: dict[int | str | bytes, int | str | bytes | None] = attrs.field(factory=dict)
 
@@ -52,6 +52,16 @@ class RegisterMachine:
         """Read."""
         _, key = _parse(command, read_only=True)
         return _pack(self.values.get(key))
+
+    def snapshot(self) -> bytes:
+        """Keys and values, one after the other."""
+        packed: bytes = msgpack.packb([part for pair in self.values.items() for part in pair])
+        return packed
+
+    def restore(self, snapshot: bytes) -> None:
+        """Hold what `snapshot` says."""
+        parts: list[Any] = msgpack.unpackb(snapshot)
+        self.values = dict(zip(parts[::2], parts[1::2], strict=True))
 
     def _put(self, key: int | str | bytes, value: int | str | bytes | None) -> None:
         if value is None:

@@ -12,9 +12,14 @@ def render(core: RaftCore) -> str:
     log = core.log
     return (
         f"n{core.node_id}@{core.term} {_render_role(core)} "
-        f"last={log.last_index}@{log.last_term}{_render_floor(core)} durable={log.durable_index}"
+        f"{_render_start(core)}last={log.last_index}@{log.last_term}{_render_floor(core)} durable={log.durable_index}"
         f" commit={core.commit_index}{_render_peers(core)}"
     )
+
+
+def _render_start(core: RaftCore) -> str:
+    start = core.log.start.position
+    return "" if start == NO_POSITION else f"start={start.index}@{start.term} "
 
 
 def _render_floor(core: RaftCore) -> str:

@@ -21,7 +21,7 @@ from raft import client_codec
 from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello, HelloReply, decode_hello
 from raft.codec import decode_message
 from raft.driver import RaftDriver
-from raft.errors import Busy, InvalidRequest, ProtocolError, RaftError, ShuttingDown
+from raft.errors import Busy, InvalidRequest, ProtocolError, RaftError, RecordsTrimmed, ShuttingDown
 from raft.model import NodeId
 from raft.net.connection import Connection, Session
 from raft.net.framing import Buffer, Frame, FrameDecoder
@@ -308,7 +308,7 @@ class ClientSession(Session[Frame]):
     def _answer_records(self, request_id: int, offset: int, bytes_max: int) -> None:
         try:
             batches = self._driver.committed(offset, bytes_max)
-        except ShuttingDown as error:
+        except (RecordsTrimmed, ShuttingDown) as error:
             self._answer_error(request_id, error)
             return
         self._connection.write(client_codec.encode_records(request_id, self._driver.committed_end, batches))

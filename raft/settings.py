@@ -11,6 +11,7 @@ import attrs
 from attrs.validators import ge, gt, le
 
 from log.flusher import FlushPolicy
+from log.retention import Retention
 from raft.client_codec import BATCHES_MAX
 from raft.codec import ENTRIES_MAX
 from raft.config import MIB, RaftConfig
@@ -28,6 +29,10 @@ class NodeSettings:
     """With `flush=interval`: how long a write may wait for its flush."""
     flush_stall_s: float = attrs.field(default=5.0, validator=gt(0))
     """A leader whose flush takes longer steps down, for a node whose disk answers."""
+    retention_bytes: int = attrs.field(default=0, validator=ge(0))
+    """Oldest log files leave while the others hold at least so much; 0 = this is no reason to leave."""
+    retention_s: float = attrs.field(default=0.0, validator=ge(0))
+    """Log files leave whose newest entry is older; 0 = age is no reason to leave."""
     segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(64 * 1024))
     """A log file of this size is sealed and the next one begun."""
     reserve_bytes: int = attrs.field(default=MIB, validator=ge(1))
@@ -48,6 +53,14 @@ class NodeSettings:
     """Appends that wait to be proposed; above, they are refused as busy."""
     read_bytes_max: int = attrs.field(default=4 * MIB, validator=ge(1))
     """About the most that one read brings, whatever it asks for."""
+
+    @property
+    def retention(self) -> Retention:
+        """The rule that `retention_bytes` and `retention_s` make."""
+        return Retention(
+            bytes_max=self.retention_bytes or None,
+            age_ms_max=max(round(self.retention_s * 1000), 1) if self.retention_s else None,
+        )
 
     def __attrs_post_init__(self) -> None:
         # Whatever one node stores must fit a frame to any other, where peers take four times what a client may send.

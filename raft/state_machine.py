@@ -1,7 +1,7 @@
 """What a replicated state machine must offer: commands in, results out, the same on every node.
 
 Commands arrive in log order, each exactly once per run of the process; the machine begins empty and is rebuilt from the log
-at a restart. `apply` must be deterministic: same commands, same results, on any node, in any process; no clock, no chance,
+at a restart. Where the log keeps only its newest entries, it begins with its snapshot instead. `apply` must be deterministic: same commands, same results, on any node, in any process; no clock, no chance,
 no iteration over sets.
 
 An exception other than `InvalidRequest` is a bug of the machine. From `apply` it ends every node, and again at every start,
@@ -10,7 +10,7 @@ the node that a client asked; in a call of `RaftGroup` it comes out of that call
 `check` to refuse; what may fail in the state of the moment is a result, or `InvalidRequest`.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class StateMachine(Protocol):
@@ -27,3 +27,18 @@ class StateMachine(Protocol):
 
     def query(self, command: bytes) -> bytes:
         """Answer from the state as it is, without changing it. `InvalidRequest` for nonsense."""
+
+
+@runtime_checkable
+class SnapshotMachine(StateMachine, Protocol):
+    """A machine that needs no commands from before a snapshot of it, so that its log can be trimmed.
+
+    Both are called in the loop of the node, which stands still meanwhile: a machine of many megabytes should keep them
+    quick. A snapshot that does not fit a frame (`frame_bytes_max`) is not taken, and then nothing leaves the log.
+    """
+
+    def snapshot(self) -> bytes:
+        """All that the commands up to now have made of it, as bytes of its own."""
+
+    def restore(self, snapshot: bytes) -> None:
+        """Become what `snapshot` says, whatever it was before; on any node, in any process."""

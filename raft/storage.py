@@ -19,6 +19,8 @@ import msgpack
 from log.disk import Disk
 from log.errors import CorruptLog, NoSpace
 from log.frame import HEADER_BYTES, Frame, Kind
+from log.index import Tail
+from log.retention import Retention
 from log.salvage import Floor
 from log.segmented_log import Flush, LogConfig, SegmentedLog
 from log.values import frozen
@@ -29,11 +31,13 @@ from raft.model import (
     NO_INDEX,
     NO_POSITION,
     NO_WRITE,
+    ORIGIN,
     Batch,
     Entry,
     EntryKind,
     HardState,
     LogIndex,
+    LogStart,
     NodeId,
     Offset,
     Position,
@@ -41,6 +45,7 @@ from raft.model import (
     WriteId,
 )
 
+START_VERSION = 1
 STATE_VERSION = 1
 STATE_WITH_FLOOR_VERSION = 2
 """A floor is a promise: a version that knows nothing of it must not read the state at all."""
@@ -117,9 +122,16 @@ class RaftStorage:
         self.log.reserve(size)
 
     def persist(self, persist: Persist) -> None:
-        """Write; the state goes first, so that no entry can be durable before its term (P2)."""
+        """Write; the state goes first, so that no entry can be durable before its term (P2).
+
+        To begin anew waits for the disk, and no flush may be under way.
+        """
         if persist.hard_state is not None:
             self.log.save_state(_pack_state(persist.hard_state))
+        if persist.start is not None:
+            start = persist.start
+            before = Tail(start.index, start.position.term, start.offset)
+            self.log.reset(before, _pack_applied(start.applied, start.snapshot))
         if persist.entries:
             self.log.append([_to_frame(entry) for entry in persist.entries])
         self.written = persist.write_id
@@ -145,6 +157,25 @@ class RaftStorage:
         flush.run()
         return self.end_flush(flush)
 
+    # ---------------------------------------------------------------- trimming
+
+    def first_kept(self, retention: Retention, last_index: LogIndex, now_ms: int) -> LogIndex:
+        """The lowest index that the rule keeps, where no segment may leave that reaches beyond `last_index`."""
+        kept = retention.first_index(self.log.segment_facts(), now_ms)
+        return LogIndex(min(kept, last_index + 1, max(self.log.last_index, 1)))
+
+    def trim(self, first_index: LogIndex, applied: Position, snapshot: bytes) -> LogStart | None:
+        """Let the segments below `first_index` leave; where the log begins then, None if it begins where it did.
+
+        Durable with the next flush. `snapshot` is the state machine's, which has applied all up to `applied`.
+        """
+        log = self.log
+        if first_index <= max(log.first_index, 1):
+            return None
+        before = log.start
+        log.trim(first_index, _pack_applied(applied, snapshot))
+        return None if log.start is before else _to_start(log.start.before, log.start.payload)
+
     # ---------------------------------------------------------------- reading
 
     def restore(self, cache_bytes_max: int | None = None) -> tuple[HardState, LogView]:
@@ -158,6 +189,7 @@ class RaftStorage:
             end_offset=Offset(log.end_offset),
             cache_bytes_max=RaftConfig().cache_bytes_max if cache_bytes_max is None else cache_bytes_max,
             entries=self._newest_entries(last_index),
+            start=_to_start(log.start.before, log.start.payload),
         )
         state = HardState() if log.state is None else _unpack_state(log.state)
         if state.term < view.last_term:
@@ -167,7 +199,7 @@ class RaftStorage:
         return state, view
 
     def _newest_entries(self, last_index: LogIndex) -> tuple[Entry, ...]:
-        if last_index == NO_INDEX:
+        if self.log.first_index == NO_INDEX:
             return ()
         first_index = LogIndex(max(self.log.first_index, last_index - WARM_ENTRIES + 1))
         entries = self.entries(first_index, WARM_BYTES)
@@ -175,7 +207,7 @@ class RaftStorage:
 
     def load(self, load: Load) -> tuple[Entry, ...]:
         """The entries that `load` asks for; none if the log does not hold them (any more)."""
-        if not self.log.first_index <= load.first_index <= self.log.last_index:
+        if not 1 <= self.log.first_index <= load.first_index <= self.log.last_index:
             return ()
         return self.entries(load.first_index, load.bytes_max)
 
@@ -210,6 +242,27 @@ def _to_frame(entry: Entry) -> Frame:
 def _to_entry(frame: Frame) -> Entry:
     batch = Batch(EntryKind(frame.tag), frame.span, frame.timestamp_ms, bytes(frame.payload), frame.payload_crc)
     return Entry(LogIndex(frame.index), Term(frame.epoch), Offset(frame.base_offset), batch)
+
+
+def _pack_applied(applied: Position, snapshot: bytes) -> bytes:
+    packed: bytes = msgpack.packb((START_VERSION, applied.index, applied.term, snapshot))
+    return packed
+
+
+def _to_start(before: Tail, payload: bytes) -> LogStart:
+    """Its CRC was good, so anything unexpected is another version's doing, or not a raft log at all."""
+    if not before.last_index:
+        return ORIGIN
+    try:
+        values = msgpack.unpackb(payload, max_array_len=4, max_map_len=0, max_ext_len=0)
+    except (ValueError, TypeError, msgpack.UnpackException):
+        values = None
+    match values:
+        case [1, int(index), int(term), bytes(snapshot)] if index >= before.last_index:
+            position = Position(LogIndex(before.last_index), Term(before.last_epoch))
+            return LogStart(position, Offset(before.end_offset), Position(LogIndex(index), Term(term)), snapshot)
+        case _:
+            raise CorruptLog("the start", 0, f"this version cannot read it: {payload[:40]!r}")
 
 
 def _with_floor(payload: bytes | None, floor: Floor) -> bytes:

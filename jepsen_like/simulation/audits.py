@@ -8,20 +8,23 @@ and fsync, on the right nodes. An audit needs no such luck: the simulator knows 
   sender is still in that term.
 - A3 a client hears "committed": its own entry is on the disks of a majority.
 - A4 electability: no node that lacks a committed entry could win a majority of the logs that are durable.
-- A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable.
+- A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable; and its log begins
+  where its disk says, not before what it had let go.
 - A6 a linearizable read: its index covers all that was committed anywhere when it was asked for.
 - A7 a node that holds less than before damage cut its log asks for no vote, and gives none to a log below what it held.
+- A8 what leaves a log, and what a follower is told to begin behind, is committed: the place where it ended is that of the
+  committed log, and the snapshot that stands for it is what the committed entries make of a state machine.
 """
 
 from collections.abc import Mapping
 
-from jepsen_like.simulation.durable import EMPTY, DurableLog
+from jepsen_like.simulation.durable import EMPTY, DurableLog, DurableStart
 from jepsen_like.simulation.invariants import Accuse
 from jepsen_like.simulation.machine import Legacy, Machine
-from jepsen_like.simulation.record import ClusterRecord
+from jepsen_like.simulation.record import ClusterRecord, Replica
 from raft.effects import Committed, Send
-from raft.messages import AppendAccepted, PreVoteReply, RequestPreVote, RequestVote, VoteReply
-from raft.model import Batch, Entry, LogIndex, NodeId, Position, Term
+from raft.messages import AppendAccepted, InstallSnapshot, PreVoteReply, RequestPreVote, RequestVote, VoteReply
+from raft.model import Batch, Entry, LogIndex, LogStart, NodeId, Position, Term
 
 
 class Audits:
@@ -36,7 +39,7 @@ class Audits:
         self._asked: dict[tuple[NodeId, Term], Position] = {}
 
     def sent(self, machine: Machine, send: Send) -> None:
-        """A1, A2 and A7: `send` goes on the wire now."""
+        """A1, A2, A7 and A8: `send` goes on the wire now."""
         match send.message:
             case RequestVote(term=term, last_index=index, last_term=last_term):
                 self._check_vote(machine, term, machine.node_id, "asks for votes")
@@ -50,6 +53,8 @@ class Audits:
                 self._check_floor(machine, term, send.to)
             case AppendAccepted(term=term, match_index=match_index):
                 self._check_accepted(machine, term, match_index)
+            case InstallSnapshot(start=start):
+                self._check_left(machine, start, "sends a snapshot")
             case _:
                 pass
 
@@ -90,6 +95,27 @@ class Audits:
         if match_index > len(leader_log) or not durable.has(leader_log[match_index - 1]):
             self._accuse("A2", machine, f"accepts up to {match_index}, where it differs from the leader of term {term}")
 
+    def trimmed(self, machine: Machine, start: LogStart) -> None:
+        """A8: the log begins at `start` from now on, in memory at least."""
+        self._check_left(machine, start, "lets its log begin")
+
+    def check_start(self, machine: Machine) -> None:
+        """A8: what the disk says of where its log begins."""
+        start = machine.durable_log().start
+        if start.index:
+            self._check_left(machine, start, "has a log on its disk that begins")
+
+    def _check_left(self, machine: Machine, start: LogStart | DurableStart, deed: str) -> None:
+        record, end, applied = self._record, start.position, start.applied
+        known = record.ledger[end.index - 1].entry if 0 < end.index <= record.committed_index else None
+        if known is None or (known.term, known.end_offset) != (end.term, start.offset):
+            self._accuse("A8", machine, f"{deed} behind {end}, offset {start.offset}, which is no committed place")
+        made = Replica()
+        made.restore(start.snapshot)
+        true = (applied.index, record.digest(applied.index), record.term_of(applied.index))
+        if applied.index < end.index or (made.applied, made.digest, applied.term) != true:
+            self._accuse("A8", machine, f"{deed} with a snapshot that is not what was committed up to {applied}")
+
     def answered(self, machine: Machine, batch: Batch, outcome: Committed) -> None:
         """A3: a client hears that `batch` is committed at a place."""
         ledger = self._record.ledger
@@ -129,6 +155,12 @@ class Audits:
             self._accuse("A5", machine, f"restarts with term and vote {(core.term, core.vote)}; {found}")
         if core.log.position != durable.position:
             self._accuse("A5", machine, f"restarts with a log to {core.log.position}; its disk has {durable.position}")
+        start = core.log.start
+        found_start = (start.position, start.offset, start.applied, start.snapshot)
+        if found_start != (durable.start.position, durable.start.offset, durable.start.applied, durable.start.snapshot):
+            said = f"its disk says {durable.start.position}"
+            self._accuse("A5", machine, f"restarts with a log that begins behind {start.position}; {said}")
+        self.check_start(machine)
         machine.entries = self._entries_on(machine, durable)
         self._check_repair(machine)
         if machine.legacy is not None:
@@ -163,6 +195,8 @@ class Audits:
         if durable.term < before.term or (durable.term == before.term and before.vote not in (None, durable.vote)):
             lost = f"term and vote {(before.term, before.vote)} were durable"
             self._accuse("A5", machine, f"{lost}, {(durable.term, durable.vote)} came back")
+        if durable.start.index < before.start.index:
+            self._accuse("A5", machine, f"begins behind {durable.start.position}; {before.start.position} had left")
         if machine.came_up_spoilt and machine.log is not None and machine.log.recovery.repaired is not None:
             return  # what it held is guarded by its floor now
         for index, stored in enumerate(before.entries, start=1):

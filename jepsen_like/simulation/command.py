@@ -27,7 +27,7 @@ PROGRESS_EVERY_S = 5.0
 PROGRESS_EVERY_S_TERMINAL = 0.5
 SEEDS_END_MAX = 1 << 63
 LOGS = re.compile(r"[\d./]+")
-SCOPE_MAX = {"nodes": 5, "timeouts": 9, "entries": 9, "crashes": 9, "heartbeats": 9, "damages": 9}
+SCOPE_MAX = {"nodes": 5, "timeouts": 9, "entries": 9, "crashes": 9, "heartbeats": 9, "damages": 9, "trims": 9}
 
 
 class SeedRange(click.ParamType[range]):

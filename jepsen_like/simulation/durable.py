@@ -3,6 +3,9 @@
 The audits do not ask the product what is durable; they read the synced bytes themselves, with a reading of the frame
 header of their own. Only what is new since the last look is parsed: synced frames never change, their number only grows.
 
+A log that was trimmed is read from where it begins. What left it counts as durable if the witness of that, read here too,
+names the place in the committed log where it ended; else nothing of it does.
+
 Damage that a node has not met yet is read as if it were not there, for so the node takes its log, too: `mended`.
 """
 
@@ -14,6 +17,7 @@ import attrs
 import msgpack
 from crc32c import crc32c
 
+from jepsen_like.simulation.record import LedgerEntry
 from log.memory_disk import MemoryDisk
 from raft.model import NO_INDEX, NO_TERM, Entry, LogIndex, NodeId, Position, Term
 
@@ -21,8 +25,12 @@ _HEADER = struct.Struct("<4sBBBBQQQQQQQIIII")
 _CHECKED_BYTES = _HEADER.size - 4
 _MAGIC = b"QLOG"
 
+_START = struct.Struct("<4sB3xQQQQQQII")
+_START_MAGIC = b"QLST"
+
 EMPTY = Position(NO_INDEX, NO_TERM)
 STATE = 3
+START_NAME = "start"
 
 
 @attrs.frozen
@@ -71,6 +79,39 @@ def whole_frames(content: bytes, base: int, start: int = 0) -> Iterator[WholeFra
 
 
 @attrs.frozen
+class DurableStart:
+    """Where a log begins: the address of its first segment, the end of what left it, and the snapshot of that."""
+
+    base: int = 0
+    position: Position = EMPTY
+    offset: int = 0
+    applied: Position = EMPTY
+    snapshot: bytes = b""
+
+    @property
+    def index(self) -> LogIndex:
+        """The last index that left."""
+        return self.position.index
+
+
+NEVER_TRIMMED = DurableStart()
+
+
+def read_start(content: bytes) -> DurableStart:
+    """What the witness says; as of a log that was never trimmed, if there is none that is whole."""
+    if len(content) < _START.size:
+        return NEVER_TRIMMED
+    magic, _, _, base, index, term, offset, size, payload_crc, head_crc = _START.unpack_from(content)
+    payload = content[_START.size :]
+    whole = magic == _START_MAGIC and len(payload) == size
+    if not whole or crc32c(content[: _START.size - 4]) != head_crc or crc32c(payload) != payload_crc:
+        return NEVER_TRIMMED
+    _, applied_index, applied_term, snapshot = msgpack.unpackb(payload)
+    applied = Position(LogIndex(applied_index), Term(applied_term))
+    return DurableStart(base, Position(LogIndex(index), Term(term)), offset, applied, snapshot)
+
+
+@attrs.frozen
 class Stored:
     """One entry on a disk: its term, the CRC-32C of its data, and the offset after its last record."""
 
@@ -81,18 +122,21 @@ class Stored:
 
 @attrs.define
 class DurableLog:
-    """Term, vote and entries as the synced bytes have them; `entries[i - 1]` is that of index i.
+    """Term, vote and entries as the synced bytes have them; `entries[i - 1]` is that of index i, be it gone.
 
     `votes` has every vote that was ever durable, by term.
     """
 
     directory: str
+    ledger: Sequence[LedgerEntry] = ()
     mended: Sequence[Flip] = ()
     term: Term = NO_TERM
     vote: NodeId | None = None
     votes: dict[Term, NodeId] = attrs.field(factory=dict)
     entries: list[Stored] = attrs.field(factory=list)
     position: Position = EMPTY
+    start: DurableStart = NEVER_TRIMMED
+    _witness: bytes = b""
     _segment: int = 0
     """The address of the segment that is being read; segments are named by it."""
     _read: int = 0
@@ -111,6 +155,10 @@ class DurableLog:
 
     def refresh(self, disk: MemoryDisk) -> None:
         """Read what has become durable since the last time."""
+        witness = self._file(disk, START_NAME)
+        if witness != self._witness:
+            self._witness = witness
+            self._begin_at(read_start(witness))
         while True:
             self._read_segment(self._content(disk, self._segment))
             following = self._segment + self._read
@@ -119,8 +167,33 @@ class DurableLog:
             self._segment, self._read = following, 0
         self.position = Position(LogIndex(len(self.entries)), self.entries[-1].term if self.entries else Term(0))
 
+    def _begin_at(self, start: DurableStart) -> None:
+        if start.base > self._segment:
+            # It began anew, or what was not read yet has left as well. All that counts is what the disk has from there on.
+            self.entries, self.term, self.vote = [], NO_TERM, None
+            self._segment, self._read = start.base, 0
+        self.entries[: start.index] = self._left(start)
+        self.start = start
+
+    def _left(self, start: DurableStart) -> list[Stored]:
+        """What was in the log before `start`: the committed entries, if they end as it says."""
+        left = [
+            Stored(known.entry.term, known.entry.batch.crc, known.entry.end_offset)
+            for known in self.ledger[: start.index]
+        ]
+        end = (left[-1].term, left[-1].end_offset) if left else (NO_TERM, 0)
+        if len(left) == start.index and end == (start.position.term, start.offset):
+            return left
+        return [Stored(start.position.term, -1, start.offset)] * start.index
+
     def _content(self, disk: MemoryDisk, base: int) -> bytes:
-        path = f"{self.directory}/{base:020d}.log"
+        # A segment with which a log begins anew has its name only when the witness is durable.
+        return self._file(disk, f"{base:020d}.log") or (
+            self._file(disk, f"{base:020d}.reset") if base == self.start.base else b""
+        )
+
+    def _file(self, disk: MemoryDisk, name: str) -> bytes:
+        path = f"{self.directory}/{name}"
         content = disk.durable_content(path)
         flips = [flip.bit for flip in self.mended if flip.path == path and flip.bit < len(content) * 8]
         if not flips:

@@ -4,7 +4,8 @@ A *state* is what three nodes are, know and have on disk, the messages between t
 state every single thing that can happen next is tried: any message is delivered (so any order, and any loss: a message that
 is never delivered), any disk completes its next write, any follower loses patience, a leader sends heartbeats (none unless
 the scope asks for them), the leader takes an entry, a node loses power. Timers need no clock: any follower may lose patience at
-any moment, which is worse than any real clock. Not searched: leaders that step down for want of a quorum, connections that
+any moment, which is worse than any real clock. Where a scope asks for trims, a node may let any part leave of what it has committed
+and has on disk; its disk knows at once. Not searched: leaders that step down for want of a quorum, connections that
 end, loads from the disk, and reads.
 
 What makes it fast enough to be useful in Python:
@@ -38,8 +39,14 @@ from jepsen_like.simulation.reduction import Prospects, attainable_by, is_spent,
 from raft.config import RaftConfig
 from raft.core import Leader, RaftCore
 from raft.effects import Persist, Send
-from raft.events import Event, Persisted, Propose, Receive, Tick
-from raft.fingerprint import fingerprint, message_fingerprint, outbox_fingerprint, persist_fingerprint
+from raft.events import Event, Persisted, Propose, Receive, Tick, Trimmed
+from raft.fingerprint import (
+    fingerprint,
+    message_fingerprint,
+    outbox_fingerprint,
+    persist_fingerprint,
+    start_fingerprint,
+)
 from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import (
@@ -50,11 +57,13 @@ from raft.messages import (
 )
 from raft.model import (
     NO_POSITION,
+    ORIGIN,
     Batch,
     Entry,
     EntryKind,
     HardState,
     LogIndex,
+    LogStart,
     NodeId,
     Offset,
     Position,
@@ -83,6 +92,8 @@ class Scope:
     """How often a leader asks all others anew for what they hold."""
     damages: int = 0
     """How often a disk loses any part of its end, and the node comes back repaired, below its floor."""
+    trims: int = 0
+    """How often the beginning of a log leaves it."""
     logs: tuple[tuple[int, ...], ...] = ()
     """The terms of the entries that each node begins with, all durable.
 
@@ -119,17 +130,22 @@ class _Earliest(random.Random):
 
 @attrs.define
 class Node:
-    """A core, its outbox, and a disk that completes one write at a time."""
+    """A core, its outbox, and a disk that completes one write at a time; the disk's `log` is what follows its `start`."""
 
     core: RaftCore
     log: list[Entry]
     hard_state: HardState
     outbox: Outbox = attrs.field(factory=Outbox)
     writes: deque[Persist] = attrs.field(factory=deque)
+    start: LogStart = ORIGIN
 
     def position(self) -> Position:
         """Where the durable log ends."""
-        return Position(self.log[-1].index, self.log[-1].term) if self.log else NO_POSITION
+        return Position(self.log[-1].index, self.log[-1].term) if self.log else self.start.position
+
+    def kept(self, last_index: int) -> int:
+        """How many entries of the durable log are not above `last_index`."""
+        return max(0, last_index - self.start.index)
 
     def floor(self) -> Position:
         """Where the durable log once ended, if damage has cut it since and it holds less; else (0, 0)."""
@@ -138,8 +154,45 @@ class Node:
 
 
 def _has(node: Node, index: int, term: Term) -> bool:
-    """Whether the entry is on the node's disk."""
-    return len(node.log) >= index and node.log[index - 1].term == term
+    """Whether the entry is on the node's disk, or was committed and has left it."""
+    start = node.start
+    if index <= start.index:
+        return index < start.index or start.position.term == term
+    at = node.kept(index) - 1
+    return len(node.log) > at and node.log[at].term == term
+
+
+def _view_of(start: LogStart, log: list[Entry]) -> LogView:
+    if start == ORIGIN:
+        return LogView.of(log, cache_bytes_max=CACHE_BYTES)
+    runs: list[tuple[LogIndex, Term]] = []
+    for entry in log:
+        if not runs or runs[-1][1] != entry.term:
+            runs.append((entry.index, entry.term))
+    return LogView.restore(
+        runs=runs,
+        last_index=log[-1].index if log else start.index,
+        end_offset=log[-1].end_offset if log else start.offset,
+        cache_bytes_max=CACHE_BYTES,
+        entries=log,
+        start=start,
+    )
+
+
+def _terms_to(node: Node, last_index: int) -> Iterator[tuple[LogIndex, Term]]:
+    """Index and term of all that the disk tells of its log up to `last_index`."""
+    if 0 < node.start.index <= last_index:
+        yield node.start.index, node.start.position.term
+    for entry in node.log[: node.kept(last_index)]:
+        yield entry.index, entry.term
+
+
+def _entries_behind(log: LogView, index: LogIndex) -> tuple[Entry, ...]:
+    if log.last_index == index:
+        return ()
+    entries = log.cached(LogIndex(index + 1), CACHE_BYTES)
+    assert entries is not None, "all of a small log is in memory"
+    return entries
 
 
 class Posted(NamedTuple):
@@ -151,7 +204,7 @@ class Posted(NamedTuple):
 
 
 class Action(NamedTuple):
-    """One thing that happens to one node; `posted` names the message that is delivered, or counts what damage leaves."""
+    """One thing that happens to one node; `posted` names the message that is delivered, or counts what damage leaves or a trim takes."""
 
     kind: str
     node: int
@@ -181,6 +234,7 @@ class State(NamedTuple):
     crashes: int
     heartbeats: int
     damages: int
+    trims: int
     committed: tuple[tuple[int, int, int], ...]
     """Every (index, term) that any leader has committed, in order, and the term of that leader."""
     leaders: tuple[tuple[int, int], ...]
@@ -325,6 +379,8 @@ class Explorer:
         node = self._ids[action.node]
         if action.kind == "damage":
             return f"damage n{node} down to {action.posted} entries"
+        if action.kind == "trim":
+            return f"trim n{node} up to {action.posted}"
         if action.kind != "deliver":
             return f"{action.kind} n{node}"
         posted = self._posted[action.posted]
@@ -344,12 +400,13 @@ class Explorer:
         newest = Term(max((entry.term for log in logs for entry in log), default=0))
         state = HardState(newest)
         nodes = [
-            Node(self._start(node, log, state, 0.0), log, state) for node, log in zip(self._ids, logs, strict=True)
+            Node(self._start(node, ORIGIN, log, state, 0.0), log, state)
+            for node, log in zip(self._ids, logs, strict=True)
         ]
         places = tuple(self._intern_node(node) for node in nodes)
         scope = self.scope
         committed = self._committed_before(nodes) if scope.damages else ()
-        budgets = (scope.timeouts, scope.entries, scope.crashes, scope.heartbeats, scope.damages)
+        budgets = (scope.timeouts, scope.entries, scope.crashes, scope.heartbeats, scope.damages, scope.trims)
         return State(places, (), *budgets, committed, ())
 
     @staticmethod
@@ -362,12 +419,12 @@ class Explorer:
             if sum(_has(node, index, term) for node in nodes) >= majority(len(nodes))
         )
 
-    def _start(self, node: NodeId, log: list[Entry], hard_state: HardState, now: float) -> RaftCore:
+    def _start(self, node: NodeId, start: LogStart, log: list[Entry], hard_state: HardState, now: float) -> RaftCore:
         return self._make_core(
             node_id=node,
             configuration=self._configuration,
             config=self._config,
-            log=LogView.of(log, cache_bytes_max=CACHE_BYTES),
+            log=_view_of(start, log),
             hard_state=hard_state,
             rng=_Earliest(),
             now=now,
@@ -395,6 +452,10 @@ class Explorer:
             if state.damages:
                 for kept in range(len(node.log)):
                     yield Action("damage", place, kept)
+            if state.trims:
+                core = node.core
+                for last in range(core.log.start.index + 1, min(core.commit_index, core.log.durable_index) + 1):
+                    yield Action("trim", place, last)
 
     def _after(self, state: State, action: Action) -> State:
         """The state after `action`; `state` itself if that changes nothing and says nothing."""
@@ -431,7 +492,8 @@ class Explorer:
         entries = state.entries - (action.kind == "propose")
         heartbeats = state.heartbeats - (action.kind == "heartbeat")
         damages = state.damages - (action.kind == "damage")
-        return State(locals_, tuple(network), timeouts, entries, crashes, heartbeats, damages, committed, leaders)
+        budgets = (timeouts, entries, crashes, heartbeats, damages, state.trims - (action.kind == "trim"))
+        return State(locals_, tuple(network), *budgets, committed, leaders)
 
     def _key(self, state: State) -> int:
         """One number for the state and all its namesakes."""
@@ -443,7 +505,7 @@ class Explorer:
             renamed = (network, tuple([(term, rename[NodeId(node)]) for term, node in state.leaders]))
             if key is None or renamed < key:
                 key = renamed
-        budgets = (state.timeouts, state.entries, state.crashes, state.heartbeats, state.damages)
+        budgets = (state.timeouts, state.entries, state.crashes, state.heartbeats, state.damages, state.trims)
         return hash((least, key, *budgets, state.committed))
 
     def _least_names(self, locals_: tuple[int, ...]) -> tuple[int, list[int]]:
@@ -491,8 +553,9 @@ class Explorer:
         return known
 
     def _carry_out(self, node: Node, action: Action) -> Reaction:
-        before, end, led = (
+        before, start, end, led = (
             node.core.commit_index,
+            node.core.log.start,
             node.core.log.position,
             node.core.term if isinstance(node.core.role, Leader) else None,
         )
@@ -507,6 +570,8 @@ class Explorer:
                 self._step(node, Tick(), posted)
             case "heartbeat":
                 self._send_heartbeats(node, posted)
+            case "trim":
+                self._trim(node, LogIndex(action.posted), posted)
             case "propose":
                 data = b"%d" % node.core.log.end_offset
                 self._step(node, Propose(Token(1), Batch(EntryKind.RECORDS, 1, 0, data, 0)), posted)
@@ -517,12 +582,13 @@ class Explorer:
                     del node.log[action.posted :]
                     higher = end if end.up_to_date_with(floor) else floor
                     node.hard_state = attrs.evolve(node.hard_state, floor=higher)
-                core = self._start(node.core.node_id, node.log, node.hard_state, now)
-                node = Node(core, node.log, node.hard_state)
+                core = self._start(node.core.node_id, node.start, node.log, node.hard_state, now)
+                node = Node(core, node.log, node.hard_state, start=node.start)
         leads = isinstance(node.core.role, Leader)
         reached, log = node.core.commit_index, node.core.log
         committed = reached if leads and reached > before else 0
-        settled = reached if reached != before or not log.matches(end.index, end.term) else 0
+        has_changed = reached != before or log.start != start or not log.matches(end.index, end.term)
+        settled = reached if has_changed else 0
         return Reaction(self._intern_node(node), tuple(posted), committed, settled, leads and node.core.term != led)
 
     def _send_heartbeats(self, node: Node, posted: list[int]) -> None:
@@ -531,6 +597,15 @@ class Explorer:
         assert isinstance(role, Leader)
         role.heartbeat_due, role.quorum_check_due = node.core._now, float("inf")
         self._step(node, Tick(), posted)
+
+    def _trim(self, node: Node, last_index: LogIndex, posted: list[int]) -> None:
+        """Everything up to `last_index` leaves the log; what became of the state machine is no matter of the core's."""
+        last = node.log[node.kept(last_index) - 1]
+        position = Position(last_index, last.term)
+        start = LogStart(position, last.end_offset, position)
+        del node.log[: node.kept(last_index)]
+        node.start = start
+        self._step(node, Trimmed(start), posted)
 
     def _step(self, node: Node, event: Event, posted: list[int]) -> None:
         for effect in node.core.step(node.core._now + PATIENCE_S, event):
@@ -548,8 +623,10 @@ class Explorer:
         if write.hard_state is not None:
             self._check_vote(node, write.hard_state)
             node.hard_state = write.hard_state
+        if write.start is not None:
+            node.start, node.log = write.start, []
         if write.entries:
-            del node.log[write.entries[0].index - 1 :]
+            del node.log[node.kept(write.entries[0].index - 1) :]
             node.log.extend(write.entries)
         self._step(node, Persisted(write.write_id), posted)
         for send in node.outbox.release(write.write_id, node.core.term):
@@ -595,6 +672,7 @@ class Explorer:
             node.hard_state.term,
             rename[vote] if vote is not None else 0,
             (node.hard_state.floor.term, node.hard_state.floor.index),
+            start_fingerprint(node.start),
             tuple((entry.term, entry.base_offset, entry.batch.data) for entry in node.log),
             outbox_fingerprint(node.outbox, node.core.term, rename),
             tuple(persist_fingerprint(write, rename) for write in node.writes),
@@ -624,8 +702,8 @@ class Explorer:
                     raise Broken(f"A1: n{me} votes for n{send.to} in term {term} before that is durable")
             case AppendAccepted(term=term, match_index=match_index):
                 view = node.core.log
-                held = len(node.log) >= match_index and all(
-                    view.matches(entry.index, entry.term) for entry in node.log[:match_index]
+                held = node.position().index >= match_index and all(
+                    view.matches(index, term) for index, term in _terms_to(node, match_index)
                 )
                 if not held or durable.term < term:
                     raise Broken(f"A2: n{me} acknowledges {match_index} in term {term} before that is durable")
@@ -711,12 +789,19 @@ class Explorer:
 
     @staticmethod
     def _difference(one: RaftCore, other: RaftCore) -> str:
-        mine = one.log.cached(LogIndex(1), CACHE_BYTES) or () if one.log.last_index else ()
-        theirs = other.log.cached(LogIndex(1), CACHE_BYTES) or () if other.log.last_index else ()
-        agreed = next((at for at in range(min(len(mine), len(theirs))) if mine[at] != theirs[at]), None)
-        if agreed is None:
+        """What both logs hold, and the place behind which the one begins that lost more."""
+        begun = LogIndex(max(one.log.start.index, other.log.start.index))
+        if begun > min(one.log.last_index, other.log.last_index):
             return ""
-        if any(a.term == b.term for a, b in zip(mine[agreed:], theirs[agreed:], strict=False)):
+        mine, theirs = _entries_behind(one.log, begun), _entries_behind(other.log, begun)
+        if one.log.term_at(begun) != other.log.term_at(begun):
+            agreed = begun - 1
+        else:
+            same = next((at for at in range(min(len(mine), len(theirs))) if mine[at] != theirs[at]), None)
+            if same is None:
+                return ""
+            mine, theirs, agreed = mine[same:], theirs[same:], begun + same
+        if any(a.term == b.term for a, b in zip(mine, theirs, strict=False)):
             return f"log matching: n{one.node_id} and n{other.node_id} differ at {agreed + 1}, and agree on a term behind it"
         if min(one.commit_index, other.commit_index) > agreed:
             return f"n{one.node_id} and n{other.node_id} have committed different entries at {agreed + 1}"

@@ -10,6 +10,7 @@
 - I8 what a leader believes a follower holds is on that follower's disk.
 - I9 what is committed is on the disks of a majority; a copy that damage took away counts while its floor stands for it.
 - I10 a pre-vote asked or answered for changes nothing: no term, no vote (section 9.6 of the dissertation).
+- I11 a state machine, restored from a snapshot or not, is what the committed log makes of it: each entry once, in order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -93,6 +94,12 @@ class Invariants:
         copies = [other.node_id for other in self._machines.values() if other.vouches_for(entry)]
         if len(copies) < self._majority:
             self._accuse("I9", machine, f"entry {entry.index} is committed, but durable only on {copies}")
+
+    def applied(self, machine: Machine) -> None:
+        """I11, after `machine` gave more to its state machine or restored it."""
+        replica, index = machine.replica, machine.applied_index
+        if (replica.applied, replica.digest) != (index, self._record.digest(index)):
+            self._accuse("I11", machine, f"has applied {replica.applied} entries, not the committed ones up to {index}")
 
     def decided(self, machine: Machine, before: Before) -> None:
         """I1, I3 before a step's effects are carried out: a leader that is gone by then has led all the same."""

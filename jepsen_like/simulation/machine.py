@@ -1,7 +1,8 @@
 """One simulated node: the real core, outbox, storage and log on a simulated disk, with a clock of its own.
 
 It carries effects out in the order given, as the driver does: a `Persist` goes into the log at once, one flush at a time
-covers everything written before it began and takes virtual time, a message leaves when its write is durable. A machine
+covers everything written before it began and takes virtual time, a message leaves when its write is durable, what is
+committed is applied to a small state machine, and what the rule of retention does not keep leaves the log. A machine
 can lose power (also in the middle of all this), be killed, stand still and restart; what it knew is then gone, and what
 it gets back is what `MemoryDisk` kept.
 """
@@ -14,14 +15,16 @@ from typing import NamedTuple, Protocol, assert_never
 
 import attrs
 
-from jepsen_like.simulation.durable import DurableLog
-from jepsen_like.simulation.rot import Rot, RotKind, spoil
+from jepsen_like.simulation.durable import START_NAME, DurableLog
+from jepsen_like.simulation.record import ClusterRecord, Replica
+from jepsen_like.simulation.rot import Rot, RotKind, base_of, spoil
 from jepsen_like.simulation.streams import stream
 from jepsen_like.simulation.swarm import Knobs
 from log.disk import NoSpace
-from log.errors import LogError, StorageError, StorageFailed
+from log.errors import CorruptLog, LogError, StorageError, StorageFailed
 from log.frame import HEADER_BYTES
 from log.memory_disk import MemoryDisk
+from log.retention import Retention
 from log.segmented_log import LogConfig, SegmentedLog
 from raft.core import Leader, RaftCore
 from raft.effects import (
@@ -39,10 +42,10 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Event, Loaded, Persisted, Propose, Receive, StepDown, Tick
+from raft.events import Event, Loaded, Persisted, Propose, Receive, StepDown, Tick, Trimmed
 from raft.membership import Configuration
-from raft.messages import AppendEntries, Message
-from raft.model import NO_INDEX, NO_POSITION, Entry, LogIndex, NodeId, Position, Term, Token, WriteId
+from raft.messages import AppendEntries, InstallSnapshot, Message
+from raft.model import NO_INDEX, NO_POSITION, Entry, LogIndex, LogStart, NodeId, Position, Term, Token, WriteId
 from raft.outbox import Outbox
 from raft.storage import RaftStorage, StorageFlush
 
@@ -140,6 +143,7 @@ class Surroundings(Protocol):
     """What a machine asks of the world it lives in."""
 
     now: float
+    record: ClusterRecord
 
     def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
         """Call `action(*arguments)` at time `at`."""
@@ -152,6 +156,12 @@ class Surroundings(Protocol):
 
     def committed(self, machine: "Machine", index: LogIndex) -> None:
         """`machine` considers everything up to `index` committed."""
+
+    def trimmed(self, machine: "Machine", start: LogStart) -> None:
+        """The log of `machine` begins at `start` from now on."""
+
+    def applied(self, machine: "Machine") -> None:
+        """The state machine of `machine` was given more, or restored."""
 
     def answered(self, machine: "Machine", token: Token, outcome: Committed | Rejected | Unknown) -> None:
         """The client behind `token` hears the outcome of its proposal, now."""
@@ -182,8 +192,8 @@ class Machine:
     """One node and everything that belongs to it alone.
 
     `commit_index` and `entries` are the log as the core has ordered it, kept apart from core and storage so that both can be
-    checked against it; `durable` is what the disk would give back. `incarnation` counts restarts: what was scheduled for an
-    older incarnation does not happen.
+    checked against it; `durable` is what the disk would give back. Both are whole: what has left the log is the committed
+    log's beginning. `incarnation` counts restarts: what was scheduled for an older incarnation does not happen.
     """
 
     def __init__(self, world: Surroundings, knobs: Knobs, node_id: NodeId, voters: Sequence[NodeId]) -> None:
@@ -193,9 +203,11 @@ class Machine:
         self.storage: RaftStorage | None = None
         self.log: SegmentedLog | None = None
         self.disk = MemoryDisk(stream(knobs.seed, f"disk/{node_id}"))
-        self.durable = DurableLog(LOG_DIRECTORY)
+        self.durable = DurableLog(LOG_DIRECTORY, world.record.ledger)
         self.entries: list[Entry] = []
         self.commit_index = NO_INDEX
+        self.replica = Replica()
+        self.applied_index = NO_INDEX
         self.legacy: Legacy | None = None
         self.rot: Rot | None = None
         """What damage took from it, until it holds as much again."""
@@ -221,6 +233,12 @@ class Machine:
         self._dirty = False
         self._durable_stale = True
         self._tick_at = float("inf")
+        self._retention = Retention(bytes_max=knobs.retention_bytes)
+        self._restored = NO_POSITION
+        self._has_trimmed = False
+        self._trim_at = 0
+        self._trim_due = float("-inf")
+        self._resets = 0
 
     @property
     def up(self) -> bool:
@@ -244,7 +262,7 @@ class Machine:
         self._note_repair(repaired=self.log.recovery.repaired is not None)
         hard_state, view = self.storage.restore(self._knobs.raft.cache_bytes_max)
         self.outbox = Outbox()
-        self.commit_index = NO_INDEX
+        self.commit_index = view.start.index
         self.core = RaftCore(
             node_id=self.node_id,
             configuration=self._configuration,
@@ -256,6 +274,13 @@ class Machine:
         )
         self._durable_stale = True
         self._world.restarted(self)
+        self.replica = Replica()
+        self.applied_index, self._restored = NO_INDEX, NO_POSITION
+        self._trim_at, self._trim_due, self._has_trimmed = 0, float("-inf"), False
+        if view.start.index:
+            self.counts["trimmed_restarts"] += 1
+            self._restore(view.start)
+        self._note_rot_gone()
         self._note_caught_up()
         self._schedule_tick()
 
@@ -288,6 +313,11 @@ class Machine:
         return self.rot is not None and not self.rot.found
 
     @property
+    def start_spoilt(self) -> bool:
+        """Whether the witness of where its log begins is damaged: what had left the log is known from nothing else."""
+        return self.rot is not None and self.spoilt and self.rot.flip.path == f"{LOG_DIRECTORY}/{START_NAME}"
+
+    @property
     def held_before(self) -> Position | None:
         """Where its durable log ended before damage cut it, as long as it holds less; else None."""
         rot = self.rot
@@ -315,15 +345,32 @@ class Machine:
         """Read all that is stored, so that damage that nobody met yet is met."""
         if self.spoilt and self.storage is not None:
             try:
-                self.storage.entries(LogIndex(1), 1 << 40)
+                self.stored_entries()
             except LogError as error:
                 self._world.died(self, error)
+
+    def stored_entries(self) -> tuple[Entry, ...]:
+        """All that its log holds, from the disk."""
+        assert self.core is not None
+        assert self.storage is not None
+        return self.storage.entries(LogIndex(self.core.log.start.index + 1), 1 << 40)
+
+    def _note_rot_gone(self) -> None:
+        """Damage that nobody met has left with the segment that it was in."""
+        rot = self.rot
+        if rot is None or not self.spoilt or not rot.flip.path.endswith(".log"):
+            return
+        if base_of(rot.flip.path) < self.durable_log().start.base:
+            self.rot = None
+            self.counts["rot_left"] += 1
+            self._forget_durable()
 
     def _forget_durable(self) -> None:
         """Read the disk anew when it is asked for."""
         unmet = [self.rot.flip] if self.rot is not None and self.spoilt else []
         self._past_votes.update(self.durable.votes)
-        self.durable = DurableLog(LOG_DIRECTORY, mended=unmet, votes=dict(self._past_votes))
+        ledger = self._world.record.ledger
+        self.durable = DurableLog(LOG_DIRECTORY, ledger, mended=unmet, votes=dict(self._past_votes))
         self._durable_stale = True
 
     def cut_power(self) -> None:
@@ -447,6 +494,9 @@ class Machine:
                 self._carry_out(storage, effect)
                 if self.incarnation != incarnation:
                     return
+            if isinstance(event, Receive) and isinstance(event.message, InstallSnapshot):
+                anew = any(isinstance(effect, Persist) and effect.start is not None for effect in effects)
+                self.counts["snapshots_installed" if anew else "snapshots_ignored"] += 1
             if isinstance(event, Persisted):
                 released = self._release(event.write_id)
                 if self.incarnation != incarnation:
@@ -456,6 +506,8 @@ class Machine:
             self._world.died(self, error)
             return
         self._world.stepped(self, before, event, effects)
+        if self.incarnation == incarnation and self._knobs.retention_bytes is not None:
+            self._settle(storage)
         if self.incarnation == incarnation:
             self._start_flush()
             self._schedule_tick()
@@ -468,6 +520,11 @@ class Machine:
                 needed = len(batch.data) + HEADER_BYTES
             case Receive(message=AppendEntries(entries=entries)) if entries:
                 needed = sum(len(entry.batch.data) + HEADER_BYTES for entry in entries)
+            case Receive(message=InstallSnapshot(start=start)):
+                if self.flush is not None:
+                    self.counts["snapshots_dropped"] += 1
+                    return False
+                needed = len(start.snapshot)
             case _:
                 return True
         try:
@@ -482,18 +539,22 @@ class Machine:
 
     def _carry_out(self, storage: RaftStorage, effect: Effect) -> None:
         match effect:
-            case Persist(entries=entries):
+            case Persist(entries=entries, start=start):
                 if entries:
                     del self.entries[entries[0].index - 1 :]
                     self.entries.extend(entries)
-                storage.persist(effect)
                 self._dirty = True
+                if start is not None:
+                    self._begin_anew(storage, effect, start)
+                else:
+                    storage.persist(effect)
             case Send():
                 if not self.outbox.hold(effect):
                     self._transmit(effect)
             case Commit(commit_index=index):
                 self._world.committed(self, index)
                 self.commit_index = index
+                self._check_restored(index)
             case Answer(token=token, outcome=outcome):
                 self._world.answered(self, token, outcome)
                 if self.traps.after_answer and isinstance(outcome, Committed):
@@ -539,13 +600,100 @@ class Machine:
         if incarnation == self.incarnation:
             self.deliver(loaded)
 
+    # ---------------------------------------------------------------- what leaves the log
+
+    def _begin_anew(self, storage: RaftStorage, persist: Persist, start: LogStart) -> None:
+        """The log is replaced by one that begins at `start`; now and then power fails meanwhile."""
+        self._resets += 1
+        self.entries = [known.entry for known in self._world.record.ledger[: start.index]]
+        self._durable_stale = True
+        rng = stream(self._knobs.seed, f"reset/{self.node_id}/{self._resets}")
+        if rng.random() < self._knobs.reset_crash:
+            self.disk.before_call = _failing_after(rng.randrange(24))
+        try:
+            storage.persist(persist)
+        except _PowerFailed:
+            self.counts["cuts_in_reset"] += 1
+            self._world.sprung(self)
+            return
+        self.disk.before_call = None
+        self._world.trimmed(self, start)
+        self._restore(start)
+        self._note_rot_gone()
+
+    def _restore(self, start: LogStart) -> None:
+        self.replica.restore(start.snapshot)
+        self.applied_index, self._restored = start.applied.index, start.applied
+        self._world.applied(self)
+
+    def _check_restored(self, commit_index: LogIndex) -> None:
+        restored = self._restored
+        if restored == NO_POSITION or commit_index < restored.index:
+            return
+        self._restored = NO_POSITION
+        assert self.core is not None
+        if self.core.log.term_at(restored.index) != restored.term:
+            raise CorruptLog("the snapshot", 0, f"the group has another entry {restored.index} than of {restored.term}")
+
+    def _settle(self, storage: RaftStorage) -> None:
+        """Apply, then trim, as the driver does when it has done all else."""
+        try:
+            self._apply(storage)
+            self._trim(storage)
+        except NODE_ERRORS as error:
+            self._world.died(self, error)
+
+    def _apply(self, storage: RaftStorage) -> None:
+        core = self.core
+        assert core is not None
+        if self.applied_index >= core.commit_index:
+            return
+        first, bytes_max = LogIndex(self.applied_index + 1), self._knobs.apply_bytes
+        entries = core.log.cached(first, bytes_max) or storage.entries(first, bytes_max, core.commit_index)
+        for entry in entries:
+            if entry.index > core.commit_index:
+                break
+            self.replica.apply(entry)
+            self.applied_index = entry.index
+        self._world.applied(self)
+
+    def apply_all(self) -> None:
+        """Give everything that is committed to the state machine."""
+        assert self.core is not None
+        assert self.storage is not None
+        while self.applied_index < self.core.commit_index:
+            self._apply(self.storage)
+
+    def _trim(self, storage: RaftStorage) -> None:
+        """Let leave what the rule does not keep, if it is durable and applied; gone from the disk with the next flush."""
+        core, log, now = self.core, storage.log, self._world.now
+        assert core is not None
+        if now < self._trim_due and log.end < self._trim_at:
+            return
+        self._trim_due = now + self._knobs.trim_every_s
+        self._trim_at = log.end + log.config.segment_bytes_max
+        if self._restored != NO_POSITION:
+            return
+        last_index = LogIndex(min(self.applied_index, core.log.durable_index))
+        first_index = storage.first_kept(self._retention, last_index, 0)
+        if first_index <= core.log.start.index + 1:
+            return
+        self.durable_log()  # while votes of old can still be read
+        applied = Position(self.applied_index, core.log.term_at(self.applied_index))
+        start = storage.trim(first_index, applied, self.replica.snapshot(self._knobs.snapshot_bytes))
+        if start is not None:
+            self.counts["trims"] += 1
+            self._has_trimmed = True
+            self._world.trimmed(self, start)
+            self.step(Trimmed(start))
+
     # ---------------------------------------------------------------- the disk
 
     def _start_flush(self) -> None:
         """Begin an fsync of everything written so far, unless one is under way or nothing is new."""
-        if self.flush is not None or not self._dirty or self.storage is None:
+        if self.flush is not None or not (self._dirty or self._has_trimmed) or self.storage is None:
             return
-        self._dirty = False
+        self._dirty = self._has_trimmed = False
         self.flush = running = RunningFlush(self.storage.begin_flush(), self.disk.mark())
         knobs = self._knobs
         usual = knobs.flush_s * (0.5 + self._flush_rng.expovariate(1.0) * knobs.flush_s_spread)
@@ -591,6 +739,7 @@ class Machine:
         self.flush = None
         self.step(Persisted(self.storage.end_flush(running.flush)))
         self._note_caught_up()
+        self._note_rot_gone()
 
     # ---------------------------------------------------------------- time
 

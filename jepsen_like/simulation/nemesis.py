@@ -14,6 +14,7 @@ from raft.effects import RoleName
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
+    InstallSnapshot,
     Message,
     PreVoteReply,
     RequestPreVote,
@@ -78,7 +79,8 @@ class Nemesis:
                 for machine in self._victims(rng):
                     machine.traps.in_flush = rng.random()
             case FaultKind.CUT_AFTER_SEND:
-                kind = rng.choice(CUT_AFTER)
+                trims = self._knobs.retention_bytes is not None
+                kind = rng.choice([*CUT_AFTER, InstallSnapshot, InstallSnapshot] if trims else CUT_AFTER)
                 for machine in self._victims(rng):
                     machine.traps.after_send = kind
             case FaultKind.CUT_AFTER_ANSWER:
@@ -122,7 +124,8 @@ class Nemesis:
         rng = stream(self._knobs.seed, f"rot/{machine.node_id}/{machine.incarnation}")
         if rng.random() >= self._knobs.rot or machine.rot is not None:
             return
-        kind = rng.choice(list(RotKind))
+        trims = self._knobs.retention_bytes is not None
+        kind = rng.choice([kind for kind in RotKind if trims or kind is not RotKind.START])
         spoilt = sum(other.rot is not None or other.lost for other in self._world.machines.values())
         if spoilt + 1 <= (len(self._nodes) - 1) // 2 and machine.spoil(kind, rng):
             self._world.note(f"bit rot: {kind.value}", machine.node_id)

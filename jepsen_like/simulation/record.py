@@ -3,10 +3,12 @@
 - the *content* of every (index, term) ever written, with the term before it: if each pair always has the same content
   and the same predecessor, then log matching holds by induction, at O(1) an entry;
 - the *ledger*: what was committed, in order, and in which leader's term each entry first was;
-- the log of each term's leader, which acknowledgements to that leader are measured against.
+- the log of each term's leader, which acknowledgements to that leader are measured against;
+- what each prefix of the ledger makes of a state machine (`Replica`), which snapshots are measured against.
 """
 
 from collections.abc import Sequence
+from hashlib import blake2b
 
 import attrs
 
@@ -31,6 +33,29 @@ class LedgerEntry:
 
 
 @attrs.define
+class Replica:
+    """A state machine that remembers of each entry that it was applied, and in which order."""
+
+    applied: int = 0
+    digest: bytes = bytes(16)
+
+    def apply(self, entry: Entry) -> None:
+        """The next one, whichever it is."""
+        batch = entry.batch
+        made = repr((entry.index, entry.term, entry.base_offset, batch.kind.value, batch.span, batch.crc))
+        self.digest = blake2b(self.digest + made.encode(), digest_size=16).digest()
+        self.applied += 1
+
+    def snapshot(self, filler_bytes: int) -> bytes:
+        """How many were applied, what they made of it, and filler."""
+        return self.applied.to_bytes(8, "big") + self.digest + bytes(filler_bytes)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Become what a snapshot says."""
+        self.applied, self.digest = int.from_bytes(snapshot[:8], "big"), snapshot[8:24]
+
+
+@attrs.define
 class ClusterRecord:
     """Grows only. `ledger[i - 1]` is the committed entry of index i."""
 
@@ -39,6 +64,8 @@ class ClusterRecord:
     ledger: list[LedgerEntry] = attrs.field(factory=list)
     leaders: dict[Term, NodeId] = attrs.field(factory=dict)
     leader_logs: dict[Term, list[Entry]] = attrs.field(factory=dict)
+    _newest: Replica = attrs.field(factory=Replica)
+    _digests: list[bytes] = attrs.field(factory=lambda: [Replica().digest])
 
     @property
     def committed_index(self) -> LogIndex:
@@ -59,6 +86,17 @@ class ClusterRecord:
             if known.reign < term:
                 return known.entry
         return None
+
+    def digest(self, index: LogIndex) -> bytes | None:
+        """What the committed entries up to `index` make of a state machine; None if not all of them are committed."""
+        while self._newest.applied < len(self.ledger):
+            self._newest.apply(self.ledger[self._newest.applied].entry)
+            self._digests.append(self._newest.digest)
+        return self._digests[index] if index < len(self._digests) else None
+
+    def term_of(self, index: LogIndex) -> Term | None:
+        """The term of the committed entry at `index`; None if none is committed there."""
+        return self.ledger[index - 1].entry.term if 0 < index <= len(self.ledger) else None
 
     def values(self) -> list[int]:
         """The committed log as its clients see it: values by offset."""

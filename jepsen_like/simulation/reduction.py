@@ -24,6 +24,7 @@ from raft.messages import (
     AppendAccepted,
     AppendEntries,
     AppendRejected,
+    InstallSnapshot,
     Message,
     PreVoteReply,
     RequestPreVote,
@@ -86,8 +87,8 @@ def is_spent(message: Message, sender: Place, receiver: Place, prospects: Prospe
             # Refused, without a change at the receiver, once that is in a later term. (So it is once the vote of this term
             # is given away; but that is the rule whose breach the search looks for.)
             return floor > term and prospects.floor(sender) >= prospects.ceiling
-        case AppendEntries(term=term):
-            # Refused as being of an older term. The refusal is ignored below the ceiling, and in that term by all but its
+        case AppendEntries(term=term) | InstallSnapshot(term=term):
+            # Refused as being of an older term, both alike. The refusal is ignored below the ceiling, and in that term by all but its
             # leader, or the candidate who may become that.
             deaf = not isinstance(sender.core.role, Leader | Candidate)
             return floor > term and prospects.floor(sender) >= prospects.ceiling and deaf

@@ -9,7 +9,7 @@ import random
 
 import attrs
 
-from jepsen_like.simulation.durable import STATE, DurableLog, Flip, WholeFrame, whole_frames
+from jepsen_like.simulation.durable import START_NAME, STATE, DurableLog, Flip, WholeFrame, read_start, whole_frames
 from log import mark
 from log.memory_disk import MemoryDisk
 
@@ -25,6 +25,7 @@ class RotKind(enum.Enum):
     STATE = "newest state"
     INDEX = "index"
     MARK = "mark"
+    START = "start"
 
 
 @attrs.define
@@ -45,16 +46,19 @@ class _Place:
 
 def spoil(disk: MemoryDisk, directory: str, log_id: int, kind: RotKind, rng: random.Random) -> Flip | None:
     """Invert one bit; None if the disk has nothing of this kind."""
-    marks = f"{directory}/{mark.NAME}"
+    marks, start = f"{directory}/{mark.NAME}", f"{directory}/{START_NAME}"
     paths = [path for path in disk.paths() if disk.content(path)]
     match kind:
         case RotKind.INDEX:
             return _spoil_file(disk, [path for path in paths if path.endswith(".index")], rng)
         case RotKind.MARK:
             return _spoil_file(disk, [path for path in paths if path == marks], rng)
+        case RotKind.START:
+            return _spoil_file(disk, [path for path in paths if path == start], rng)
         case RotKind.PAYLOAD | RotKind.HEADER | RotKind.LAST | RotKind.STATE:
             marked_end = _marked_end(disk.content(marks), log_id) if marks in paths else 0
-            return _spoil_frame(disk, _durable_frames(disk, marked_end), kind, rng)
+            base = read_start(disk.content(start)).base if start in paths else 0
+            return _spoil_frame(disk, _durable_frames(disk, base, marked_end), kind, rng)
 
 
 def _spoil_file(disk: MemoryDisk, paths: list[str], rng: random.Random) -> Flip | None:
@@ -82,12 +86,16 @@ def _spoil_frame(disk: MemoryDisk, places: list[_Place], kind: RotKind, rng: ran
     return _flip(disk, place.path, (place.frame.at + rng.randrange(first, size)) * 8 + rng.randrange(8))
 
 
-def _durable_frames(disk: MemoryDisk, known_end: int) -> list[_Place]:
-    """Every whole frame below the durable end that the disk itself can prove."""
+def base_of(path: str) -> int:
+    """The address that a segment is named by."""
+    return int(path.removesuffix(".log").rpartition("/")[2])
+
+
+def _durable_frames(disk: MemoryDisk, first_base: int, known_end: int) -> list[_Place]:
+    """Every whole frame of the log, which begins at `first_base`, below the durable end that the disk itself can prove."""
     places: list[_Place] = []
     for path in disk.paths():
-        if path.endswith(".log"):
-            base = int(path.removesuffix(".log").rpartition("/")[2])
+        if path.endswith(".log") and (base := base_of(path)) >= first_base:
             for frame in whole_frames(disk.content(path), base):
                 places.append(_Place(path, base + frame.at + frame.size, frame))
                 known_end = max(known_end, frame.durable_end)

@@ -5,6 +5,7 @@ A text of lines, `name value`; what is not named is as in fair weather (`CALM`).
     oracle A1                    what this world was kept for (whoever plays it says whether it must still be seen)
     chance 17                    the seed of the streams of chance that are left: delays, fsyncs, timeouts
     raft.heartbeat_s 0.05        a setting of the core
+    retention_bytes 4096         logs are trimmed
     fault 0.512 power_cut fault/3    when, what, and the stream that it draws its victims from
     lost 1>2 4 7-9               the fourth and the seventh to ninth message from node 1 to node 2 are lost
     unasked 2 1 5                client 2 leaves out its first and its fifth request
@@ -75,6 +76,8 @@ def _lines(scenario: Scenario) -> Iterator[str]:
         value = getattr(knobs, name)
         if name != "seed" and value != getattr(CALM, name):
             yield f"{name} {value!r}"
+    if knobs.retention_bytes is not None:
+        yield f"retention_bytes {knobs.retention_bytes}"
     for field in attrs.fields(RaftConfig):
         value = getattr(knobs.raft, field.name)
         if value != getattr(CALM.raft, field.name):
@@ -140,6 +143,8 @@ def _with(knobs: Knobs, name: str, *values: str) -> Knobs:
     match name:
         case "chance":
             return attrs.evolve(knobs, seed=int(*values))
+        case "retention_bytes":
+            return attrs.evolve(knobs, retention_bytes=int(*values))
         case "fault":
             at_s, kind, stream = values
             fault = PlannedFault(float(at_s), FaultKind(kind), stream)

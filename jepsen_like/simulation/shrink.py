@@ -101,7 +101,7 @@ def _size(outcome: Outcome) -> tuple[int, int, int, int]:
 def _unrest(knobs: Knobs) -> int:
     """In how many knobs and settings it differs from fair weather."""
     settings = [field.name for field in attrs.fields(RaftConfig)]
-    changed = [name for name in NUMBERS if getattr(knobs, name) != getattr(CALM, name)]
+    changed = [name for name in (*NUMBERS, "retention_bytes") if getattr(knobs, name) != getattr(CALM, name)]
     return len(changed) + len([name for name in settings if getattr(knobs.raft, name) != getattr(CALM.raft, name)])
 
 
@@ -208,6 +208,7 @@ class _Search:
 
 def _calmer(knobs: Knobs) -> Iterator[Knobs]:
     """Each knob and each setting as in fair weather, or as a round number, each on its own."""
+    yield attrs.evolve(knobs, retention_bytes=None)
     for name in NUMBERS:
         if name not in ("seed", "nodes", "clients", "safety_s"):
             for value in _plainer(getattr(knobs, name), getattr(CALM, name)):

@@ -114,6 +114,16 @@ class Knobs:
     """(from, to, number) of single messages that are lost, counted from 1 on each link; a seed draws none."""
     unasked: frozenset[tuple[int, int]] = frozenset()
     """(client, number) of single requests that are not made, counted from 1; a seed draws none."""
+    retention_bytes: int | None = None
+    """Oldest segments leave a node's log while the others hold at least so much; None: none ever leaves."""
+    trim_every_s: float = 0.0
+    """How often the rule of retention is asked, beside each time that the log has grown by a segment."""
+    apply_bytes: int = 1_000_000
+    """How much log one step gives to the state machine, where logs are trimmed."""
+    snapshot_bytes: int = 0
+    """How much a snapshot has beside what it must have."""
+    reset_crash: float = 0.0
+    """How likely power is lost while a log begins anew."""
 
 
 def draw(seed: int) -> Knobs:
@@ -122,7 +132,7 @@ def draw(seed: int) -> Knobs:
     raft = _raft_config(rng)
     safety_s = rng.uniform(6.0, 12.0) * raft.election_timeout_s_max
     calm_network = rng.random() < 0.35
-    return Knobs(
+    knobs = Knobs(
         seed=seed,
         nodes=_nodes(seed, rng.choice((3, 3, 3, 4, 5, 5))),
         raft=raft,
@@ -149,6 +159,26 @@ def draw(seed: int) -> Knobs:
         recovery_crash=rng.choice((0.0, 0.0, 0.3)),
         rot=rng.choice((0.0, 0.0, 0.25, 0.7)),
         faults=_faults(seed, safety_s),
+    )
+    return _with_trims(knobs)
+
+
+def _with_trims(knobs: Knobs) -> Knobs:
+    """In two of five worlds logs are trimmed; enough is written there that something leaves, and snapshots come twice or late."""
+    rng = stream(knobs.seed, "trims")
+    if rng.random() >= 0.4:
+        return knobs
+    return attrs.evolve(
+        knobs,
+        retention_bytes=int(knobs.segment_bytes_max * rng.choice((0.0, 0.0, 0.3, 1.0, 3.0))),
+        trim_every_s=rng.choice((0.0, 0.0, 1.0)),
+        apply_bytes=rng.choice((1, 1000, 1_000_000)),
+        snapshot_bytes=rng.choice((0, 0, 3000)),
+        reset_crash=rng.choice((0.0, 0.0, 0.3)),
+        duplicate=max(knobs.duplicate, rng.choice((0.0, 0.0, 0.15))),
+        fifo=knobs.fifo and rng.random() < 0.5,
+        segment_bytes_max=rng.choice((4096, 4096, knobs.segment_bytes_max)),
+        filler_bytes_max=max(knobs.filler_bytes_max, rng.choice((0, 300, 900))),
     )
 
 

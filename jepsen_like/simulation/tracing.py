@@ -22,11 +22,12 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
     AppendRejected,
+    InstallSnapshot,
     Message,
     PreVoteReply,
     RequestPreVote,
@@ -91,6 +92,8 @@ def describe_event(event: Event) -> str:
             return "tick"
         case Loaded(peer=peer, entries=entries):
             return f"loaded {_range([entry.index for entry in entries])} for n{peer}"
+        case Trimmed(start=start):
+            return f"trimmed up to {start.index}@{start.position.term}"
         case Disconnected(peer=peer):
             return f"disconnected from n{peer}"
         case StepDown():
@@ -119,6 +122,9 @@ def describe_message(message: Message) -> str:
         case AppendRejected():
             hint = f"{message.hint_index}@{message.hint_term}"
             return f"rejected prev={message.prev_index} hint={hint} term={message.term} round={message.round}"
+        case InstallSnapshot(term=term, start=start, round=number):
+            applied = f"applied={start.applied.index}@{start.applied.term}"
+            return f"begin after {start.index}@{start.position.term} {applied} term={term} round={number}"
         case _:
             assert_never(message)
 
@@ -126,9 +132,10 @@ def describe_message(message: Message) -> str:
 def describe_effect(effect: Effect) -> str:
     """The effect in a few words."""
     match effect:
-        case Persist(write_id=write_id, hard_state=hard_state, entries=entries):
+        case Persist(write_id=write_id, hard_state=hard_state, entries=entries, start=start):
             parts = [] if hard_state is None else [f"term={hard_state.term} vote={hard_state.vote or '-'}"]
             parts += [_range([entry.index for entry in entries])] if entries else []
+            parts += [] if start is None else [f"begin after {start.index}@{start.position.term}"]
             return f"persist {write_id}: {' '.join(parts)}"
         case Send(to=to, message=message, after=after):
             held = "" if after == NO_WRITE else f" after {after}"

@@ -29,7 +29,7 @@ from log.errors import CorruptLog, LogError, StorageError
 from raft.effects import Committed, Effect, Load, Rejected, Send, Unknown
 from raft.events import Disconnected, Event, Propose, Read, Receive
 from raft.messages import Message
-from raft.model import Entry, EntryKind, LogIndex, NodeId, Token
+from raft.model import Entry, EntryKind, LogIndex, LogStart, NodeId, Token
 
 STEPS_MAX = 60_000
 """A cap on the steps of all cores together: a broken node may answer messages with messages for ever (V-storm). Sound worlds
@@ -145,8 +145,17 @@ class World:
         if self.record.committed_index != known:
             self._audits.check_electability(machine)
 
+    def trimmed(self, machine: Machine, start: LogStart) -> None:
+        """See `Surroundings`."""
+        self._audits.trimmed(machine, start)
+
+    def applied(self, machine: Machine) -> None:
+        """See `Surroundings`."""
+        self._invariants.applied(machine)
+
     def synced(self, machine: Machine) -> None:
         """See `Surroundings`."""
+        self._audits.check_start(machine)
         self._audits.check_electability(machine)
 
     def decided(self, machine: Machine, before: Before) -> None:
@@ -266,10 +275,13 @@ class World:
     def _look(self, machine: Machine, index: LogIndex) -> tuple[int, int]:
         """The end offset at `index` and the last value before it, as the node's storage has them."""
         assert machine.storage is not None
+        assert machine.core is not None
         if index == 0 or index > len(machine.entries):
             return 0, 0
         end_offset = machine.entries[index - 1].end_offset
         for entry in reversed(machine.entries[:index]):
+            if entry.batch.kind is EntryKind.RECORDS and entry.index <= machine.core.log.start.index:
+                return end_offset, values_of(entry)[-1]
             if entry.batch.kind is EntryKind.RECORDS:
                 (stored,) = machine.storage.load(Load(machine.node_id, entry.index, 1))
                 return end_offset, values_of(stored)[-1]
@@ -379,7 +391,7 @@ class World:
             self.counts["rot_met"] += 1
             self._restart_later(machine)
         else:
-            if machine.legacy is not None and machine.legacy.complete:
+            if machine.legacy is not None and machine.legacy.complete and not machine.start_spoilt:
                 self._report("A5", machine, f"was killed, everything is known, and yet it refuses: {error}")
             self.counts["repairs_refused"] += 1
             self.note(f"stays down: {error}", machine.node_id)
@@ -443,12 +455,15 @@ class World:
             if machine.storage is None or not self.record.ledger or not self._converged():
                 continue
             try:
-                stored = machine.storage.entries(LogIndex(1), 1 << 40)
+                stored = machine.stored_entries()
+                machine.apply_all()
             except LogError as error:
                 self._report("B-diverged", machine, f"its stored log cannot be read: {error}")
                 continue
-            if len(stored) < len(self.record.ledger) or not all(
-                same(entry, known.entry) for entry, known in zip(stored, self.record.ledger, strict=False)
+            assert machine.core is not None
+            kept = self.record.ledger[machine.core.log.start.index :]
+            if len(stored) < len(kept) or not all(
+                same(entry, known.entry) for entry, known in zip(stored, kept, strict=False)
             ):
                 self._report("B-diverged", machine, "its stored log differs from the committed log")
         for oracle, sentence in blackbox.check(self.clients.history, self.record.values()):

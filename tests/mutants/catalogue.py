@@ -149,7 +149,7 @@ RAFT: Sequence[Mutant] = (
         module=CORE,
         edits=[
             Edit(
-                "self._commit(min(request.commit_index, self.role.verified_index))",
+                "self._commit(min(request.commit_index, follower.verified_index))",
                 "self._commit(min(request.commit_index, self.log.last_index))",
             )
         ],
@@ -318,11 +318,113 @@ RAFT: Sequence[Mutant] = (
         module=CORE,
         edits=[
             Edit(
-                "        match_index = max(request.last_index, min(self.role.verified_index, self.log.durable_index))\n",
-                "        match_index = request.last_index\n",
+                "        match_index = max(last_index, min(follower.verified_index, self.log.durable_index))\n",
+                "        match_index = last_index\n",
             )
         ],
         oracles=["V-liveness"],
+    ),
+)
+
+TRIMS: Sequence[Mutant] = (
+    Mutant(
+        name="begins-anew-although-it-holds-more",
+        bug="a follower forgets what it has acknowledged when its leader says where logs begin",
+        module=CORE,
+        edits=[
+            Edit(
+                "        if not self.log.matches(start.index, start.position.term):\n",
+                "        if start.index > self.commit_index:\n",
+            )
+        ],
+        oracles=["I8", "I9", "A4"],
+    ),
+    Mutant(
+        name="snapshot-counts-before-it-arrived",
+        bug="a leader counts what it has sent a snapshot of as held",
+        module=CORE,
+        edits=[
+            Edit(
+                "            progress.next_index = LogIndex(start.index + 1)\n",
+                "            progress.accepted(start.index)\n",
+            )
+        ],
+        oracles=["I8", "I9"],
+    ),
+    Mutant(
+        name="snapshot-never-sent",
+        bug="a leader goes on from where its log begins, whether or not the follower has what was before",
+        module=CORE,
+        edits=[
+            Edit(
+                "            self._effects.append(Send(peer, InstallSnapshot(self.term, start, leader.round)))\n"
+                "            return\n",
+                "",
+            )
+        ],
+        oracles=["V-liveness"],
+    ),
+    Mutant(
+        name="trims-what-is-not-applied",
+        bug="segments leave the log though not all of them is committed, durable and applied",
+        module="raft.storage",
+        edits=[
+            Edit("min(kept, last_index + 1, max(self.log.last_index, 1))", "min(kept, max(self.log.last_index, 1))")
+        ],
+        oracles=["A5", "A8"],
+    ),
+    Mutant(
+        name="snapshot-is-put-down-for-less",
+        bug="a trim says that its snapshot knows what has left, and not more",
+        module="raft.storage",
+        edits=[
+            Edit(
+                "        log.trim(first_index, _pack_applied(applied, snapshot))\n",
+                "        log.trim(first_index, _pack_applied(Position(LogIndex(first_index - 1), applied.term), snapshot))\n",
+            )
+        ],
+        oracles=["A8", "I11"],
+    ),
+    Mutant(
+        name="start-keeps-the-older-term",
+        bug="a log that begins anew begins behind an entry of the term that it had itself",
+        module="raft.storage",
+        edits=[
+            Edit(
+                "            before = Tail(start.index, start.position.term, start.offset)\n",
+                "            before = Tail(start.index, self.log.last_epoch or start.position.term, start.offset)\n",
+            )
+        ],
+        oracles=["A8", "A5"],
+    ),
+    Mutant(
+        name="restart-forgets-snapshot",
+        bug="a restart begins where the log does, with an empty state machine",
+        module="raft.storage",
+        edits=[
+            Edit(
+                "            return LogStart(position, Offset(before.end_offset), Position(LogIndex(index), Term(term)), snapshot)\n",
+                "            return LogStart(position, Offset(before.end_offset), Position(LogIndex(index), Term(term)))\n",
+            )
+        ],
+        oracles=["A5", "A8", "I11"],
+    ),
+    Mutant(
+        name="names-go-before-the-witness",
+        bug="a flush takes the names of what left away before it is put down where the log begins",
+        module="log.segmented_log",
+        edits=[
+            Edit(
+                "            write_start(self._disk, self.directory, start, log_id=self.log_id)\n", "            pass\n"
+            ),
+            Edit(
+                "        flush.retired = Retired(tuple(spares), ())\n",
+                "        self._sync_directory()\n"
+                "        write_start(self._disk, self.directory, start, log_id=self.log_id)\n"
+                "        flush.retired = Retired(tuple(spares), ())\n",
+            ),
+        ],
+        oracles=["A5"],
     ),
 )
 
@@ -509,7 +611,7 @@ CHECKER: Sequence[Mutant] = (
     ),
 )
 
-ALL: Sequence[Mutant] = (*RAFT, *DRIVER, *LOG, *SHELL, *CHECKER, *HARNESS, *SIMULATOR)
+ALL: Sequence[Mutant] = (*RAFT, *TRIMS, *DRIVER, *LOG, *SHELL, *CHECKER, *HARNESS, *SIMULATOR)
 
 
 def by_name(name: str) -> Mutant:

@@ -45,6 +45,7 @@ def calm_weather(seed: int) -> Knobs:
         records_max=3,
         filler_bytes_max=40,
         recovery_crash=0.0,
+        retention_bytes=None,
         faults=(),
     )
 

@@ -22,6 +22,9 @@ QUICK = [
     "torn-tail-not-cut",
     "vote-ignores-floor",
     "mark-before-flush",
+    "snapshot-counts-before-it-arrived",
+    "trims-what-is-not-applied",
+    "restart-forgets-snapshot",
     "checker-ignores-time",
 ]
 QUICK_SEEDS = 120

@@ -137,6 +137,12 @@ SUBJECTS: Sequence[Subject] = (
                 "_persist",
                 "_write_covering",
                 "_on_rejected",
+                # The rule of new beginnings: who begins anew, when, and what counts afterwards.
+                "_on_install_snapshot",
+                "_begin_anew",
+                "_discount",
+                "_accept",
+                "_probe",
             )
         ],
     ),

@@ -23,7 +23,8 @@ Commands (`ID` is a node, `A>B` a link):
   disconnect ID PEER      ID notices that its connection with PEER broke
   stepdown ID             ID is asked to stop leading
   crash ID                ID loses power and restarts with what was durable
-  damage ID KEEP          ID loses power, damage all durable entries after the first KEEP, and it restarts repaired
+  trim ID INDEX           everything up to INDEX leaves ID's log, durably
+  damage ID KEEP          ID loses power, damage all durable entries above index KEEP, and it restarts repaired
   stabilize [ID ...]      disks complete and messages arrive, among these nodes (default: all), until nothing moves
   cut ID ...              from now on nothing passes between these nodes and the others
   heal                    all links work again
@@ -33,6 +34,7 @@ Commands (`ID` is a node, `A>B` a link):
 import random
 import sys
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -54,13 +56,14 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
 from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
     AppendRejected,
+    InstallSnapshot,
     Message,
     PreVoteReply,
     RequestPreVote,
@@ -70,11 +73,13 @@ from raft.messages import (
 from raft.model import (
     NO_POSITION,
     NOOP,
+    ORIGIN,
     Batch,
     Entry,
     EntryKind,
     HardState,
     LogIndex,
+    LogStart,
     NodeId,
     Offset,
     Position,
@@ -102,11 +107,28 @@ def entries_of_terms(terms: list[int]) -> list[Entry]:
     return [Entry(LogIndex(at), Term(term), Offset(at - 1), record(f"e{at}")) for at, term in enumerate(terms, start=1)]
 
 
+def view_of(entries: Sequence[Entry], start: LogStart, cache_bytes_max: int) -> LogView:
+    """What a restart makes of a log that begins at `start` and holds these entries."""
+    runs: list[tuple[LogIndex, Term]] = []
+    for entry in entries:
+        if not runs or runs[-1][1] != entry.term:
+            runs.append((entry.index, entry.term))
+    return LogView.restore(
+        runs=runs,
+        last_index=entries[-1].index if entries else start.index,
+        end_offset=entries[-1].end_offset if entries else start.offset,
+        cache_bytes_max=cache_bytes_max,
+        entries=entries,
+        start=start,
+    )
+
+
 @attrs.define
 class Node:
-    """A core with a disk that completes writes when told to."""
+    """A core with a disk that completes writes when told to; `log` is what the disk holds behind `start`."""
 
     core: RaftCore
+    start: LogStart
     log: list[Entry]
     hard_state: HardState
     outbox: Outbox = attrs.field(factory=Outbox)
@@ -150,9 +172,8 @@ class Conversation:
     def do_damage(self, node: str, keep: str) -> None:
         """As storage repairs it: the durable log is cut, and the hard state remembers how long it was."""
         old = self._node(int(node))
-        end = old.log[-1]
-        floor = Position(end.index, end.term)
-        old.log = old.log[: int(keep)]
+        floor = Position(old.log[-1].index, old.log[-1].term) if old.log else old.start.position
+        old.log = [entry for entry in old.log if entry.index <= int(keep)]
         old.hard_state = attrs.evolve(old.hard_state, floor=max(floor, old.hard_state.floor, key=_height))
         self.do_crash(node)
 
@@ -209,6 +230,15 @@ class Conversation:
     def do_loaded(self, node: str) -> None:
         self._step(int(node), self.slow[int(node)].popleft())
 
+    def do_trim(self, node: str, index: str) -> None:
+        here = self._node(int(node))
+        last = here.log[int(index) - here.start.index - 1]
+        position = Position(last.index, last.term)
+        here.start = LogStart(position, last.end_offset, position, b"")
+        here.log = [entry for entry in here.log if entry.index > last.index]
+        self._step(int(node), Trimmed(here.start))
+        self.do_show_one(int(node))
+
     def do_disconnect(self, node: str, peer: str) -> None:
         self._step(int(node), Disconnected(NodeId(int(peer))))
 
@@ -217,7 +247,8 @@ class Conversation:
 
     def do_crash(self, node: str) -> None:
         old = self._node(int(node))
-        self.nodes[int(node)] = self._start(int(node), old.log, old.hard_state)
+        self.nodes[int(node)] = self._start(int(node), old.log, old.hard_state, old.start)
+        self.slow.get(int(node), deque()).clear()
         for link in self.links:
             if int(node) in link:
                 self.links[link].clear()
@@ -253,17 +284,17 @@ class Conversation:
                 self.nodes[each] = self._start(each, log, self.initial_states.get(each, default))
         return self.nodes[node]
 
-    def _start(self, node: int, log: list[Entry], hard_state: HardState) -> Node:
+    def _start(self, node: int, log: list[Entry], hard_state: HardState, start: LogStart = ORIGIN) -> Node:
         core = RaftCore(
             node_id=NodeId(node),
             configuration=Configuration(frozenset(NodeId(each) for each in range(1, self.size + 1))),
             config=self.config,
-            log=LogView.of(log, cache_bytes_max=self.config.cache_bytes_max),
+            log=view_of(log, start, self.config.cache_bytes_max),
             hard_state=hard_state,
             rng=random.Random(node),
             now=self.now,
         )
-        return Node(core, list(log), hard_state)
+        return Node(core, start, list(log), hard_state)
 
     def _step(self, node: int, event: Event) -> None:
         for effect in self._node(node).core.step(self.now, event):
@@ -279,7 +310,7 @@ class Conversation:
                 if not here.outbox.hold(effect):
                     self._post(node, effect)
             case Load(peer=peer, first_index=first_index):
-                loaded = Loaded(peer, tuple(here.log[first_index - 1 :]))
+                loaded = Loaded(peer, tuple(entry for entry in here.log if entry.index >= first_index))
                 if node in self.slow:
                     self.slow[node].append(loaded)
                 else:
@@ -298,8 +329,10 @@ class Conversation:
         while here.writes and here.writes[0].write_id <= upto:
             write = here.writes.popleft()
             here.hard_state = write.hard_state or here.hard_state
+            if write.start is not None:
+                here.start, here.log = write.start, []
             if write.entries:
-                del here.log[write.entries[0].index - 1 :]
+                here.log = [entry for entry in here.log if entry.index < write.entries[0].index]
                 here.log.extend(write.entries)
         self._step(node, Persisted(upto))
         for send in here.outbox.release(upto, here.core.term):
@@ -333,12 +366,14 @@ class Conversation:
 def say(effect: Effect) -> str:
     """One effect in one line."""
     match effect:
-        case Persist(write_id=write_id, hard_state=hard_state, entries=entries):
+        case Persist(write_id=write_id, hard_state=hard_state, entries=entries, start=start):
             parts = [f"persist w{write_id}"]
             if hard_state is not None:
                 parts.append(f"term={hard_state.term} vote={hard_state.vote or '-'}")
                 if hard_state.floor != NO_POSITION:
                     parts.append(f"floor={hard_state.floor.index}@{hard_state.floor.term}")
+            if start is not None:
+                parts.append(f"start={start.index}@{start.position.term}")
             parts += [say_entry(entry) for entry in entries]
             return " ".join(parts)
         case Send(to=to, message=message, after=after):
@@ -396,6 +431,8 @@ def say_message(message: Message) -> str:
             return f"AppendAccepted t{term} match={match_index} verified={verified} r{message.round}"
         case AppendRejected(term=term, prev_index=prev, hint_index=hint, hint_term=hint_term):
             return f"AppendRejected t{term} prev={prev} hint={hint}@{hint_term} r{message.round}"
+        case InstallSnapshot(term=term, start=start):
+            return f"InstallSnapshot t{term} start={start.index}@{start.position.term} r{message.round}"
         case _:
             assert_never(message)
 

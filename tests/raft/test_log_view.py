@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raft.log_view import LogView
-from raft.model import ENTRY_OVERHEAD_BYTES, Batch, Entry, EntryKind, LogIndex, Offset, Position, Term
+from raft.model import ENTRY_OVERHEAD_BYTES, Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
+from tests.raft.conversation import view_of
 
 
 def batch(span: int) -> Batch:
@@ -250,3 +251,219 @@ def test_an_empty_log_matches_its_beginning_alone() -> None:
     assert not view.matches(LogIndex(0), Term(1))
     assert view.last_position_within(LogIndex(3), Term(3)) == Position(LogIndex(0), Term(0))
     assert view.cached(LogIndex(1), 1000) is None
+
+
+def of_terms(*terms: int, before: int = 0) -> list[Entry]:
+    """Entries of these terms behind index `before`, one record each; so many records are before them, too."""
+    return [
+        Entry(LogIndex(at), Term(term), Offset(at - 1), batch(1)) for at, term in enumerate(terms, start=before + 1)
+    ]
+
+
+def place(index: int, term: int) -> LogStart:
+    """A log begins behind this index."""
+    position = Position(LogIndex(index), Term(term))
+    return LogStart(position, Offset(index), position, b"")
+
+
+def terms_of(view: LogView) -> list[int]:
+    """From the last index that is gone on."""
+    return [view.term_at(LogIndex(at)) for at in range(view.start.index, view.last_index + 1)]
+
+
+TRIMS = [
+    pytest.param((1, 1, 2, 2, 5), 1, id="within the first term"),
+    pytest.param((1, 1, 2, 2, 5), 2, id="just behind a term"),
+    pytest.param((1, 1, 2, 2, 5), 3, id="just behind the first entry of a term"),
+    pytest.param((1, 1, 2, 2, 5), 5, id="all there is"),
+    pytest.param((1, 2, 3, 4, 5), 4, id="many terms at once"),
+]
+
+
+@pytest.mark.parametrize(("terms", "index"), TRIMS)
+def test_of_what_has_left_only_the_last_term_is_known(terms: tuple[int, ...], index: int) -> None:
+    entries = of_terms(*terms)
+    view = LogView.of(entries, cache_bytes_max=10_000)
+    view.trim(place(index, terms[index - 1]))
+    assert terms_of(view) == list(terms[index - 1 :])
+    assert (view.last_index, view.end_offset, view.durable_index, view.last_term) == (5, 5, 5, terms[-1])
+    assert first_cached(view) == (index + 1 if index < len(terms) else None)
+    with pytest.raises(AssertionError, match="no entry"):
+        view.term_at(LogIndex(index - 1) if index > 1 else LogIndex(6))
+
+
+@pytest.mark.parametrize(("terms", "index"), TRIMS)
+def test_a_log_that_was_trimmed_goes_on_as_one_that_was_restored(terms: tuple[int, ...], index: int) -> None:
+    entries = of_terms(*terms)
+    start = place(index, terms[index - 1])
+    view = LogView.of(entries, cache_bytes_max=10_000)
+    view.trim(start)
+    assert view == view_of(entries[index:], start, 10_000)
+    more = of_terms(5, 6, before=5)
+    restarted = view_of(entries[index:], start, 10_000)
+    view.append(more)
+    restarted.append(more)
+    assert view == restarted
+    assert terms_of(view) == [*terms[index - 1 :], 5, 6]
+
+
+def test_bytes_that_have_left_the_log_no_longer_count() -> None:
+    entries = entries_of_sizes(*[100] * 10)
+    view = restored(entries[:9], 1000)
+    view.trim(place(1, 1))
+    view.append(entries[9:])
+    more = Entry(LogIndex(11), Term(1), Offset(10), entries[0].batch)
+    view.append([more])
+    assert first_cached(view) == 2
+
+
+def test_trimming_what_the_cache_has_dropped_leaves_it_alone() -> None:
+    view = grown(entries_of_sizes(*[100] * 11), 1000, durable_before_the_last=10)
+    assert first_cached(view) == 5
+    view.trim(place(3, 1))
+    assert first_cached(view) == 5
+    view.trim(place(5, 1))
+    assert first_cached(view) == 6
+
+
+def test_a_log_can_be_trimmed_again_and_again() -> None:
+    view = LogView.of(of_terms(1, 2, 3, 4, 4), cache_bytes_max=10_000)
+    for index, term in ((1, 1), (3, 3), (4, 4), (4, 4), (5, 4)):
+        view.trim(place(index, term))
+        assert view.start == place(index, term)
+        assert terms_of(view) == [1, 2, 3, 4, 4][index - 1 :]
+
+
+@pytest.mark.parametrize(
+    ("start", "reason"),
+    [
+        pytest.param(place(4, 2), "only what is durable", id="more than is durable"),
+        pytest.param(place(1, 1), "only what is durable", id="less than has left"),
+        pytest.param(place(3, 1), "an entry of its own", id="another term"),
+    ],
+)
+def test_what_may_not_leave_stays(start: LogStart, reason: str) -> None:
+    view = view_of(of_terms(2, before=2), place(2, 1), 10_000)
+    view.append(of_terms(2, before=3))
+    with pytest.raises(AssertionError, match=reason):
+        view.trim(start)
+
+
+def test_a_new_beginning_is_all_that_is_left() -> None:
+    view = LogView.of(of_terms(1, 2, 3), cache_bytes_max=10_000)
+    view.reset(place(2, 1))
+    assert view.position == Position(LogIndex(2), Term(1))
+    assert (view.start, view.end_offset, view.durable_index) == (place(2, 1), 2, 0)
+    assert first_cached(view) is None
+    assert view.term_at(LogIndex(2)) == 1
+    assert not view.matches(LogIndex(3), Term(3))
+    view.append(of_terms(1, 4, before=2))
+    assert terms_of(view) == [1, 1, 4]
+    assert first_cached(view) == 3
+    assert view.end_offset == 4
+
+
+@pytest.mark.parametrize(("size", "first"), [(100, 5), (101, 7)], ids=["exactly full", "a byte too many"])
+def test_nothing_of_the_old_log_counts_in_the_cache_of_the_new_one(size: int, first: int) -> None:
+    entries = entries_of_sizes(*[100] * 7, size)
+    view = restored(entries[:4], 400)
+    view.reset(place(4, 1))
+    view.append(entries[4:7])
+    view.durable_index = LogIndex(7)
+    view.append(entries[7:])
+    assert first_cached(view) == first
+
+
+@pytest.mark.parametrize("index", [1, 2])
+def test_a_log_never_gets_back_what_has_left_it(index: int) -> None:
+    view = view_of(of_terms(2, before=2), place(2, 1), 10_000)
+    with pytest.raises(AssertionError, match="never gets back"):
+        view.reset(place(index, 1))
+
+
+def test_an_append_reaches_neither_what_has_left_nor_beyond_the_end() -> None:
+    view = view_of(of_terms(2, 2, before=2), place(2, 1), 10_000)
+    for before in (1, 4 + 1):
+        with pytest.raises(AssertionError, match="neither leave a gap nor reach"):
+            view.append(of_terms(3, before=before))
+    view.append(of_terms(3, before=2))
+    assert terms_of(view) == [1, 3]
+
+
+def test_an_append_to_an_empty_log_takes_up_its_offsets() -> None:
+    view = view_of([], place(2, 1), 10_000)
+    with pytest.raises(AssertionError, match="dense"):
+        view.append([Entry(LogIndex(3), Term(1), Offset(0), batch(1))])
+    with pytest.raises(AssertionError, match="terms never fall"):
+        view_of([], place(2, 2), 10_000).append(of_terms(1, before=2))
+
+
+@pytest.mark.parametrize(
+    ("index", "term", "matches"),
+    [
+        pytest.param(0, 0, True, id="the place where all logs begin"),
+        pytest.param(3, 2, True, id="what has left, in an older term"),
+        pytest.param(3, 3, True, id="what has left, in the last term that has"),
+        pytest.param(3, 4, False, id="what has left, in a term that only what is there has"),
+        pytest.param(4, 3, True, id="the last that has left"),
+        pytest.param(4, 2, False, id="the last that has left, in another term"),
+        pytest.param(5, 5, True, id="an entry"),
+        pytest.param(5, 3, False, id="an entry of another term"),
+        pytest.param(6, 5, False, id="behind the end"),
+    ],
+)
+def test_what_has_left_matches_what_any_leader_can_say_of_it(index: int, term: int, matches: bool) -> None:
+    view = view_of(of_terms(5, before=4), place(4, 3), 10_000)
+    assert view.matches(LogIndex(index), Term(term)) is matches
+
+
+@pytest.mark.parametrize(
+    ("index", "term", "found"),
+    [
+        pytest.param(3, 9, (0, 0), id="before the log begins"),
+        pytest.param(9, 2, (0, 0), id="older than what is known"),
+        pytest.param(4, 3, (4, 3), id="where the log begins"),
+        pytest.param(9, 3, (5, 3), id="the end of the first term"),
+        pytest.param(9, 4, (5, 3), id="a term that nobody led here"),
+        pytest.param(9, 5, (6, 5), id="the end of the log"),
+        pytest.param(4, 5, (4, 3), id="where the log begins, in any later term"),
+    ],
+)
+def test_no_hint_names_what_has_left(index: int, term: int, found: tuple[int, int]) -> None:
+    view = view_of(of_terms(3, 5, before=4), place(4, 3), 10_000)
+    assert view.last_position_within(LogIndex(index), Term(term)) == Position(LogIndex(found[0]), Term(found[1]))
+
+
+def test_of_a_message_that_begins_with_what_has_left_only_the_rest_is_missing() -> None:
+    view = view_of(of_terms(3, before=4), place(4, 3), 10_000)
+    message = of_terms(1, 3, 3, 3, 4, before=2)
+    assert list(view.missing_from(message[:3])) == []
+    assert list(view.missing_from(message)) == message[3:]
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        pytest.param([], id="none is known"),
+        pytest.param([(5, 4)], id="only those behind it"),
+        pytest.param([(4, 3), (5, 4)], id="its own first"),
+        pytest.param([(2, 3), (5, 4)], id="its own from where it began"),
+    ],
+)
+def test_a_restored_log_knows_the_term_of_the_last_that_has_left(runs: list[tuple[int, int]]) -> None:
+    last = 5 if runs else 4
+    view = LogView.restore(
+        runs=[(LogIndex(index), Term(term)) for index, term in runs],
+        last_index=LogIndex(last),
+        end_offset=Offset(last),
+        cache_bytes_max=0,
+        start=place(4, 3),
+    )
+    assert terms_of(view) == ([3, 4] if runs else [3])
+    assert view.last_position_within(LogIndex(9), Term(3)) == Position(LogIndex(4), Term(3))
+    assert view.durable_index == last
+
+
+def test_terms_that_fall_along_a_restored_log_are_refused() -> None:
+    with pytest.raises(AssertionError, match="must ascend"):
+        view_of(of_terms(2, before=4), place(4, 3), 10_000)

@@ -7,17 +7,31 @@ import pytest
 from raft.config import RaftConfig
 from raft.core import RaftCore
 from raft.effects import Effect, Persist, Send
-from raft.events import Persisted, Receive
-from raft.fingerprint import fingerprint
+from raft.events import Persisted, Receive, Trimmed
+from raft.fingerprint import fingerprint, message_fingerprint, persist_fingerprint
 from raft.log_view import LogView
 from raft.membership import Configuration
-from raft.messages import AppendAccepted, AppendEntries, AppendRejected, Message, VoteReply
-from raft.model import NOOP, Entry, HardState, LogIndex, NodeId, Offset, Position, Term, Token, WriteId
+from raft.messages import AppendAccepted, AppendEntries, AppendRejected, InstallSnapshot, Message, VoteReply
+from raft.model import (
+    NOOP,
+    ORIGIN,
+    Entry,
+    HardState,
+    LogIndex,
+    LogStart,
+    NodeId,
+    Offset,
+    Position,
+    Term,
+    Token,
+    WriteId,
+)
 from raft.outbox import Outbox
 from raft.progress import Progress
 from raft.quorum import majority, reached_by_majority
 from raft.read_index import ReadQueue
-from tests.raft.conversation import Conversation
+from raft.render import render
+from tests.raft.conversation import Conversation, view_of
 
 
 @pytest.mark.parametrize(
@@ -295,3 +309,153 @@ def test_a_refusal_of_the_place_where_all_logs_begin_asks_nothing_anew() -> None
     """It can only come from an older reign, of a node that had seen this term already."""
     group, leader = leading("cut 2", "elect 1")
     assert hears(leader, 2, AppendRejected(Term(1), LogIndex(0), LogIndex(0), Term(0), round=0), now=group.now) == []
+
+
+def place(index: int, term: int) -> LogStart:
+    position = Position(LogIndex(index), Term(term))
+    return LogStart(position, Offset(0), position, b"")
+
+
+def trimmed(start: LogStart, *terms: int) -> RaftCore:
+    """Node 1 of three after a restart: its log begins at `start`, with entries of these terms behind it."""
+    log = [entry(start.index + at, term) for at, term in enumerate(terms, start=1)]
+    return RaftCore(
+        node_id=NodeId(1),
+        configuration=Configuration(frozenset({NodeId(1), NodeId(2), NodeId(3)})),
+        config=RaftConfig(),
+        log=view_of(log, start, cache_bytes_max=10_000),
+        hard_state=HardState(Term(9)),
+        rng=random.Random(1),
+        now=0.0,
+    )
+
+
+def snapshot(start: LogStart, term: int = 9) -> InstallSnapshot:
+    return InstallSnapshot(Term(term), start, 0)
+
+
+def begun_anew(effects: list[Effect]) -> list[LogStart]:
+    """Where the log was told to begin anew."""
+    return [each.start for each in effects if isinstance(each, Persist) and each.start is not None]
+
+
+def test_after_a_restart_all_that_has_left_is_committed() -> None:
+    core = trimmed(place(4, 2), 2, 3)
+    assert (core.commit_index, core.log.last_index, core.log.durable_index) == (4, 6, 6)
+    assert trimmed(place(4, 2)).log.position == Position(LogIndex(4), Term(2))
+
+
+def test_p5_a_snapshot_that_contradicts_what_is_committed_ends_the_node() -> None:
+    core = trimmed(place(4, 2))
+    with pytest.raises(AssertionError, match="a committed entry differs"):
+        hears(core, 2, snapshot(place(4, 3)))
+
+
+@pytest.mark.parametrize("terms", [(3, 3), (1, 3)], ids=["before the entries", "among the entries"])
+def test_p5_a_leader_that_holds_something_newer_where_all_has_left_ends_the_node(terms: tuple[int, int]) -> None:
+    core = trimmed(place(4, 2))
+    message = AppendEntries(Term(9), LogIndex(1), Term(terms[0]), LogIndex(0), 0, (entry(2, terms[1]),))
+    with pytest.raises(AssertionError, match=r"\(P5\)"):
+        hears(core, 2, message)
+
+
+def test_a_snapshot_from_before_where_the_log_begins_changes_nothing() -> None:
+    core = trimmed(place(4, 2), 3)
+    assert begun_anew(hears(core, 2, snapshot(place(3, 2)))) == []
+    assert (core.log.start.index, core.log.last_index) == (4, 5)
+
+
+def test_a_snapshot_within_the_log_keeps_what_follows_it_and_commits_what_precedes_it() -> None:
+    core = trimmed(ORIGIN, 1, 1, 2, 2)
+    assert begun_anew(hears(core, 2, snapshot(place(3, 2)))) == []
+    assert (core.log.start.index, core.log.last_index, core.commit_index) == (0, 4, 3)
+
+
+def test_a_snapshot_in_place_of_what_conflicts_with_it_drops_all_of_the_log() -> None:
+    core = trimmed(ORIGIN, 1, 1, 1, 1)
+    assert begun_anew(hears(core, 2, snapshot(place(3, 2)))) == [place(3, 2)]
+    assert (core.log.position, core.log.durable_index, core.commit_index) == (place(3, 2).position, 0, 3)
+
+
+def test_a_snapshot_is_as_good_as_a_heartbeat() -> None:
+    core = trimmed(ORIGIN, 1)
+    hears(core, 2, snapshot(place(3, 2)), now=0.4)
+    assert core.leader == 2
+    assert 0.4 + core.config.election_timeout_s_min <= core.deadline
+
+
+def test_only_what_is_committed_may_leave() -> None:
+    core = trimmed(ORIGIN, 1, 1)
+    with pytest.raises(AssertionError, match="only what is committed"):
+        core.step(0.1, Trimmed(place(1, 1)))
+
+
+@pytest.mark.parametrize("last_gone", [1, 2, 3])
+def test_what_was_loaded_before_the_log_was_trimmed_is_not_sent(last_gone: int) -> None:
+    behind = ("set cache_bytes_max 1", "cut 3", "elect 1", "propose 1 a", "propose 1 b", "stabilize", "slow 1", "heal")
+    group, leader = leading(*behind, "timeout 1", "stabilize")
+    assert render(leader).endswith("3:0→1}"), "the log is being loaded from its first entry on"
+    group.command(f"trim 1 {last_gone}")
+    assert group.command("loaded 1") == []
+
+
+def test_where_a_log_begins_tells_states_apart_and_is_rendered() -> None:
+    names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
+    whole, cut = trimmed(place(1, 2), 2, 2), trimmed(place(2, 2), 2)
+    assert whole.log.position == cut.log.position
+    assert fingerprint(whole, names) != fingerprint(cut, names)
+    assert render(cut) == "n1@9 follower() start=2@2 last=3@2 durable=3 commit=2"
+    assert "start" not in render(trimmed(ORIGIN, 2))
+    whole.commit_index = LogIndex(2)
+    whole.step(0.1, Trimmed(place(2, 2)))
+    assert fingerprint(whole, names) == fingerprint(cut, names)
+
+
+def test_the_search_tells_snapshots_apart_by_all_that_a_step_looks_at() -> None:
+    names = {NodeId(1): NodeId(1)}
+    messages = [snapshot(place(2, 2)), snapshot(place(3, 2)), snapshot(place(2, 1)), snapshot(place(2, 2), term=10)]
+    assert len({message_fingerprint(each) for each in messages}) == len(messages)
+    writes = [Persist(WriteId(1), None, (), start) for start in (None, place(2, 2), place(3, 2), place(2, 1))]
+    assert len({persist_fingerprint(each, names) for each in writes}) == len(writes)
+
+
+LAGGING = ("cut 3", "elect 1", "propose 1 a", "propose 1 b", "stabilize", "timeout 1", "stabilize", "trim 1 3", "heal")
+
+
+def refusal(prev: int, hint: int, round_: int = 9) -> AppendRejected:
+    return AppendRejected(Term(1), LogIndex(prev), LogIndex(hint), Term(0), round=round_)
+
+
+def test_while_a_snapshot_is_on_its_way_no_refusal_brings_another() -> None:
+    group, leader = leading(*LAGGING, "disconnect 1 3")
+    assert "n1 →n3 AppendEntries t1 prev=3@1 commit=3 r1 4@1:c" in group.command("propose 1 c")
+    (sent,) = hears(leader, 3, refusal(3, 0), now=group.now)
+    assert isinstance(sent, Send)
+    assert isinstance(sent.message, InstallSnapshot)
+    names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
+    before = fingerprint(leader, names)
+    for prev in (3, 1, 3):
+        assert hears(leader, 3, refusal(prev, 0, round_=1), now=group.now) == []
+    assert fingerprint(leader, names) == before
+
+
+def test_a_snapshot_that_got_lost_is_asked_for_by_a_refusal_of_what_was_sent_after_it() -> None:
+    group, leader = leading(*LAGGING, "disconnect 1 3", "propose 1 c", "drop 1>3")
+    hears(leader, 3, refusal(3, 0), now=group.now)
+    (again,) = hears(leader, 3, AppendAccepted(Term(1), LogIndex(0), LogIndex(0), 10), now=group.now)
+    assert isinstance(again, Send)
+    assert isinstance(again.message, AppendEntries)
+    assert again.message.prev_index == 3
+    (sent,) = hears(leader, 3, refusal(3, 0, round_=10), now=group.now)
+    assert isinstance(sent, Send)
+    assert isinstance(sent.message, InstallSnapshot)
+
+
+def test_heartbeats_to_who_lacks_what_has_left_speak_of_the_place_where_all_logs_begin() -> None:
+    group, _ = leading(*LAGGING)
+    assert "n1 →n3 AppendEntries t1 prev=0@0 commit=3 r2" in group.command("timeout 1")
+
+
+def test_heartbeats_to_who_ends_where_the_log_begins_speak_of_that_place() -> None:
+    group, _ = leading("elect 1", "propose 1 a", "stabilize", "trim 1 2")
+    assert "n1 →n3 AppendEntries t1 prev=2@1 commit=2 r1" in group.command("timeout 1")

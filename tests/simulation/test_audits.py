@@ -12,7 +12,9 @@ import attrs
 import pytest
 
 from jepsen_like.simulation import audits, invariants
+from jepsen_like.simulation.durable import DurableLog, DurableStart
 from jepsen_like.simulation.machine import LOG_DIRECTORY, Before, Machine
+from jepsen_like.simulation.record import Replica
 from jepsen_like.simulation.rot import RotKind
 from jepsen_like.simulation.swarm import draw
 from jepsen_like.simulation.world import World
@@ -22,7 +24,15 @@ from log.segmented_log import LOCK_NAME
 from raft.core import Candidate, Leader
 from raft.effects import Committed, Send
 from raft.events import Receive, Tick
-from raft.messages import AppendAccepted, AppendEntries, PreVoteReply, RequestPreVote, RequestVote, VoteReply
+from raft.messages import (
+    AppendAccepted,
+    AppendEntries,
+    InstallSnapshot,
+    PreVoteReply,
+    RequestPreVote,
+    RequestVote,
+    VoteReply,
+)
 from raft.model import (
     NO_INDEX,
     NO_POSITION,
@@ -32,8 +42,10 @@ from raft.model import (
     Entry,
     EntryKind,
     LogIndex,
+    LogStart,
     NodeId,
     Offset,
+    Position,
     Term,
 )
 
@@ -425,6 +437,78 @@ def start_that_fails_on_a_sound_disk(world: World) -> None:
     world._restart(node, node.incarnation)
 
 
+def true_start(world: World, index: int, applied: int) -> LogStart:
+    """Where a log could begin in truth."""
+    entries = [known.entry for known in world.record.ledger[:applied]]
+    last, replica = entries[index - 1], Replica()
+    for entry in entries:
+        replica.apply(entry)
+    position, reached = Position(last.index, last.term), Position(entries[-1].index, entries[-1].term)
+    return LogStart(position, last.end_offset, reached, replica.snapshot(3))
+
+
+def start_behind_what_is_not_committed(world: World) -> None:
+    start = true_start(world, 3, 3)
+    beyond = attrs.evolve(start, position=Position(LogIndex(len(world.record.ledger) + 1), Term(1)))
+    world.trimmed(follower_of(world), beyond)
+
+
+def start_at_another_offset(world: World) -> None:
+    start = true_start(world, 3, 5)
+    world.trimmed(follower_of(world), attrs.evolve(start, offset=Offset(start.offset + 1)))
+
+
+def start_of_another_term(world: World) -> None:
+    start = true_start(world, 3, 5)
+    world.trimmed(follower_of(world), attrs.evolve(start, position=Position(start.index, Term(99))))
+
+
+def snapshot_of_another_moment(world: World) -> None:
+    start = true_start(world, 3, 5)
+    message = InstallSnapshot(Term(1), attrs.evolve(start, snapshot=true_start(world, 3, 4).snapshot), 1)
+    world.sent(leader_of(world), Send(follower_of(world).node_id, message))
+
+
+def snapshot_of_less_than_what_left(world: World) -> None:
+    applied = true_start(world, 3, 3)
+    start = attrs.evolve(true_start(world, 5, 5), applied=applied.applied, snapshot=applied.snapshot)
+    node = follower_of(world)
+    node.durable_log().start = DurableStart(0, start.position, start.offset, start.applied, start.snapshot)
+    world.synced(node)
+
+
+def restart_that_begins_elsewhere(world: World) -> None:
+    node = follower_of(world)
+    node.kill()
+    node.start()
+    node.durable_log().start = DurableStart(7, *attrs.astuple(true_start(world, 3, 3), recurse=False))
+    world.restarted(node)
+
+
+def restart_that_brings_back_what_had_left(world: World) -> None:
+    node = follower_of(world)
+    node.kill()
+    assert node.legacy is not None
+    beyond = Position(LogIndex(len(node.entries)), Term(1))
+    node.legacy.durable.start = DurableStart(7, beyond)
+    node.start()
+
+
+def entry_applied_twice(world: World) -> None:
+    node = follower_of(world)
+    node.apply_all()
+    node.replica.apply(node.entries[-1])
+    world.applied(node)
+
+
+def entry_skipped(world: World) -> None:
+    node = follower_of(world)
+    node.apply_all()
+    node.replica.restore(true_start(world, 3, len(node.entries) - 1).snapshot)
+    node.replica.applied += 1
+    world.applied(node)
+
+
 LIES: list[tuple[str, Callable[[World], None]]] = [
     ("A1", vote_that_is_not_on_disk),
     ("A1", candidacy_that_is_not_on_disk),
@@ -471,6 +555,15 @@ LIES: list[tuple[str, Callable[[World], None]]] = [
     ("I8", leader_that_counts_what_is_not_there),
     ("I9", commit_after_one_flush),
     ("I10", pre_vote_that_moved_the_term),
+    ("A5", restart_that_begins_elsewhere),
+    ("A5", restart_that_brings_back_what_had_left),
+    ("A8", start_behind_what_is_not_committed),
+    ("A8", start_at_another_offset),
+    ("A8", start_of_another_term),
+    ("A8", snapshot_of_another_moment),
+    ("A8", snapshot_of_less_than_what_left),
+    ("I11", entry_applied_twice),
+    ("I11", entry_skipped),
     ("A5", failure_of_a_disk_that_was_asked_for_none),
     ("A5", full_disk_that_has_room),
     ("A5", start_that_fails_on_a_sound_disk),
@@ -522,8 +615,63 @@ def test_a_disk_that_fails_or_is_full_as_asked_ends_its_node_without_blame(world
     assert not world.violations
 
 
+@pytest.fixture
+def trimmed_world() -> World:
+    """A world that found nothing, and in which every log has lost its beginning."""
+    for seed in range(300):
+        if draw(seed).retention_bytes is not None:
+            world = World(draw(seed), stop_at_first=False)
+            world.run()
+            starts = [machine.durable_log().start.index for machine in world.machines.values() if not machine.lost]
+            if not world.violations and len(starts) > 2 and min(starts) > 10:
+                return world
+    raise AssertionError("no such seed")
+
+
+def test_a_trimmed_disk_read_at_once_is_what_was_read_bit_by_bit(trimmed_world: World) -> None:
+    for machine in trimmed_world.machines.values():
+        grown = machine.durable_log()
+        afresh = DurableLog(LOG_DIRECTORY, trimmed_world.record.ledger)
+        afresh.refresh(machine.disk)
+        assert (afresh.entries, afresh.start) == (grown.entries, grown.start)
+        assert (afresh.term, afresh.vote, afresh.position) == (grown.term, grown.vote, grown.position)
+        assert len(afresh.entries) == len(machine.entries)
+
+
+def test_what_left_a_disk_counts_only_if_its_end_is_the_committed_one(trimmed_world: World) -> None:
+    machine, ledger = leader_of(trimmed_world), list(trimmed_world.record.ledger)
+    end = machine.durable_log().start.index
+    first, last = ledger[0].entry, ledger[-1].entry
+    batch = attrs.evolve(ledger[end - 1].entry.batch, span=77)
+    for known, counts in (
+        (ledger, True),
+        (ledger[: end - 1], False),
+        ([*ledger[: end - 1], attrs.evolve(ledger[end - 1], entry=attrs.evolve(first, batch=batch))], False),
+    ):
+        log = DurableLog(LOG_DIRECTORY, known)
+        log.refresh(machine.disk)
+        assert (log.has(first), log.has(last)) == (counts, True)
+
+
+def test_a_trimmed_node_comes_back_as_it_was(trimmed_world: World) -> None:
+    for machine in trimmed_world.machines.values():
+        index = machine.core.log.start.index if machine.core else 0
+        machine.kill()
+        machine.start()
+        machine.cut_power()
+        machine.start()
+        assert machine.core is not None
+        assert machine.core.log.start.index == index > 0
+        assert machine.replica.applied == machine.core.log.start.applied.index
+    assert not trimmed_world.violations
+
+
 def test_the_truth_is_left_alone(world: World) -> None:
     node, leader = follower_of(world), leader_of(world)
+    start = true_start(world, 3, 5)
+    world.trimmed(node, start)
+    world.sent(leader, Send(node.node_id, InstallSnapshot(term_of(leader), start, 1)))
+    node.apply_all()
     end = LogIndex(len(node.entries))
     world.sent(node, Send(leader.node_id, AppendAccepted(term_of(node), end, end, 1)))
     voted_in = max(node.durable_log().votes)

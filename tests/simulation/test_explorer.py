@@ -12,14 +12,16 @@ from jepsen_like.simulation.command import ScopeType, scope_words, sim
 from jepsen_like.simulation.explorer import PARTED, Broken, Explorer, Node, Scope, State
 from raft.core import Leader, RaftCore
 from raft.effects import Send
-from raft.fingerprint import fingerprint, persist_fingerprint
-from raft.messages import AppendAccepted, AppendEntries, RequestVote, VoteReply
-from raft.model import NO_POSITION, NO_WRITE, HardState, LogIndex, NodeId, Position, Term, WriteId
+from raft.fingerprint import fingerprint, persist_fingerprint, start_fingerprint
+from raft.messages import AppendAccepted, AppendEntries, InstallSnapshot, RequestVote, VoteReply
+from raft.model import NO_POSITION, NO_WRITE, HardState, LogIndex, LogStart, NodeId, Position, Term, WriteId
+from raft.progress import Progress
 from raft.quorum import reached_by_majority
 
 NOTHING = ((), (), ())
 FIGURE_8 = Scope(timeouts=1, entries=0, crashes=0, logs=PARTED)
 BEATING = attrs.evolve(FIGURE_8, heartbeats=1)
+TRIMMED = Scope(timeouts=1, entries=0, crashes=0, trims=1, logs=PARTED)
 DAMAGED = Scope(timeouts=1, entries=0, crashes=0, damages=1, logs=((1,), (1,), ()))
 SMALL = Scope(timeouts=1, logs=NOTHING)
 
@@ -124,6 +126,44 @@ class CampaignsBelowItsFloor(RaftCore):
         super()._on_tick()
 
 
+class SendsWhatIsNotCommitted(RaftCore):
+    """Tells a follower to begin where its own log ends."""
+
+    def _probe(self, leader: Leader, peer: NodeId, progress: Progress) -> None:
+        at = len(self._effects)
+        super()._probe(leader, peer, progress)
+        end = LogStart(self.log.position, self.log.end_offset, self.log.position)
+        for place, effect in enumerate(self._effects[at:], start=at):
+            if isinstance(effect, Send) and isinstance(effect.message, InstallSnapshot):
+                self._effects[place] = attrs.evolve(effect, message=attrs.evolve(effect.message, start=end))
+
+
+class CommitsLessThanItBeginsBehind(RaftCore):
+    """Begins anew, and does not take for committed what that stands for."""
+
+    def _on_install_snapshot(self, sender: NodeId, request: InstallSnapshot) -> None:
+        before = self.commit_index
+        super()._on_install_snapshot(sender, request)
+        self.commit_index = before
+
+
+class CountsWritesOfTheLogItForgot(RaftCore):
+    """What an older write made durable counts for the log that began since."""
+
+    def _discount(self, kept: LogIndex) -> None:
+        if kept:
+            super()._discount(kept)
+
+
+class ComesBackWithAllCommitted(RaftCore):
+    """Takes all that it finds behind a start for committed."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        if self.log.start.index:
+            self.commit_index = self.log.last_index
+
+
 def test_a_small_scope_is_exhausted_and_clean() -> None:
     explored = Explorer(SMALL).explore()
     assert explored.found is None
@@ -136,6 +176,23 @@ def test_damage_to_any_one_disk_unmakes_nothing_that_was_committed() -> None:
     assert explored.found is None
     assert explored.exhausted
     assert explored.states > 40_000
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        pytest.param(attrs.evolve(TRIMMED, crashes=1), id="logs that have parted, a crash"),
+        pytest.param(Scope(timeouts=1, entries=0, crashes=0, heartbeats=1, trims=1, logs=NOTHING), id="a heartbeat"),
+        pytest.param(Scope(timeouts=2, entries=0, crashes=0, trims=1, logs=NOTHING), id="two timeouts"),
+    ],
+)
+def test_what_has_left_a_log_is_committed_and_missed_by_nobody(scope: Scope) -> None:
+    explorer = Explorer(scope)
+    explored = explorer.explore()
+    assert explored.found is None
+    assert explored.exhausted
+    assert any(isinstance(posted.message, InstallSnapshot) for posted in explorer._posted)
+    assert any(write.start is not None for node in explorer._views for write in node.writes)
 
 
 class Witness(Explorer):
@@ -157,7 +214,8 @@ class Witness(Explorer):
 
 def core_and_disk(node: Node, rename: Mapping[NodeId, NodeId]) -> tuple[Any, ...]:
     vote = node.hard_state.vote
-    disk = (node.hard_state.term, vote and rename[vote], tuple((entry.term, entry.batch.data) for entry in node.log))
+    log = (start_fingerprint(node.start), tuple((entry.term, entry.batch.data) for entry in node.log))
+    disk = (node.hard_state.term, vote and rename[vote], log)
     return fingerprint(node.core, rename), disk, tuple(persist_fingerprint(write, rename) for write in node.writes)
 
 
@@ -167,6 +225,7 @@ def core_and_disk(node: Node, rename: Mapping[NodeId, NodeId]) -> tuple[Any, ...
         pytest.param(SMALL, id="an entry, a crash"),
         pytest.param(Scope(nodes=2, timeouts=2), id="two nodes, two timeouts"),
         pytest.param(FIGURE_8, id="parted"),
+        pytest.param(TRIMMED, id="a trim"),
         pytest.param(Scope(timeouts=1, entries=0, crashes=0, heartbeats=1, logs=NOTHING), id="a heartbeat"),
         pytest.param(Scope(nodes=2, timeouts=1, heartbeats=1), id="two nodes, a heartbeat"),
     ],
@@ -222,6 +281,20 @@ def test_the_same_scope_has_the_same_states_each_time() -> None:
         pytest.param(IgnoresPreviousTerm, FIGURE_8, "log matching", id="no check of the previous term"),
         pytest.param(CommitsAllItVerified, SMALL, "state-machine safety", id="a follower commits all it verified"),
         pytest.param(AnswersHeartbeatsWithAllItHas, BEATING, "A2", id="a heartbeat is answered with the whole log"),
+        pytest.param(
+            SendsWhatIsNotCommitted,
+            attrs.evolve(TRIMMED, entries=1),
+            "state-machine safety",
+            id="a start that is not committed",
+        ),
+        pytest.param(CommitsLessThanItBeginsBehind, TRIMMED, "invariant", id="a start commits nothing"),
+        pytest.param(CountsWritesOfTheLogItForgot, TRIMMED, "A2", id="writes of the log before count"),
+        pytest.param(
+            ComesBackWithAllCommitted,
+            attrs.evolve(TRIMMED, crashes=1),
+            "state-machine safety",
+            id="all is committed after a restart",
+        ),
         pytest.param(VotesBelowItsFloor, DAMAGED, "leader completeness", id="votes below its floor"),
         pytest.param(CampaignsBelowItsFloor, DAMAGED, "A4", id="campaigns below its floor"),
     ],

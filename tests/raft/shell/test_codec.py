@@ -15,13 +15,14 @@ from raft.messages import (
     AppendAccepted,
     AppendEntries,
     AppendRejected,
+    InstallSnapshot,
     Message,
     PreVoteReply,
     RequestPreVote,
     RequestVote,
     VoteReply,
 )
-from raft.model import NOOP, Batch, Entry, EntryKind, LogIndex, Offset, Term
+from raft.model import NOOP, Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
 from raft.net.framing import HEADER, LARGE_BYTES
 
 numbers = st.integers(0, NUMBER_MAX)
@@ -50,6 +51,22 @@ def append_entries(draw: st.DrawFn) -> AppendEntries:
     return AppendEntries(term, LogIndex(prev_index), Term(prev_term), draw(indexes), draw(numbers), tuple(entries))
 
 
+@st.composite
+def install_snapshots(draw: st.DrawFn) -> InstallSnapshot:
+    term = draw(st.integers(1, NUMBER_MAX))
+    start_term = draw(st.integers(1, term))
+    index = draw(st.integers(1, 2**40))
+    more = draw(st.integers(0, 2**40))
+    applied_term = draw(st.integers(start_term, term)) if more else start_term
+    start = LogStart(
+        Position(LogIndex(index), Term(start_term)),
+        Offset(draw(numbers)),
+        Position(LogIndex(index + more), Term(applied_term)),
+        draw(st.binary(max_size=40)),
+    )
+    return InstallSnapshot(Term(term), start, draw(numbers))
+
+
 messages = st.one_of(
     append_entries(),
     st.builds(RequestPreVote, terms, indexes, terms),
@@ -58,6 +75,7 @@ messages = st.one_of(
     st.builds(VoteReply, terms, st.booleans()),
     st.builds(AppendAccepted, terms, indexes, indexes, numbers),
     st.builds(AppendRejected, terms, indexes, indexes, terms, numbers),
+    install_snapshots(),
 )
 
 
@@ -102,6 +120,17 @@ GOLDEN: list[Any] = [
         AppendRejected(Term(5), LogIndex(7), LogIndex(3), Term(2), 300),
         "00000008 01 46 206c d9507293 9505070302cd012c",
         id="AppendRejected",
+    ),
+    pytest.param(
+        InstallSnapshot(
+            Term(5),
+            LogStart(
+                Position(LogIndex(7), Term(3)), Offset(2**40), Position(LogIndex(300), Term(4)), b"\x92\x01\xc4\x01a"
+            ),
+            300,
+        ),
+        "0000001b 01 47 1e96 97f14025 9805cd012c0703cf0000010000000000cd012c04c4059201c40161",
+        id="InstallSnapshot",
     ),
 ]
 
@@ -150,7 +179,7 @@ def test_any_bytes_decode_to_a_message_or_are_refused(message_type: int, body: b
     decodes_or_refuses(message_type, body)
 
 
-@given(st.integers(64, 70), nonsense)
+@given(st.integers(64, 71), nonsense)
 def test_any_msgpack_decodes_to_a_message_or_is_refused(message_type: int, values: object) -> None:
     message = decodes_or_refuses(message_type, msgpack.packb(values))
     if message is not None:
@@ -208,6 +237,39 @@ def row(
 def test_entries_that_no_leader_sends_are_refused(values: list[object], reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         decode_message(codec.APPEND_ENTRIES, msgpack.packb(values))
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        pytest.param([5, 0, 0, 3, 2, 9, 4, b""], "start_index", id="where nothing has left"),
+        pytest.param([5, 0, NUMBER_MAX + 1, 3, 2, 9, 4, b""], "start_index", id="an index out of range"),
+        pytest.param([5, 0, 7, 0, 2, 9, 4, b""], "start_term", id="an index without a term"),
+        pytest.param([5, 0, 7, 6, 2, 9, 6, b""], "start_term", id="a term above the sender's"),
+        pytest.param([5, 0, 7, 3, -1, 9, 4, b""], "start_offset", id="an offset before the first"),
+        pytest.param([5, 0, 7, 3, 2, 6, 3, b""], "applied_index", id="what left was not applied"),
+        pytest.param([5, 0, 7, 3, 2, 9, 2, b""], "applied_term", id="a term that falls"),
+        pytest.param([5, 0, 7, 3, 2, 9, 6, b""], "applied_term", id="an applied term above the sender's"),
+        pytest.param([5, 0, 7, 3, 2, 7, 4, b""], "two terms", id="one place of two terms"),
+        pytest.param([5, 0, 7, 3, 2, 9, 4, "text"], "snapshot", id="a snapshot that is text"),
+        pytest.param([5, 0, 7, 3, 2, 9, 4], "an array of 8", id="too few values"),
+        pytest.param([5, 0, 7, 3, 2, 9, 4, b"", 1], "array", id="too many values"),
+        pytest.param([0, 0, 7, 0, 2, 9, 0, b""], "start_term", id="before any term"),
+        pytest.param([5, -1, 7, 3, 2, 9, 4, b""], "round", id="a negative round"),
+        pytest.param([5, True, 7, 3, 2, 9, 4, b""], "round", id="a boolean for a number"),
+    ],
+)
+def test_a_snapshot_that_no_leader_sends_is_refused(values: list[object], reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        decode_message(codec.INSTALL_SNAPSHOT, msgpack.packb(values))
+
+
+def test_a_large_snapshot_comes_back_as_it_was_sent() -> None:
+    start = LogStart(
+        Position(LogIndex(7), Term(3)), Offset(2), Position(LogIndex(7), Term(3)), b"s" * (5 * LARGE_BYTES)
+    )
+    message = InstallSnapshot(Term(5), start, 1)
+    assert decode_message(*split(encode_message(message))) == message
 
 
 def test_an_array_that_claims_more_than_was_sent_is_refused_before_room_is_made_for_it() -> None:

@@ -81,3 +81,37 @@ def test_a_query_is_no_command_and_a_command_is_no_query() -> None:
         machine.check(msgpack.packb(["r", 1]), read_only=False)
     with pytest.raises(InvalidRequest):
         machine.query(msgpack.packb(["w", 1, 2]))
+
+
+values = st.one_of(st.integers(-(2**63), 2**64 - 1), st.text(max_size=5), st.binary(max_size=5))
+
+
+@given(st.dictionaries(st.one_of(keys, values), values, max_size=20), st.dictionaries(keys, values, max_size=3))
+def test_a_machine_restored_from_a_snapshot_answers_as_the_one_it_was_taken_of(
+    written: dict[Any, Any], before: dict[Any, Any]
+) -> None:
+    machine, restored = RegisterMachine(), RegisterMachine()
+    for key, value in written.items():
+        apply(machine, "w", key, value)
+    for key, value in before.items():
+        apply(restored, "w", key, value)
+    restored.restore(machine.snapshot())
+    assert restored == machine
+    for key in [*written, *before, 1, "a", b"a", -1]:
+        assert query(restored, key) == query(machine, key) == written.get(key)
+
+
+def test_keys_of_different_kinds_stay_apart_in_a_snapshot() -> None:
+    machine, restored = RegisterMachine(), RegisterMachine()
+    for key in (1, "1", b"1", "", b"", 0, -1, 2**64 - 1, -(2**63)):
+        apply(machine, "w", key, repr(key))
+    restored.restore(machine.snapshot())
+    for key in (1, "1", b"1", "", b"", 0, -1, 2**64 - 1, -(2**63)):
+        assert query(restored, key) == repr(key)
+
+
+def test_what_was_deleted_is_in_no_snapshot() -> None:
+    machine = RegisterMachine()
+    apply(machine, "w", "a", 1)
+    apply(machine, "w", "a", None)
+    assert machine.snapshot() == RegisterMachine().snapshot()

@@ -4,6 +4,7 @@ import attrs
 import pytest
 
 from log.flusher import FlushPolicy
+from log.retention import KEEP_ALL, Retention
 from raft.config import RaftConfig
 from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
 
@@ -42,6 +43,9 @@ def test_core_and_node_settings_are_taken_by_name() -> None:
         ("batch_bytes_max=16777217", "batch_bytes_max <= frame_bytes_max"),
         ("frame_bytes_max=65536", "need batch_bytes_max <= frame_bytes_max"),
         ("read_bytes_max=16777216", "read_bytes_max <= frame_bytes_max / 2"),
+        ("retention_bytes=-1", "'retention_bytes' must be >= 0"),
+        ("retention_s=-0.5", "'retention_s' must be >= 0"),
+        ("retention_s=inf", "retention_s is a finite number"),
     ],
 )
 def test_a_mistake_is_named(assignment: str, line: str) -> None:
@@ -55,3 +59,17 @@ def test_no_message_may_hold_more_entries_than_its_receiver_takes(name: str) -> 
     parse_settings([*frames, f"{name}=67108864"])
     with pytest.raises(WrongSetting, match=f"need {name} <= 67108864"):
         parse_settings([*frames, f"{name}=67108865"])
+
+
+@pytest.mark.parametrize(
+    ("assignments", "retention"),
+    [
+        pytest.param([], KEEP_ALL, id="nothing leaves unless asked for"),
+        pytest.param(["retention_bytes=1000"], Retention(bytes_max=1000), id="by size"),
+        pytest.param(["retention_s=1.5"], Retention(age_ms_max=1500), id="by age"),
+        pytest.param(["retention_bytes=1", "retention_s=2"], Retention(bytes_max=1, age_ms_max=2000), id="by either"),
+        pytest.param(["retention_s=0.0001"], Retention(age_ms_max=1), id="however soon, is not never"),
+    ],
+)
+def test_two_settings_make_the_rule_of_retention(assignments: list[str], retention: Retention) -> None:
+    assert parse_settings(assignments).retention == retention

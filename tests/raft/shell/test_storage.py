@@ -2,6 +2,7 @@
 
 import random
 
+import attrs
 import crc32c
 import msgpack
 import pytest
@@ -10,7 +11,22 @@ from log.errors import CorruptLog
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, OffsetOutOfRange, SegmentedLog
 from raft.effects import Load, Persist
-from raft.model import NOOP, Batch, Entry, EntryKind, HardState, LogIndex, NodeId, Offset, Position, Term, WriteId
+from raft.log_view import LogView
+from raft.model import (
+    NOOP,
+    ORIGIN,
+    Batch,
+    Entry,
+    EntryKind,
+    HardState,
+    LogIndex,
+    LogStart,
+    NodeId,
+    Offset,
+    Position,
+    Term,
+    WriteId,
+)
 from raft.storage import RaftStorage, log_id_of
 
 
@@ -223,3 +239,160 @@ def test_a_node_comes_back_though_its_disk_is_full() -> None:
     storage.close()
     disk.capacity_bytes = disk.used_bytes()
     assert RaftStorage.open(disk, "node", LogConfig(), log_id=7).restore()[0] == HardState(Term(4))
+
+
+SMALL = LogConfig(segment_bytes_max=4096)
+"""One segment for each entry of `long_log`."""
+TERMS = (2, 2, 4, 4, 4, 5, 5, 5)
+
+
+def long_entry(index: int, term: int) -> Entry:
+    return records(index, term, 2 * index - 2, b"a" * 5000, b"b")
+
+
+def long_log(disk: MemoryDisk) -> RaftStorage:
+    storage = RaftStorage(SegmentedLog.open(disk, "node", SMALL, log_id=7))
+    storage.persist(Persist(WriteId(1), HardState(Term(5), NodeId(3)), ()))
+    for index, term in enumerate(TERMS, start=1):
+        storage.persist(Persist(WriteId(1 + index), None, (long_entry(index, term),)))
+        storage.flush()
+    return storage
+
+
+def reopened(disk: MemoryDisk) -> RaftStorage:
+    return RaftStorage.open(disk, "node", SMALL, log_id=7)
+
+
+def terms_of(view: LogView) -> list[int]:
+    """From the last index that is gone on."""
+    return [view.term_at(LogIndex(index)) for index in range(view.start.index, view.last_index + 1)]
+
+
+TRIMMED = LogStart(Position(LogIndex(3), Term(4)), Offset(6), Position(LogIndex(7), Term(5)), b"snapshot")
+BEYOND = LogStart(Position(LogIndex(20), Term(4)), Offset(31), Position(LogIndex(25), Term(5)), b"snapshot")
+
+
+def trim(storage: RaftStorage, first_index: int) -> LogStart | None:
+    return storage.trim(LogIndex(first_index), TRIMMED.applied, TRIMMED.snapshot)
+
+
+def test_what_is_trimmed_is_told_with_the_place_and_the_snapshot() -> None:
+    storage = long_log(MemoryDisk(random.Random(1)))
+    assert trim(storage, 4) == TRIMMED
+    hard_state, view = storage.restore()
+    assert hard_state == HardState(Term(5), NodeId(3))
+    assert (view.start, view.last_index, view.end_offset, view.durable_index) == (TRIMMED, 8, 16, 8)
+    assert terms_of(view) == list(TERMS[2:])
+    assert view.cached(LogIndex(4), 1 << 30) == tuple(long_entry(at, TERMS[at - 1]) for at in range(4, 9))
+
+
+@pytest.mark.parametrize("first_index", [0, 1, 3, 4])
+def test_a_log_that_begins_there_already_is_not_trimmed(first_index: int) -> None:
+    storage = long_log(MemoryDisk(random.Random(1)))
+    trim(storage, 4)
+    assert trim(storage, first_index) is None
+    assert storage.restore()[1].start == TRIMMED
+
+
+def test_a_whole_log_is_not_trimmed_to_its_first_entry() -> None:
+    storage = long_log(MemoryDisk(random.Random(1)))
+    assert trim(storage, 1) is None
+    assert storage.restore()[1].start == ORIGIN
+
+
+def test_what_has_left_is_neither_loaded_nor_found() -> None:
+    storage = long_log(MemoryDisk(random.Random(1)))
+    trim(storage, 4)
+    assert [storage.load(Load(NodeId(2), LogIndex(index), 1)) for index in (1, 3)] == [(), ()]
+    assert storage.load(Load(NodeId(2), LogIndex(4), 1)) == (long_entry(4, 4),)
+    assert storage.find_index(Offset(6)) == 4
+    with pytest.raises(OffsetOutOfRange):
+        storage.find_index(Offset(5))
+
+
+def begun_anew(disk: MemoryDisk) -> RaftStorage:
+    storage = long_log(disk)
+    storage.persist(Persist(WriteId(20), HardState(Term(6)), ()))
+    storage.persist(Persist(WriteId(21), None, (), BEYOND))
+    return storage
+
+
+def test_a_new_beginning_holds_nothing_but_term_and_vote() -> None:
+    storage = begun_anew(MemoryDisk(random.Random(1)))
+    assert storage.flush() == 21
+    hard_state, view = storage.restore()
+    assert hard_state == HardState(Term(6))
+    assert (view.start, view.position, view.end_offset) == (BEYOND, BEYOND.position, 31)
+    assert (view.durable_index, view.cached(LogIndex(21), 1)) == (20, None)
+    assert [storage.load(Load(NodeId(2), LogIndex(index), 1)) for index in (1, 8, 20, 21)] == [()] * 4
+
+
+@pytest.mark.parametrize("term", [4, 6], ids=["of the same term", "of a newer term"])
+def test_what_follows_a_new_beginning_has_its_terms_and_offsets(term: int) -> None:
+    storage = begun_anew(MemoryDisk(random.Random(1)))
+    entries = (records(21, term, 31, b"x"), records(22, term, 32, b"y", b"z"))
+    storage.persist(Persist(WriteId(22), None, entries))
+    view = storage.restore()[1]
+    assert terms_of(view) == [4, term, term]
+    assert (view.last_index, view.end_offset, view.cached(LogIndex(21), 1 << 30)) == (22, 34, entries)
+    assert [storage.find_index(Offset(offset)) for offset in (31, 33)] == [21, 22]
+    with pytest.raises(OffsetOutOfRange):
+        storage.find_index(Offset(30))
+
+
+def test_a_log_can_begin_anew_where_the_old_one_had_other_entries() -> None:
+    storage = long_log(MemoryDisk(random.Random(1)))
+    start = attrs.evolve(TRIMMED, position=Position(LogIndex(3), Term(3)))
+    storage.persist(Persist(WriteId(20), None, (), start))
+    storage.persist(Persist(WriteId(21), None, (records(4, 5, 6, b"x"),)))
+    view = storage.restore()[1]
+    assert (view.start, terms_of(view), view.end_offset) == (start, [3, 5], 7)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\xc1", id="no msgpack"),
+        pytest.param(msgpack.packb([2, 7, 5, b""]), id="another version"),
+        pytest.param(msgpack.packb([1, 2, 5, b""]), id="what left was not applied"),
+        pytest.param(msgpack.packb([1, 7, 5, "text"]), id="a snapshot that is text"),
+        pytest.param(msgpack.packb([1, 7, 5]), id="no snapshot"),
+        pytest.param(msgpack.packb([1, 7, 5, b"", 1]), id="more than this version knows"),
+    ],
+)
+def test_a_beginning_that_this_version_cannot_read_is_refused(payload: bytes) -> None:
+    storage = long_log(MemoryDisk(random.Random(1)))
+    storage.log.trim(4, payload)
+    with pytest.raises(CorruptLog, match=r"the start.*cannot read it"):
+        storage.restore()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_restart_finds_where_the_log_began(seed: int) -> None:
+    disk = MemoryDisk(random.Random(seed))
+    storage = long_log(disk)
+    trim(storage, 4)
+    storage.flush()
+    hard_state, view = reopened(disk.after_crash(random.Random(seed))).restore()
+    assert hard_state == HardState(Term(5), NodeId(3))
+    assert (view.start, terms_of(view), view.end_offset) == (TRIMMED, list(TERMS[2:]), 16)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_restart_finds_a_new_beginning_and_what_follows_it(seed: int) -> None:
+    disk = MemoryDisk(random.Random(seed))
+    storage = begun_anew(disk)
+    storage.persist(Persist(WriteId(22), None, (records(21, 6, 31, b"x"),)))
+    storage.flush()
+    hard_state, view = reopened(disk.after_crash(random.Random(seed))).restore()
+    assert hard_state == HardState(Term(6))
+    assert (view.start, terms_of(view), view.end_offset) == (BEYOND, [4, 6], 32)
+
+
+def test_a_restart_finds_a_new_beginning_with_nothing_behind_it() -> None:
+    disk = MemoryDisk(random.Random(1))
+    begun_anew(disk).flush()
+    hard_state, view = reopened(disk.after_crash(random.Random(1))).restore()
+    assert hard_state == HardState(Term(6))
+    assert (view.start, view.position, view.end_offset) == (BEYOND, BEYOND.position, 31)
