@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from jepsen_like.bench.conversation import FULL, LARGE
 from jepsen_like.bench.figures import (
     Calm,
     Document,
@@ -20,9 +21,10 @@ from jepsen_like.bench.figures import (
     section_of,
 )
 from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
-from jepsen_like.bench.throughput import BATCHES, FULL, LARGE, LOADS, ONE
+from jepsen_like.bench.throughput import BATCHES, LOADS, ONE
 
 OURS = "quorumlog"
+TRIMMED = "trimmed"
 PAGE_CACHE = "page-cache"
 DASH = "–"
 BUSY_FROM = 1.0
@@ -124,15 +126,17 @@ def absolute(document: Document) -> Iterator[Answer]:
             ">= 250,000",
             batches >= 250_000,
         )
-    large = median_of(document, OURS, LARGE.key, "bytes_s")
-    if large is not None:
-        yield Answer(
-            f"durable MB/s, {LARGE.title}",
-            f"{large / 1e6:,.0f}",
-            *beside(document, LARGE.key, "bytes_s", large, (DISK,), 1e6),
-            ">= 500",
-            large >= 500e6,
-        )
+    for system, bound, aim in ((OURS, DISK, None), (TRIMMED, IN_PLACE, 500e6)):
+        large = median_of(document, system, LARGE.key, "bytes_s")
+        if large is not None:
+            files = "files that grow" if aim is None else "files used again"
+            yield Answer(
+                f"durable MB/s, {LARGE.title}, {files}",
+                f"{large / 1e6:,.0f}",
+                *beside(document, LARGE.key, "bytes_s", large, (bound,), 1e6),
+                "" if aim is None else f">= {aim / 1e6:,.0f}",
+                None if aim is None else large >= aim,
+            )
     cached = median_of(document, PAGE_CACHE, FULL.key, "requests_s")
     if cached is not None:
         yield Answer(

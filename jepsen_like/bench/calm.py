@@ -5,11 +5,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from jepsen_like.bench.conversation import FULL
 from jepsen_like.bench.figures import Calm, quantile_ms
 from jepsen_like.bench.generator import LoadFailed
 from jepsen_like.bench.own_cluster import QuorumlogCluster, number
 from jepsen_like.bench.processes import Worker, running
-from jepsen_like.bench.throughput import FULL, TRIES
+from jepsen_like.bench.throughput import TRIES
 
 SLICE_S = 10.0
 

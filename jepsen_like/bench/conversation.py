@@ -36,6 +36,11 @@ class Load:
         return f"{self.connections} {many} x {f'{self.batch} x ' if self.batch > 1 else ''}{size}"
 
 
+FULL = Load(64, 100)
+"""The load that the aims speak of."""
+LARGE = Load(8, 512 * 1024)
+
+
 class Conversation(Protocol):
     """One connection. `owed` is what the protocol itself wants sent (flow control, pongs): the caller sends and clears it."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from jepsen_like.bench.conversation import Load
+from jepsen_like.bench.conversation import LARGE, Load
 from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
 from jepsen_like.bench.processes import Member
 from jepsen_like.bench.systems import NODES, Cluster, System
@@ -16,6 +16,7 @@ from raft import client_codec
 from raft.net.framing import FrameDecoder
 
 STATUS_WITHIN_S = 2.0
+KEPT_BYTES = 64 * 2**20
 
 
 class QuorumlogCluster(Cluster):
@@ -99,6 +100,11 @@ def page_cache(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
     return quorumlog(directory, ports, ("flush=none",))
 
 
+def trimmed(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
+    """Whose oldest files leave the log, and are written to again."""
+    return quorumlog(directory, ports, (f"retention_bytes={KEPT_BYTES}",))
+
+
 def own_version() -> str:
     """Of the installed distribution."""
     return version("quorumlog")
@@ -112,6 +118,17 @@ DURABLE = System(
     missing=str,
     version=own_version,
 )
+TRIMMED = System(
+    key="trimmed",
+    title=f"quorumlog, retention {KEPT_BYTES // 2**20} MiB",
+    promise="on the disks of a majority, until newer ones push it out",
+    start=trimmed,
+    missing=str,
+    version=own_version,
+    warm_up_s=2.0,
+    warm_up=LARGE,
+)
+"""Warm once its files go round."""
 PAGE_CACHE = System(
     key="page-cache",
     title="quorumlog, flush=none",

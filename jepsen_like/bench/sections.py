@@ -34,7 +34,7 @@ from jepsen_like.bench.figures import (
 from jepsen_like.bench.generator import LoadFailed
 from jepsen_like.bench.grown import grown
 from jepsen_like.bench.nats_cluster import NATS
-from jepsen_like.bench.own_cluster import DURABLE, PAGE_CACHE, QuorumlogCluster
+from jepsen_like.bench.own_cluster import DURABLE, PAGE_CACHE, TRIMMED, QuorumlogCluster
 from jepsen_like.bench.processes import DidNotAnswer
 from jepsen_like.bench.systems import Lost, System
 from jepsen_like.bench.throughput import LOADS, loads_of, measured
@@ -42,14 +42,23 @@ from jepsen_like.bench.zookeeper_cluster import ZOOKEEPER
 
 SYSTEMS = {
     system.key: system
-    for system in (DURABLE, PAGE_CACHE, pysyncobj_cluster.AT_ONCE, pysyncobj_cluster.BATCHES, ETCD, ZOOKEEPER, NATS)
+    for system in (
+        DURABLE,
+        TRIMMED,
+        PAGE_CACHE,
+        pysyncobj_cluster.AT_ONCE,
+        pysyncobj_cluster.BATCHES,
+        ETCD,
+        ZOOKEEPER,
+        NATS,
+    )
 }
 FAILING_OVER = (DURABLE, ETCD, ZOOKEEPER)
 PEERS_SHARE = 3
 """Peers get one fault for every three of ours: one of them takes ten seconds to notice a pause."""
 APPENDS = 10**7
 LOG_BYTES = 2**30
-OURS = (DURABLE.key, PAGE_CACHE.key)
+OURS = (DURABLE.key, TRIMMED.key, PAGE_CACHE.key)
 FAILURES = (LoadFailed, DidNotAnswer, NotAnAnswer, OSError, Lost)
 
 Contender = tuple[str, Callable[[Path], Iterator[Callable[[int, str], Throughput]]]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from jepsen_like.bench.conversation import Conversation, Load
+from jepsen_like.bench.conversation import FULL, Conversation, Load
 from jepsen_like.bench.generator import Generator
 from jepsen_like.bench.processes import DidNotAnswer, Member, running, until
 from jepsen_like.cluster.ports import ReservedPorts
@@ -89,6 +89,8 @@ class System:
     ports: int = NODES
     warm_up_s: float = 1.0
     """Load before the first measurement: a JVM is slow until it has compiled what it does."""
+    warm_up: Load = FULL
+    """What that load is."""
 
     @contextlib.contextmanager
     def cluster(self, directory: Path) -> Iterator[Cluster]:

@@ -7,23 +7,21 @@ holds: an acknowledgement without its record would be the end of the comparison,
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from jepsen_like.bench.conversation import Load
+from jepsen_like.bench.conversation import FULL, LARGE, Load
 from jepsen_like.bench.figures import Throughput, quantile_ms
 from jepsen_like.bench.generator import LoadFailed, Sample
 from jepsen_like.bench.systems import Cluster, System
 
-FULL = Load(64, 100)
-"""The load that the aims speak of."""
 ONE = Load(1, 100)
 BATCHES = Load(64, 100, 16)
-LARGE = Load(8, 512 * 1024)
 LOADS = (ONE, Load(8, 100), FULL, Load(1, 1024), Load(8, 1024), Load(64, 1024), BATCHES, LARGE)
 SOME_LOADS = {
     "page-cache": (ONE, FULL, Load(64, 1024), BATCHES),
+    "trimmed": (FULL, LARGE),
     "pysyncobj": tuple(one for one in LOADS if one != LARGE),
     "pysyncobj-batches": (FULL, Load(64, 1024), BATCHES),
 }
-"""Where not all are given: to a second setting of the same system, and calls so large that each takes seconds."""
+"""Where not all are given: to further settings of the same system, and calls so large that each takes seconds."""
 WARM_UP_S = 0.3
 TRIES = 3
 
@@ -40,7 +38,7 @@ def measured(
     with system.cluster(home) as cluster:
         told(f"{system.title}: warming up")
         before = cluster.written()
-        acknowledged, _ = under(cluster, system.key, FULL, system.warm_up_s)
+        acknowledged, _ = under(cluster, system.key, system.warm_up, system.warm_up_s)
         for load in loads:
             told(f"{system.title}: {load.title}")
             records, figure = under(cluster, system.key, load, seconds)
