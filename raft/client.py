@@ -41,6 +41,7 @@ from raft.errors import (
     OutcomeUnknown,
     ProtocolError,
     RaftError,
+    RecordsTrimmed,
 )
 from raft.net.dialing import dial
 from raft.net.framing import Frame, FrameDecoder
@@ -175,7 +176,10 @@ class Connection:
         return await self._ask(lambda request_id: client_codec.encode_append(request_id, batch), Appended)
 
     async def read(self, offset: int, bytes_max: int = DEFAULT_READ_BYTES) -> Records:
-        """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end."""
+        """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end.
+
+        `RecordsTrimmed`, which says where the log begins, if the retention of this node has let them go.
+        """
         check_read(offset, bytes_max)
         return await self._ask(lambda request_id: client_codec.encode_read(request_id, offset, bytes_max), Records)
 
@@ -420,7 +424,11 @@ class Client:
     async def read(
         self, offset: int, bytes_max: int = DEFAULT_READ_BYTES, *, on_attempt: OnAttempt = ignore_attempt
     ) -> Records:
-        """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end."""
+        """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end.
+
+        `RecordsTrimmed`, which says where the log of the node that was asked begins, if its retention has let them go;
+        that is not repeated elsewhere: another node may hold them a little longer, but not for long.
+        """
         check_read(offset, bytes_max)
         return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt, is_read=True)
 
@@ -456,7 +464,7 @@ class Client:
                 result = await self._attempt(call, address, give_up_at, is_read=is_read)
             except RaftError as error:
                 on_attempt(Attempt(number, address, error))
-                if isinstance(error, InvalidRequest | ProtocolError) or self._closed:
+                if isinstance(error, InvalidRequest | ProtocolError | RecordsTrimmed) or self._closed:
                     raise
                 pause_s = 0.0 if self._follow(address, error) else self._retry_pause_s
                 # Nobody is asked without time for an answer: that would turn a definite error into an unknown outcome.

@@ -5,7 +5,8 @@ holds a msgpack array of binaries. The server checks that it is one and counts i
 rest in the log and come back to readers, several batches of one entry end to end.
 
 Errors map to the exceptions of `raft.errors` by a code; `definite` is written out, so that a client which does not know a
-newer code still knows whether the operation can have happened.
+newer code still knows whether the operation can have happened. The detail of `records_trimmed` is the decimal offset where the
+records begin that are left; STATUS tells it as `start_offset`.
 """
 
 from collections.abc import Callable, Sequence

@@ -456,6 +456,12 @@ class RaftDriver:
                 self.storage.persist(effect)
                 if effect.start is not None:
                     self._restore(effect.start)
+                    self._notify(
+                        "snapshot_installed",
+                        start_index=effect.start.index,
+                        start_offset=effect.start.offset,
+                        applied_index=self.applied_index,
+                    )
                 if self.config.flush_policy is not FlushPolicy.BEFORE_ACK:
                     self._inbox.append(Persisted(write_id))
             case Answer(token=token, outcome=outcome):
@@ -634,8 +640,7 @@ class RaftDriver:
 
     def _restore(self, start: LogStart) -> None:
         """The log begins here: the state machine becomes what the entries before that, and some after it, have made of it."""
-        if not isinstance(self._state_machine, SnapshotMachine):
-            raise TypeError("a log that was trimmed needs a state machine with `snapshot` and `restore`")
+        assert isinstance(self._state_machine, SnapshotMachine), "its owner has seen to it"
         self._state_machine.restore(start.snapshot)
         self._restored = start.applied
         self.applied_index = start.applied.index
@@ -679,6 +684,7 @@ class RaftDriver:
         if start is not None:
             self._has_trimmed = True
             self._step(now, Trimmed(start))
+            self._notify("trimmed", start_index=start.index, start_offset=start.offset)
 
     # ---------------------------------------------------------------- the disk
 

@@ -22,6 +22,7 @@ import attrs
 import trio
 
 from log.disk import Disk, RealDisk, replace_file
+from log.retention import KEEP_ALL
 from log.segmented_log import LogConfig, RecoveryReport
 from raft.client_codec import (
     CLUSTER_ID_LENGTH_MAX,
@@ -49,7 +50,7 @@ from raft.register import RegisterMachine
 from raft.render import render
 from raft.server import FRAME_OVERHEAD_BYTES, Greeting, ServerIdentity
 from raft.settings import NodeSettings
-from raft.state_machine import StateMachine
+from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage, log_id_of
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,20 @@ class WrongDirectory(RaftError):
 
     def __str__(self) -> str:
         return f"{self.directory} belongs to {self.owner}; give this node a directory of its own"
+
+
+@attrs.define
+class WrongStateMachine(RaftError):
+    """The log has let its oldest commands go, and this state machine cannot begin with a snapshot in their place."""
+
+    directory: str
+    machine: str
+
+    def __str__(self) -> str:
+        return (
+            f"the log in {self.directory} was trimmed, so its state machine begins with a snapshot: give {self.machine} "
+            "`snapshot` and `restore` (raft.state_machine.SnapshotMachine)"
+        )
 
 
 @attrs.define
@@ -275,12 +290,15 @@ class RaftGroup:
         changes of role, links and refused connections. With `owns_thread` the node serves its sockets faster, and whatever
         else runs in this Trio loop may wait up to 20 ms: for a program that is nothing but this node.
 
-        `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `CorruptLog`, `NoSpace`
-        or `StorageFailed` if the directory cannot. Addresses may change from start to start, the ids of the members may not.
-        `ValueError`, before anything is touched, for ids or a `cluster_id` that cannot be.
+        `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
+        `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot. Addresses may change from start to start, the ids
+        of the members may not. `ValueError`, before anything is touched, for ids or a `cluster_id` that cannot be, and for a
+        retention with a state machine that is no `SnapshotMachine`.
         """
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
+        machine = state_machine or RegisterMachine()
+        _require_snapshots(machine, settings or NodeSettings())
         known = {NodeId(member): f"{host}:{port}" for member, (host, port) in members.items()}
         known.update({NodeId(member): address for member, address in (advertised or {}).items()})
         with ExitStack() as stack:
@@ -292,6 +310,8 @@ class RaftGroup:
                 settings or NodeSettings(),
             )
             stack.callback(storage.close)
+            if storage.log.start.before.last_index and not isinstance(machine, SnapshotMachine):
+                raise WrongStateMachine(directory, type(machine).__name__)
             _tell_repair(storage.log.recovery, notify or _log)
             group = cls(
                 node_id=own_id,
@@ -300,7 +320,7 @@ class RaftGroup:
                 advertised=known,
                 storage=storage,
                 listening=listening,
-                state_machine=state_machine or RegisterMachine(),
+                state_machine=machine,
                 settings=settings or NodeSettings(),
                 rng=rng or random.Random(),
                 notify=notify or _log,
@@ -548,6 +568,14 @@ def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -
         raise ValueError(f"the ids of nodes are 1 to {NODE_ID_MAX}, not {sorted(members)}")
     if not 1 <= len(cluster_id) <= CLUSTER_ID_LENGTH_MAX:
         raise ValueError(f"a cluster id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
+
+
+def _require_snapshots(machine: StateMachine, settings: NodeSettings) -> None:
+    if settings.retention != KEEP_ALL and not isinstance(machine, SnapshotMachine):
+        raise ValueError(
+            f"with retention_bytes or retention_s commands leave the log: {type(machine).__name__} needs `snapshot` and "
+            "`restore` (raft.state_machine.SnapshotMachine)"
+        )
 
 
 @attrs.frozen

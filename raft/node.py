@@ -2,7 +2,8 @@
 
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `started` (the port is open), `role`, `link_up`,
 `link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason), `storage_full`, `disk_stalled`,
-`stopping`, `stopped`, and before a bad end `broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it
+`trimmed` (where the log begins now), `snapshot_installed` (it begins anew, with the leader's snapshot), `snapshot_too_large`
+(nothing leaves the log), `stopping`, `stopped`, and before a bad end `broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it
 cleanly; a reader of stdout that goes away, or stands still, does not: what it has no room for is dropped, and the next line tells
 how many as `dropped`.
 
@@ -30,7 +31,7 @@ import trio
 from log.errors import CorruptLog, DirectoryLocked, NoSpace, StorageFailed
 from raft import descriptors
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
-from raft.group import Address, RaftGroup, WrongDirectory, WrongMembers
+from raft.group import Address, RaftGroup, WrongDirectory, WrongMembers, WrongStateMachine
 from raft.register import RegisterMachine
 from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
 from raft.state_machine import StateMachine
@@ -268,6 +269,8 @@ def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
             return f"{error}; stop that process or choose another --data"
         case WrongDirectory():
             return f"{error} (--data)"
+        case WrongStateMachine():
+            return f"{error}, or start it with the --state-machine it had"
         case WrongMembers():
             return f"{error}; name them with --peer, whatever their addresses are now"
         case CorruptLog() if plan.started:
