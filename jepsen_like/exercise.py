@@ -16,7 +16,7 @@ import trio
 from jepsen_like.cluster.cluster import DOWN, Cluster, NotServing, RoleSeen, open_cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.wires import Network
-from jepsen_like.history import DumpWriter, HistoryWriter
+from jepsen_like.history import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.nemesis.nemesis import FaultNews, Nemesis
 from jepsen_like.nemesis.schedule import schedule
 from jepsen_like.nemesis.table import named
@@ -29,6 +29,7 @@ from jepsen_like.workload.model import Workload
 from jepsen_like.workload.recorder import Recorder
 from jepsen_like.workload.register import RegisterWorkload
 from raft.errors import RaftError
+from raft.settings import parse_settings
 
 LEADER_WITHIN_S = 20.0
 AGREE_WITHIN_S = 30.0
@@ -64,6 +65,17 @@ def workload_named(name: str) -> Workload:
     """A new workload; `KeyError` for a name that is none of `WORKLOADS`."""
     workloads: dict[str, Callable[[], Workload]] = {"log": LogWorkload, "register": RegisterWorkload}
     return workloads[name]()
+
+
+def keep_rule(plan: RunPlan) -> KeepRule:
+    """What the nodes of this plan may let go of their logs."""
+    settings = parse_settings(plan.settings)
+    return KeepRule(
+        retention_bytes=settings.retention_bytes,
+        retention_s=settings.retention_s,
+        segment_bytes_max=settings.segment_bytes_max,
+        judges_age=not any(kind.startswith("clock-") for kind in plan.kinds),
+    )
 
 
 def first_cause(error: BaseException) -> BaseException:
@@ -152,9 +164,11 @@ async def _break_it(
             not_recovered.append("the healed cluster did not take a last write and answer the last questions")
     try:
         end = await cluster.agreed_end(within_s=AGREE_WITHIN_S)
-        with DumpWriter(directory / "dump.parquet") as writer:
+        with DumpWriter(directory / "dump.parquet", rule=keep_rule(plan)) as writer:
             await dump_logs(cluster.direct, plan.cluster_id, end, writer)
-        progress.event(f"all nodes agree on {end:,} records; dumped", topic="dump")
+        begin = min(writer.starts.values(), default=0)
+        left = f", those before {begin:,} have left" if begin else ""
+        progress.event(f"all nodes agree on {end:,} records{left}; dumped", topic="dump")
     except* (NotServing, RaftError) as group:
         not_recovered.append(str(first_cause(group)))
     return Observed(
@@ -168,6 +182,7 @@ async def _break_it(
         kinds=plan.kinds,
         counted=recorder.counts.by_outcome(),
         last_acked=recorder.counts.acked - acked_under_load,
+        starts=tuple(cluster.starts),
         latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,
     )
 
@@ -220,6 +235,7 @@ async def _shown(progress: Progress, cluster: Cluster, recorder: Recorder, news:
 
 async def _show(progress: Progress, cluster: Cluster, recorder: Recorder, news: _News) -> None:
     before, before_s = 0, trio.current_time()
+    told = 0
     while True:
         await trio.sleep(SHOW_EVERY_S)
         now = trio.current_time()
@@ -235,6 +251,10 @@ async def _show(progress: Progress, cluster: Cluster, recorder: Recorder, news: 
         )
         before, before_s = counts.ok, now
         progress.nodes(_node_lines(cluster, news.cut))
+        for start in cluster.starts[told:]:
+            if start.is_snapshot:
+                progress.event(str(start), topic="log")
+        told = len(cluster.starts)
 
 
 def _node_lines(cluster: Cluster, cut: frozenset[int]) -> list[NodeLine]:

@@ -15,9 +15,11 @@ The clients that record need no more than `Op` and the codes; pyarrow is importe
 
 import enum
 import functools
+import json
 import os
+import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -29,11 +31,14 @@ NONE: Final = -1
 """A register never written, a log position with nothing there, a field that does not apply."""
 NEVER: Final = 2**62
 """`t_ret` of an operation whose end nobody saw."""
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+FORMATS_READ: Final = ("1", "2")
+"""Version 2 knows reads of what had left the log (`ErrorCode.TRIMMED`)."""
 BUCKETS: Final = 8
 PART_ROWS_MAX: Final = 32768
 PART_SECONDS_MAX: Final = 5.0
 PARTS_IN_FLIGHT_MAX: Final = 2 * BUCKETS
+KEPT: Final = "kept.json"
 
 
 class Action(enum.IntEnum):
@@ -70,6 +75,8 @@ class ErrorCode(enum.IntEnum):
     CONNECTION_LOST = 10
     DAMAGED_VALUE = 11
     """A record came back whose filler does not belong to its id."""
+    TRIMMED = 12
+    """What was to be read had left the log, as its retention says; `seen` is where the log began."""
     OTHER = 99
 
 
@@ -78,7 +85,7 @@ class Op:
     """One attempt; fields are the columns of a history, times in nanoseconds on the monotonic clock.
 
     append: `a` is the value id, `offset` where it landed, `epoch` the reign that took it.
-    read of a log: `offset` asked, `a` the value seen (`NONE`: nothing there yet).
+    read of a log: `offset` asked, `a` the value seen (`NONE`: nothing there yet); `seen` where a log began that had let it go.
     tail: `offset` is the committed end.
     write: `a`. read of a register: `a` is the value seen.
     cas: `a` expected, `b` new, `seen` the value found; `OK` with `seen == a` swapped, `OK` with another did not.
@@ -279,23 +286,64 @@ class HistoryWriter:
         self.close()
 
 
+@attrs.frozen(kw_only=True)
+class KeepRule:
+    """How much of its log a node may not let go, as its settings say; without a rule all of it."""
+
+    retention_bytes: int = 0
+    retention_s: float = 0.0
+    segment_bytes_max: int = 0
+    """About so much more than its records may count as kept."""
+    judges_age: bool = True
+    """Whether the clocks that tell a record's age could be trusted."""
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether anything may leave a log."""
+        return self.retention_bytes > 0 or self.retention_s > 0
+
+
+@attrs.frozen
+class Kept:
+    """Where each node's log began when it was dumped, how many bytes its records took from there on, and its rule."""
+
+    rule: KeepRule
+    dumped_ns: int
+    starts: Mapping[int, int]
+    bytes_kept: Mapping[int, int]
+
+
 class DumpWriter:
     """Writes the final log of every node into `directory` (a run's `dump.parquet/`), committed records only.
 
-    A node's rows start at its first offset and have no gaps; a node that could not be dumped has no rows. Left by an
-    exception it removes what it wrote: half a log would look like a loss.
+    A node's rows have no gaps from where its log begins (`begin`; 0 if nobody says) to its end; a node that could not be
+    dumped has no rows. `kept.json` beside them says where each began. Left by an exception it removes what it wrote: half a
+    log would look like a loss.
     """
 
-    def __init__(self, directory: Path, *, part_rows_max: int = 1 << 18) -> None:
+    def __init__(self, directory: Path, *, rule: KeepRule = KeepRule(), part_rows_max: int = 1 << 18) -> None:
         self.directory = directory
+        self._rule = rule
+        self.starts: dict[int, int] = {}
+        """Where the log of each node begins."""
+        self._bytes_kept: dict[int, int] = {}
         self._part_rows_max = part_rows_max
         self._rows = Rows(DUMP_COLUMNS)
         self._parts = 0
         directory.mkdir(parents=True, exist_ok=True)
 
-    def record(self, node: int, offset: int, epoch: int, values: Iterable[int]) -> None:
-        """Take consecutive records of one node: the ids in `values` lie at `offset`, `offset + 1`, ... of one epoch."""
+    def begin(self, node: int, offset: int) -> None:
+        """The log of this node begins here; what was recorded of it below has left it since and does not count."""
+        self.starts[node] = offset
+        self._bytes_kept[node] = 0
+
+    def record(self, node: int, offset: int, epoch: int, values: Iterable[int], *, size: int = 0) -> None:
+        """Take consecutive records of one node: the ids in `values` lie at `offset`, `offset + 1`, ... of one epoch.
+
+        `size` is how many bytes of a log they take.
+        """
         ids = array("q", values)
+        self._bytes_kept[node] = self._bytes_kept.get(node, 0) + size
         nodes, offsets, epochs, all_ids = self._rows.arrays
         nodes.extend(array("h", [node]) * len(ids))
         offsets.extend(range(offset, offset + len(ids)))
@@ -313,6 +361,12 @@ class DumpWriter:
         """Write what is left. A dump of no records at all is one part without rows."""
         if len(self._rows) or not self._parts:
             self._close_part()
+        if self.starts:
+            nodes = {
+                str(node): {"start": start, "bytes": self._bytes_kept[node]} for node, start in self.starts.items()
+            }
+            kept = {"rule": attrs.asdict(self._rule), "dumped_ns": time.monotonic_ns(), "nodes": nodes}
+            (self.directory / KEPT).write_text(json.dumps(kept) + "\n")
 
     def __enter__(self) -> Self:
         return self
@@ -325,6 +379,7 @@ class DumpWriter:
             return
         for part in self.directory.glob("part-*.parquet"):
             part.unlink()
+        (self.directory / KEPT).unlink(missing_ok=True)
 
 
 @attrs.frozen
@@ -366,8 +421,8 @@ def read_part(path: Path, columns: Sequence[str] | None = None, *, of: tuple[tup
     except (OSError, pa.ArrowInvalid) as error:
         raise UnreadableHistory(path, f"not a readable Parquet file ({error})") from error
     version = (table.schema.metadata or {}).get(b"quorumlog.format", b"none").decode()
-    if version != str(FORMAT_VERSION):
-        raise UnreadableHistory(path, f"format version {version}; this program reads {FORMAT_VERSION}")
+    if version not in FORMATS_READ:
+        raise UnreadableHistory(path, f"format version {version}; this program reads {' and '.join(FORMATS_READ)}")
     wanted = tuple(pair for pair in of if columns is None or pair[0] in columns)
     if table.schema.names != [name for name, _ in wanted] or table.schema.types != schema(wanted).types:
         raise UnreadableHistory(path, f"its columns are {table.schema.names}, not those of a history")
@@ -382,6 +437,23 @@ def read_dump(directory: Path) -> Any:
     if not files:
         return None
     return pa.concat_tables([read_part(path, of=DUMP_COLUMNS) for path in files]).combine_chunks()
+
+
+def read_kept(directory: Path) -> Kept | None:
+    """What a dump says of where logs begin; None for a dump of an older version, whose logs begin with their rows."""
+    try:
+        found = json.loads((directory / KEPT).read_text())
+        nodes = {int(node): (int(of["start"]), int(of["bytes"])) for node, of in found["nodes"].items()}
+        return Kept(
+            KeepRule(**found["rule"]),
+            int(found["dumped_ns"]),
+            {node: start for node, (start, _) in nodes.items()},
+            {node: size for node, (_, size) in nodes.items()},
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnreadableHistory(directory / KEPT, f"does not say where logs begin ({error!r})") from error
 
 
 def ops_of(table: Any) -> Iterator[Op]:

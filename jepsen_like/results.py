@@ -18,7 +18,7 @@ import numpy.typing as npt
 from jepsen_like import evidence
 from jepsen_like.checker.columns import begins_operation
 from jepsen_like.checker.verdict import Check
-from jepsen_like.cluster.cluster import RoleSeen
+from jepsen_like.cluster.cluster import RoleSeen, StartSeen
 from jepsen_like.history import NEVER, Action, HistoryReader, Outcome, read_part
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.recovery_time import Recovery, Writes, elections, recovery
@@ -129,6 +129,8 @@ class Observed:
     nodes: Sequence[int] = ()
     kinds: Sequence[str] = ()
     """The kinds of faults that were asked for."""
+    starts: Sequence[StartSeen] = ()
+    """Every time that a node's log began later."""
     last_acked: int = 0
     """How many acknowledged records or values were written when all was healed: they show service, and test no promise."""
     counted: Mapping[Outcome, int] = {}
@@ -171,6 +173,7 @@ def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -
         "checks": checks,
         **known,
         "rpo": {"records": int(verdict["lost_acked"]), "s": rpo_s(verdict, known["faults"])},
+        **_retained(verdict, observed),
         "is_interrupted": observed.is_interrupted,
         **(
             {"latency_from_intended_ms": observed.latency_from_intended_ms}
@@ -178,6 +181,14 @@ def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -
             else {}
         ),
     }
+
+
+def _retained(verdict: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
+    """What left the logs, where something did."""
+    if not (observed.starts or verdict["expired"]):
+        return {}
+    snapshots = sum(start.is_snapshot for start in observed.starts)
+    return {"retention": {"trims": len(observed.starts) - snapshots, "snapshots": snapshots}}
 
 
 def doubts_about(attempts: Attempts, observed: Observed) -> list[str]:

@@ -412,6 +412,7 @@ def summary(results: dict[str, Any], report: Path) -> list[str]:
     ops, rto, latency = results["ops"], results["rto_s"], results["latency_ms"]
     lines = [
         f"{verdict[results['valid']]}{early}   acked {results['acked']:,}   lost {results['lost_acked']:,}   "
+        f"{expired(results)}"
         f"duplicated {results['duplicated']:,}   failed {ops['fail']:,}   unknown {ops['info']:,}",
         f"{len(results['faults'])} fault{'s' * (len(results['faults']) != 1)}   RTO max {seconds(rto['max'])}   RPO {results['rpo']['records']} records   "
         f"{results['throughput_ops_s']:,.0f} ops/s   p50 {milliseconds(latency['p50'])}   p99 {milliseconds(latency['p99'])}",
@@ -424,6 +425,11 @@ def summary(results: dict[str, Any], report: Path) -> list[str]:
     lines += [f"lost, as this mode allows: {loss['says']}" for loss in results["lost_allowed"]]
     lines += [f"not decided: {reason}" for reason in results.get("unknown", ())]
     return [*lines, f"report: {report}"]
+
+
+def expired(results: dict[str, Any]) -> str:
+    """What left by the rule of retention, where something did."""
+    return f"expired {results['expired']:,}   " if results.get("expired") else ""
 
 
 def seconds(value: float | None) -> str:

@@ -17,9 +17,10 @@ from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
 from jepsen_like.checker.register_check import SearchBounds
+from jepsen_like.checker.retention import overdone
 from jepsen_like.checker.tasks import RegistersTask, Shared, Task, loaded, of_model
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Undecided, Verdict
-from jepsen_like.history import NONE, Action, HistoryReader, Outcome, UnreadableHistory, read_dump
+from jepsen_like.history import NONE, Action, HistoryReader, Kept, Outcome, UnreadableHistory, read_dump, read_kept
 
 HISTORY: Final = "history.parquet"
 DUMP: Final = "dump.parquet"
@@ -73,11 +74,13 @@ def check_run(
     cannot start.
     """
     history = HistoryReader.open(directory / HISTORY)
-    dump = read_dump(directory / DUMP)
-    undecided = _missing_final_logs(directory, dump) if model is Model.LOG else ()
+    dump, kept = read_dump(directory / DUMP), read_kept(directory / DUMP)
+    undecided = _missing_final_logs(directory, dump, kept) if model is Model.LOG else ()
     with contextlib.ExitStack() as stack:
         active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
-        verdict = _checked(history, dump, model, engine, active, bounds or SearchBounds(), allowances)
+        verdict = _checked(history, dump, model, engine, active, bounds or SearchBounds(), allowances, kept)
+    if model is Model.LOG and dump is not None and kept is not None:
+        verdict = attrs.evolve(verdict, findings=verdict.findings.plus(overdone(history, kept, verdict.findings)))
     findings = attrs.evolve(verdict.findings, undecided=verdict.findings.undecided + undecided)
     return attrs.evolve(verdict, findings=findings)
 
@@ -106,8 +109,10 @@ def _checked(
     worker: Worker,
     bounds: SearchBounds,
     allowances: Sequence[Allowance] = (),
+    kept: Kept | None = None,
 ) -> Verdict:
     findings = Findings()
+    expires = kept is not None and kept.rule.may_expire
     losses: tuple[AllowedLoss, ...] = ()
     unchecked: frozenset[Check] = frozenset()
     match model:
@@ -115,12 +120,12 @@ def _checked(
             for bucket in worker.run([RegistersTask(parts, bounds) for parts in history.parts if parts]):
                 findings = findings.plus(bucket)
         case Model.LOG:
-            logs = final_logs_of(dump) if dump is not None else ()
+            logs = final_logs_of(dump, kept) if dump is not None else ()
             final = {LOG_OBJECT: logs} if dump is not None else None
             if allowances and final is not None and history.files():
-                findings, losses = _forgiving(history, logs, allowances)
+                findings, losses = _forgiving(history, logs, allowances, expires=expires)
             else:
-                findings = check_logs(history.files(), worker.run, worker.share, final)
+                findings = check_logs(history.files(), worker.run, worker.share, final, expires=expires)
             unchecked = frozenset([Check.LOST]) if final is None else frozenset()
     if not findings.objects:
         findings = attrs.evolve(findings, undecided=(Undecided(NONE, "the history holds no operations"),))
@@ -128,7 +133,7 @@ def _checked(
 
 
 def _forgiving(
-    history: HistoryReader, logs: Sequence[FinalLog], allowances: Sequence[Allowance]
+    history: HistoryReader, logs: Sequence[FinalLog], allowances: Sequence[Allowance], *, expires: bool
 ) -> tuple[Findings, tuple[AllowedLoss, ...]]:
     """The findings about the one log of a run in which acknowledged records may have been lost; see `forgiveness`.
 
@@ -137,7 +142,7 @@ def _forgiving(
     local = LocalEngine()
     rows = of_model(loaded(history.files()), history.files()[0], Model.LOG)
     forgiven = forgive(rows, joined(logs)[0].content, allowances)
-    findings = check_logs([forgiven.rows], local.run, local.share, {LOG_OBJECT: logs})
+    findings = check_logs([forgiven.rows], local.run, local.share, {LOG_OBJECT: logs}, expires=expires)
     for until in forgiven.until:
         if findings.counts:
             break  # one broken promise is enough, and the same one would be found again
@@ -155,15 +160,22 @@ def _forgiving(
     ), forgiven.losses
 
 
-def final_logs_of(dump: Any) -> tuple[FinalLog, ...]:
-    """The final log of every node in a dump table; `UnreadableHistory` when a node has two records at one offset."""
+def final_logs_of(dump: Any, kept: Kept | None = None) -> tuple[FinalLog, ...]:
+    """The final log of every node in a dump table; `UnreadableHistory` when a node has two records at one offset.
+
+    A log begins where `kept` says, if it does: it may be empty, and rows below had left the log before it was read to its end.
+    """
     node, offset, epoch, value = (dump.column(name).to_numpy() for name in ("node", "offset", "epoch", "a"))
     if len(node) and int(node.min()) < 0:
         raise UnreadableHistory(Path(DUMP), "has records of no node")
     logs = []
-    for one in np.flatnonzero(np.bincount(node)).tolist():
-        mine = np.flatnonzero(node == one)
-        first, end = int(offset[mine].min()), int(offset[mine].max()) + 1
+    starts = kept.starts if kept is not None else {}
+    for one in sorted({*np.flatnonzero(np.bincount(node)).tolist(), *starts}):
+        mine = np.flatnonzero((node == one) & (offset >= starts.get(one, 0)))
+        if not len(mine):
+            logs.append(FinalLog(one, starts.get(one, 0), np.empty(0, np.int64), np.empty(0, np.int64)))
+            continue
+        first, end = starts.get(one, int(offset[mine].min())), int(offset[mine].max()) + 1
         if first < 0 or end - first > 2 * len(mine) + 1_000_000:
             raise UnreadableHistory(
                 Path(DUMP), f"node {one} has records from offset {first} to {end - 1}, but not between"
@@ -177,12 +189,13 @@ def final_logs_of(dump: Any) -> tuple[FinalLog, ...]:
     return tuple(logs)
 
 
-def _missing_final_logs(directory: Path, dump: Any) -> tuple[Undecided, ...]:
+def _missing_final_logs(directory: Path, dump: Any, kept: Kept | None) -> tuple[Undecided, ...]:
     """Why losses cannot be ruled out: too few nodes could be asked for their final log."""
     nodes = _nodes_of(directory)
     if nodes is None:
         return ()
-    dumped = 0 if dump is None else len(dump.column("node").unique())
+    empty = kept.starts.keys() if kept is not None else frozenset[int]()
+    dumped = 0 if dump is None else len({*dump.column("node").unique().to_pylist(), *empty})
     if 2 * dumped > nodes or (dump is not None and not dump.num_rows):
         return ()
     return (

@@ -120,6 +120,8 @@ def summary(verdict: Verdict) -> Iterator[str]:
     hidden = sum(found.counts.values()) - min(len(verdict.violations), SHOWN_MAX)
     if hidden:
         yield f"... and {hidden} more violations"
+    if found.expired:
+        yield f"{found.expired:,} of {found.acked:,} acknowledged records have left the logs, as their retention says"
     for loss in verdict.losses:
         yield f"lost, as the mode of the run allows: {loss.says}"
     for reason in verdict.reasons[:SHOWN_MAX]:

@@ -64,7 +64,7 @@ class NodesDiffer:
     epochs: tuple[int, int]
 
 
-def joined(logs: Sequence[FinalLog]) -> tuple[FinalLogs, tuple[NodesDiffer, ...]]:
+def joined(logs: Sequence[FinalLog], *, expires: bool = False) -> tuple[FinalLogs, tuple[NodesDiffer, ...]]:
     """All final logs as one, and where they disagree (the first place per pair with the node that was first)."""
     end = max((log.end for log in logs), default=0)
     content = np.full(end, NONE, np.int64)
@@ -90,7 +90,7 @@ def joined(logs: Sequence[FinalLog]) -> tuple[FinalLogs, tuple[NodesDiffer, ...]
         content[log.first + vacant] = log.values[vacant]
         epochs[log.first + vacant] = log.epochs[vacant]
         holder[log.first + vacant] = log.node
-    return FinalLogs(content, end, {log.node: (log.first, log.end) for log in logs}), tuple(differ)
+    return FinalLogs(content, end, {log.node: (log.first, log.end) for log in logs}, expires), tuple(differ)
 
 
 def check_logs(
@@ -98,9 +98,14 @@ def check_logs(
     run: Run,
     share: Share,
     final_logs: Mapping[int, Sequence[FinalLog]] | None = None,
+    *,
+    expires: bool = False,
 ) -> Findings:
-    """Everything that is wrong with the logs in `sources`; `final_logs` per log, where they are known."""
-    finals = {name: joined(logs) for name, logs in (final_logs or {}).items()}
+    """Everything that is wrong with the logs in `sources`; `final_logs` per log, where they are known.
+
+    `expires`: records may leave the logs by a rule, oldest first, so that final logs need not begin at 0.
+    """
+    finals = {name: joined(logs, expires=expires) for name, logs in (final_logs or {}).items()}
     contents = tuple((name, share(final.content)) for name, (final, _) in finals.items())
     by_log: dict[int, list[Facts]] = {}
     for of_source in run([FactsTask(source, number, contents) for number, source in enumerate(sources)]):
@@ -160,6 +165,7 @@ class _LogCheck:
                 Violation(one.check, name, f"log {name}: {one.sentence}", in_order(one.ops)) for one in told_all
             ),
             lost_acked=plan.lost_acked,
+            expired=plan.expired,
             duplicated=int((present[1:] == present[:-1]).sum()),
         )
 
@@ -188,6 +194,9 @@ class _LogCheck:
             if number < len(explained):
                 told_all.append(explainer.told(one, check))
         more = [explainer.nodes_differ(one) for one in differ]
+        if plan.final is not None and not plan.final.expires:
+            late = [(node, first) for node, (first, _) in plan.final.node_of.items() if first > 0]
+            more += [explainer.begins_late(node, first) for node, first in sorted(late)]
         more += [explainer.damaged(op) for one in plan.facts for op in one.damaged]
         more += [explainer.contradiction(*pair) for one in times for pair in one.examples]
         if plan.too_long is not None and (told_long := explainer.too_long(plan.too_long, wrong)) is not None:
@@ -310,6 +319,8 @@ class _Explainer:
             if wrong.offset < final.end
             else f"end at {final.end}"
         )
+        if wrong.offset < final.start:
+            there = f"begin at {final.start}"
         what = "was acknowledged" if wrong.acked else "happened"
         return f"the {told(evidence[0])} {what}, but the final logs {there}", [*evidence, self.final_read(wrong.offset)]
 
@@ -368,6 +379,12 @@ class _Explainer:
         return next(op for op in lengths if op.offset + (op.f is not Action.TAIL) > offset)
 
     def _gap(self, wrong: Gap) -> tuple[str, list[Op]]:
+        final = self._plan.final
+        if wrong.deadline == NEVER and final is not None and wrong.offset < final.start:
+            begins = self.final_read(final.start)
+            return f"no append can have filled offset {wrong.offset}, and the final logs begin at {final.start}", [
+                begins
+            ]
         if wrong.deadline == NEVER:
             beyond = self.final_read(wrong.offset + 1)
             return f"the final logs hold nothing at offset {wrong.offset}, but go on behind it", [beyond]
@@ -387,6 +404,10 @@ class _Explainer:
             f"the final logs of nodes {first} and {second} hold {what} at offset {differ.offset}",
             ops,
         )
+
+    def begins_late(self, node: int, first: int) -> _Told:
+        said = f"the final log of node {node} begins at {first}, and nothing may leave it"
+        return _Told(Check.LOST, said, [self.final_read(first, node=node)])
 
     def damaged(self, op: Op) -> _Told:
         return _Told(Check.PHANTOM, f"{told(op)} returned a record that differs from the one written as {op.a}", [op])

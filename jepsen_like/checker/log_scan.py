@@ -193,6 +193,13 @@ class FinalLogs:
     end: int
     node_of: Mapping[int, tuple[int, int]]
     """Per node: its first offset and its end."""
+    expires: bool = False
+    """Whether what lies below all of them has left by a rule; otherwise it is lost."""
+
+    @property
+    def start(self) -> int:
+        """Where they begin: the first offset that any of them holds."""
+        return min((first for first, _ in self.node_of.values()), default=0)
 
     def node_at(self, offset: int) -> int:
         """A node whose final log tells what is at `offset` (or that nothing is)."""
@@ -270,6 +277,8 @@ class Plan:
     final: FinalLogs | None
     wrong: tuple[Wrong, ...]
     lost_acked: int
+    expired: int
+    """Acknowledged records that have left all logs by the rule."""
     too_long: Op | None
     """Who knew of a length that the final logs, or all appends together, do not reach."""
     holes: Ints
@@ -291,9 +300,13 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> Plan:
 
     offset = np.concatenate([one.append_offset for one in facts])
     value = np.concatenate([one.append_value for one in facts])
-    lost_acked = int((offset >= end).sum()) if final is not None else 0
+    lost_acked = expired = 0
     if final is not None:
-        wrong += [Lost(int(o), int(v), True) for o, v in _pairs(offset, value, offset >= end)]
+        # What has left by the rule is no loss; its place, value and time are still held against all that spoke of it.
+        expired = int((offset < final.start).sum()) if final.expires else 0
+        gone = (offset >= end) | ((offset < final.start) & (not final.expires))
+        lost_acked = int(gone.sum())
+        wrong += [Lost(int(o), int(v), True) for o, v in _pairs(offset, value, gone)]
     offset, value = offset[offset < end], value[offset < end]
     against = content[offset]
     if final is not None:
@@ -309,7 +322,7 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> Plan:
     value = np.concatenate([one.read_value for one in facts])
     if final is not None:
         reported = {(one.offset, one.value) for one in wrong if isinstance(one, Lost)}
-        beyond = _pairs(offset, value, offset >= end)
+        beyond = _pairs(offset, value, (offset >= end) | ((offset < final.start) & (not final.expires)))
         wrong += [Lost(int(o), int(v), False) for o, v in beyond if (o, v) not in reported]
     offset, value = offset[offset < end], value[offset < end]
     known = {(one.offset, one.value) for one in wrong if isinstance(one, Lost)}
@@ -321,6 +334,7 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> Plan:
         final=final,
         wrong=tuple(wrong),
         lost_acked=lost_acked,
+        expired=expired,
         too_long=longest.length_op if longest.length > end else None,
         holes=np.flatnonzero(~filled).astype(np.int64),
         facts=tuple(facts),

@@ -146,6 +146,8 @@ class Findings:
     """Records appended, writes and swaps that were acknowledged."""
     lost_acked: int = 0
     """Acknowledged records that the final logs lack."""
+    expired: int = 0
+    """Acknowledged records that have left all logs by their rule of retention: these are not lost."""
     duplicated: int = 0
     """Places of the log whose value stands at an earlier place too."""
     t_first: int = NEVER
@@ -167,6 +169,7 @@ class Findings:
             undecided=self.undecided + other.undecided,
             acked=self.acked + other.acked,
             lost_acked=self.lost_acked + other.lost_acked,
+            expired=self.expired + other.expired,
             duplicated=self.duplicated + other.duplicated,
             t_first=min(self.t_first, other.t_first),
         )
@@ -241,6 +244,7 @@ class Verdict:
             "unknown": list(self.reasons[:EXAMPLES_MAX]),
             "acked": found.acked,
             "lost_acked": found.lost_acked,
+            "expired": found.expired,
             "lost_allowed": [_loss_as_json(loss, origin_ns) for loss in self.losses],
             "lost_unexplained": found.lost_acked - self.lost_allowed,
             "duplicated": found.duplicated,

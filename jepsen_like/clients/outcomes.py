@@ -16,6 +16,7 @@ _OUTCOMES: dict[type[Exception], tuple[Outcome, ErrorCode]] = {
     errors.StorageFull: (Outcome.FAIL, ErrorCode.STORAGE_FULL),
     errors.InvalidRequest: (Outcome.FAIL, ErrorCode.INVALID_REQUEST),
     errors.ShuttingDown: (Outcome.FAIL, ErrorCode.SHUTTING_DOWN),
+    errors.RecordsTrimmed: (Outcome.FAIL, ErrorCode.TRIMMED),
     Unreachable: (Outcome.FAIL, ErrorCode.CONNECTION_REFUSED),
     errors.OutcomeUnknown: (Outcome.INFO, ErrorCode.UNKNOWN_OUTCOME),
     errors.ProtocolError: (Outcome.INFO, ErrorCode.PROTOCOL),

@@ -31,6 +31,8 @@ POLL_S = 0.05
 READ_THROUGH_WITHIN_S = 5.0
 READ_THROUGH_BYTES = 1024 * 1024
 LEADER = "leader"
+TRIMMED, SNAPSHOT = "trimmed", "snapshot_installed"
+"""Events of a node whose log begins later than before."""
 DOWN = "down"
 """In place of a role, of a node whose process is gone; started again it has none until it says one."""
 NO_ANSWER = (RaftError, KeyError, ValueError)
@@ -64,6 +66,19 @@ class RoleSeen:
     term: int
 
 
+@attrs.frozen
+class StartSeen:
+    """A node said that its log begins at `offset` now: files have left it, or a snapshot of the leader's took their place."""
+
+    node: int
+    offset: int
+    is_snapshot: bool
+
+    def __str__(self) -> str:
+        how = "began anew with a snapshot, its log" if self.is_snapshot else "let records go, its log begins"
+        return f"n{self.node} {how} at offset {self.offset:,}"
+
+
 @attrs.define
 class NotServing(Exception):
     """The cluster did not reach the state that was waited for."""
@@ -86,6 +101,7 @@ class Cluster:
         direct: Mapping[int, Address],
         nursery: trio.Nursery,
         roles: list[RoleSeen],
+        starts: list[StartSeen],
     ) -> None:
         self.cluster_id = cluster_id
         self.nodes = dict(nodes)
@@ -94,6 +110,7 @@ class Cluster:
         """Where clients reach each node: behind the fault network."""
         self.direct = dict(direct)
         self.roles = roles
+        self.starts = starts
         self._nursery = nursery
 
     @property
@@ -278,12 +295,15 @@ async def open_cluster(
     """
     ids = range(1, nodes + 1)
     roles: list[RoleSeen] = []
+    starts: list[StartSeen] = []
 
     def hear(node: int, event: Event) -> None:
         if event.get("event") == "role":
             # A node whose clock drifts tells its own time.
             t_ns = machines[node].real_ns(int(event["t_ns"]))
             roles.append(RoleSeen(node, t_ns, str(event["role"]), int(event["term"])))
+        elif event.get("event") in (TRIMMED, SNAPSHOT):
+            starts.append(StartSeen(node, int(event["start_offset"]), event["event"] == SNAPSHOT))
         elif event.get("event") == ENDED:
             roles.append(RoleSeen(node, int(event["t_ns"]), DOWN, 0))
 
@@ -299,7 +319,7 @@ async def open_cluster(
             plan = NodePlan(node, cluster_id, site.listen[node], machine.data, peers, site.clients, settings)
             processes[node] = NodeProcess(node, command(plan), directories[node], hear, machine, site.entrance(node))
         async with trio.open_nursery() as nursery:
-            cluster = Cluster(cluster_id, processes, site.wires, site.clients, site.direct, nursery, roles)
+            cluster = Cluster(cluster_id, processes, site.wires, site.clients, site.direct, nursery, roles, starts)
             try:
                 await cluster.start(ids)
                 for machine in machines.values():

@@ -217,6 +217,10 @@ def cards(found: Findings) -> Iterable[Card]:
     note = f"RPO {int(rpo['records']):,} records{lag}" if rpo.get("records") is not None else ""
     is_allowed = lost == count(results.get("lost_allowed"))
     yield Card(f"{lost:,}", "acknowledged, lost", ("" if is_allowed else "bad") if lost else "good", note)
+    if expired := count(results.get("expired")):
+        snapshots = count((results.get("retention") or {}).get("snapshots"))
+        note = f"{snapshots:,} snapshot{'s' * (snapshots != 1)} installed" if snapshots else ""
+        yield Card(f"{expired:,}", "acknowledged, expired", note=note)
     unknown = int(ops.get("info") or 0)
     share = f"{100 * unknown / total:.2f} % of {total:,} operations" if total else ""
     yield Card(f"{unknown:,}", "outcome unknown", note=share)

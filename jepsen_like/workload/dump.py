@@ -7,9 +7,10 @@ import trio
 from jepsen_like.cluster.cluster import NotServing
 from jepsen_like.history import DumpWriter
 from jepsen_like.workload.payload import decode_value
+from log.frame import HEADER_BYTES
 from raft.client import Connection
 from raft.client_codec import Records
-from raft.errors import ProtocolError
+from raft.errors import ProtocolError, RecordsTrimmed
 
 READ_BYTES = 1024 * 1024
 READ_WITHIN_S = 30.0
@@ -19,7 +20,7 @@ Address = tuple[str, int]
 
 
 async def dump_logs(addresses: Mapping[int, Address], cluster_id: str, end: int, writer: DumpWriter) -> None:
-    """Read offsets 0 to `end`, exclusive, from every node; call it when all have committed that much.
+    """Read what is left of offsets 0 to `end`, exclusive, from every node; call it when all have committed that much.
 
     `RaftError` or `NotServing` (in a group) if a node does not give its log.
     """
@@ -31,15 +32,25 @@ async def dump_logs(addresses: Mapping[int, Address], cluster_id: str, end: int,
 async def _dump(node: int, address: Address, cluster_id: str, end: int, writer: DumpWriter) -> None:
     async with Connection.open(*address, cluster_id) as connection:
         offset = 0
+        writer.begin(node, offset)
         while offset < end:
-            records = await _read(connection, node, offset)
+            try:
+                records = await _read(connection, node, offset)
+            except RecordsTrimmed as error:
+                # It began there before, or lets records go while it is read: only what is there in the end counts.
+                if not offset < error.start_offset <= end:
+                    raise ProtocolError(f"node {node} answers a read at {offset}: {error}") from None
+                offset = error.start_offset
+                writer.begin(node, offset)
+                continue
             if not records.batches:
                 raise ProtocolError(f"node {node} has committed {end} records and shows {offset}")
             for batch in records.batches:
                 if batch.base_offset != offset:
                     raise ProtocolError(f"node {node} answers a read at {offset} from {batch.base_offset} on")
                 # The checker wants each value; a damaged record gets one that nobody appended.
-                writer.record(node, offset, batch.epoch, [decode_value(record)[0] for record in batch.records()])
+                values = [decode_value(record)[0] for record in batch.records()]
+                writer.record(node, offset, batch.epoch, values, size=len(batch.data) + HEADER_BYTES)
                 offset += batch.span
 
 

@@ -23,7 +23,7 @@ from jepsen_like.history import ErrorCode, Outcome
 from jepsen_like.workload.model import Answer, Request, Seen, Workload
 from jepsen_like.workload.recorder import Recorder
 from raft.client import Connection
-from raft.errors import Busy, NotLeader, ProtocolError, RaftError
+from raft.errors import Busy, NotLeader, ProtocolError, RaftError, RecordsTrimmed
 
 Address = tuple[str, int]
 
@@ -101,6 +101,8 @@ class Load:
         self._doubt_after_s = max(DOUBT_AFTER_S, 5 / plan.rate if plan.rate else 0.0)
         self._started = 0.0
         self._tickets = 0
+        self._out_of_reach: Request | None = None
+        """The last read whose records had left the log."""
         self._under_way: dict[int, set[trio.CancelScope]] = {node: set() for node in addresses}
 
     async def run(self) -> None:
@@ -176,6 +178,10 @@ class Load:
                 answer = await request.ask(connection)
             t_ret = time.monotonic_ns()
             seen = self._interpret(request, answer, node)
+        except RecordsTrimmed as error:
+            t_ret = time.monotonic_ns()
+            self._note_trimmed(request, error, process=process, node=node, t_inv=t_inv, t_ret=t_ret)
+            return Outcome.FAIL
         except _ENDS as error:
             t_ret = time.monotonic_ns()
             outcome, code = outcome_of(error, connection_lost=not connection.is_open)
@@ -191,6 +197,20 @@ class Load:
             raise
         self.recorder.ok(request, seen, process=process, node=node, t_inv=t_inv, t_ret=t_ret, late_s=late_s)
         return Outcome.OK
+
+    def _note_trimmed(
+        self, request: Request, error: RecordsTrimmed, *, process: int, node: int, t_inv: int, t_ret: int
+    ) -> None:
+        """It is an answer, from a node in order; only not to the question."""
+        self._out_of_reach = request
+        outcome, code = outcome_of(error)
+        self.recorder.ended(
+            request, outcome, code, process=process, node=node, t_inv=t_inv, t_ret=t_ret, seen=error.start_offset
+        )
+        try:
+            self.workload.trimmed(request, error.start_offset)
+        except ProtocolError as nonsense:
+            self.recorder.note_nonsense(f"node {node}: {nonsense}")
 
     @contextlib.contextmanager
     def _noted(self, node: int, patience: trio.CancelScope) -> Iterator[None]:
@@ -304,8 +324,9 @@ class Load:
                 if not await self._proves(client, node, process, rng):
                     continue
                 self.routing.on_proof(node, trio.current_time())
-            outcome = await self._attempt(client, node, next(requests), process)
-            if outcome is Outcome.OK:
+            request = next(requests)
+            outcome = await self._attempt(client, node, request, process)
+            if outcome is Outcome.OK or self._out_of_reach is request:
                 return
             if outcome is Outcome.INFO:
                 process = self.recorder.new_process()

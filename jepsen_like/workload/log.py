@@ -15,6 +15,8 @@ APPEND_PART, READ_PART = 0.6, 0.32
 """The rest is tail."""
 AT_END_PART, RECENT_PART = 0.3, 0.5
 """Of the reads: at or just beyond the end, or among the newest; the rest anywhere."""
+LEFT_PART = 0.05
+"""Of the reads anywhere, once records leave the log: what has left it."""
 RECENT_RECORDS = 64
 BATCH_RECORDS_MAX = 4
 BATCH_CHANCE = 0.2
@@ -33,6 +35,8 @@ class LogWorkload:
     name: str = "log"
     _ids: Iterator[int] = attrs.field(factory=value_ids)
     _end: int = 0
+    _start: int = 0
+    """Where a log began of late: most reads ask for what is there."""
 
     def request(self, rng: random.Random) -> Request:
         """Append, read or tail."""
@@ -53,8 +57,16 @@ class LogWorkload:
 
     def last_words(self) -> Sequence[Request]:
         """The end, and the newest records with one beyond."""
-        first = max(0, self._end - LAST_READS)
+        first = max(self._start, self._end - LAST_READS)
         return [TAIL, *(_read(offset, anywhere=False) for offset in range(first, self._end + 1)), TAIL]
+
+    def trimmed(self, request: Request, start_offset: int) -> None:
+        """Reads go on behind it."""
+        if request.f is not Action.READ or start_offset <= request.offset:
+            raise ProtocolError(
+                f"{request.f.name} at {request.offset} was answered by a log that begins at {start_offset}"
+            )
+        self._start = max(self._start, start_offset)
 
     def interpret(self, request: Request, answer: Answer) -> Seen:
         """Offsets and values."""
@@ -90,7 +102,8 @@ class LogWorkload:
         if draw < AT_END_PART + RECENT_PART:
             offset = max(0, self._end - 1 - rng.randrange(RECENT_RECORDS))
         else:
-            offset = rng.randrange(self._end)
+            first = self._start if self._start < self._end and rng.random() > LEFT_PART else 0
+            offset = rng.randrange(first, self._end)
         return _read(offset, anywhere=True)
 
 

@@ -64,5 +64,8 @@ class Workload(Protocol):
     def last_words(self) -> Sequence[Request]:
         """What to ask when all is healed, and a last write was acknowledged."""
 
+    def trimmed(self, request: Request, start_offset: int) -> None:
+        """A read found that its records had left the log, which began at `start_offset`. `ProtocolError` if that cannot be."""
+
     def interpret(self, request: Request, answer: Answer) -> Seen:
         """What the answer to `request` says. `ProtocolError` if it is not an answer to it."""

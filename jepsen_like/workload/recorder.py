@@ -100,6 +100,7 @@ class Recorder:
         node: int,
         t_inv: int,
         t_ret: int,
+        seen: int = NONE,
     ) -> None:
         """No answer, or a refusal. `t_ret` is when that was known; an unknown outcome has no end."""
         if outcome is Outcome.FAIL:
@@ -116,6 +117,7 @@ class Recorder:
             err=error,
             a=request.a,
             b=request.b,
+            seen=seen,
             offset=request.offset,
             count=max(1, len(request.values)),
             node=node,

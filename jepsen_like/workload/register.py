@@ -54,6 +54,10 @@ class RegisterWorkload:
         """Every key, twice."""
         return [_read(key) for key in range(1, self.keys + 1)] * 2
 
+    def trimmed(self, request: Request, start_offset: int) -> None:
+        """No register is ever out of reach."""
+        raise ProtocolError(f"{request.f.name} of a register was answered by a log that begins at {start_offset}")
+
     def interpret(self, request: Request, answer: Answer) -> Seen:
         """What the register held."""
         if not isinstance(answer, Applied):

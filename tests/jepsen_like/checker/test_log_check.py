@@ -45,12 +45,14 @@ def final(*logs: Sequence[int], epochs: Sequence[Sequence[int]] | None = None) -
     ]
 
 
-def checked(ops: Sequence[Op], logs: list[FinalLog] | None = None, pieces: int = 1) -> Findings:
+def checked(
+    ops: Sequence[Op], logs: list[FinalLog] | None = None, pieces: int = 1, *, expires: bool = False
+) -> Findings:
     engine = LocalEngine()
     by_end = sorted(ops, key=lambda op: op.t_ret)
     parts = [by_end[at::pieces] for at in range(pieces)]
     sources = [Columns.of_ops(part) for part in parts if part]
-    return check_logs(sources, engine.run, engine.share, None if logs is None else {0: logs})
+    return check_logs(sources, engine.run, engine.share, None if logs is None else {0: logs}, expires=expires)
 
 
 @pytest.mark.parametrize("pieces", [1, 3])

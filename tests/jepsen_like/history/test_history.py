@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from jepsen_like import history
 from jepsen_like.history import (
     COLUMNS,
+    KEPT,
     NEVER,
     NONE,
     Action,
@@ -22,12 +23,14 @@ from jepsen_like.history import (
     ErrorCode,
     HistoryReader,
     HistoryWriter,
+    KeepRule,
     Op,
     Outcome,
     UnreadableHistory,
     bucket_of,
     ops_of,
     read_dump,
+    read_kept,
     read_part,
     table_of,
     write_part,
@@ -185,15 +188,36 @@ def test_files_that_are_not_ours_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UnreadableHistory, match=r"torn\.parquet: not a readable Parquet file"):
         read_part(torn)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign.parquet")
-    with pytest.raises(UnreadableHistory, match="format version none; this program reads 1"):
+    with pytest.raises(UnreadableHistory, match="format version none; this program reads 1 and 2"):
         read_part(tmp_path / "foreign.parquet")
-    newer = table_of([]).replace_schema_metadata({"quorumlog.format": "2"})
+    newer = table_of([]).replace_schema_metadata({"quorumlog.format": "3"})
     write_part(newer, tmp_path / "newer.parquet")
-    with pytest.raises(UnreadableHistory, match="format version 2"):
+    with pytest.raises(UnreadableHistory, match="format version 3"):
         read_part(tmp_path / "newer.parquet")
     write_part(table_of([]).drop_columns(["seen"]), tmp_path / "narrow.parquet")
     with pytest.raises(UnreadableHistory, match="its columns are"):
         read_part(tmp_path / "narrow.parquet")
+
+
+def test_a_history_of_the_first_format_is_read_as_ever(tmp_path: Path) -> None:
+    op = Op(f=Action.APPEND, type=Outcome.OK, t_inv=1, t_ret=2, a=5, offset=0)
+    write_part(table_of([op]).replace_schema_metadata({"quorumlog.format": "1"}), tmp_path / "old.parquet")
+    assert list(ops_of(read_part(tmp_path / "old.parquet"))) == [op]
+
+
+def test_a_dump_says_where_each_log_begins_and_how_much_it_keeps(tmp_path: Path) -> None:
+    with DumpWriter(tmp_path, rule=KeepRule(retention_bytes=10)) as writer:
+        writer.begin(1, 0)
+        writer.record(1, 0, 1, [5], size=3)
+        writer.begin(1, 4)
+        writer.record(1, 4, 1, [7], size=4)
+        writer.begin(2, 5)
+    kept = read_kept(tmp_path)
+    assert kept is not None
+    assert (kept.rule, kept.starts, kept.bytes_kept) == (KeepRule(retention_bytes=10), {1: 4, 2: 5}, {1: 4, 2: 0})
+    (tmp_path / KEPT).write_text("{}")
+    with pytest.raises(UnreadableHistory, match="does not say where logs begin"):
+        read_kept(tmp_path)
 
 
 def test_recording_clients_do_not_import_the_checkers_packages() -> None:

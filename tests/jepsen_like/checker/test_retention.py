@@ -1,0 +1,190 @@
+"""What left the logs by their rule is no loss, and everything that was known of it still counts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.log_check import FinalLog
+from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
+from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.history import NONE, Action, DumpWriter, ErrorCode, HistoryWriter, KeepRule, Op, Outcome
+from tests.jepsen_like.checker.test_log_check import append, checked, read, tail, unknown
+
+RULE = KeepRule(retention_bytes=1000, segment_bytes_max=200)
+RECORD = 100
+
+
+def since(first: int, *values: int, node: int = 1) -> FinalLog:
+    """A final log that begins at `first`."""
+    return FinalLog(node, first, np.array(values, np.int64), np.ones(len(values), np.int64))
+
+
+FIVE = [append(value, value, 10 * value + 1, 10 * value + 9) for value in range(5)]
+"""Appends of 0 to 4, each at the offset of its own number, one after the other."""
+
+
+def test_what_left_every_log_is_expired_and_what_stands_above_is_held_as_ever() -> None:
+    found = checked(FIVE, [since(3, 3, 4), since(2, 2, 3, 4, node=2)], expires=True)
+    assert (found.expired, found.lost_acked, found.counts) == (2, 0, {})
+    lost = checked(FIVE, [since(3, 3), since(2, 2, 3, node=2)], expires=True)
+    assert (lost.expired, lost.lost_acked, set(lost.counts)) == (2, 1, {Check.LOST})
+
+
+def test_a_record_at_the_very_start_that_another_one_replaced_is_lost() -> None:
+    found = checked([*FIVE, unknown(9, 1)], [since(2, 9, 3, 4)], expires=True)
+    assert (found.expired, found.lost_acked) == (2, 1)
+    assert "hold 9 there" in found.violations[0].sentence
+
+
+def test_without_a_rule_a_log_that_begins_late_has_lost_what_is_not_there() -> None:
+    found = checked(FIVE, [since(2, 2, 3, 4)])
+    assert (found.expired, found.lost_acked) == (0, 2)
+    said = [one.sentence for one in found.violations]
+    assert said[0].endswith("was acknowledged, but the final logs begin at 2")
+    assert said[-1] == "log 0: the final log of node 1 begins at 2, and nothing may leave it"
+
+
+def test_without_a_rule_one_log_that_begins_late_is_told_though_others_hold_it_all() -> None:
+    found = checked(FIVE, [since(0, 0, 1, 2, 3, 4), since(4, 4, node=2)])
+    assert found.lost_acked == 0
+    assert [one.sentence for one in found.violations] == [
+        "log 0: the final log of node 2 begins at 4, and nothing may leave it"
+    ]
+
+
+def test_logs_from_which_all_records_have_left_are_expired_up_to_their_end() -> None:
+    found = checked([*FIVE, tail(5, 90, 91)], [since(5), since(5, node=2)], expires=True)
+    assert (found.expired, found.lost_acked, found.counts) == (5, 0, {})
+    beyond = checked([*FIVE, append(5, 5, 92, 93)], [since(5), since(5, node=2)], expires=True)
+    assert (beyond.expired, beyond.lost_acked) == (5, 1)
+
+
+EIGHT = [*FIVE, append(90, 6, 70, 79), append(91, 7, 80, 89)]
+"""With a place, 5, that nobody was told of."""
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_place_that_left_unseen_may_be_that_of_an_append_of_unknown_outcome(pieces: int) -> None:
+    found = checked([*EIGHT, unknown(50, 1)], [since(8), since(8, node=2)], pieces, expires=True)
+    assert (found.expired, found.counts) == (7, {})
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize(
+    ("check", "more"),
+    [
+        pytest.param(Check.DIVERGENT_OFFSET, [read(1, 7, 60, 61), unknown(7, 1)], id="read with another value"),
+        pytest.param(Check.PHANTOM, [read(5, 9, 60, 61)], id="read what nobody wrote"),
+        pytest.param(Check.DUPLICATED, [read(5, 1, 60, 61)], id="read at two places"),
+        pytest.param(Check.DUPLICATED, [append(1, 1, 60, 61)], id="acknowledged once more at its place"),
+        pytest.param(Check.STALE, [tail(1, 60, 61)], id="a length that was too short"),
+        pytest.param(Check.STALE, [read(2, NONE, 60, 61)], id="seen empty though it was written"),
+        pytest.param(Check.ORDER, [append(9, 0, 60, 61)], id="put before what had ended"),
+        pytest.param(Check.GAP, [append(92, 9, 90, 99)], id="a place too many that nobody can have filled"),
+    ],
+)
+def test_what_has_left_can_still_be_wrong(check: Check, more: list[Op], pieces: int) -> None:
+    found = checked([*EIGHT, unknown(50, 1), *more], [since(10), since(10, node=2)], pieces, expires=True)
+    assert check in found.counts
+
+
+def test_a_value_that_stands_in_what_is_left_and_has_left_too_is_there_twice() -> None:
+    found = checked(FIVE, [since(2, 2, 3, 4, 1)], expires=True)
+    assert set(found.counts) == {Check.DUPLICATED}
+
+
+def run_of(directory: Path, rule: KeepRule, *, kept: int, records: int = 100, dumped_ns: int | None = None) -> Path:
+    """A run in which three nodes hold the newest `kept` of so many records, each of `RECORD` bytes in a log."""
+    with HistoryWriter(directory / "history.parquet") as history:
+        for value in range(1, records + 1):
+            at = value * 10**9
+            history.record(
+                Op(f=Action.APPEND, type=Outcome.OK, a=value, offset=value - 1, t_inv=at, t_ret=at + 5, process=1)
+            )
+    first = records - kept
+    with DumpWriter(directory / "dump.parquet", rule=rule) as dump:
+        for node in (1, 2, 3):
+            dump.begin(node, first)
+            dump.record(node, first, 1, range(first + 1, records + 1), size=kept * RECORD)
+    path = directory / "dump.parquet" / "kept.json"
+    said = json.loads(path.read_text())
+    path.write_text(json.dumps({**said, "dumped_ns": (records + 1) * 10**9 if dumped_ns is None else dumped_ns}))
+    (directory / "test.json").write_text(json.dumps({"nodes": 3}))
+    return directory
+
+
+def verdict_on(directory: Path) -> Verdict:
+    return check_run(directory, Model.LOG, Engine.LOCAL)
+
+
+def test_a_node_may_hold_a_file_less_than_its_rule_says_and_no_more(tmp_path: Path) -> None:
+    enough = verdict_on(run_of(tmp_path / "enough", RULE, kept=8))
+    assert (enough.valid, enough.findings.expired) == (True, 92)
+    little = verdict_on(run_of(tmp_path / "little", RULE, kept=7))
+    assert (little.valid, len(little.violations)) == (False, 3)
+    assert little.violations[0].sentence == (
+        "log 0: the final log of node 1 begins at 93 and holds 700 bytes of records, though it keeps the newest 1,000 bytes"
+    )
+
+
+def test_by_age_a_record_may_leave_when_it_is_old_enough(tmp_path: Path) -> None:
+    run = run_of(tmp_path, KeepRule(retention_s=8.0), kept=8)  # what left last was asked for 9 s before
+    assert verdict_on(run).valid is True
+
+
+def test_what_is_too_young_to_leave_is_told_unless_clocks_were_made_to_lie(tmp_path: Path) -> None:
+    rule = KeepRule(retention_s=20.0)
+    told = verdict_on(run_of(tmp_path / "told", rule, kept=8))
+    assert told.valid is False
+    assert told.violations[0].sentence.endswith("though it keeps what is younger than 20 s")
+    assert verdict_on(run_of(tmp_path / "lied", attrs.evolve(rule, judges_age=False), kept=8)).valid is True
+
+
+def test_with_two_rules_either_lets_a_record_go(tmp_path: Path) -> None:
+    by_age = KeepRule(retention_bytes=5000, retention_s=5.0)
+    assert verdict_on(run_of(tmp_path / "old", by_age, kept=8)).valid is True
+    by_bytes = KeepRule(retention_bytes=700, retention_s=50.0)
+    assert verdict_on(run_of(tmp_path / "many", by_bytes, kept=8)).valid is True
+    assert verdict_on(run_of(tmp_path / "neither", attrs.evolve(by_age, retention_s=50.0), kept=8)).valid is False
+
+
+def test_the_dump_of_a_run_without_a_rule_is_not_trusted_to_begin_late(tmp_path: Path) -> None:
+    found = verdict_on(run_of(tmp_path, KeepRule(), kept=80))
+    assert (found.valid, found.findings.lost_acked, found.findings.expired) == (False, 20, 0)
+
+
+def test_the_command_tells_how_many_have_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_of(tmp_path, RULE, kept=80)
+    arguments: list[Any] = ["check", str(run), "--model", "log", "--engine", "local", "--json"]
+    assert execute(arguments) == ExitStatus.VALID
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "20 of 100 acknowledged records have left the logs, as their retention says"
+    assert json.loads(lines[-2])["expired"] == 20
+
+
+def test_rows_of_a_log_that_had_left_before_it_was_read_to_its_end_do_not_count(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RULE, kept=80)
+    with DumpWriter(run / "dump.parquet", rule=RULE) as dump:
+        dump.begin(1, 0)
+        dump.record(1, 0, 1, range(1, 11), size=10 * RECORD)
+        dump.begin(1, 20)
+        dump.record(1, 20, 1, range(21, 101), size=80 * RECORD)
+        for node in (2, 3):
+            dump.begin(node, 20)
+            dump.record(node, 20, 1, range(21, 101), size=80 * RECORD)
+    found = verdict_on(run)
+    assert (found.valid, found.findings.expired) == (True, 20)
+
+
+def test_a_read_of_what_has_left_says_nothing_wrong(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RULE, kept=80)
+    with HistoryWriter(run / "history.parquet", name="1") as history:
+        history.record(
+            Op(f=Action.READ, type=Outcome.FAIL, err=ErrorCode.TRIMMED, offset=3, seen=20, t_inv=1, t_ret=2, process=9)
+        )
+    assert verdict_on(run).valid is True
