@@ -19,9 +19,11 @@ import trio
 
 from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Pair, Wires
 from jepsen_like.testing.ledger import Ledger, Verdict
+from log.retention import KEEP_ALL
 from raft.client import Client, OnAttempt, ignore_attempt
 from raft.client_codec import Appended, Records
-from raft.errors import RaftError
+from raft.errors import RaftError, RecordsTrimmed
+from raft.settings import NodeSettings
 
 POLL_S = 0.005
 PROOF_S = 0.25
@@ -41,6 +43,18 @@ class NodeEvent:
     def __str__(self) -> str:
         told = " ".join(f"{name}={value}" for name, value in self.fields.items())
         return f"{self.at_s:8.3f}  n{self.node}  {self.event} {told}".rstrip()
+
+
+@attrs.define
+class _Part:
+    """A part of a log: its records from the offset `first` on."""
+
+    first: int
+    records: list[bytes] = attrs.field(factory=list)
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.records)
 
 
 @attrs.define
@@ -70,14 +84,16 @@ class WitnessedClient(Client):
 class BreakableCluster(ABC):
     """What both kinds have in common. Nodes are named by their ids, 1 to n; `ValueError` for any other."""
 
-    def __init__(self, cluster_id: str, nodes: Iterable[int], addresses: Sequence[str], wires: Wires) -> None:
+    def __init__(
+        self, cluster_id: str, nodes: Iterable[int], addresses: Sequence[str], wires: Wires, settings: NodeSettings
+    ) -> None:
         """Use `open`."""
         self.cluster_id = cluster_id
         self.nodes = tuple(nodes)
         self.addresses = list(addresses)
         """Where clients reach the nodes: "host:port", behind the faults."""
         self._events: list[NodeEvent] = []
-        self.ledger = Ledger()
+        self.ledger = Ledger(expires=settings.retention != KEEP_ALL)
         self._wires = wires
         self._cut: frozenset[Pair] = frozenset()
         self._cut_clients: frozenset[int] = frozenset()
@@ -125,20 +141,27 @@ class BreakableCluster(ABC):
         raise NotServing(f"no node leads a majority within {within_s:g} s")
 
     async def committed(self, node: int) -> list[bytes]:
-        """The records that this node knows to be committed, by offset."""
-        self._require(node)
-        records: list[bytes] = []
-        await self._collect(node, records, 0)
-        return records
+        """The records that this node knows to be committed, by offset from the first that its log still holds.
 
-    async def _collect(self, node: int, records: list[bytes], offset: int) -> None:
-        """Add the committed records from `offset` on to `records`, as they come."""
+        That is 0, unless its settings let records leave: then it is `start_offset` of its status.
+        """
+        self._require(node)
+        found = _Part(0)
+        await self._collect(node, found)
+        return found.records
+
+    async def _collect(self, node: int, found: "_Part") -> None:
+        """Add the committed records from the end of `found` on, as they come; what has left the log is not in it."""
         status = await self.status(node)
         end = _number(status["committed_end"]) if status is not None else 0
-        while offset < end:
-            for batch in (await self._read(node, offset)).batches:
-                records += batch.records()
-                offset = batch.base_offset + batch.span
+        while found.end < end:
+            try:
+                batches = (await self._read(node, found.end)).batches
+            except RecordsTrimmed as error:
+                found.first, found.records = error.start_offset, []
+                continue
+            for batch in batches:
+                found.records += batch.records()[max(0, found.end - batch.base_offset) :]
 
     # ---------------------------------------------------------------- nodes
 
@@ -237,19 +260,23 @@ class BreakableCluster(ABC):
         if waiting.cancelled_caught:
             raise NotServing(f"the nodes do not agree {within_s:g} s after everything was healed")
         self.tell(leader, "checked")
-        return self.ledger.verdict({node: await self.committed(node) for node in self.nodes})
+        logs = {node: _Part(0) for node in self.nodes}
+        for node, log in logs.items():
+            await self._collect(node, log)
+        return self.ledger.verdict(
+            {node: log.records for node, log in logs.items()}, {node: log.first for node, log in logs.items()}
+        )
 
     async def _statuses(self) -> list[dict[str, object] | None]:
         return [await self.status(node) for node in self.nodes]
 
     async def _note(self, node: int) -> None:
         """Write down what the node says to be committed, before it can say so no more."""
-        offset = self._noted.get(node, 0)
-        records: list[bytes] = []
+        found = _Part(self._noted.get(node, 0))
         with trio.move_on_after(PROOF_S), contextlib.suppress(RaftError):
-            await self._collect(node, records, offset)
-        self.ledger.on_committed(node, offset, records)
-        self._noted[node] = offset + len(records)
+            await self._collect(node, found)
+        self.ledger.on_committed(node, found.first, found.records)
+        self._noted[node] = found.end
 
     def tell(self, node: int, event: str, **fields: object) -> None:
         """Write down an event."""

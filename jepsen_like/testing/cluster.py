@@ -71,7 +71,7 @@ class LocalCluster(BreakableCluster):
     ) -> None:
         """Use `open`."""
         ids = tuple(nodes)
-        super().__init__(CLUSTER_ID, ids, [f"{host}:{port}" for host, port in site.clients.values()], site.wires)
+        super().__init__(CLUSTER_ID, ids, [f"{host}:{port}" for host, port in site.clients.values()], site.wires, settings)
         self._site = site
         self._nursery = nursery
         self._settings = settings
@@ -291,10 +291,10 @@ def _first(group: BaseExceptionGroup[BaseException]) -> str:
 class ProcessCluster(BreakableCluster):
     """Nodes as processes of their own, on the real disk. Made by `open`."""
 
-    def __init__(self, cluster: Cluster, directory: Path) -> None:
+    def __init__(self, cluster: Cluster, directory: Path, settings: NodeSettings) -> None:
         """Use `open`."""
         addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
-        super().__init__(cluster.cluster_id, cluster.nodes, addresses, cluster.network)
+        super().__init__(cluster.cluster_id, cluster.nodes, addresses, cluster.network, settings)
         self.directory = directory
         """What the nodes leave behind, each under its id: data, `events.jsonl`, `stderr.log`."""
         self._cluster = cluster
@@ -309,11 +309,12 @@ class ProcessCluster(BreakableCluster):
         `settings` are those of `quorumlog node --set`. Without a `directory` the files are removed at the end.
         `NodeDidNotStart`, in an exception group, if a node does not come up.
         """
+        parsed = parse_settings([*QUICK, *settings])
         home = directory or Path(tempfile.mkdtemp(prefix="quorumlog-"))
         try:
             opening = open_cluster(home, nodes=nodes, cluster_id=CLUSTER_ID, settings=[*QUICK, *settings])
             async with opening as running:
-                cluster = cls(running, home)
+                cluster = cls(running, home, parsed)
                 await cluster.wait_for_leader()
                 yield cluster
         finally:

@@ -1,7 +1,8 @@
 """What a cluster of a test has promised, and whether it kept it.
 
 Two kinds of promises are written down: what a client was told to be appended, and what a node said to be committed, asked
-just before it was brought down. Both must stand in the log in the end, record for record, at the offset that was told.
+just before it was brought down. Both must stand in the log in the end, record for record, at the offset that was told; only
+below where all logs begin, if records may leave them (`retention_bytes`, `retention_s`), there is nothing to look for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,8 @@ class Verdict:
     committed: int
     """Records in the log in the end."""
     broken: tuple[str, ...] = ()
+    expired: int = 0
+    """Promised records that have left all logs, as their retention says."""
 
     @property
     def valid(self) -> bool:
@@ -29,6 +32,8 @@ class Verdict:
 
     def __str__(self) -> str:
         promised = f"{self.acknowledged} {_records(self.acknowledged)} acknowledged, {self.committed} in the log"
+        if self.expired:
+            promised += f", {self.expired} have left it"
         if self.valid:
             return f"{promised}: nothing acknowledged was lost"
         more = len(self.broken) - SHOWN_MAX
@@ -41,6 +46,8 @@ class Ledger:
     """Offsets to records; only ever appended to, so that clients in several threads may write into it."""
 
     acknowledged: int = 0
+    expires: bool = False
+    """Whether records may leave the logs, oldest first."""
     _promised: dict[int, bytes] = attrs.field(factory=dict)
     _broken: list[str] = attrs.field(factory=list)
 
@@ -63,19 +70,31 @@ class Ledger:
             if known != record:
                 self._broken.append(f"offset {offset} was {_shown(known)}, and {_shown(record)} is {how} there")
 
-    def verdict(self, logs: Mapping[int, Sequence[bytes]]) -> Verdict:
-        """Hold the promises against the committed log of every node."""
+    def verdict(self, logs: Mapping[int, Sequence[bytes]], starts: Mapping[int, int] | None = None) -> Verdict:
+        """Hold the promises against the committed log of every node, which begins at 0 unless `starts` says otherwise."""
         broken = list(self._broken)
-        longest: Sequence[bytes] = max(logs.values(), key=len, default=())
+        starts = dict.fromkeys(logs, 0) | dict(starts or {})
+        longest = max(logs, key=lambda node: (starts[node] + len(logs[node]), len(logs[node])), default=None)
+        held: dict[int, bytes] = {}
+        for node in sorted(logs, key=lambda node: node != longest):
+            for offset, record in enumerate(logs[node], starts[node]):
+                held.setdefault(offset, record)
+        begin = min(starts.values(), default=0)
+        expired = 0
         for offset, record in sorted(self._promised.items()):
-            if offset >= len(longest):
+            if offset < begin and self.expires:
+                expired += 1
+            elif offset not in held:
                 broken.append(f"offset {offset}, {_shown(record)}, is lost")
-            elif longest[offset] != record:
-                broken.append(f"offset {offset} was {_shown(record)} and is {_shown(longest[offset])} now")
+            elif held[offset] != record:
+                broken.append(f"offset {offset} was {_shown(record)} and is {_shown(held[offset])} now")
         for node, log in sorted(logs.items()):
-            if list(log) != list(longest[: len(log)]):
+            if any(held[offset] != record for offset, record in enumerate(log, starts[node])):
                 broken.append(f"the log of node {node} is not that of the others")
-        return Verdict(self.acknowledged, len(longest), tuple(broken))
+            if starts[node] and not self.expires:
+                broken.append(f"the log of node {node} begins at {starts[node]}, and nothing may leave it")
+        committed = 0 if longest is None else len(logs[longest])
+        return Verdict(self.acknowledged, committed, tuple(broken), expired)
 
 
 def _records(count: int) -> str:

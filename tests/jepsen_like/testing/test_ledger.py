@@ -45,3 +45,30 @@ def test_many_broken_promises_are_counted_and_long_records_cut_short() -> None:
     assert text.endswith("; and 3 more")
     assert "(1000 bytes)" in text
     assert len(text) < 600
+
+
+def test_what_left_all_logs_by_their_retention_is_not_lost() -> None:
+    ledger = Ledger(expires=True)
+    ledger.on_appended(0, [b"a", b"b", b"c", b"d"])
+    verdict = ledger.verdict({1: [b"c", b"d"], 2: [b"d"], 3: []}, {1: 2, 2: 3, 3: 4})
+    assert (verdict.valid, verdict.expired, verdict.committed) == (True, 2, 2)
+    assert str(verdict) == "4 records acknowledged, 2 in the log, 2 have left it: nothing acknowledged was lost"
+
+
+def test_what_lies_at_the_start_or_above_is_looked_for_as_ever() -> None:
+    ledger = Ledger(expires=True)
+    ledger.on_appended(0, [b"a", b"b", b"c"])
+    assert ledger.verdict({1: [b"x", b"c"], 2: [b"c"]}, {1: 1, 2: 2}).broken == ("offset 1 was b'b' and is b'x' now",)
+    assert ledger.verdict({1: [b"b"]}, {1: 1}).broken == ("offset 2, b'c', is lost",)
+    assert ledger.verdict({1: [b"b", b"c"], 2: [b"y"]}, {1: 1, 2: 2}).broken == (
+        "the log of node 2 is not that of the others",
+    )
+
+
+def test_without_a_retention_a_log_that_begins_late_is_told_and_what_it_lacks_is_lost() -> None:
+    ledger = Ledger()
+    ledger.on_appended(0, [b"a", b"b"])
+    assert ledger.verdict({1: [b"b"]}, {1: 1}).broken == (
+        "offset 0, b'a', is lost",
+        "the log of node 1 begins at 1, and nothing may leave it",
+    )

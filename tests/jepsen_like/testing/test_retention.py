@@ -1,0 +1,94 @@
+"""Clusters from whose logs records leave: what left is not missing, and who lagged begins anew with a snapshot."""
+
+import asyncio
+from typing import Any
+
+import msgpack
+import pytest
+import trio
+
+from jepsen_like.testing import aio, sync
+from jepsen_like.testing.cluster import LocalCluster
+from raft.errors import RecordsTrimmed
+
+SETTINGS = ("retention_bytes=65536", "segment_bytes_max=65536")
+RECORDS = [b"%03d" % number + b"." * 8000 for number in range(60)]
+
+
+def write(key: str, value: int) -> bytes:
+    packed: bytes = msgpack.packb(["w", key, value])
+    return packed
+
+
+READ: bytes = msgpack.packb(["r", "jobs"])
+
+
+def snapshots(events: Any, node: int) -> int:
+    return sum(event.event == "snapshot_installed" and event.node == node for event in events)
+
+
+async def test_who_missed_what_has_left_begins_anew_and_agrees_with_the_others() -> None:
+    async with LocalCluster.open(settings=SETTINGS) as cluster, cluster.client() as client:
+        first = await cluster.wait_for_leader()
+        late = next(node for node in cluster.nodes if node != first)
+        await client.append(RECORDS[:2])
+        await client.apply(write("jobs", 1))
+        await cluster.stop(late)
+        await client.apply(write("jobs", 2))
+        for record in RECORDS[2:]:
+            await client.append([record])
+        await client.apply(write("jobs", 3))
+        await cluster.start(late)
+        verdict = await cluster.check()
+        assert verdict.valid, verdict
+        assert verdict.expired > 0
+        assert f"{verdict.expired} have left it" in str(verdict)
+        assert snapshots(cluster.events(), late) >= 1
+        for node in cluster.nodes:
+            status, held = await cluster.status(node), await cluster.committed(node)
+            assert status is not None
+            start = status["start_offset"]
+            assert isinstance(start, int)
+            assert 0 < start
+            assert held == RECORDS[start:]
+        # Only as the leader does it have to answer from a state of its own.
+        with trio.fail_after(60):
+            while (leader := await cluster.wait_for_leader()) != late:
+                await cluster.kill(leader)
+                await cluster.wait_for_leader()
+                await cluster.start(leader)
+        assert msgpack.unpackb((await client.query(READ)).result) == 3
+
+
+@pytest.mark.raft_cluster(settings=SETTINGS)
+def test_the_fixture_does_not_miss_what_has_left(raft_cluster: sync.LocalCluster) -> None:
+    with raft_cluster.client() as client:
+        for record in RECORDS:
+            client.append([record])
+        with pytest.raises(RecordsTrimmed) as caught:
+            client.read(0)
+        assert client.read(caught.value.start_offset).batches
+    verdict = raft_cluster.check()
+    assert (verdict.valid, verdict.acknowledged) == (True, len(RECORDS))
+    assert verdict.expired > 0
+
+
+def test_asyncio_reads_on_from_where_a_log_begins() -> None:
+    async def main() -> None:
+        async with aio.LocalCluster.open(settings=SETTINGS) as cluster, cluster.client() as client:
+            for record in RECORDS[:40]:
+                await client.append([record])
+            with pytest.raises(RecordsTrimmed) as caught:
+                await client.read(0)
+            assert (await client.read(caught.value.start_offset)).batches
+            assert (await cluster.check()).expired > 0
+
+    asyncio.run(main())
+
+
+async def test_without_a_retention_nothing_leaves_and_all_is_looked_for() -> None:
+    async with LocalCluster.open(settings=SETTINGS[1:]) as cluster, cluster.client() as client:
+        for record in RECORDS[:40]:
+            await client.append([record])
+        verdict = await cluster.check()
+        assert (verdict.valid, verdict.expired, verdict.committed) == (True, 0, 40)
