@@ -1,17 +1,21 @@
 """A state machine of your own: counters that every node has, in plain Python with blocking calls.
 
 Commands go through the log and are applied on every node in the same order; queries see every command that was answered
-before them. So a machine may depend on nothing but its commands: no clock, no chance, no iteration over sets.
+before them. So a machine may depend on nothing but its commands: no clock, no chance, no iteration over sets. One that offers
+`snapshot` and `restore` can do without its oldest commands, and then a node may be told to let them go (`retention_bytes`).
 
     python examples/counters.py
 """
 
+import json
 import tempfile
 
 from raft.errors import InvalidRequest, NotLeader
+from raft.settings import NodeSettings
 from raft.sync import RaftGroup
 
 MEMBERS = {1: ("127.0.0.1", 4001)}
+SETTINGS = NodeSettings(retention_bytes=1 << 30)  # of the log about a gigabyte stays
 
 
 class Counters:
@@ -34,11 +38,21 @@ class Counters:
         """Answer from the counts as they are."""
         return b"%d" % self.counts.get(command, 0)
 
+    def snapshot(self) -> bytes:
+        """All that the commands so far have made of it."""
+        return json.dumps({name.decode(): count for name, count in self.counts.items()}).encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from there, on this node or on another."""
+        self.counts = {name.encode(): count for name, count in json.loads(snapshot).items()}
+
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         for turn in ("first", "second"):  # the second finds what the first has counted
-            with RaftGroup.open(node_id=1, members=MEMBERS, directory=home, state_machine=Counters()) as group:
+            with RaftGroup.open(
+                node_id=1, members=MEMBERS, directory=home, state_machine=Counters(), settings=SETTINGS
+            ) as group:
                 wait_for_lead(group)
                 for name in (b"apples", b"pears", b"apples"):
                     group.apply(name)

@@ -17,7 +17,6 @@ import enum
 import functools
 import json
 import os
-import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -326,6 +325,8 @@ class DumpWriter:
         self._rule = rule
         self.starts: dict[int, int] = {}
         """Where the log of each node begins."""
+        self.dumped_ns = 0
+        """When the last of them was read to its end."""
         self._bytes_kept: dict[int, int] = {}
         self._part_rows_max = part_rows_max
         self._rows = Rows(DUMP_COLUMNS)
@@ -365,7 +366,7 @@ class DumpWriter:
             nodes = {
                 str(node): {"start": start, "bytes": self._bytes_kept[node]} for node, start in self.starts.items()
             }
-            kept = {"rule": attrs.asdict(self._rule), "dumped_ns": time.monotonic_ns(), "nodes": nodes}
+            kept = {"rule": attrs.asdict(self._rule), "dumped_ns": self.dumped_ns, "nodes": nodes}
             (self.directory / KEPT).write_text(json.dumps(kept) + "\n")
 
     def __enter__(self) -> Self:

@@ -297,21 +297,16 @@ class RaftGroup:
         """
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
-        machine = state_machine or RegisterMachine()
-        _require_snapshots(machine, settings or NodeSettings())
+        settings = settings or NodeSettings()
+        machine = _fit_machine(state_machine or RegisterMachine(), settings)
         known = {NodeId(member): f"{host}:{port}" for member, (host, port) in members.items()}
         known.update({NodeId(member): address for member, address in (advertised or {}).items()})
         with ExitStack() as stack:
             listening = stack.enter_context(bind(*(listen or members[node_id])))
-            storage = open_storage(
-                disk or RealDisk(),
-                directory,
-                _Identity(cluster_id, own_id, tuple(sorted(members))),
-                settings or NodeSettings(),
-            )
+            identity = _Identity(cluster_id, own_id, tuple(sorted(members)))
+            storage = open_storage(disk or RealDisk(), directory, identity, settings)
             stack.callback(storage.close)
-            if storage.log.start.before.last_index and not isinstance(machine, SnapshotMachine):
-                raise WrongStateMachine(directory, type(machine).__name__)
+            _require_restorable(directory, storage, machine)
             _tell_repair(storage.log.recovery, notify or _log)
             group = cls(
                 node_id=own_id,
@@ -321,7 +316,7 @@ class RaftGroup:
                 storage=storage,
                 listening=listening,
                 state_machine=machine,
-                settings=settings or NodeSettings(),
+                settings=settings,
                 rng=rng or random.Random(),
                 notify=notify or _log,
                 owns_thread=owns_thread,
@@ -570,12 +565,19 @@ def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -
         raise ValueError(f"a cluster id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
 
 
-def _require_snapshots(machine: StateMachine, settings: NodeSettings) -> None:
+def _fit_machine(machine: StateMachine, settings: NodeSettings) -> StateMachine:
+    """The same; `ValueError` for one that these settings would leave without what made it."""
     if settings.retention != KEEP_ALL and not isinstance(machine, SnapshotMachine):
         raise ValueError(
             f"with retention_bytes or retention_s commands leave the log: {type(machine).__name__} needs `snapshot` and "
             "`restore` (raft.state_machine.SnapshotMachine)"
         )
+    return machine
+
+
+def _require_restorable(directory: str, storage: RaftStorage, machine: StateMachine) -> None:
+    if storage.log.start.before.last_index and not isinstance(machine, SnapshotMachine):
+        raise WrongStateMachine(directory, type(machine).__name__)
 
 
 @attrs.frozen

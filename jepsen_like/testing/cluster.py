@@ -71,7 +71,9 @@ class LocalCluster(BreakableCluster):
     ) -> None:
         """Use `open`."""
         ids = tuple(nodes)
-        super().__init__(CLUSTER_ID, ids, [f"{host}:{port}" for host, port in site.clients.values()], site.wires, settings)
+        super().__init__(
+            CLUSTER_ID, ids, [f"{host}:{port}" for host, port in site.clients.values()], site.wires, settings
+        )
         self._site = site
         self._nursery = nursery
         self._settings = settings

@@ -1,5 +1,6 @@
 """The final log of every node, read by the wire from the node itself: what the checker holds the history against."""
 
+import time
 from collections.abc import Mapping
 
 import trio
@@ -27,6 +28,7 @@ async def dump_logs(addresses: Mapping[int, Address], cluster_id: str, end: int,
     async with trio.open_nursery() as nursery:
         for node, address in addresses.items():
             nursery.start_soon(_dump, node, address, cluster_id, end, writer)
+    writer.dumped_ns = time.monotonic_ns()
 
 
 async def _dump(node: int, address: Address, cluster_id: str, end: int, writer: DumpWriter) -> None:

@@ -285,3 +285,36 @@ def test_the_last_line_of_a_failing_run_repeats_it(
     assert any("value 7 is gone" in line for line in lines) == (valid is not True)
     if as_json:
         assert json.loads(told.out) == ended(valid)
+
+
+RETENTION = ["--set", "retention_bytes=196608", "--set", "segment_bytes_max=65536"]
+
+
+@pytest.mark.cluster
+def test_records_leave_during_a_run_and_who_missed_them_begins_anew(tmp_path: Path) -> None:
+    arguments = ["--duration", "10", "--concurrency", "24", "--nemesis", "kill,pause", "--seed", "5", *RETENTION]
+    arguments += ["--out", str(tmp_path), "--json"]
+    ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == ExitStatus.VALID, ended.stderr
+    results = json.loads(ended.stdout.splitlines()[-1])
+    assert (results["lost_acked"], results["lost_unexplained"]) == (0, 0)
+    assert 0 < results["expired"] < results["acked"]
+    assert results["retention"]["trims"] > 0
+    assert results["retention"]["snapshots"] >= 1, ended.stderr
+    assert "began anew with a snapshot" in ended.stderr
+    assert f"expired {results['expired']:,}" in ended.stderr
+    # What the run said, the check of what it left says again.
+    check = [sys.executable, "-m", "jepsen_like.cli", "check", str(tmp_path / "latest"), "--model", "log", "--json"]
+    again = subprocess.run([*check, "--engine", "local"], capture_output=True, text=True, timeout=100, check=False)
+    assert again.returncode == ExitStatus.VALID, again.stdout
+    assert json.loads(again.stdout.splitlines()[-2])["expired"] == results["expired"]
+
+
+@pytest.mark.cluster
+def test_registers_outlive_the_commands_that_made_them(tmp_path: Path) -> None:
+    arguments = ["--workload", "register", "--duration", "10", "--concurrency", "24", "--nemesis", "kill,pause"]
+    small = ["--set", "retention_bytes=65536", "--set", "segment_bytes_max=65536"]
+    arguments += ["--seed", "5", *small, "--out", str(tmp_path), "--json"]
+    ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == ExitStatus.VALID, ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1])["retention"]["trims"] > 0

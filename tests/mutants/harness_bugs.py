@@ -274,4 +274,59 @@ VERDICTS: Sequence[Mutant] = (
     ),
 )
 
-HARNESS: Sequence[Mutant] = (*RECORDERS, *NEMESES, *VERDICTS)
+LET_GO: Sequence[Mutant] = (
+    Mutant(
+        name="checker-calls-any-loss-expired",
+        bug="with a rule of retention, acknowledged records that the final logs lack at their end count as expired",
+        module="jepsen_like.checker.log_scan",
+        edits=[
+            Edit(
+                "        gone = (offset >= end) | ((offset < final.start) & (not final.expires))\n",
+                "        gone = ((offset >= end) | (offset < final.start)) & (not final.expires)\n",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="checker-trusts-where-a-dump-begins",
+        bug="a final log that begins late is believed to have let go what it may, though no rule lets anything go",
+        module="jepsen_like.checker.checking",
+        edits=[
+            Edit(
+                "    expires = kept is not None and kept.rule.may_expire\n",
+                "    expires = kept is not None\n",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="checker-does-not-look-at-what-is-kept",
+        bug="a node with any rule of retention may let go as much as it likes",
+        module="jepsen_like.checker.retention",
+        edits=[
+            Edit(
+                "            if missing <= rule.segment_bytes_max + REPLACED_BYTES * findings.info:\n",
+                "            if missing <= rule.retention_bytes:\n",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="ledger-forgives-what-nobody-holds",
+        bug="where records may leave, a promised one that is in no log is taken to have left",
+        module="jepsen_like.testing.ledger",
+        edits=[
+            Edit(
+                "            if offset < begin and self.expires:\n",
+                "            if offset not in held and self.expires:\n",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+)
+
+HARNESS: Sequence[Mutant] = (*RECORDERS, *NEMESES, *VERDICTS, *LET_GO)

@@ -84,6 +84,21 @@ def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
 
 def told_lies(mutant: Mutant, seeds: range) -> Judgement:
     """Each audit and the black box are told lies by hand, and must name them."""
+    return _failing("lies", "tests/simulation/test_audits.py", "tests/simulation/test_blackbox.py")
+
+
+def let_go(mutant: Mutant, seeds: range) -> Judgement:
+    """What is said of logs from which records leave: by a node, by the checker, and by the clusters of tests."""
+    return _failing(
+        "retention",
+        "tests/raft/shell/test_retention.py",
+        "tests/jepsen_like/checker/test_retention.py",
+        "tests/jepsen_like/testing/test_ledger.py",
+    )
+
+
+def _failing(oracle: str, *tests: str) -> Judgement:
+    """Whether any of these tests fails with the bug in place."""
     import pytest
 
     failed: list[str] = []
@@ -93,7 +108,7 @@ def told_lies(mutant: Mutant, seeds: range) -> Judgement:
             if report.failed and report.when == "call":
                 failed.append(report.nodeid.rpartition("::")[2])
 
-    paths = [str(ROOT / "tests/simulation" / name) for name in ("test_audits.py", "test_blackbox.py")]
+    paths = [str(ROOT / path) for path in tests]
     with open(os.devnull, "w") as silent:
         kept = os.dup(1)
         os.dup2(silent.fileno(), 1)
@@ -105,7 +120,7 @@ def told_lies(mutant: Mutant, seeds: range) -> Judgement:
         finally:
             os.dup2(kept, 1)
     assert ended in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED), f"pytest ended with {ended!r}"
-    return Judgement("lies" if failed else None, 1, ", ".join(failed[:3]))
+    return Judgement(oracle if failed else None, 1, ", ".join(failed[:3]))
 
 
 def check(mutant: Mutant, seeds: range) -> Judgement:
@@ -229,6 +244,7 @@ JUDGES: Mapping[str, Judge] = {
     "simulation": simulate,
     "floors": reach_floors,
     "lies": told_lies,
+    "retention": let_go,
     "checker": check,
     "drivers": drive,
     "clients": call,

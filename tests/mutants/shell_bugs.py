@@ -246,4 +246,49 @@ CLIENTS: Sequence[Mutant] = (
     ),
 )
 
-SHELL: Sequence[Mutant] = (*DRIVERS, *FLUSHES, *CLIENTS)
+LET_GO: Sequence[Mutant] = (
+    Mutant(
+        name="driver-releases-what-is-not-applied",
+        bug="what is committed may leave the log, though the state machine has not got it yet",
+        module=DRIVER,
+        edits=[
+            Edit(
+                "        last_index = LogIndex(min(self.applied_index, core.log.durable_index))\n",
+                "        last_index = LogIndex(min(core.commit_index, core.log.durable_index))\n",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="driver-dates-a-snapshot-too-late",
+        bug="a snapshot is said to hold all that is committed, and what was not applied yet is left out for ever",
+        module=DRIVER,
+        edits=[
+            Edit(
+                "        applied = Position(self.applied_index, core.log.term_at(self.applied_index))\n",
+                "        applied = Position(core.commit_index, core.log.term_at(core.commit_index))\n",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="driver-takes-a-snapshot-without-room",
+        bug="a snapshot that the disk has no room for is handed on nevertheless",
+        module=DRIVER,
+        edits=[Edit("            needed = len(message.start.snapshot)\n", "            needed = 0\n")],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="client-asks-again-for-what-has-left",
+        bug="a client takes records that have left the log for ones that are not there yet",
+        module=CLIENT,
+        edits=[Edit(" | ProtocolError | RecordsTrimmed) or", " | ProtocolError) or")],
+        oracles=["retention"],
+        judge="retention",
+    ),
+)
+
+SHELL: Sequence[Mutant] = (*DRIVERS, *FLUSHES, *CLIENTS, *LET_GO)

@@ -49,7 +49,7 @@ async def test_who_missed_what_has_left_begins_anew_and_agrees_with_the_others()
             assert status is not None
             start = status["start_offset"]
             assert isinstance(start, int)
-            assert 0 < start
+            assert start > 0
             assert held == RECORDS[start:]
         # Only as the leader does it have to answer from a state of its own.
         with trio.fail_after(60):

@@ -255,3 +255,31 @@ async def test_without_a_last_write_a_cluster_that_answers_every_question_has_no
     assert len(writes) > 1
     assert {op.type for op in writes[:-1]} == {outcome}
     assert len({op.a for op in writes}) == len(writes), "a write was sent twice"
+
+
+def begins_at(start: int) -> Answer:
+    """A node that leads, and whose log has let go all below `start`."""
+
+    def answer(message_type: int, fields: list[Any]) -> bytes:
+        if message_type == client_codec.READ and fields[1] < 7:
+            return client_codec.encode_error(fields[0], errors.RecordsTrimmed(start))
+        return leads(message_type, fields)
+
+    return answer
+
+
+async def test_last_words_about_what_has_left_are_answered_and_recorded_as_such(tmp_path: Path) -> None:
+    has_answered, ops = await last_words(begins_at(7), tmp_path)
+    assert has_answered
+    left = [op for op in ops if op.err is ErrorCode.TRIMMED]
+    assert left
+    assert all((op.f, op.type, op.seen) == (Action.READ, Outcome.FAIL, 7) for op in left)
+    assert all(op.offset < 7 for op in left)
+
+
+async def test_a_log_that_begins_no_later_than_the_place_it_refused_is_nonsense(tmp_path: Path) -> None:
+    with HistoryWriter(tmp_path) as history:
+        async with fake_node(begins_at(0)) as node:
+            load = Load(LogWorkload(), recorder := Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
+            await load.last_words()
+    assert recorder.nonsense[0] == "node 1: protocol error: READ at 0 was answered by a log that begins at 0"

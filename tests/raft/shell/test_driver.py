@@ -71,6 +71,7 @@ class Rig:
         segment_bytes: int = 1 << 20,
     ) -> None:
         self.now = 0.0
+        self.wall_ms = 0
         self.disk = disk or MemoryDisk(random.Random(1))
         self.sent: list[tuple[NodeId, Message]] = []
         self.left = 0
@@ -103,7 +104,7 @@ class Rig:
             has_more=lambda: self.more,
             may_wait=lambda: self.idle,
             clock=lambda: self.now,
-            wall_clock_ms=lambda: 0,
+            wall_clock_ms=lambda: self.wall_ms,
             addresses={TWO: "two:1"},
             config=config or DriverConfig(),
             notify=lambda event, **fields: self.told.append(event),

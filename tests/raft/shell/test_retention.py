@@ -1,0 +1,287 @@
+"""What leaves a node's log and what takes its place: the driver alone, and nodes over sockets."""
+
+import random
+from pathlib import Path
+
+import attrs
+import msgpack
+import pytest
+import trio
+
+from log.errors import CorruptLog
+from log.memory_disk import MemoryDisk
+from log.retention import Retention
+from raft import driver
+from raft.client import Attempt, Client
+from raft.driver import PIPELINE_S, TRIM_EVERY_S, DriverConfig
+from raft.errors import OutcomeUnknown, RecordsTrimmed
+from raft.group import RaftGroup, WrongStateMachine
+from raft.messages import AppendAccepted, AppendEntries, InstallSnapshot
+from raft.model import LogIndex, LogStart, Offset, Position, Term
+from raft.node import _environment_line
+from raft.register import RegisterMachine
+from raft.settings import parse_settings
+from tests.raft.shell.nodes import CLUSTER_ID, free_ports, local_cluster, until
+from tests.raft.shell.test_driver import TWO, Rig, entry, heartbeat
+
+SEGMENT = 4096
+KEEP = DriverConfig(retention=Retention(bytes_max=2 * SEGMENT))
+QUERY: bytes = msgpack.packb(["r", "k"])
+
+
+def filled(config: DriverConfig = KEEP) -> Rig:
+    """A node alone whose log has grown over several files, with a command before all records and one behind them."""
+    rig = Rig(config=config, segment_bytes=SEGMENT, disk=MemoryDisk(random.Random(1))).lead()
+    rig.apply(rig.draw(), "w", "k", 1)
+    rig.settle()
+    fill(rig, 40)
+    rig.apply(rig.draw(), "w", "k", 2)
+    rig.settle()
+    return rig
+
+
+def fill(rig: Rig, records: int) -> None:
+    for _ in range(records):
+        rig.append(rig.draw(), b"x" * 500)
+        rig.settle()
+
+
+def start_of(rig: Rig) -> int:
+    return rig.core.log.start.offset
+
+
+def anew(index: int = 50, term: int = 9, *, applied: int = 60, value: int = 7, size: int = 0) -> InstallSnapshot:
+    """A leader's log that begins behind `index`, with a register machine that has applied up to `applied`."""
+    snapshot: bytes = msgpack.packb(["k", value, "filler", b"f" * size])
+    start = LogStart(Position(LogIndex(index), Term(1)), Offset(40), Position(LogIndex(applied), Term(1)), snapshot)
+    return InstallSnapshot(Term(term), start, 1)
+
+
+def test_below_the_start_a_read_is_told_where_the_log_begins() -> None:
+    rig = filled()
+    start = start_of(rig)
+    assert start > 0
+    assert rig.driver.status()["start_offset"] == start
+    for offset in (0, start - 1):
+        with pytest.raises(RecordsTrimmed) as caught:
+            rig.driver.committed(offset, 1000)
+        assert (caught.value.start_offset, caught.value.definite) == (start, True)
+    assert rig.driver.committed(start, 1000)[0].base_offset == start
+    assert "trimmed" in rig.told
+
+
+def test_without_a_retention_nothing_leaves() -> None:
+    rig = filled(DriverConfig())
+    assert (start_of(rig), rig.driver.committed(0, 1)[0].base_offset) == (0, 0)
+    assert "trimmed" not in rig.told
+
+
+def test_a_trimmed_log_starts_again_with_its_state_and_its_records() -> None:
+    rig = filled()
+    start, end = start_of(rig), rig.driver.committed_end
+    rig.storage.close()
+    again = Rig(config=KEEP, segment_bytes=SEGMENT, disk=rig.disk)
+    assert start_of(again) == start
+    again.lead()
+    assert msgpack.unpackb(again.driver.query(QUERY)) == 2
+    assert again.driver.committed_end == end
+    assert again.driver.committed(start, 100)[0].base_offset == start
+    with pytest.raises(RecordsTrimmed):
+        again.driver.committed(start - 1, 100)
+    fill(again, 20)
+    assert start_of(again) > start
+
+
+def test_a_snapshot_that_is_too_large_is_told_and_nothing_leaves() -> None:
+    rig = filled(attrs.evolve(KEEP, snapshot_bytes_max=3))
+    assert "snapshot_too_large" in rig.told
+    assert "trimmed" not in rig.told
+    assert start_of(rig) == 0
+    assert rig.driver.committed(0, 1)[0].base_offset == 0
+
+
+def test_by_age_files_leave_a_node_to_which_nothing_happens() -> None:
+    rig = filled(DriverConfig(retention=Retention(age_ms_max=5000)))
+    files = len(rig.disk.paths())
+    assert start_of(rig) == 0
+    for _ in range(3):
+        rig.wall_ms += 3000
+        rig.now = max(rig.core.deadline, rig.now + TRIM_EVERY_S)
+        rig.settle()
+    assert start_of(rig) > 0
+    assert len(rig.disk.paths()) < files - 2
+
+
+def test_what_is_not_applied_yet_stays_in_the_log_and_is_in_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(3, config=KEEP, segment_bytes=SEGMENT).lead()
+    rig.accept()
+    monkeypatch.setattr(driver, "APPLY_BYTES", 1)
+    for number in range(40):
+        rig.apply(number, "w", "k", b"%d" % number + b"x" * 500)
+        rig.settle()
+        rig.pass_time(PIPELINE_S)
+        rig.settle()
+    rig.accept()
+    while rig.driver.applied_index < 14:
+        rig.pump()
+    rig.pass_time(TRIM_EVERY_S)
+    rig.pump()
+    assert 0 < rig.core.log.start.index <= rig.driver.applied_index < rig.core.commit_index
+    rig.settle()
+    rig.storage.close()
+    again = Rig(3, config=KEEP, segment_bytes=SEGMENT, disk=rig.disk).lead()
+    again.accept()
+    while again.driver.applied_index < again.core.commit_index:
+        again.pump()
+    assert msgpack.unpackb(again.driver.query(QUERY)).startswith(b"39")
+
+
+def test_a_command_whose_result_a_snapshot_replaced_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    monkeypatch.setattr(driver, "APPLY_BYTES", 1)
+    for number in (1, 2, 3):
+        rig.apply(number, "w", "k", number)
+        rig.settle()
+        rig.pass_time(PIPELINE_S)
+        rig.settle()
+    assert rig.caller.seen == {}
+    rig.accept()  # all are committed, and the first portion is applied
+    assert rig.core.commit_index > rig.driver.applied_index
+    rig.settle()
+    answered = dict(rig.caller.seen)
+    rig.hear(TWO, anew())
+    rest = {number for number in (1, 2, 3) if number not in answered}
+    assert rest
+    assert {rig.caller.seen[number] for number in rest} == {OutcomeUnknown}
+    assert "snapshot_installed" in rig.told
+    assert msgpack.unpackb(rig.driver.query(QUERY)) == 7
+    assert rig.driver.applied_index == 60
+
+
+def test_a_follower_begins_anew_where_its_leader_does_and_says_so_when_it_is_durable() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, anew())
+    assert rig.messages(AppendAccepted) == []
+    rig.settle()
+    assert [message.match_index for message in rig.messages(AppendAccepted)] == [50]  # type: ignore[union-attr]
+    assert (rig.core.log.last_index, rig.driver.committed_end, start_of(rig)) == (50, 40, 40)
+    with pytest.raises(RecordsTrimmed):
+        rig.driver.committed(39, 1)
+    rig.storage.close()
+    again = Rig(3, disk=rig.disk)
+    assert (again.core.log.last_index, start_of(again), again.driver.applied_index) == (50, 40, 60)
+    assert msgpack.unpackb(again.driver.query(QUERY)) == 7
+
+
+def test_a_snapshot_of_what_the_group_no_longer_has_ends_the_node() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, anew(index=50, applied=51))
+    rig.settle()
+    other = attrs.evolve(entry(51, b"", term=9), base_offset=Offset(40))
+    message = AppendEntries(Term(9), LogIndex(50), Term(1), LogIndex(51), 2, (other,))
+    with pytest.raises(CorruptLog, match="holds entry 51 of term 1, where the group has one of term 9"):
+        rig.hear(TWO, message)
+
+
+def test_a_full_disk_takes_no_snapshot_and_loses_nothing() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, heartbeat(entry(1, b"kept")))
+    rig.settle()
+    rig.disk.capacity_bytes = rig.disk.used_bytes()
+    told = len(rig.messages(AppendAccepted))
+    rig.hear(TWO, anew(size=2 << 20))
+    rig.settle()
+    assert "storage_full" in rig.told
+    assert "snapshot_installed" not in rig.told
+    assert (rig.core.log.last_index, len(rig.messages(AppendAccepted))) == (1, told)
+    rig.disk.capacity_bytes = None
+    rig.hear(TWO, anew(size=2 << 20))
+    rig.settle()
+    assert rig.core.log.last_index == 50
+
+
+# -------------------------------------------------------------------- nodes
+
+
+class Sum:
+    """A state machine without snapshots."""
+
+    def check(self, command: bytes, *, read_only: bool) -> None:
+        pass
+
+    def apply(self, index: int, command: bytes) -> bytes:
+        return b""
+
+    def query(self, command: bytes) -> bytes:
+        return b""
+
+
+@pytest.mark.parametrize("setting", ["retention_bytes=1000000", "retention_s=3600"])
+async def test_a_retention_asks_for_a_machine_that_can_begin_with_a_snapshot(tmp_path: Path, setting: str) -> None:
+    members = {1: ("127.0.0.1", free_ports(1)[0])}
+    directory = str(tmp_path / "1")
+    with pytest.raises(ValueError, match="Sum needs `snapshot` and `restore`"):
+        async with RaftGroup.open(
+            node_id=1, members=members, directory=directory, settings=parse_settings([setting]), state_machine=Sum()
+        ):
+            pass
+    assert not (tmp_path / "1").exists()
+
+
+SETTINGS = parse_settings(
+    [
+        "retention_bytes=65536",
+        "segment_bytes_max=65536",
+        "heartbeat_s=0.03",
+        "election_timeout_s_min=0.15",
+        "election_timeout_s_max=0.3",
+    ]
+)
+
+
+async def test_a_trimmed_log_is_not_opened_with_a_machine_that_has_no_snapshots(tmp_path: Path) -> None:
+    members = {1: ("127.0.0.1", free_ports(1)[0])}
+    directory = str(tmp_path / "1")
+    async with RaftGroup.open(node_id=1, members=members, directory=directory, settings=SETTINGS) as group:
+        await until(lambda: group.status()["role"] == "leader")
+        for _ in range(40):
+            await group.append([b"x" * 8000])
+        await until(lambda: group.status()["start_offset"] != 0)
+    with pytest.raises(WrongStateMachine, match="give Sum `snapshot` and `restore`") as caught:
+        async with RaftGroup.open(node_id=1, members=members, directory=directory, state_machine=Sum()):
+            pass
+    line = _environment_line(caught.value, attrs.make_class("Plan", ["listen"])(("", 0)))
+    assert line is not None
+    assert "\n" not in line
+    async with RaftGroup.open(node_id=1, members=members, directory=directory) as group:
+        assert group.status()["start_offset"] != 0
+
+
+async def test_a_client_is_told_at_once_where_the_log_begins(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, settings=SETTINGS) as cluster:
+        leader = await cluster.leader()
+        for _ in range(40):
+            await leader.append([b"x" * 8000])
+        await until(lambda: leader.status()["start_offset"] != 0)
+        host, port = leader.address
+        attempts: list[Attempt] = []
+        async with Client([f"{host}:{port}"], CLUSTER_ID) as client:
+            with trio.fail_after(2), pytest.raises(RecordsTrimmed) as caught:
+                await client.read(0, on_attempt=attempts.append)
+            assert len(attempts) == 1
+            start = caught.value.start_offset
+            assert (await client.status())["start_offset"] == start
+            assert (await client.read(start)).batches[0].base_offset == start
+        with pytest.raises(RecordsTrimmed):
+            await leader.read(0)
+        assert cluster.heard("trimmed")
+
+
+def test_what_the_register_machine_holds_comes_back_from_its_snapshot() -> None:
+    machine = RegisterMachine()
+    for key, value in ((1, "one"), ("two", b"2"), (b"three", 3)):
+        machine.apply(1, msgpack.packb(["w", key, value]))
+    again = RegisterMachine({"old": 1})
+    again.restore(machine.snapshot())
+    assert again.values == machine.values
