@@ -640,7 +640,9 @@ class RaftDriver:
 
     def _restore(self, start: LogStart) -> None:
         """The log begins here: the state machine becomes what the entries before that, and some after it, have made of it."""
-        assert isinstance(self._state_machine, SnapshotMachine), "its owner has seen to it"
+        assert isinstance(self._state_machine, SnapshotMachine), (
+            "who follows nodes that trim needs a SnapshotMachine, too"
+        )
         self._state_machine.restore(start.snapshot)
         self._restored = start.applied
         self.applied_index = start.applied.index
