@@ -185,7 +185,7 @@ def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -
 
 def _retained(verdict: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
     """What left the logs, where something did."""
-    if not (observed.starts or verdict["expired"]):
+    if not (observed.starts or verdict.get("expired")):
         return {}
     snapshots = sum(start.is_snapshot for start in observed.starts)
     return {"retention": {"trims": len(observed.starts) - snapshots, "snapshots": snapshots}}

@@ -22,8 +22,8 @@ def overdone(history: HistoryReader, kept: Kept, findings: Findings) -> Findings
     """A violation for each node that let go what its rule keeps; nothing for logs from which nothing may leave."""
     rule = kept.rule
     late = {node: start for node, start in sorted(kept.starts.items()) if start > 0}
-    if not rule.may_expire or not late:
-        return Findings()
+    if not rule.may_expire or not late or findings.lost_acked:
+        return Findings()  # a log that has lost its end holds less than its rule kept, and the loss is told anyway
     violations = []
     for node, start in late.items():
         if rule.retention_bytes:

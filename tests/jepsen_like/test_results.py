@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from jepsen_like.cluster.cluster import RoleSeen
+from jepsen_like.cluster.cluster import RoleSeen, StartSeen
 from jepsen_like.history import Action, HistoryWriter, Op, Outcome
 from jepsen_like.results import Attempts, Observed, merged
 from tests.jepsen_like.test_recovery_time import a_fault
@@ -169,3 +169,11 @@ def test_times_count_from_the_first_operation(tmp_path: Path) -> None:
     assert [(row["at_s"], row["took_s"]) for row in results["elections"]] == [(-1.0, None), (0.7, 0.2)]
     assert (results["faults"][0]["begin_s"], results["faults"][0]["end_s"]) == (0.5, 2.0)
     assert results["rto_s"]["faults"][0]["acked_before"] == 5
+
+
+def test_what_left_the_logs_is_told_where_something_did(tmp_path: Path) -> None:
+    starts = (StartSeen(1, 5, is_snapshot=False), StartSeen(2, 5, is_snapshot=True), StartSeen(1, 9, is_snapshot=False))
+    observed = attrs.evolve(QUIET, starts=starts)
+    results = merged({**a_verdict(), "expired": 9}, attempts(tmp_path), observed)
+    assert (results["valid"], results["retention"]) == (True, {"trims": 2, "snapshots": 1})
+    assert "retention" not in merged(a_verdict(), attempts(tmp_path / "again"), QUIET)

@@ -271,6 +271,11 @@ def test_a_service_that_never_came_back_is_said_in_the_summary() -> None:
     assert not any("any more" in line for line in summary(ended(True), Path("r.html")))
 
 
+def test_what_has_left_is_said_beside_what_is_lost() -> None:
+    assert "expired" not in summary(ended(True), Path("r.html"))[0]
+    assert "lost 1   expired 1,234   duplicated 0" in summary({**ended(True), "expired": 1234}, Path("r.html"))[0]
+
+
 @pytest.mark.parametrize(
     ("valid", "status"), [(True, ExitStatus.VALID), (False, ExitStatus.VIOLATION), (None, ExitStatus.UNKNOWN)]
 )

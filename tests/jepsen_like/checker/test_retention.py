@@ -10,9 +10,21 @@ import pytest
 
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.log_check import FinalLog
-from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
+from jepsen_like.checker.retention import overdone
+from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Verdict
 from jepsen_like.cli import ExitStatus, execute
-from jepsen_like.history import NONE, Action, DumpWriter, ErrorCode, HistoryWriter, KeepRule, Op, Outcome
+from jepsen_like.history import (
+    NONE,
+    Action,
+    DumpWriter,
+    ErrorCode,
+    HistoryReader,
+    HistoryWriter,
+    KeepRule,
+    Op,
+    Outcome,
+    read_kept,
+)
 from tests.jepsen_like.checker.test_log_check import append, checked, read, tail, unknown
 
 RULE = KeepRule(retention_bytes=1000, segment_bytes_max=200)
@@ -130,6 +142,14 @@ def test_a_node_may_hold_a_file_less_than_its_rule_says_and_no_more(tmp_path: Pa
     assert little.violations[0].sentence == (
         "log 0: the final log of node 1 begins at 93 and holds 700 bytes of records, though it keeps the newest 1,000 bytes"
     )
+
+
+def test_a_log_that_lost_its_end_is_not_accused_of_letting_go_its_beginning(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RULE, kept=7)
+    history, kept = HistoryReader.open(run / "history.parquet"), read_kept(run / "dump.parquet")
+    assert kept is not None
+    assert overdone(history, kept, Findings()).counts == {Check.LOST: 3}
+    assert overdone(history, kept, Findings(lost_acked=1)).counts == {}
 
 
 def test_by_age_a_record_may_leave_when_it_is_old_enough(tmp_path: Path) -> None:

@@ -71,6 +71,13 @@ def test_a_run_that_was_ended_early_says_so(tmp_path: Path) -> None:
     assert "seed 7 · interrupted" in seen(text_of(changed(run, is_interrupted=True)))
 
 
+def test_what_has_left_the_logs_has_a_figure_of_its_own(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path)
+    assert "expired" not in seen(text_of(run))
+    page = seen(text_of(changed(run, expired=12345, retention={"trims": 9, "snapshots": 2})))
+    assert "12,345 acknowledged, expired 2 snapshots installed" in " ".join(page.split())
+
+
 def test_a_node_that_ended_by_itself_is_told(tmp_path: Path) -> None:
     checks = {"nodes": {"valid": False, "count": 1, "examples": ["n2 ended with status 1: broken invariant"]}}
     page = seen(text_of(changed(made_up_run(tmp_path), valid=False, checks=checks)))
