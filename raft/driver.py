@@ -99,6 +99,8 @@ APPLY_BYTES = 1024 * 1024
 
 TRIM_EVERY_S = 1.0
 """How often the rule of retention is asked, beside each time that the log has grown by a file."""
+TOO_LARGE_S = 60.0
+"""How long after a snapshot that was too large the next is taken: the state will hardly be smaller a moment later."""
 
 QUICK_FLUSH_S = 0.002
 """A disk whose last flush took no longer may be waited for in the loop."""
@@ -245,7 +247,7 @@ class RaftDriver:
         self._closing = False
         self._restored = NO_POSITION
         """What the state machine was restored to, until that is known to be committed here."""
-        self._trim_at = 0
+        self._trim_at: float = 0
         self._trim_due = -math.inf
         self._has_trimmed = False
         if core.log.start.index:
@@ -680,6 +682,7 @@ class RaftDriver:
         snapshot = machine.snapshot()
         if len(snapshot) > self.config.snapshot_bytes_max:
             self._notify("snapshot_too_large", bytes=len(snapshot), bytes_max=self.config.snapshot_bytes_max)
+            self._trim_due, self._trim_at = now + TOO_LARGE_S, math.inf
             return
         applied = Position(self.applied_index, core.log.term_at(self.applied_index))
         start = storage.trim(first_index, applied, snapshot)
