@@ -168,13 +168,17 @@ def _with_trims(knobs: Knobs) -> Knobs:
     rng = stream(knobs.seed, "trims")
     if rng.random() >= 0.4:
         return knobs
+    # Where nearly all is kept, much is written: damage in what a restart does not read is met as it is applied.
+    kept = rng.choice((0.0, 0.0, 0.3, 1.0, 3.0, 30.0))
     return attrs.evolve(
         knobs,
-        retention_bytes=int(knobs.segment_bytes_max * rng.choice((0.0, 0.0, 0.3, 1.0, 3.0))),
+        retention_bytes=int(knobs.segment_bytes_max * kept),
         trim_every_s=rng.choice((0.0, 0.0, 1.0)),
         apply_bytes=rng.choice((1, 1000, 1_000_000)),
         snapshot_bytes=rng.choice((0, 0, 3000)),
         reset_crash=rng.choice((0.0, 0.0, 0.3)),
+        rot=0.7 if kept > 10 else knobs.rot,
+        burst=8 if kept > 10 else knobs.burst,
         duplicate=max(knobs.duplicate, rng.choice((0.0, 0.0, 0.15))),
         fifo=knobs.fifo and rng.random() < 0.5,
         segment_bytes_max=rng.choice((4096, 4096, knobs.segment_bytes_max)),
