@@ -471,6 +471,8 @@ class Client:
                 if not error.definite or trio.current_time() + pause_s >= give_up_at:
                     raise
                 await trio.sleep(pause_s)
+                if trio.current_time() >= give_up_at:
+                    raise  # a busy machine sleeps longer: there is no time left to find out more than this
             else:
                 on_attempt(Attempt(number, address, None))
                 return result

@@ -385,11 +385,22 @@ async def test_a_read_that_is_never_answered_has_no_outcome_to_be_unknown(
 ) -> None:
     async with (
         false_node(lambda frame: said) as connection,
-        Client([connection.address], CLUSTER_ID, deadline_s=0.05, retry_pause_s=0.01) as client,
+        Client([connection.address], CLUSTER_ID, deadline_s=0.5, retry_pause_s=1.0) as client,
     ):
-        with pytest.raises(Unreachable, match=r"broke: the node closed it$|did not answer within 0.05 s$") as caught:
+        with pytest.raises(Unreachable, match=r"broke: the node closed it$|did not answer within 0.5 s$") as caught:
             await call(client)
         assert caught.value.definite
+
+
+async def test_a_client_that_overslept_tells_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    pause = trio.sleep
+    monkeypatch.setattr("raft.client.trio.sleep", lambda seconds: pause(seconds + 0.5))
+    async with (
+        false_node(lambda frame: None) as connection,
+        Client([connection.address], CLUSTER_ID, deadline_s=0.4, retry_pause_s=0.01) as client,
+    ):
+        with pytest.raises(Unreachable, match=r"the node closed it$"):
+            await client.tail()
 
 
 async def test_an_append_that_is_not_answered_by_the_deadline_is_unknown_and_the_next_call_asks_another_node(
