@@ -424,7 +424,7 @@ TRIMS: Sequence[Mutant] = (
                 "        flush.retired = Retired(tuple(spares), ())\n",
             ),
         ],
-        oracles=["A5"],
+        oracles=["A5", "I8"],
     ),
 )
 
