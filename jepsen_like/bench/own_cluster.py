@@ -16,7 +16,7 @@ from raft import client_codec
 from raft.net.framing import FrameDecoder
 
 STATUS_WITHIN_S = 2.0
-KEPT_BYTES = 64 * 2**20
+KEPT_BYTES = 128 * 2**20
 
 
 class QuorumlogCluster(Cluster):
@@ -102,7 +102,7 @@ def page_cache(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
 
 def trimmed(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:
     """Whose oldest files leave the log, and are written to again."""
-    return quorumlog(directory, ports, (f"retention_bytes={KEPT_BYTES}",))
+    return quorumlog(directory, ports, (f"retention_bytes={KEPT_BYTES}", f"segment_bytes_max={KEPT_BYTES}"))
 
 
 def own_version() -> str:
@@ -120,7 +120,7 @@ DURABLE = System(
 )
 TRIMMED = System(
     key="trimmed",
-    title=f"quorumlog, retention {KEPT_BYTES // 2**20} MiB",
+    title=f"quorumlog, files and retention of {KEPT_BYTES // 2**20} MiB",
     promise="on the disks of a majority, until newer ones push it out",
     start=trimmed,
     missing=str,
