@@ -594,8 +594,9 @@ class RaftCore:
         if progress.next_index <= self.log.start.index and not progress.probing:
             progress.probe_from(progress.next_index)
         if progress.probing:
-            if not progress.probe_sent:
-                progress.probed(leader.round, installing=progress.next_index <= self.log.start.index)
+            installing = progress.next_index <= self.log.start.index
+            if not (progress.probe_sent or (installing and self._now < progress.install_due)):
+                progress.probed(leader.round, installing=installing)
                 self._probe(leader, peer, progress)
             return
         while progress.next_index <= self.log.last_index and not progress.loading:
@@ -615,6 +616,7 @@ class RaftCore:
         """
         start = self.log.start
         if progress.installing:
+            progress.install_due = self._now + self.config.election_timeout_s_min
             progress.next_index = LogIndex(start.index + 1)
             self._effects.append(Send(peer, InstallSnapshot(self.term, start, leader.round)))
             return

@@ -38,7 +38,7 @@ import attrs
 import crc32c
 import msgpack
 
-from log.errors import CorruptLog, NoSpace
+from log.errors import NoSpace
 from log.flusher import FlushPolicy
 from log.retention import KEEP_ALL, Retention
 from log.values import frozen
@@ -67,7 +67,9 @@ from raft.errors import (
     RaftError,
     RecordsTrimmed,
     ShuttingDown,
+    SnapshotDiverged,
     StorageFull,
+    WrongStateMachine,
 )
 from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
 from raft.messages import AppendEntries, InstallSnapshot, Message
@@ -318,6 +320,8 @@ class RaftDriver:
         if isinstance(message, AppendEntries) and message.entries:
             needed = entries_bytes(entry.batch for entry in message.entries)
         elif isinstance(message, InstallSnapshot):
+            if not isinstance(self._state_machine, SnapshotMachine):
+                raise WrongStateMachine(self.storage.log.directory, type(self._state_machine).__name__)
             if self._flush is not None:
                 return  # a log begins anew between two flushes only; the leader will ask again
             needed = len(message.start.snapshot)
@@ -455,9 +459,10 @@ class RaftDriver:
                     self._transport.send(to, message)
             case Persist(write_id=write_id):
                 self._transport.push()
+                if effect.start is not None:
+                    self._restore(effect.start)  # first: a machine that cannot must not cost this node its log
                 self.storage.persist(effect)
                 if effect.start is not None:
-                    self._restore(effect.start)
                     self._notify(
                         "snapshot_installed",
                         start_index=effect.start.index,
@@ -642,9 +647,7 @@ class RaftDriver:
 
     def _restore(self, start: LogStart) -> None:
         """The log begins here: the state machine becomes what the entries before that, and some after it, have made of it."""
-        assert isinstance(self._state_machine, SnapshotMachine), (
-            "who follows nodes that trim needs a SnapshotMachine, too"
-        )
+        assert isinstance(self._state_machine, SnapshotMachine), "who asked for this has seen to it"
         self._state_machine.restore(start.snapshot)
         self._restored = start.applied
         self.applied_index = start.applied.index
@@ -656,17 +659,15 @@ class RaftDriver:
     def _check_restored(self, commit_index: LogIndex) -> None:
         """The log must have come to what the snapshot knows: a group that loses what was applied would fall apart unseen."""
         restored = self._restored
-        if restored == NO_POSITION or commit_index < restored.index:
+        if restored == NO_POSITION:
             return
-        self._restored = NO_POSITION
-        term = self.core.log.term_at(restored.index)
-        if term != restored.term:
-            raise CorruptLog(
-                "the snapshot",
-                0,
-                f"it holds entry {restored.index} of term {restored.term}, where the group has one of term {term} now: with"
-                " flush=interval|none a power cut has taken what was applied; delete this node's directory",
-            )
+        reached = LogIndex(min(commit_index, restored.index))
+        term = self.core.log.term_at(reached)
+        # Terms never fall along a log: a newer one before that place is proof enough, and comes before any command is answered.
+        if term > restored.term or (reached == restored.index and term != restored.term):
+            raise SnapshotDiverged(restored.index, restored.term, reached, term)
+        if reached == restored.index:
+            self._restored = NO_POSITION
 
     def _trim(self, now: float) -> None:
         """Let leave what the rule does not keep: whole files, of which all is committed, durable and applied here."""
@@ -679,6 +680,8 @@ class RaftDriver:
         first_index = storage.first_kept(self.config.retention, last_index, self._wall_clock_ms())
         if first_index <= core.log.start.index + 1:
             return
+        if storage.bytes_below(first_index) < len(core.log.start.snapshot):
+            return  # a snapshot that weighs more than what leaves for it would be written over and over
         snapshot = machine.snapshot()
         if len(snapshot) > self.config.snapshot_bytes_max:
             self._notify("snapshot_too_large", bytes=len(snapshot), bytes_max=self.config.snapshot_bytes_max)
@@ -702,6 +705,7 @@ class RaftDriver:
         if self._flush is not None or not (self._has_trimmed or (not self.storage.is_durable and self._is_flush_due())):
             return False
         self._has_trimmed = False  # what left the log leaves the disk with this flush
+        self._flush_due = None
         self._flush = self.storage.begin_flush()
         self._flush_begun = self._clock()
         is_quick = self._flush_took_s <= QUICK_FLUSH_S and self._flush_begun >= self._wary_until
@@ -720,10 +724,7 @@ class RaftDriver:
             case FlushPolicy.INTERVAL:
                 if self._flush_due is None:
                     self._flush_due = self._clock() + self.config.flush_interval_s
-                if self._clock() < self._flush_due:
-                    return False
-                self._flush_due = None
-                return True
+                return self._clock() >= self._flush_due
             case FlushPolicy.NONE:
                 # A sealed segment keeps its file open, and its index in memory, until a flush has proved it.
                 return self.storage.log.sealed_pending

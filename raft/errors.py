@@ -78,6 +78,36 @@ class RecordsTrimmed(RaftError):
 
 
 @attrs.define
+class WrongStateMachine(RaftError):
+    """Commands are gone from the log, and this state machine cannot begin with a snapshot in their place."""
+
+    directory: str
+    machine: str
+
+    def __str__(self) -> str:
+        return (
+            f"the log in {self.directory} was trimmed, or those of its group were, so its state machine begins with a "
+            f"snapshot: give {self.machine} `snapshot` and `restore` (raft.state_machine.SnapshotMachine)"
+        )
+
+
+@attrs.define
+class SnapshotDiverged(RaftError):
+    """This node's snapshot knows an entry that the group has lost and replaced: with `flush=interval|none`, in a power cut."""
+
+    index: int
+    term: int
+    found_index: int
+    found_term: int
+
+    def __str__(self) -> str:
+        return (
+            f"the snapshot of this node holds entry {self.index} of term {self.term}, but the group has one of term "
+            f"{self.found_term} at {self.found_index}: a power cut took what was applied before it was flushed"
+        )
+
+
+@attrs.define
 class OutcomeUnknown(RaftError):
     """Leadership moved or the connection broke while the operation was in flight: it may have happened."""
 

@@ -37,7 +37,7 @@ from raft.client_codec import (
 )
 from raft.core import Follower, RaftCore
 from raft.driver import DriverConfig, Notify, RaftDriver
-from raft.errors import InvalidRequest, OutcomeUnknown, RaftError, ShuttingDown
+from raft.errors import InvalidRequest, OutcomeUnknown, RaftError, ShuttingDown, WrongStateMachine
 from raft.flush_thread import FlushThread
 from raft.links import Links
 from raft.membership import Configuration
@@ -76,20 +76,6 @@ class WrongDirectory(RaftError):
 
     def __str__(self) -> str:
         return f"{self.directory} belongs to {self.owner}; give this node a directory of its own"
-
-
-@attrs.define
-class WrongStateMachine(RaftError):
-    """The log has let its oldest commands go, and this state machine cannot begin with a snapshot in their place."""
-
-    directory: str
-    machine: str
-
-    def __str__(self) -> str:
-        return (
-            f"the log in {self.directory} was trimmed, so its state machine begins with a snapshot: give {self.machine} "
-            "`snapshot` and `restore` (raft.state_machine.SnapshotMachine)"
-        )
 
 
 @attrs.define

@@ -27,7 +27,7 @@ from raft.messages import AppendEntries, Message
 from raft.model import NodeId
 from raft.net.connection import Connection, Session
 from raft.net.dialing import dial
-from raft.net.framing import Frame, FrameDecoder
+from raft.net.framing import HEADER, Frame, FrameDecoder
 from raft.net.reactor import Reactor
 
 BACKOFF_S_MIN = 0.02
@@ -113,6 +113,8 @@ class PeerLink(Session[Frame]):
     rng: random.Random
     notify: Notify
     is_up: bool = False
+    frame_bytes_max: int = 0
+    """The largest frame that the peer takes."""
     _connection: Connection[Frame] | None = None
     _settled: trio.Event = attrs.field(factory=trio.Event)
     """The handshake has succeeded or failed."""
@@ -123,6 +125,10 @@ class PeerLink(Session[Frame]):
     def send(self, frame: bytes) -> None:
         """Queue a frame; only while the link is up."""
         assert self._connection is not None
+        if len(frame) - HEADER.size > self.frame_bytes_max:
+            # It would close the link, and come again with the next.
+            self.notify("frame_too_large", peer=self.peer, bytes=len(frame), bytes_max=self.frame_bytes_max)
+            return
         self._connection.write(frame)
 
     def nudge(self) -> None:
@@ -191,6 +197,7 @@ class PeerLink(Session[Frame]):
             if self.is_up or reply.node_id != self.peer:
                 raise ProtocolError(f"node {reply.node_id} answered where node {self.peer} was expected")
             self.is_up = True
+            self.frame_bytes_max = reply.frame_bytes_max
             self._settled.set()
             self.notify("link_up", peer=self.peer)
 

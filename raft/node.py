@@ -3,9 +3,9 @@
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `started` (the port is open), `role`, `link_up`,
 `link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason), `storage_full`, `disk_stalled`,
 `trimmed` (where the log begins now), `snapshot_installed` (it begins anew, with the leader's snapshot), `snapshot_too_large`
-(nothing leaves the log), `stopping`, `stopped`, and before a bad end `broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it
-cleanly; a reader of stdout that goes away, or stands still, does not: what it has no room for is dropped, and the next line tells
-how many as `dropped`.
+(nothing leaves the log), `frame_too_large` (a peer takes smaller ones), `stopping`, `stopped`, and before a bad end
+`broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it cleanly; a reader of stdout that goes away, or
+stands still, does not: what it has no room for is dropped, and the next line tells how many as `dropped`.
 
 Exit status: 0 stopped when asked; 1 a broken invariant, with the node's state in the event before the last; 2 wrong
 usage; 4 the environment does not allow it: the port is taken, the directory cannot be used, belongs to another node, is
@@ -31,7 +31,8 @@ import trio
 from log.errors import CorruptLog, DirectoryLocked, NoSpace, StorageFailed
 from raft import descriptors
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
-from raft.group import Address, RaftGroup, WrongDirectory, WrongMembers, WrongStateMachine
+from raft.errors import SnapshotDiverged, WrongStateMachine
+from raft.group import Address, RaftGroup, WrongDirectory, WrongMembers
 from raft.register import RegisterMachine
 from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
 from raft.state_machine import StateMachine
@@ -271,6 +272,8 @@ def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
             return f"{error} (--data)"
         case WrongStateMachine():
             return f"{error}, or start it with the --state-machine it had"
+        case SnapshotDiverged():
+            return f"{error}; the node stops. With all other nodes up, start it with an empty --data: it fetches the log from them"
         case WrongMembers():
             return f"{error}; name them with --peer, whatever their addresses are now"
         case CorruptLog() if plan.started:

@@ -1,5 +1,6 @@
 """How far one follower is, in the eyes of its leader, and how much may be on its way to it."""
 
+import math
 from collections import deque
 
 import attrs
@@ -29,7 +30,8 @@ class Progress:
 
     `acked_round` is the newest round it has answered, `accepted_round` the newest it has not refused.
 
-    While *installing*, what was sent last to ask is a snapshot.
+    While *installing*, what was sent last to ask is a snapshot. The next one leaves at `install_due` at the earliest: who cannot
+    take one now, for want of room on its disk, is not helped by ten a second.
 
     Invariant: `match_index < next_index`; nothing is in flight while probing.
     """
@@ -41,6 +43,7 @@ class Progress:
     probe_sent: bool = False
     probe_round: int = 0
     installing: bool = False
+    install_due: float = -math.inf
     loading: bool = False
     acked_round: int = 0
     accepted_round: int = 0
@@ -92,4 +95,5 @@ class Progress:
     def reset(self, next_index: LogIndex) -> None:
         """Forget what was proven: the follower may come back, or has come back, as another incarnation of itself."""
         self.match_index = NO_INDEX
+        self.install_due = -math.inf
         self.probe_from(next_index)

@@ -11,6 +11,7 @@ began after it has ended: `begin_flush` notes the newest write, `run` may go to 
 import contextlib
 import hashlib
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Self
 
 import attrs
@@ -164,8 +165,13 @@ class RaftStorage:
         kept = retention.first_index(self.log.segment_facts(), now_ms)
         return LogIndex(min(kept, last_index + 1, max(self.log.last_index, 1)))
 
+    def bytes_below(self, first_index: LogIndex) -> int:
+        """How much of the disk leaves if all below `first_index` may."""
+        facts = self.log.segment_facts()
+        return sum(each.size_bytes for each, next_ in pairwise(facts) if next_.first_index <= first_index)
+
     def trim(self, first_index: LogIndex, applied: Position, snapshot: bytes) -> LogStart | None:
-        """Let the segments below `first_index` leave; where the log begins then, None if it begins where it did.
+        """Let the segments below `first_index` leave; where the log begins then, None if no entry has left.
 
         Durable with the next flush. `snapshot` is the state machine's, which has applied all up to `applied`.
         """
@@ -174,7 +180,9 @@ class RaftStorage:
             return None
         before = log.start
         log.trim(first_index, _pack_applied(applied, snapshot))
-        return None if log.start is before else _to_start(log.start.before, log.start.payload)
+        if log.start is before or not log.start.before.last_index:
+            return None  # nothing left, or a segment all of whose entries had been replaced
+        return _to_start(log.start.before, log.start.payload)
 
     # ---------------------------------------------------------------- reading
 

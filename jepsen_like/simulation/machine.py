@@ -21,7 +21,7 @@ from jepsen_like.simulation.rot import Rot, RotKind, base_of, spoil
 from jepsen_like.simulation.streams import stream
 from jepsen_like.simulation.swarm import Knobs
 from log.disk import NoSpace
-from log.errors import CorruptLog, LogError, StorageError, StorageFailed
+from log.errors import LogError, StorageError, StorageFailed
 from log.frame import HEADER_BYTES
 from log.memory_disk import MemoryDisk
 from log.retention import Retention
@@ -628,12 +628,15 @@ class Machine:
 
     def _check_restored(self, commit_index: LogIndex) -> None:
         restored = self._restored
-        if restored == NO_POSITION or commit_index < restored.index:
+        if restored == NO_POSITION:
             return
-        self._restored = NO_POSITION
         assert self.core is not None
-        if self.core.log.term_at(restored.index) != restored.term:
-            raise CorruptLog("the snapshot", 0, f"the group has another entry {restored.index} than of {restored.term}")
+        reached = LogIndex(min(commit_index, restored.index))
+        term = self.core.log.term_at(reached)
+        assert term <= restored.term, "the group has gone on without an entry that a snapshot knows"
+        if reached == restored.index:
+            assert term == restored.term, "the group has another entry than a snapshot knows"
+            self._restored = NO_POSITION
 
     def _settle(self, storage: RaftStorage) -> None:
         """Apply, then trim, as the driver does when it has done all else."""
@@ -677,6 +680,8 @@ class Machine:
         last_index = LogIndex(min(self.applied_index, core.log.durable_index))
         first_index = storage.first_kept(self._retention, last_index, 0)
         if first_index <= core.log.start.index + 1:
+            return
+        if storage.bytes_below(first_index) < len(core.log.start.snapshot):
             return
         self.durable_log()  # while votes of old can still be read
         applied = Position(self.applied_index, core.log.term_at(self.applied_index))

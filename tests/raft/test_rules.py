@@ -446,7 +446,9 @@ def test_a_snapshot_that_got_lost_is_asked_for_by_a_refusal_of_what_was_sent_aft
     assert isinstance(again, Send)
     assert isinstance(again.message, AppendEntries)
     assert again.message.prev_index == 3
-    (sent,) = hears(leader, 3, refusal(3, 0, round_=10), now=group.now)
+    assert hears(leader, 3, refusal(3, 0, round_=10), now=group.now) == []
+    due = group.now + leader.config.election_timeout_s_min
+    (sent,) = hears(leader, 3, AppendAccepted(Term(1), LogIndex(0), LogIndex(0), 11), now=due)
     assert isinstance(sent, Send)
     assert isinstance(sent.message, InstallSnapshot)
 

@@ -32,6 +32,7 @@ from raft.membership import Configuration
 from raft.messages import AppendAccepted, AppendEntries, Message, PreVoteReply, RequestPreVote, RequestVote, VoteReply
 from raft.model import Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
 from raft.register import RegisterMachine
+from raft.state_machine import StateMachine
 from raft.storage import RaftStorage
 
 ME, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
@@ -69,6 +70,7 @@ class Rig:
         config: DriverConfig | None = None,
         disk: MemoryDisk | None = None,
         segment_bytes: int = 1 << 20,
+        state_machine: StateMachine | None = None,
     ) -> None:
         self.now = 0.0
         self.wall_ms = 0
@@ -99,7 +101,7 @@ class Rig:
             core=self.core,
             storage=self.storage,
             transport=self,
-            state_machine=RegisterMachine(),
+            state_machine=state_machine or RegisterMachine(),
             submit=self.flushes.append,
             has_more=lambda: self.more,
             may_wait=lambda: self.idle,

@@ -11,8 +11,8 @@ from raft import links
 from raft.client_codec import HelloReply, encode_hello_reply
 from raft.codec import encode_message
 from raft.links import Links
-from raft.messages import RequestPreVote
-from raft.model import LogIndex, NodeId, Term
+from raft.messages import InstallSnapshot, RequestPreVote
+from raft.model import LogIndex, LogStart, NodeId, Offset, Position, Term
 from raft.net.dialing import dial
 from raft.net.reactor import Reactor
 from tests.raft.shell.nodes import local_cluster, until
@@ -64,5 +64,43 @@ async def test_what_is_pushed_has_left_before_the_round_ends() -> None:
                     accepted.recv(4096)
                 dialling.push()
                 assert accepted.recv(4096) == encode_message(message)
+                nursery.cancel_scope.cancel()
+    reactor.close()
+
+
+async def test_what_the_peer_would_refuse_is_not_sent_and_the_link_stays() -> None:
+    peer, reactor, up, told = NodeId(2), Reactor(), trio.Event(), list[str]()
+
+    def notify(event: str, **fields: object) -> None:
+        told.append(event)
+        up.set()
+
+    start = LogStart(Position(LogIndex(1), Term(1)), Offset(0), Position(LogIndex(1), Term(1)), b"s" * 200)
+    message = RequestPreVote(Term(1), LogIndex(0), Term(0))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        dialling = Links(
+            reactor=reactor,
+            on_disconnected=lambda peer: told.append("down"),
+            cluster_id="quorumlog",
+            node_id=NodeId(1),
+            addresses={peer: listening.getsockname()},
+            outbound_bytes_max=1 << 20,
+            rng=random.Random(1),
+            notify=notify,
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reactor.run)
+            nursery.start_soon(dialling.run)
+            accepted, _ = await trio.to_thread.run_sync(listening.accept)
+            with accepted:
+                await trio.to_thread.run_sync(accepted.recv, 4096)
+                accepted.send(encode_hello_reply(HelloReply(peer, 200)))
+                await up.wait()
+                accepted.setblocking(False)
+                dialling.send(peer, InstallSnapshot(Term(1), start, 1))
+                dialling.send(peer, message)
+                dialling.push()
+                assert accepted.recv(4096) == encode_message(message)
+                assert told == ["link_up", "frame_too_large"]
                 nursery.cancel_scope.cancel()
     reactor.close()

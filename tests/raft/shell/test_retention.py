@@ -8,19 +8,20 @@ import msgpack
 import pytest
 import trio
 
-from log.errors import CorruptLog
+from log.flusher import FlushPolicy
 from log.memory_disk import MemoryDisk
 from log.retention import Retention
 from raft import driver
 from raft.client import Attempt, Client
 from raft.driver import PIPELINE_S, TRIM_EVERY_S, DriverConfig
-from raft.errors import OutcomeUnknown, RecordsTrimmed
-from raft.group import RaftGroup, WrongStateMachine
+from raft.errors import OutcomeUnknown, RecordsTrimmed, SnapshotDiverged, WrongStateMachine
+from raft.group import RaftGroup
 from raft.messages import AppendAccepted, AppendEntries, InstallSnapshot
 from raft.model import LogIndex, LogStart, Offset, Position, Term
 from raft.node import _environment_line
 from raft.register import RegisterMachine
 from raft.settings import parse_settings
+from raft.state_machine import StateMachine
 from tests.raft.shell.nodes import CLUSTER_ID, free_ports, local_cluster, until
 from tests.raft.shell.test_driver import TWO, Rig, entry, heartbeat
 
@@ -180,8 +181,89 @@ def test_a_snapshot_of_what_the_group_no_longer_has_ends_the_node() -> None:
     rig.settle()
     other = attrs.evolve(entry(51, b"", term=9), base_offset=Offset(40))
     message = AppendEntries(Term(9), LogIndex(50), Term(1), LogIndex(51), 2, (other,))
-    with pytest.raises(CorruptLog, match="holds entry 51 of term 1, where the group has one of term 9"):
+    with pytest.raises(SnapshotDiverged, match="holds entry 51 of term 1, but the group has one of term 9 at 51"):
         rig.hear(TWO, message)
+
+
+def test_a_reign_that_goes_on_without_what_a_snapshot_knows_ends_the_node_before_it_answers_anything() -> None:
+    rig = Rig(3, config=DriverConfig(flush_policy=FlushPolicy.NONE))
+    rig.hear(TWO, anew(index=50, applied=60))
+    rig.settle()
+    rig.lead()
+    rig.apply(1, "w", "k", 100)
+    with pytest.raises(SnapshotDiverged, match="holds entry 60 of term 1, but the group has one of term 10 at 51"):
+        rig.accept()
+    assert 1 not in rig.caller.seen
+
+
+class Plain:
+    """A state machine without snapshots."""
+
+    def check(self, command: bytes, *, read_only: bool) -> None:
+        """Everything is a command."""
+
+    def apply(self, index: int, command: bytes) -> bytes:
+        """Nothing comes of it."""
+        return b""
+
+    def query(self, command: bytes) -> bytes:
+        """Nor of questions."""
+        return b""
+
+
+class Choosy(Plain):
+    """One that cannot be restored."""
+
+    def snapshot(self) -> bytes:
+        """All of it."""
+        return b""
+
+    def restore(self, snapshot: bytes) -> None:
+        """Not from this one."""
+        raise ValueError("a snapshot of another version")
+
+
+@pytest.mark.parametrize(("machine", "error"), [(Plain(), WrongStateMachine), (Choosy(), ValueError)])
+def test_a_state_machine_that_cannot_be_restored_does_not_cost_the_node_its_log(
+    machine: StateMachine, error: type[Exception]
+) -> None:
+    rig = Rig(3, state_machine=machine)
+    rig.hear(TWO, heartbeat(*[entry(index, b"r") for index in range(1, 5)]))
+    rig.settle()
+    with pytest.raises(error):
+        rig.hear(TWO, anew())
+    again = Rig(3, disk=rig.disk.after_kill(random.Random(1)))
+    assert (again.storage.log.first_index, again.storage.log.last_index) == (1, 4)
+
+
+def test_a_trim_before_the_flush_of_an_interval_leaves_no_deadline_behind() -> None:
+    rig = Rig(config=attrs.evolve(KEEP, flush_policy=FlushPolicy.INTERVAL), segment_bytes=SEGMENT).lead()
+    while "trimmed" not in rig.told:
+        fill(rig, 1)
+        rig.pass_time(0.005)
+        rig.settle()
+    rig.pass_time(0.06)
+    rig.settle()
+    assert rig.storage.is_durable
+    assert rig.driver.deadline >= rig.now
+
+
+def test_no_more_is_written_of_snapshots_than_leaves_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    snapshot = RegisterMachine.snapshot
+
+    def counted(machine: RegisterMachine) -> bytes:
+        made = snapshot(machine)
+        taken.append(len(made))
+        return made
+
+    monkeypatch.setattr(RegisterMachine, "snapshot", counted)
+    rig = Rig(config=KEEP, segment_bytes=SEGMENT).lead()
+    rig.apply(rig.draw(), "w", "k", b"v" * 20_000)
+    rig.settle()
+    fill(rig, 400)
+    assert len(taken) > 1
+    assert sum(taken) <= rig.storage.log.end
 
 
 def test_a_full_disk_takes_no_snapshot_and_loses_nothing() -> None:
