@@ -141,7 +141,8 @@ def _forgiving(
     """
     local = LocalEngine()
     rows = of_model(loaded(history.files()), history.files()[0], Model.LOG)
-    forgiven = forgive(rows, joined(logs)[0].content, allowances)
+    final, _ = joined(logs)
+    forgiven = forgive(rows, final.content, allowances, final.start if expires else 0)
     findings = check_logs([forgiven.rows], local.run, local.share, {LOG_OBJECT: logs}, expires=expires)
     for until in forgiven.until:
         if findings.counts:

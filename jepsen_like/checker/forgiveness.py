@@ -11,7 +11,10 @@ An *allowance* is a fault and the time that it may reach back. A record is forgi
 
 A forgiven append counts as one of unknown outcome. What else spoke of the lost end of the log before the loss was seen
 (reads of lost values, lengths) is left out. That would also hide what was wrong before the fault, so the history up to
-each fault that cost something is checked once more by itself, as it was then.
+each fault is checked once more by itself, as it was then: each that cost something, and where records leave the logs each,
+for what it cost may have left them, too.
+
+Of places that have left the logs there is only what the history says of them (`_last_said`).
 """
 
 from collections.abc import Sequence
@@ -24,6 +27,8 @@ from jepsen_like.checker.columns import Bools, Columns, Ints
 from jepsen_like.history import NEVER, NONE, Action, Outcome
 
 EXAMPLES_MAX: Final = 5
+UNSEEN: Final = -2
+"""At a place that has left: a value that nobody was told of, after another had been there."""
 
 
 @attrs.frozen(kw_only=True)
@@ -73,16 +78,51 @@ class AllowedLoss:
 
 @attrs.frozen(eq=False)
 class Forgiven:
-    """One log's history without what was forgiven, and the histories up to the faults that cost something."""
+    """One log's history without what was forgiven, and the histories up to the faults."""
 
     rows: Columns
     until: tuple[Columns, ...]
     losses: tuple[AllowedLoss, ...]
 
 
-def forgive(rows: Columns, content: Ints, allowances: Sequence[Allowance]) -> Forgiven:
-    """Take out what `allowances` explain. `content[o]` is the value in the final logs, `NONE` where they say nothing."""
-    return _Forgiving(rows, content, sorted(allowances, key=lambda one: one.begun_ns)).forgiven()
+def forgive(rows: Columns, content: Ints, allowances: Sequence[Allowance], start: int = 0) -> Forgiven:
+    """Take out what `allowances` explain. `content[o]` is the value in the final logs, `NONE` where they say nothing.
+
+    What lies below `start` has left them by a rule.
+    """
+    if start:
+        content = np.concatenate([_last_said(rows, start, allowances), content[start:]])
+    ordered = sorted(allowances, key=lambda one: one.begun_ns)
+    return _Forgiving(rows, content, ordered, expires=start > 0).forgiven()
+
+
+def _last_said(rows: Columns, start: int, allowances: Sequence[Allowance]) -> Ints:
+    """The content of the places below `start`, which have left the logs, as the history last spoke of it; else `NONE`.
+
+    What was said before a fault after which the log was seen to end at that place or before, or to hold another value there
+    or before, is not there any more: `UNSEEN`.
+    """
+    ok, within = rows.type == Outcome.OK, (rows.offset >= 0) & (rows.offset < start)
+    says = np.flatnonzero(ok & within & (rows.a != NONE) & ((rows.f == Action.APPEND) | (rows.f == Action.READ)))
+    # Two values of one place have a fault between them. Who asked after it speaks later, whoever was answered first.
+    completed = np.sort(np.array([one.injected_ns for one in allowances], np.int64))
+    faults_before = np.searchsorted(completed, rows.t_inv[says], side="left")
+    says = says[np.lexsort((rows.t_ret[says], faults_before))]
+    place, value, asked_ns = rows.offset[says], rows.a[says], rows.t_inv[says]
+    last, last_ns = np.full(start, NONE, np.int64), np.full(start, NEVER, np.int64)
+    last[place], last_ns[place] = value, asked_ns
+    content = last.copy()
+    denies = at_most(rows)
+    for one in allowances:
+        # What was asked for while the fault was at work may have come before it or after it.
+        for begun_ns, is_before in (
+            (one.begun_ns, asked_ns < one.begun_ns),
+            (one.injected_ns + 1, asked_ns <= one.injected_ns),
+        ):
+            replaced = is_before & (value != last[place]) & (last_ns[place] >= begun_ns)
+            end = min(denies[rows.t_inv >= begun_ns].min(initial=NEVER), place[replaced].min(initial=NEVER))
+            content[end:][last_ns[end:] < begun_ns] = UNSEEN
+    return content
 
 
 def at_most(rows: Columns) -> Ints:
@@ -92,8 +132,9 @@ def at_most(rows: Columns) -> Ints:
 
 
 class _Forgiving:
-    def __init__(self, rows: Columns, content: Ints, allowances: Sequence[Allowance]) -> None:
+    def __init__(self, rows: Columns, content: Ints, allowances: Sequence[Allowance], *, expires: bool) -> None:
         self._rows = rows
+        self._expires = expires
         self._allowances = allowances
         ok, placed = rows.type == Outcome.OK, rows.offset >= 0
         within = placed & (rows.offset < len(content))
@@ -113,7 +154,11 @@ class _Forgiving:
         costly = [number for number in range(len(self._allowances)) if (blamed == number).any()]
         return Forgiven(
             rows=self._without(explained, len(self._allowances)),
-            until=tuple(self._until(self._without(explained, number), self._allowances[number]) for number in costly),
+            until=tuple(
+                self._until(self._without(explained, number), one)
+                for number, one in enumerate(self._allowances)
+                if number in costly or self._expires
+            ),
             losses=tuple(self._loss(number, np.flatnonzero(blamed == number)) for number in costly),
         )
 

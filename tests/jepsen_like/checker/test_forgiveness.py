@@ -11,9 +11,9 @@ from jepsen_like.checker.checking import LOG_OBJECT, check_run
 from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
 from jepsen_like.checker.local_engine import LocalEngine
-from jepsen_like.checker.log_check import check_logs, joined
+from jepsen_like.checker.log_check import FinalLog, check_logs, joined
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
-from jepsen_like.history import NEVER, NONE, Action, DumpWriter, HistoryWriter, Op, Outcome
+from jepsen_like.history import NEVER, NONE, Action, DumpWriter, HistoryWriter, KeepRule, Op, Outcome
 from tests.jepsen_like.checker.test_log_check import append, final, read, refused, tail, unknown
 
 CUT = Allowance(fault=4, kind="power", promise="may be lost", since_ns=-NEVER, begun_ns=100, injected_ns=102)
@@ -23,16 +23,22 @@ REUSED = [append(1, 0, 1, 2), append(2, 1, 3, 4), append(3, 2, 5, 6), append(4, 
 
 
 def checked(
-    ops: Sequence[Op], logs: list[list[int]], allowances: Sequence[Allowance], places: pytest.TempPathFactory
+    ops: Sequence[Op],
+    logs: list[list[int]],
+    allowances: Sequence[Allowance],
+    places: pytest.TempPathFactory,
+    *,
+    start: int = 0,
 ) -> Verdict:
-    """The verdict about a run directory with this history and these final logs."""
+    """The verdict about a run directory with this history and these final logs, which have let go all below `start`."""
     directory = places.mktemp("run")
     with HistoryWriter(directory / "history.parquet") as history:
         for op in sorted(ops, key=lambda op: op.t_ret):
             history.record(op)
-    with DumpWriter(directory / "dump.parquet") as dump:
+    with DumpWriter(directory / "dump.parquet", rule=KeepRule(retention_bytes=1 if start else 0)) as dump:
         for node, log in enumerate(logs, start=1):
-            dump.record(node, 0, 1, log)
+            dump.begin(node, start)
+            dump.record(node, start, 1, log[start:], size=1)
     return check_run(directory, Model.LOG, Engine.LOCAL, allowances=allowances)
 
 
@@ -146,6 +152,56 @@ def test_losses_of_two_faults_are_told_apart(tmp_path_factory: pytest.TempPathFa
     assert [(loss.allowance.fault, loss.examples) for loss in found.losses] == [(4, (2, 3)), (9, (5,))]
 
 
+# -------------------------------------------------------------------- where records leave the logs, too
+
+
+SIXTEEN = [append(value, value - 1, 2 * value, 2 * value + 1) for value in range(1, 7)] + [
+    append(value, value - 1, 100 + 2 * value, 101 + 2 * value) for value in range(7, 17)
+]
+"""Six records before the power cut, which costs nothing, and ten after it."""
+
+
+@pytest.mark.parametrize("start", [0, 11])
+@pytest.mark.parametrize(
+    "stale",
+    [
+        pytest.param(tail(2, 20, 21), id="a length"),
+        pytest.param(read(3, NONE, 20, 21), id="a read of nothing"),
+    ],
+)
+def test_what_was_wrong_before_a_fault_is_seen_though_the_place_has_left(
+    stale: Op, start: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    values = list(range(1, 17))
+    assert checked(SIXTEEN, [values] * 2, [CUT], tmp_path_factory, start=start).valid is True
+    found = checked([*SIXTEEN, stale], [values] * 2, [CUT], tmp_path_factory, start=start)
+    assert (found.valid, set(found.findings.counts)) == (False, {Check.STALE})
+
+
+@pytest.mark.parametrize("start", [0, 1, 2, 3])
+def test_a_loss_is_forgiven_though_its_place_has_left(start: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    found = checked(REUSED, [[1, 4, 5]] * 2, [CUT], tmp_path_factory, start=start)
+    assert (found.valid, found.lost_allowed, found.findings.lost_acked) == (True, 2, 2)
+    told = checked(REUSED, [[1, 4, 5]] * 2, [], tmp_path_factory, start=start)
+    assert told.valid is False
+
+
+def test_a_loss_that_nobody_was_told_of_in_its_place_is_seen_by_what_the_log_ended_at(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    ops = [*REUSED[:3], tail(1, 105, 106), unknown(4, 110), unknown(5, 112), append(6, 3, 120, 121)]
+    found = checked(ops, [[1, 4, 5, 6]] * 2, [CUT], tmp_path_factory, start=3)
+    assert (found.valid, found.lost_allowed) == (True, 2)
+
+
+def test_what_was_read_after_the_fault_is_no_loss_and_a_shorter_length_is_stale(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    ops = [*SIXTEEN, read(5, 6, 103, 104), tail(5, 105, 106), unknown(17, 105)]
+    found = checked(ops, [list(range(1, 17))] * 2, [CUT], tmp_path_factory, start=11)
+    assert (found.valid, set(found.findings.counts)) == (False, {Check.STALE})
+
+
 # -------------------------------------------------------------------- whole histories that keep the rule
 
 
@@ -176,12 +232,18 @@ def lossy_history(rng: random.Random) -> tuple[list[Op], list[int], list[Allowan
     return ops, log, allowances
 
 
-def findings(ops: Sequence[Op], left: list[int], allowances: Sequence[Allowance]) -> tuple[int, int]:
-    """How many violations, with and without the history up to each fault; and how many lost records were explained."""
+def findings(ops: Sequence[Op], left: list[int], allowances: Sequence[Allowance], start: int = 0) -> tuple[int, int]:
+    """How many violations, with and without the history up to each fault; and how many lost records were explained.
+
+    All below `start` has left the logs.
+    """
     engine = LocalEngine()
-    logs = final(left, left)
-    forgiven = forgive(Columns.of_ops(ops), joined(logs)[0].content, allowances)
-    whole = check_logs([forgiven.rows], engine.run, engine.share, {LOG_OBJECT: logs})
+    logs = [
+        FinalLog(node, start, np.array(left[start:], np.int64), np.ones(len(left) - start, np.int64)) for node in (1, 2)
+    ]
+    rows, content = Columns.of_ops(ops), joined(logs)[0].content
+    forgiven = forgive(rows, content, allowances, start)
+    whole = check_logs([forgiven.rows], engine.run, engine.share, {LOG_OBJECT: logs}, expires=start > 0)
     before = [check_logs([rows], engine.run, engine.share) for rows in forgiven.until]
     wrong = sum(sum(one.counts.values()) for one in [whole, *before])
     return wrong, sum(loss.records for loss in forgiven.losses)
@@ -200,6 +262,40 @@ def test_no_history_of_a_log_that_only_loses_its_end_is_called_wrong() -> None:
         assert lost == gone, f"seed {seed}"
         explained += lost
     assert explained > 2000
+
+
+def test_no_such_history_is_called_wrong_when_its_beginning_has_left() -> None:
+    explained = 0
+    for seed in range(1500):
+        ops, left, allowances = lossy_history(random.Random(seed))
+        if not ops:
+            continue
+        for start in {1, len(left) // 2, len(left)} - {0}:
+            if start <= len(left):
+                wrong, lost = findings(ops, left, allowances, start)
+                assert not wrong, f"seed {seed}, start {start}"
+                explained += lost
+    assert explained > 2000
+
+
+def test_a_length_that_was_too_short_before_all_faults_is_seen_in_any_history_that_has_left() -> None:
+    seen = 0
+    for seed in range(600):
+        ops, left, allowances = lossy_history(random.Random(seed))
+        early = (
+            [op for op in ops if op.type is Outcome.OK and op.t_ret < min(one.begun_ns for one in allowances)]
+            if allowances
+            else []
+        )
+        acked = [op for op in early if op.f is Action.APPEND]
+        if not acked or not left:
+            continue
+        stale = tail(acked[-1].offset, acked[-1].t_ret + 1, acked[-1].t_ret + 2)
+        if stale.t_ret >= min(one.begun_ns for one in allowances):
+            continue
+        assert findings([*ops, stale], left, allowances, len(left))[0], f"seed {seed}"
+        seen += 1
+    assert seen > 100
 
 
 def test_a_loss_between_faults_is_seen_in_any_history() -> None:
