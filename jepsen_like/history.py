@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import attrs
+from attrs.validators import ge, instance_of
 
 NONE: Final = -1
 """A register never written, a log position with nothing there, a field that does not apply."""
@@ -289,12 +290,14 @@ class HistoryWriter:
 class KeepRule:
     """How much of its log a node may not let go, as its settings say; without a rule all of it."""
 
-    retention_bytes: int = 0
-    retention_s: float = 0.0
-    segment_bytes_max: int = 0
-    """About so much more than its records may count as kept."""
-    judges_age: bool = True
+    retention_bytes: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
+    retention_s: float = attrs.field(default=0.0, validator=[instance_of((int, float)), ge(0)])
+    segment_bytes_max: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
+    """The size of its files: each begins with a little that is no record."""
+    judges_age: bool = attrs.field(default=True, validator=instance_of(bool))
     """Whether the clocks that tell a record's age could be trusted."""
+    starts_stay: bool = attrs.field(default=True, validator=instance_of(bool))
+    """Whether no fault could undo that records have left: where a log began once, it never begins earlier."""
 
     @property
     def may_expire(self) -> bool:
@@ -304,11 +307,12 @@ class KeepRule:
 
 @attrs.frozen
 class Kept:
-    """Where each node's log began when it was dumped, how many bytes its records took from there on, and its rule."""
+    """Where each node's log began and ended when it was dumped, how many bytes its records took between, and its rule."""
 
     rule: KeepRule
     dumped_ns: int
     starts: Mapping[int, int]
+    ends: Mapping[int, int]
     bytes_kept: Mapping[int, int]
 
 
@@ -316,8 +320,8 @@ class DumpWriter:
     """Writes the final log of every node into `directory` (a run's `dump.parquet/`), committed records only.
 
     A node's rows have no gaps from where its log begins (`begin`; 0 if nobody says) to its end; a node that could not be
-    dumped has no rows. `kept.json` beside them says where each began. Left by an exception it removes what it wrote: half a
-    log would look like a loss.
+    dumped has no rows. `kept.json` beside them says where each began and ended; it comes last and whole, so that rows without
+    it are part of a dump. Left by an exception it removes what it wrote: half a log would look like a loss.
     """
 
     def __init__(self, directory: Path, *, rule: KeepRule = KeepRule(), part_rows_max: int = 1 << 18) -> None:
@@ -327,15 +331,17 @@ class DumpWriter:
         """Where the log of each node begins."""
         self.dumped_ns = 0
         """When the last of them was read to its end."""
+        self._ends: dict[int, int] = {}
         self._bytes_kept: dict[int, int] = {}
         self._part_rows_max = part_rows_max
         self._rows = Rows(DUMP_COLUMNS)
         self._parts = 0
         directory.mkdir(parents=True, exist_ok=True)
+        (directory / KEPT).unlink(missing_ok=True)  # of a former dump, about other rows
 
     def begin(self, node: int, offset: int) -> None:
         """The log of this node begins here; what was recorded of it below has left it since and does not count."""
-        self.starts[node] = offset
+        self.starts[node] = self._ends[node] = offset
         self._bytes_kept[node] = 0
 
     def record(self, node: int, offset: int, epoch: int, values: Iterable[int], *, size: int = 0) -> None:
@@ -344,6 +350,7 @@ class DumpWriter:
         `size` is how many bytes of a log they take.
         """
         ids = array("q", values)
+        self._ends[node] = offset + len(ids)
         self._bytes_kept[node] = self._bytes_kept.get(node, 0) + size
         nodes, offsets, epochs, all_ids = self._rows.arrays
         nodes.extend(array("h", [node]) * len(ids))
@@ -364,10 +371,13 @@ class DumpWriter:
             self._close_part()
         if self.starts:
             nodes = {
-                str(node): {"start": start, "bytes": self._bytes_kept[node]} for node, start in self.starts.items()
+                str(node): {"start": start, "end": self._ends[node], "bytes": self._bytes_kept[node]}
+                for node, start in self.starts.items()
             }
             kept = {"rule": attrs.asdict(self._rule), "dumped_ns": self.dumped_ns, "nodes": nodes}
-            (self.directory / KEPT).write_text(json.dumps(kept) + "\n")
+            unfinished = self.directory / f".{KEPT}.unfinished"
+            unfinished.write_text(json.dumps(kept) + "\n")
+            os.replace(unfinished, self.directory / KEPT)
 
     def __enter__(self) -> Self:
         return self
@@ -405,6 +415,10 @@ class HistoryReader:
         """Every part file, bucket by bucket."""
         return tuple(path for bucket in self.parts for path in bucket)
 
+    def rows(self) -> int:
+        """How many rows there are. `UnreadableHistory` for a part that is none."""
+        return sum(read_part(path, ("f",)).num_rows for path in self.files())
+
     def ops(self) -> Iterator[Op]:
         """Every operation, part by part. For small histories and for tests: a Python object per row."""
         for path in self.files():
@@ -441,16 +455,19 @@ def read_dump(directory: Path) -> Any:
 
 
 def read_kept(directory: Path) -> Kept | None:
-    """What a dump says of where logs begin; None for a dump of an older version, whose logs begin with their rows."""
+    """What a dump says of where logs begin and end; None for one without: of an older version, or in part."""
     try:
         found = json.loads((directory / KEPT).read_text())
-        nodes = {int(node): (int(of["start"]), int(of["bytes"])) for node, of in found["nodes"].items()}
-        return Kept(
-            KeepRule(**found["rule"]),
-            int(found["dumped_ns"]),
-            {node: start for node, (start, _) in nodes.items()},
-            {node: size for node, (_, size) in nodes.items()},
-        )
+        nodes = {
+            int(node): tuple(of[name] for name in ("start", "end", "bytes")) for node, of in found["nodes"].items()
+        }
+        numbers = [found["dumped_ns"], *nodes, *(number for of in nodes.values() for number in of)]
+        if any(type(number) is not int or not 0 <= number < NEVER for number in numbers):
+            raise ValueError("what should be a number of something is none")
+        if any(end < start for start, end, _ in nodes.values()):
+            raise ValueError("a log ends before it begins")
+        starts, ends, sizes = ({node: of[at] for node, of in nodes.items()} for at in range(3))
+        return Kept(KeepRule(**found["rule"]), found["dumped_ns"], starts, ends, sizes)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

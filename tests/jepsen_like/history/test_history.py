@@ -212,9 +212,13 @@ def test_a_dump_says_where_each_log_begins_and_how_much_it_keeps(tmp_path: Path)
         writer.begin(1, 4)
         writer.record(1, 4, 1, [7], size=4)
         writer.begin(2, 5)
+    assert not list(tmp_path.glob(".*")), "left unfinished"
     kept = read_kept(tmp_path)
     assert kept is not None
     assert (kept.rule, kept.starts, kept.bytes_kept) == (KeepRule(retention_bytes=10), {1: 4, 2: 5}, {1: 4, 2: 0})
+    assert kept.ends == {1: 5, 2: 5}
+    with DumpWriter(tmp_path):
+        assert read_kept(tmp_path) is None, "the word of a former dump"
     (tmp_path / KEPT).write_text("{}")
     with pytest.raises(UnreadableHistory, match="does not say where logs begin"):
         read_kept(tmp_path)
