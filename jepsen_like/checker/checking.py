@@ -17,10 +17,20 @@ from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
 from jepsen_like.checker.register_check import SearchBounds
-from jepsen_like.checker.retention import overdone
+from jepsen_like.checker.retention import judge_retention
 from jepsen_like.checker.tasks import RegistersTask, Shared, Task, loaded, of_model
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Undecided, Verdict
-from jepsen_like.history import NONE, Action, HistoryReader, Kept, Outcome, UnreadableHistory, read_dump, read_kept
+from jepsen_like.history import (
+    NONE,
+    Action,
+    HistoryReader,
+    KeepRule,
+    Kept,
+    Outcome,
+    UnreadableHistory,
+    read_dump,
+    read_kept,
+)
 
 HISTORY: Final = "history.parquet"
 DUMP: Final = "dump.parquet"
@@ -75,14 +85,24 @@ def check_run(
     """
     history = HistoryReader.open(directory / HISTORY)
     dump, kept = read_dump(directory / DUMP), read_kept(directory / DUMP)
-    undecided = _missing_final_logs(directory, dump, kept) if model is Model.LOG else ()
+    rule = kept.rule if kept is not None else _rule_of(directory)
+    undecided: tuple[Undecided, ...] = ()
+    if model is Model.LOG:
+        if dump is not None and kept is None and rule.may_expire:
+            dump = None
+            undecided = (Undecided(LOG_OBJECT, "the dump is not whole: it does not say where the logs begin"),)
+        undecided += _missing_final_logs(directory, dump, kept)
+        _require_possible(history, kept)
     with contextlib.ExitStack() as stack:
         active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
         verdict = _checked(history, dump, model, engine, active, bounds or SearchBounds(), allowances, kept)
-    if model is Model.LOG and dump is not None and kept is not None:
-        verdict = attrs.evolve(verdict, findings=verdict.findings.plus(overdone(history, kept, verdict.findings)))
-    findings = attrs.evolve(verdict.findings, undecided=verdict.findings.undecided + undecided)
-    return attrs.evolve(verdict, findings=findings)
+    findings = verdict.findings
+    if model is Model.LOG:
+        lossless = not allowances
+        findings = findings.plus(
+            judge_retention(history, rule, kept, verdict.findings, verdict.losses, is_lossless=lossless)
+        )
+    return attrs.evolve(verdict, findings=attrs.evolve(findings, undecided=findings.undecided + undecided))
 
 
 def check_history(
@@ -164,7 +184,8 @@ def _forgiving(
 def final_logs_of(dump: Any, kept: Kept | None = None) -> tuple[FinalLog, ...]:
     """The final log of every node in a dump table; `UnreadableHistory` when a node has two records at one offset.
 
-    A log begins where `kept` says, if it does: it may be empty, and rows below had left the log before it was read to its end.
+    A log begins and ends where `kept` says, if it does: it may be empty, and rows below had left the log before it was read
+    to its end. `UnreadableHistory` if it has other rows than that.
     """
     node, offset, epoch, value = (dump.column(name).to_numpy() for name in ("node", "offset", "epoch", "a"))
     if len(node) and int(node.min()) < 0:
@@ -173,6 +194,8 @@ def final_logs_of(dump: Any, kept: Kept | None = None) -> tuple[FinalLog, ...]:
     starts = kept.starts if kept is not None else {}
     for one in sorted({*np.flatnonzero(np.bincount(node)).tolist(), *starts}):
         mine = np.flatnonzero((node == one) & (offset >= starts.get(one, 0)))
+        if kept is not None:
+            _require_whole(one, offset[mine], kept)
         if not len(mine):
             logs.append(FinalLog(one, starts.get(one, 0), np.empty(0, np.int64), np.empty(0, np.int64)))
             continue
@@ -188,6 +211,43 @@ def final_logs_of(dump: Any, kept: Kept | None = None) -> tuple[FinalLog, ...]:
             raise UnreadableHistory(Path(DUMP), f"node {one} has two records at one offset")
         logs.append(FinalLog(one, first, values, epochs))
     return tuple(logs)
+
+
+def _require_whole(node: int, offsets: Ints, kept: Kept) -> None:
+    """`UnreadableHistory` unless these are all offsets from where the log begins to where it ends."""
+    start, end = kept.starts.get(node), kept.ends.get(node)
+    if start is None or end is None:
+        raise UnreadableHistory(Path(DUMP), f"has records of node {node}, and does not say where its log begins")
+    expected = np.arange(start, end) if end - start == len(offsets) else None
+    if expected is not None and (np.sort(offsets) == expected).all():
+        return
+    if len(np.unique(offsets)) < len(offsets):
+        raise UnreadableHistory(Path(DUMP), f"node {node} has two records at one offset")
+    raise UnreadableHistory(
+        Path(DUMP), f"node {node} has {len(offsets)} records, not those from offset {start} to {end}, exclusive"
+    )
+
+
+def _require_possible(history: HistoryReader, kept: Kept | None) -> None:
+    """`UnreadableHistory` if a log ends far beyond all that was asked for: nothing that large can be held against it."""
+    ends_max = 2 * history.rows() + 1_000_000
+    for node, end in (kept.ends if kept is not None else {}).items():
+        if end > ends_max:
+            raise UnreadableHistory(Path(DUMP), f"the log of node {node} is said to end at {end}, of a shorter history")
+
+
+def _rule_of(directory: Path) -> KeepRule:
+    """What the settings of a run say that may leave its logs; nothing if they say nothing."""
+    try:
+        settings = json.loads((directory / TEST).read_text())["settings"]
+        return KeepRule(
+            retention_bytes=settings["retention_bytes"],
+            retention_s=settings["retention_s"],
+            judges_age=False,
+            starts_stay=False,
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return KeepRule()
 
 
 def _missing_final_logs(directory: Path, dump: Any, kept: Kept | None) -> tuple[Undecided, ...]:

@@ -1,65 +1,184 @@
-"""Whether a node let more of its log go than its rule of retention allows.
+"""Whether a node let more of its log go than its rule of retention allows, and whether it said so where it had not.
 
-Judged from what is certain: the records that its log still holds, and when the newest one that has left it was asked for. A
-log also holds what no client sees (terms, votes, entries that were replaced), and whole files leave it; so by bytes a node
-is accused only if a whole file and all that may have been replaced do not make up for what is missing.
+Judged from what is certain: the records that its log still holds, when those that have left it were asked for, and what it
+answered to those who asked for them. A rule by bytes counts all that the files hold beside the one that left; what of it no
+client sees is charged at its highest: terms and votes, which grow with the number of terms, what begins each file, and
+entries that were replaced, which were appends of unknown outcome or losses that are allowed.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
+import attrs
 import numpy as np
 
+from jepsen_like.checker.columns import Columns, Ints
+from jepsen_like.checker.forgiveness import AllowedLoss
 from jepsen_like.checker.verdict import Check, Findings, Violation
-from jepsen_like.history import NONE, Action, HistoryReader, Kept, Op, Outcome, read_part
+from jepsen_like.history import NEVER, NONE, Action, ErrorCode, HistoryReader, KeepRule, Kept, Op, Outcome
+from log.frame import HEADER_BYTES
 
+SLACK_BYTES: Final = 16 * 1024
+"""What a log may hold beside records, terms and beginnings of files: elections after the last record, membership, damage."""
+TERM_BYTES: Final = 1024
+"""What a term may leave in a log: the term and a vote, the entry with which a reign begins, a cut, each a frame."""
+FILE_BYTES: Final = 2 * HEADER_BYTES
+"""A file begins with the newest state."""
 REPLACED_BYTES: Final = 4096
-"""What an append of unknown outcome may have left behind in a log, its entry replaced by another."""
+"""What one record takes, where no record is left to tell."""
+UNDER_WAY_S: Final = 2.0
+"""A request reaches a node no later than this after it was made: its client waits no longer."""
 CLOCKS_APART_S: Final = 0.5
 """By so much the clock that dates records may have been set between two looks at it."""
+SHOWN_MAX: Final = 5
 
 
-def overdone(history: HistoryReader, kept: Kept, findings: Findings) -> Findings:
-    """A violation for each node that let go what its rule keeps; nothing for logs from which nothing may leave."""
-    rule = kept.rule
-    late = {node: start for node, start in sorted(kept.starts.items()) if start > 0}
-    if not rule.may_expire or not late or findings.lost_acked:
-        return Findings()  # a log that has lost its end holds less than its rule kept, and the loss is told anyway
-    violations = []
-    for node, start in late.items():
-        if rule.retention_bytes:
-            missing = rule.retention_bytes - kept.bytes_kept[node]
-            if missing <= rule.segment_bytes_max + REPLACED_BYTES * findings.info:
-                continue
-        if rule.retention_s:
-            newest_ns = _newest_below(history, start)
-            age_s = (kept.dumped_ns - newest_ns) / 1e9 + CLOCKS_APART_S
-            if not rule.judges_age or newest_ns == NONE or age_s >= rule.retention_s:
-                continue
-        violations.append(_violation(node, start, kept))
-    if not violations:
+@attrs.frozen(eq=False)
+class _Asked:
+    """Of a history: the acknowledged appends in the order of their offsets, those of unknown outcome, and what was refused."""
+
+    offset: Ints
+    t_inv: Ints
+    epoch: Ints
+    unknown_t_inv: Ints
+    refused: Columns
+
+    @classmethod
+    def read(cls, history: HistoryReader) -> "_Asked":
+        acked, unknown, refused = [], [], []
+        for path in history.files():
+            rows = Columns.of_parts([path])
+            append = rows.f == Action.APPEND
+            acked.append(rows.where(append & (rows.type == Outcome.OK) & (rows.offset >= 0)))
+            unknown.append(rows.t_inv[append & (rows.type == Outcome.INFO)])
+            refused.append(rows.where(rows.err == ErrorCode.TRIMMED))
+        empty = Columns.of_ops(())
+        offset, t_inv, epoch = (
+            np.concatenate([getattr(some, name) for some in (empty, *acked)]) for name in ("offset", "t_inv", "epoch")
+        )
+        order = np.argsort(offset, kind="stable")
+        return cls(
+            offset[order],
+            t_inv[order],
+            epoch[order],
+            np.concatenate([empty.t_inv, *unknown]),
+            Columns(*(np.concatenate([getattr(some, name) for some in (empty, *refused)]) for name in _NAMES)),
+        )
+
+    def below(self, offset: int) -> int:
+        """How many acknowledged records lie below it."""
+        return int(np.searchsorted(self.offset, offset, side="left"))
+
+    def newest_ns(self, offset: int) -> int:
+        """When the newest acknowledged record below `offset` was asked for; `NONE` if there is none."""
+        return int(self.t_inv[: self.below(offset)].max(initial=NONE))
+
+
+_NAMES: Final = tuple(field.name for field in attrs.fields(Columns))
+
+
+def judge_retention(
+    history: HistoryReader,
+    rule: KeepRule,
+    kept: Kept | None,
+    findings: Findings,
+    losses: Sequence[AllowedLoss] = (),
+    *,
+    is_lossless: bool = True,
+) -> Findings:
+    """Violations for nodes that let go what their rule keeps, or said that something had left that had not.
+
+    `findings` and `losses` are what is known of these logs. `is_lossless`: no fault of the run may cost what was acknowledged.
+    """
+    asked = _Asked.read(history)
+    found = _refusals(asked, rule, kept, is_lossless=is_lossless)
+    # A log that has lost its end holds less than its rule kept, and a loss that nothing allows is told anyway.
+    if kept is not None and rule.may_expire and findings.lost_acked <= sum(loss.records for loss in losses):
+        late = [node for node, start in sorted(kept.starts.items()) if start > 0]
+        found += [_let_go(node, kept) for node in late if _is_overdone(node, asked, rule, kept, losses)]
+    if not found:
         return Findings()
-    return Findings(violated=frozenset([0]), counts={Check.LOST: len(violations)}, violations=tuple(violations))
+    return Findings(violated=frozenset([0]), counts={Check.LOST: len(found)}, violations=tuple(found))
 
 
-def _newest_below(history: HistoryReader, start: int) -> int:
-    """When the newest acknowledged record below `start` was asked for; `NONE` if there is none."""
-    newest = NONE
-    for path in history.files():
-        table = read_part(path, ("f", "type", "offset", "t_inv"))
-        f, outcome, offset, t_inv = (table.column(name).to_numpy() for name in ("f", "type", "offset", "t_inv"))
-        begun = t_inv[(f == Action.APPEND) & (outcome == Outcome.OK) & (offset >= 0) & (offset < start)]
-        newest = max(newest, int(begun.max(initial=np.int64(NONE))))
-    return newest
+# ---------------------------------------------------------------- what is left
 
 
-def _violation(node: int, start: int, kept: Kept) -> Violation:
-    rule = kept.rule
+def _is_overdone(node: int, asked: _Asked, rule: KeepRule, kept: Kept, losses: Sequence[AllowedLoss]) -> bool:
+    """Whether no rule that there is lets this log begin where it does."""
+    start = kept.starts[node]
+    if rule.retention_bytes:
+        held = kept.bytes_kept[node] + _unseen_bytes(node, asked, rule, kept, losses)
+        if held >= rule.retention_bytes:
+            return False
+    if rule.retention_s:
+        newest_ns = asked.newest_ns(start)
+        age_s = (kept.dumped_ns - newest_ns) / 1e9 + CLOCKS_APART_S
+        if not rule.judges_age or newest_ns == NONE or age_s >= rule.retention_s:
+            return False
+    return True
+
+
+def _unseen_bytes(node: int, asked: _Asked, rule: KeepRule, kept: Kept, losses: Sequence[AllowedLoss]) -> int:
+    """How much of what the files hold may be nothing that a client sees."""
+    records = kept.ends[node] - kept.starts[node]
+    record_bytes = HEADER_BYTES + -(-kept.bytes_kept[node] // records) if records else REPLACED_BYTES
+    below = asked.below(kept.starts[node])
+    # What stands behind the newest record that has left was asked for after it.
+    since_ns = int(asked.t_inv[below - 1] - UNDER_WAY_S * 1e9) if below else -NEVER
+    replaced = int((asked.unknown_t_inv >= since_ns).sum()) + sum(loss.records for loss in losses)
+    terms = int(asked.epoch.max(initial=0)) - int(asked.epoch[below - 1] if below else 0)
+    files = 2 + kept.bytes_kept[node] // max(rule.segment_bytes_max, HEADER_BYTES)
+    return SLACK_BYTES + TERM_BYTES * terms + FILE_BYTES * files + record_bytes * replaced
+
+
+def _keeps(rule: KeepRule) -> str:
     keeps = [f"the newest {rule.retention_bytes:,} bytes"] if rule.retention_bytes else []
     keeps += [f"what is younger than {rule.retention_s:g} s"] if rule.retention_s else []
+    return " and ".join(keeps)
+
+
+def _let_go(node: int, kept: Kept) -> Violation:
+    start = kept.starts[node]
     sentence = (
         f"log 0: the final log of node {node} begins at {start} and holds {kept.bytes_kept[node]:,} bytes of records, "
-        f"though it keeps {' and '.join(keeps)}"
+        f"though it keeps {_keeps(kept.rule)}"
     )
     at = kept.dumped_ns
     begins = Op(f=Action.READ, type=Outcome.OK, t_inv=at, t_ret=at, process=NONE, offset=start, node=node)
     return Violation(Check.LOST, 0, sentence, (begins,))
+
+
+# ---------------------------------------------------------------- what was refused
+
+
+def _refusals(asked: _Asked, rule: KeepRule, kept: Kept | None, *, is_lossless: bool) -> list[Violation]:
+    """Answers that records had left where they cannot have."""
+    rows = asked.refused
+    found: list[Violation] = []
+    for row in range(len(rows)):
+        op = rows.op(row)
+        why = _why_not(op, asked, rule, kept, is_lossless=is_lossless)
+        if why is not None:
+            sentence = f"log 0: node {op.node} said that its log began at {op.seen} when process {op.process} asked for offset {op.offset}, {why}"
+            found.append(Violation(Check.LOST, op.object, sentence, (op,)))
+    return found
+
+
+def _why_not(op: Op, asked: _Asked, rule: KeepRule, kept: Kept | None, *, is_lossless: bool) -> str | None:
+    """Why this refusal cannot be right; None if it can."""
+    if not rule.may_expire:
+        return "and nothing may leave it"
+    if op.f is not Action.READ or op.offset >= op.seen:
+        return "which is not below"
+    if not is_lossless:
+        return None  # places below may have held other records since
+    if kept is not None and op.node in kept.starts:
+        bound = kept.starts[op.node] if rule.starts_stay else kept.ends[op.node]
+        if op.seen > bound:
+            return f"and it {'begins' if rule.starts_stay else 'ends'} at {bound} in the end"
+    if rule.retention_s and not rule.retention_bytes and rule.judges_age:
+        age_s = (op.t_ret - asked.newest_ns(op.seen)) / 1e9 + CLOCKS_APART_S
+        if age_s < rule.retention_s:
+            return f"though it keeps {_keeps(rule)}"
+    return None

@@ -307,8 +307,8 @@ LET_GO: Sequence[Mutant] = (
         module="jepsen_like.checker.retention",
         edits=[
             Edit(
-                "            if missing <= rule.segment_bytes_max + REPLACED_BYTES * findings.info:\n",
-                "            if missing <= rule.retention_bytes:\n",
+                "        if held >= rule.retention_bytes:\n",
+                "        if held >= 0:\n",
             )
         ],
         oracles=["retention"],

@@ -14,7 +14,7 @@ from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
 from jepsen_like.history import NEVER, NONE, Action, DumpWriter, HistoryWriter, KeepRule, Op, Outcome
-from tests.jepsen_like.checker.test_log_check import append, final, read, refused, tail, unknown
+from tests.jepsen_like.checker.test_log_check import append, read, refused, tail, unknown
 
 CUT = Allowance(fault=4, kind="power", promise="may be lost", since_ns=-NEVER, begun_ns=100, injected_ns=102)
 LATER = attrs.evolve(CUT, fault=9, begun_ns=200, injected_ns=202)

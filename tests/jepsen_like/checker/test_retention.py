@@ -1,6 +1,7 @@
 """What left the logs by their rule is no loss, and everything that was known of it still counts."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.forgiveness import Allowance, AllowedLoss
 from jepsen_like.checker.log_check import FinalLog
-from jepsen_like.checker.retention import overdone
+from jepsen_like.checker.retention import judge_retention
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Verdict
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.history import (
@@ -23,12 +25,13 @@ from jepsen_like.history import (
     KeepRule,
     Op,
     Outcome,
+    UnreadableHistory,
     read_kept,
 )
 from tests.jepsen_like.checker.test_log_check import append, checked, read, tail, unknown
 
-RULE = KeepRule(retention_bytes=1000, segment_bytes_max=200)
-RECORD = 100
+RULE = KeepRule(retention_bytes=100_000, segment_bytes_max=20_000)
+RECORD = 10_000
 
 
 def since(first: int, *values: int, node: int = 1) -> FinalLog:
@@ -134,22 +137,76 @@ def verdict_on(directory: Path) -> Verdict:
     return check_run(directory, Model.LOG, Engine.LOCAL)
 
 
-def test_a_node_may_hold_a_file_less_than_its_rule_says_and_no_more(tmp_path: Path) -> None:
-    enough = verdict_on(run_of(tmp_path / "enough", RULE, kept=8))
-    assert (enough.valid, enough.findings.expired) == (True, 92)
-    little = verdict_on(run_of(tmp_path / "little", RULE, kept=7))
+def test_a_node_may_hold_a_little_less_than_its_rule_says_and_no_more(tmp_path: Path) -> None:
+    enough = verdict_on(run_of(tmp_path / "enough", RULE, kept=9))
+    assert (enough.valid, enough.findings.expired) == (True, 91)
+    little = verdict_on(run_of(tmp_path / "little", RULE, kept=8))
     assert (little.valid, len(little.violations)) == (False, 3)
     assert little.violations[0].sentence == (
-        "log 0: the final log of node 1 begins at 93 and holds 700 bytes of records, though it keeps the newest 1,000 bytes"
+        "log 0: the final log of node 1 begins at 92 and holds 80,000 bytes of records, though it keeps the newest 100,000 bytes"
     )
+
+
+def test_files_as_large_as_all_that_is_kept_are_no_excuse(tmp_path: Path) -> None:
+    large = attrs.evolve(RULE, segment_bytes_max=10 * RULE.retention_bytes)
+    assert verdict_on(run_of(tmp_path / "little", large, kept=8)).valid is False
+    assert verdict_on(run_of(tmp_path / "nothing", large, kept=0)).valid is False
+
+
+def more(directory: Path, *ops: Op) -> Path:
+    """The same run with more attempts."""
+    with HistoryWriter(directory / "history.parquet", name="1") as history:
+        for op in ops:
+            history.record(op)
+    return directory
+
+
+def test_an_entry_that_was_replaced_counts_as_kept_if_it_can_be_behind_what_has_left(tmp_path: Path) -> None:
+    # The newest record that has left was asked for at 92 s.
+    late = [attrs.evolve(unknown(200 + at, (91 + at) * 10**9), process=200 + at) for at in range(3)]
+    early = [attrs.evolve(op, t_inv=op.t_inv - 10 * 10**9) for op in late]
+    reads = [attrs.evolve(op, f=Action.READ, a=NONE, offset=3) for op in late]
+    assert verdict_on(more(run_of(tmp_path / "late", RULE, kept=8), *late)).valid is True
+    assert verdict_on(more(run_of(tmp_path / "early", RULE, kept=8), *early)).valid is False
+    assert verdict_on(more(run_of(tmp_path / "reads", RULE, kept=8), *reads)).valid is False
+
+
+def test_each_term_that_passed_over_what_is_kept_counts_for_what_it_leaves(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RULE, kept=8)
+    assert verdict_on(run).valid is False
+    last = Op(f=Action.APPEND, type=Outcome.OK, a=100, offset=99, epoch=9, t_inv=101 * 10**9, t_ret=102 * 10**9)
+    history, kept = HistoryReader.open(more(run, last).joinpath("history.parquet")), read_kept(run / "dump.parquet")
+    assert kept is not None
+    assert judge_retention(history, RULE, kept, Findings()).counts == {}
+
+
+CUT = Allowance(fault=1, kind="power", promise="", since_ns=0, begun_ns=50, injected_ns=60)
 
 
 def test_a_log_that_lost_its_end_is_not_accused_of_letting_go_its_beginning(tmp_path: Path) -> None:
     run = run_of(tmp_path, RULE, kept=7)
     history, kept = HistoryReader.open(run / "history.parquet"), read_kept(run / "dump.parquet")
     assert kept is not None
-    assert overdone(history, kept, Findings()).counts == {Check.LOST: 3}
-    assert overdone(history, kept, Findings(lost_acked=1)).counts == {}
+    assert judge_retention(history, RULE, kept, Findings()).counts == {Check.LOST: 3}
+    assert judge_retention(history, RULE, kept, Findings(lost_acked=1)).counts == {}
+
+
+def test_a_loss_that_is_allowed_excuses_as_much_as_was_lost(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RULE, kept=7)
+    history, kept = HistoryReader.open(run / "history.parquet"), read_kept(run / "dump.parquet")
+    assert kept is not None
+    for records, found in ((1, {Check.LOST: 3}), (2, {})):
+        lost = AllowedLoss(
+            allowance=CUT,
+            records=records,
+            first_offset=95,
+            last_offset=96,
+            first_acked_ns=1,
+            last_acked_ns=2,
+            examples=(),
+        )
+        told = judge_retention(history, RULE, kept, Findings(lost_acked=records), [lost], is_lossless=False)
+        assert told.counts == found, records
 
 
 def test_by_age_a_record_may_leave_when_it_is_old_enough(tmp_path: Path) -> None:
@@ -166,9 +223,9 @@ def test_what_is_too_young_to_leave_is_told_unless_clocks_were_made_to_lie(tmp_p
 
 
 def test_with_two_rules_either_lets_a_record_go(tmp_path: Path) -> None:
-    by_age = KeepRule(retention_bytes=5000, retention_s=5.0)
+    by_age = KeepRule(retention_bytes=500_000, retention_s=5.0)
     assert verdict_on(run_of(tmp_path / "old", by_age, kept=8)).valid is True
-    by_bytes = KeepRule(retention_bytes=700, retention_s=50.0)
+    by_bytes = KeepRule(retention_bytes=70_000, retention_s=50.0)
     assert verdict_on(run_of(tmp_path / "many", by_bytes, kept=8)).valid is True
     assert verdict_on(run_of(tmp_path / "neither", attrs.evolve(by_age, retention_s=50.0), kept=8)).valid is False
 
@@ -201,10 +258,132 @@ def test_rows_of_a_log_that_had_left_before_it_was_read_to_its_end_do_not_count(
     assert (found.valid, found.findings.expired) == (True, 20)
 
 
+LEFT = Op(
+    f=Action.READ,
+    type=Outcome.FAIL,
+    err=ErrorCode.TRIMMED,
+    offset=3,
+    seen=20,
+    t_inv=30 * 10**9,
+    t_ret=31 * 10**9,
+    process=9,
+    node=2,
+)
+
+
 def test_a_read_of_what_has_left_says_nothing_wrong(tmp_path: Path) -> None:
     run = run_of(tmp_path, RULE, kept=80)
-    with HistoryWriter(run / "history.parquet", name="1") as history:
-        history.record(
-            Op(f=Action.READ, type=Outcome.FAIL, err=ErrorCode.TRIMMED, offset=3, seen=20, t_inv=1, t_ret=2, process=9)
-        )
+    assert verdict_on(more(run, LEFT)).valid is True
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept", "answer", "says"),
+    [
+        pytest.param(KeepRule(), 100, LEFT, "asked for offset 3, and nothing may leave it", id="without a rule"),
+        pytest.param(RULE, 80, attrs.evolve(LEFT, offset=20), "which is not below", id="at the start"),
+        pytest.param(RULE, 80, attrs.evolve(LEFT, seen=21), "and it begins at 20 in the end", id="above the start"),
+        pytest.param(
+            attrs.evolve(RULE, starts_stay=False),
+            80,
+            attrs.evolve(LEFT, seen=101),
+            "and it ends at 100 in the end",
+            id="above the end",
+        ),
+        pytest.param(
+            KeepRule(retention_s=15.0),
+            80,
+            LEFT,
+            "though it keeps what is younger than 15 s",
+            id="while it was too young",
+        ),
+    ],
+)
+def test_a_node_that_says_that_a_record_has_left_is_held_to_it(
+    rule: KeepRule, kept: int, answer: Op, says: str, tmp_path: Path
+) -> None:
+    found = verdict_on(more(run_of(tmp_path, rule, kept=kept), answer))
+    assert (found.valid, found.findings.counts) == (False, {Check.LOST: 1})
+    assert found.violations[0].sentence.startswith(
+        f"log 0: node 2 said that its log began at {answer.seen} when process 9"
+    )
+    assert found.violations[0].sentence.endswith(says)
+
+
+def test_what_had_left_when_it_was_old_enough_and_what_a_fault_undid_is_not_held_against_a_node(tmp_path: Path) -> None:
+    assert verdict_on(more(run_of(tmp_path / "old", KeepRule(retention_s=11.0), kept=80), LEFT)).valid is True
+    undone = attrs.evolve(RULE, starts_stay=False)
+    answer = attrs.evolve(LEFT, seen=30)
+    assert verdict_on(more(run_of(tmp_path / "undone", undone, kept=80), answer)).valid is True
+
+
+def test_without_a_dump_the_settings_of_the_run_say_whether_anything_may_leave(tmp_path: Path) -> None:
+    run = more(run_of(tmp_path, RULE, kept=80), LEFT)
+    shutil.rmtree(run / "dump.parquet")
+    assert verdict_on(run).valid is False
+    settings = {"retention_bytes": 100_000, "retention_s": 0.0}
+    (run / "test.json").write_text(json.dumps({"nodes": 3, "settings": settings}))
+    assert verdict_on(run).valid is None
+
+
+def test_a_dump_that_does_not_say_where_logs_begin_leaves_a_run_with_a_rule_undecided(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RULE, kept=80)
+    settings = {"retention_bytes": 100_000, "retention_s": 0.0}
+    (run / "test.json").write_text(json.dumps({"nodes": 3, "settings": settings}))
     assert verdict_on(run).valid is True
+    (run / "dump.parquet" / "kept.json").unlink()
+    found = verdict_on(run)
+    assert (found.valid, found.findings.lost_acked) == (None, 0)
+    assert "does not say where the logs begin" in found.reasons[0]
+
+
+def rewritten(run: Path, node: str = "2", **changed: Any) -> Path:
+    """The run with another word about where a log begins and ends."""
+    path = run / "dump.parquet" / "kept.json"
+    said = json.loads(path.read_text())
+    said["nodes"].setdefault(node, {"start": 0, "end": 0, "bytes": 0}).update(changed)
+    path.write_text(json.dumps(said))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        pytest.param(
+            {"end": 101}, "node 2 has 80 records, not those from offset 20 to 101", id="rows missing at the end"
+        ),
+        pytest.param(
+            {"start": 19}, "node 2 has 80 records, not those from offset 19 to 100", id="rows missing at first"
+        ),
+        pytest.param({"node": "4", "start": 5, "end": 100}, "node 4 has 0 records", id="no rows at all"),
+        pytest.param({"start": 10**15, "end": 10**15}, "the log of node 2 is said to end at", id="beyond all appends"),
+        pytest.param({"start": -1}, "does not say where logs begin", id="a start below nothing"),
+        pytest.param({"start": 101}, "does not say where logs begin", id="an end before its start"),
+        pytest.param({"start": "20"}, "does not say where logs begin", id="a text"),
+        pytest.param({"bytes": 1.5}, "does not say where logs begin", id="half a byte"),
+        pytest.param({"end": 2**80}, "does not say where logs begin", id="a number that no file has"),
+        pytest.param({"node": "x", "start": 0}, "does not say where logs begin", id="no node"),
+    ],
+)
+def test_a_dump_that_contradicts_what_it_says_is_no_dump(changed: dict[str, Any], says: str, tmp_path: Path) -> None:
+    run = rewritten(run_of(tmp_path, RULE, kept=80), **changed)
+    with pytest.raises(UnreadableHistory, match=says):
+        verdict_on(run)
+
+
+def test_rows_missing_between_are_told(tmp_path: Path) -> None:
+    run = run_of(tmp_path, RULE, kept=80)
+    with DumpWriter(run / "dump.parquet", rule=RULE) as dump:
+        dump.begin(1, 20)
+        dump.record(1, 20, 1, range(21, 51))
+        dump.record(1, 60, 1, range(61, 101))
+    with pytest.raises(UnreadableHistory, match="node 1 has 70 records, not those from offset 20 to 100, exclusive"):
+        verdict_on(run)
+
+
+@pytest.mark.parametrize("rule", [{"retention_bytes": "x"}, {"retention_s": -1}, {"judges_age": 3}, {"other": 1}, 7])
+def test_a_rule_that_is_none_is_refused(rule: Any, tmp_path: Path) -> None:
+    run = run_of(tmp_path, RULE, kept=80)
+    path = run / "dump.parquet" / "kept.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "rule": rule}))
+    with pytest.raises(UnreadableHistory, match="does not say where logs begin"):
+        verdict_on(run)
