@@ -17,6 +17,7 @@ from jepsen_like.cluster.cluster import DOWN, Cluster, NotServing, RoleSeen, ope
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.wires import Network
 from jepsen_like.history import DumpWriter, HistoryWriter, KeepRule
+from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.nemesis import FaultNews, Nemesis
 from jepsen_like.nemesis.schedule import schedule
 from jepsen_like.nemesis.table import named
@@ -61,9 +62,12 @@ class RunPlan:
         return f"run-{self.seed}"
 
 
-def workload_named(name: str) -> Workload:
-    """A new workload; `KeyError` for a name that is none of `WORKLOADS`."""
-    workloads: dict[str, Callable[[], Workload]] = {"log": LogWorkload, "register": RegisterWorkload}
+def workload_named(name: str, *, expires: bool = False) -> Workload:
+    """A new workload; `KeyError` for a name that is none of `WORKLOADS`. `expires`: records may leave the nodes' logs."""
+    workloads: dict[str, Callable[[], Workload]] = {
+        "log": lambda: LogWorkload(expires=expires),
+        "register": RegisterWorkload,
+    }
     return workloads[name]()
 
 
@@ -75,6 +79,8 @@ def keep_rule(plan: RunPlan) -> KeepRule:
         retention_s=settings.retention_s,
         segment_bytes_max=settings.segment_bytes_max,
         judges_age=not any(kind.startswith("clock-") for kind in plan.kinds),
+        # What no flush has secured may come back with the file that had left.
+        starts_stay=not any(kind.reach is Reach.UNFLUSHED for kind in named(plan.kinds)),
     )
 
 
@@ -141,7 +147,7 @@ async def _break_it(
     with HistoryWriter(directory / "history.parquet") as history:
         recorder = Recorder(history)
         load = Load(
-            workload_named(plan.workload),
+            workload_named(plan.workload, expires=keep_rule(plan).may_expire),
             recorder,
             cluster.client_addresses,
             plan.cluster_id,

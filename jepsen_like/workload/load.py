@@ -19,7 +19,7 @@ import trio
 
 from jepsen_like.clients.outcomes import outcome_of
 from jepsen_like.clients.routing import Routing
-from jepsen_like.history import ErrorCode, Outcome
+from jepsen_like.history import NEVER, NONE, Action, ErrorCode, Outcome
 from jepsen_like.workload.model import Answer, Request, Seen, Workload
 from jepsen_like.workload.recorder import Recorder
 from raft.client import Connection
@@ -180,8 +180,10 @@ class Load:
             seen = self._interpret(request, answer, node)
         except RecordsTrimmed as error:
             t_ret = time.monotonic_ns()
-            self._note_trimmed(request, error, process=process, node=node, t_inv=t_inv, t_ret=t_ret)
-            return Outcome.FAIL
+            outcome = self._note_trimmed(request, error, process=process, node=node, t_inv=t_inv, t_ret=t_ret)
+            if outcome is Outcome.INFO:
+                connection.close()
+            return outcome
         except _ENDS as error:
             t_ret = time.monotonic_ns()
             outcome, code = outcome_of(error, connection_lost=not connection.is_open)
@@ -200,17 +202,32 @@ class Load:
 
     def _note_trimmed(
         self, request: Request, error: RecordsTrimmed, *, process: int, node: int, t_inv: int, t_ret: int
-    ) -> None:
-        """It is an answer, from a node in order; only not to the question."""
-        self._out_of_reach = request
+    ) -> Outcome:
+        """To a read it is an answer, from a node in order; only not to the question. To anything else it says nothing."""
+        began = error.start_offset
+        is_answer = request.f is Action.READ and began < NEVER
         outcome, code = outcome_of(error)
+        if is_answer:
+            self._out_of_reach = request
+        else:
+            outcome, code = outcome_of(ProtocolError(str(error)))
         self.recorder.ended(
-            request, outcome, code, process=process, node=node, t_inv=t_inv, t_ret=t_ret, seen=error.start_offset
+            request,
+            outcome,
+            code,
+            process=process,
+            node=node,
+            t_inv=t_inv,
+            t_ret=t_ret,
+            seen=began if is_answer else NONE,
         )
         try:
-            self.workload.trimmed(request, error.start_offset)
+            if not is_answer:
+                raise ProtocolError(f"{request.f.name} was answered by a log that begins at {began}")
+            self.workload.trimmed(request, began)
         except ProtocolError as nonsense:
             self.recorder.note_nonsense(f"node {node}: {nonsense}")
+        return outcome
 
     @contextlib.contextmanager
     def _noted(self, node: int, patience: trio.CancelScope) -> Iterator[None]:

@@ -29,9 +29,10 @@ TAIL = Request(Action.TAIL, lambda connection: connection.tail())
 
 @attrs.define
 class LogWorkload:
-    """One log, object 0 of the history; records of `record_bytes`."""
+    """One log, object 0 of the history; records of `record_bytes`. `expires`: records may leave it, oldest first."""
 
     record_bytes: int = 100
+    expires: bool = False
     name: str = "log"
     _ids: Iterator[int] = attrs.field(factory=value_ids)
     _end: int = 0
@@ -62,7 +63,7 @@ class LogWorkload:
 
     def trimmed(self, request: Request, start_offset: int) -> None:
         """Reads go on behind it."""
-        if request.f is not Action.READ or start_offset <= request.offset:
+        if not self.expires or request.f is not Action.READ or start_offset <= request.offset:
             raise ProtocolError(
                 f"{request.f.name} at {request.offset} was answered by a log that begins at {start_offset}"
             )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from jepsen_like.history import NEVER, Action, ErrorCode, HistoryReader, HistoryWriter, Op, Outcome
+from jepsen_like.history import NEVER, NONE, Action, ErrorCode, HistoryReader, HistoryWriter, Op, Outcome
 from jepsen_like.workload import load as load_module
 from jepsen_like.workload.load import Client, Load, LoadPlan
 from jepsen_like.workload.log import LogWorkload
@@ -223,7 +223,8 @@ async def test_load_finds_the_leader_and_keeps_every_client_at_work(
 async def last_words(answer: Answer, directory: Path) -> tuple[bool, Sequence[Op]]:
     with HistoryWriter(directory) as history:
         async with fake_node(answer) as node:
-            load = Load(LogWorkload(), Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
+            workload = LogWorkload(expires=True)
+            load = Load(workload, Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
             has_answered = await load.last_words()
     return has_answered, sorted(HistoryReader.open(directory).ops(), key=lambda op: op.t_inv)
 
@@ -280,6 +281,33 @@ async def test_last_words_about_what_has_left_are_answered_and_recorded_as_such(
 async def test_a_log_that_begins_no_later_than_the_place_it_refused_is_nonsense(tmp_path: Path) -> None:
     with HistoryWriter(tmp_path) as history:
         async with fake_node(begins_at(0)) as node:
-            load = Load(LogWorkload(), recorder := Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
+            workload = LogWorkload(expires=True)
+            load = Load(workload, recorder := Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
             await load.last_words()
     assert recorder.nonsense[0] == "node 1: protocol error: READ at 0 was answered by a log that begins at 0"
+
+
+async def test_where_nothing_may_leave_a_log_no_read_is_refused(tmp_path: Path) -> None:
+    with HistoryWriter(tmp_path) as history:
+        async with fake_node(begins_at(7)) as node:
+            load = Load(LogWorkload(), recorder := Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
+            await load.last_words()
+    assert recorder.nonsense[0] == "node 1: protocol error: READ at 0 was answered by a log that begins at 7"
+    assert any(op.err is ErrorCode.TRIMMED for op in HistoryReader.open(tmp_path).ops())
+
+
+async def test_a_write_that_is_answered_by_what_has_left_has_an_unknown_outcome(tmp_path: Path) -> None:
+    ops, recorder = await attempt_append(refuses(errors.RecordsTrimmed(7)), tmp_path)
+    assert [(op.type, op.err, op.seen) for op in ops] == [(Outcome.INFO, ErrorCode.PROTOCOL, NONE)]
+    assert recorder.nonsense == ["node 1: protocol error: APPEND was answered by a log that begins at 7"]
+
+
+@pytest.mark.parametrize("start", [2**62, 10**19 - 1])
+async def test_a_log_that_begins_where_no_log_can_is_nonsense(start: int, tmp_path: Path) -> None:
+    with HistoryWriter(tmp_path) as history:
+        async with fake_node(begins_at(start)) as node:
+            workload = LogWorkload(expires=True)
+            load = Load(workload, recorder := Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
+            with trio.move_on_after(1):
+                await load.last_words()
+    assert recorder.nonsense[0] == f"node 1: protocol error: READ was answered by a log that begins at {start}"
