@@ -40,6 +40,7 @@ from jepsen_like.progress import Progress
 from jepsen_like.promises import Replication, allowances, describe, may_lose
 from jepsen_like.report import render_report
 from jepsen_like.results import Attempts, Observed, merged
+from log.retention import KEEP_ALL
 from raft import descriptors
 from raft.settings import NodeSettings, WrongSetting, parse_settings
 
@@ -239,7 +240,13 @@ def validated(plan: RunPlan) -> NodeSettings:
         raise click.UsageError(f"--set: {error}") from error
     except ValueError as error:
         raise click.UsageError(f"--duration: {error}") from error
-    if Model(plan.workload) is not Model.LOG and may_lose(Replication(plan.replication), settings.flush, plan.kinds):
+    loses = may_lose(Replication(plan.replication), settings.flush, plan.kinds)
+    if loses and settings.retention != KEEP_ALL:
+        raise click.UsageError(
+            f"with flush={settings.flush.value} these faults may cost what a snapshot knows already, and a node that has nothing "
+            "but its snapshot does not come back: use flush=before-ack, or no retention"
+        )
+    if Model(plan.workload) is not Model.LOG and loses:
         raise click.UsageError(
             f"with flush={settings.flush.value} these faults may cost acknowledged writes, and what is left can only be "
             "judged for a log: use --workload log"

@@ -10,15 +10,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.cluster import namespaces, volumes
 from jepsen_like.cluster.process import process_state
 from jepsen_like.cluster.wires import Network
+from jepsen_like.exercise import RunPlan, keep_rule
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import usable
-from jepsen_like.run import chosen, concluded, summary
+from jepsen_like.run import chosen, concluded, summary, validated
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
 CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered", "evidence"}
@@ -215,6 +217,36 @@ def test_what_a_lossy_mode_leaves_of_registers_cannot_be_judged_and_is_refused(
     arguments = ["run", "--quick", "--nemesis", "power", "--workload", "register", "--out", str(tmp_path / "runs")]
     assert execute([*arguments, "--set", "flush=interval"]) == ExitStatus.USAGE
     assert "use --workload log" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rule", ["retention_bytes=65536", "retention_s=1"])
+def test_what_a_lossy_mode_leaves_of_logs_that_let_records_go_is_refused(rule: str) -> None:
+    plan = a_plan("power", "flush=interval", rule)
+    with pytest.raises(click.UsageError, match="use flush=before-ack, or no retention"):
+        validated(plan)
+    for settings in (("flush=before-ack", rule), ("flush=interval",)):
+        validated(a_plan("power", *settings))
+    validated(a_plan("kill", "flush=interval", rule))
+
+
+def a_plan(kind: str, *settings: str) -> RunPlan:
+    return RunPlan(
+        system="raft",
+        replication="raft",
+        nodes=3,
+        duration_s=9.0,
+        rate=0,
+        concurrency=3,
+        kinds=(kind,),
+        workload="log",
+        settings=settings,
+        seed=1,
+    )
+
+
+def test_where_a_log_begins_is_held_against_a_node_unless_a_fault_can_undo_it() -> None:
+    assert [keep_rule(a_plan(kind)).starts_stay for kind in ("kill", "power", "damage")] == [True, False, False]
+    assert keep_rule(a_plan("kill", "retention_bytes=65536")).may_expire
 
 
 def test_a_directory_that_cannot_be_made_is_said_in_one_line(
