@@ -19,10 +19,10 @@ import trio
 
 from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Pair, Wires
 from jepsen_like.testing.ledger import Ledger, Verdict
-from log.retention import KEEP_ALL
+from log.frame import HEADER_BYTES
 from raft.client import Client, OnAttempt, ignore_attempt
 from raft.client_codec import Appended, Records
-from raft.errors import RaftError, RecordsTrimmed
+from raft.errors import ProtocolError, RaftError, RecordsTrimmed
 from raft.settings import NodeSettings
 
 POLL_S = 0.005
@@ -51,6 +51,8 @@ class _Part:
 
     first: int
     records: list[bytes] = attrs.field(factory=list)
+    entries: int = 0
+    """Entries that were read for them."""
 
     @property
     def end(self) -> int:
@@ -76,7 +78,9 @@ class WitnessedClient(Client):
 
     async def append(self, records: Sequence[bytes], *, on_attempt: OnAttempt = ignore_attempt) -> Appended:
         """See `Client.append`."""
+        self._ledger.unknown_bytes += (sent := sum(map(len, records)) + HEADER_BYTES)
         appended = await super().append(records, on_attempt=on_attempt)
+        self._ledger.unknown_bytes -= sent
         self._ledger.on_appended(appended.base_offset, records)
         return appended
 
@@ -93,7 +97,7 @@ class BreakableCluster(ABC):
         self.addresses = list(addresses)
         """Where clients reach the nodes: "host:port", behind the faults."""
         self._events: list[NodeEvent] = []
-        self.ledger = Ledger(expires=settings.retention != KEEP_ALL)
+        self.ledger = Ledger(retention=settings.retention)
         self._wires = wires
         self._cut: frozenset[Pair] = frozenset()
         self._cut_clients: frozenset[int] = frozenset()
@@ -158,9 +162,12 @@ class BreakableCluster(ABC):
             try:
                 batches = (await self._read(node, found.end)).batches
             except RecordsTrimmed as error:
-                found.first, found.records = error.start_offset, []
+                if error.start_offset <= found.end:
+                    raise ProtocolError(f"node {node} answers a read at {found.end}: {error}") from None
+                found.first, found.records, found.entries = error.start_offset, [], 0
                 continue
             for batch in batches:
+                found.entries += 1
                 found.records += batch.records()[max(0, found.end - batch.base_offset) :]
 
     # ---------------------------------------------------------------- nodes
@@ -260,12 +267,27 @@ class BreakableCluster(ABC):
         if waiting.cancelled_caught:
             raise NotServing(f"the nodes do not agree {within_s:g} s after everything was healed")
         self.tell(leader, "checked")
+        for status in await self._statuses():
+            self.ledger.on_end(_number(status["committed_end"]) if status is not None else 0)
         logs = {node: _Part(0) for node in self.nodes}
         for node, log in logs.items():
             await self._collect(node, log)
+        of_records = {node for node, log in logs.items() if await self._holds_little_else(node, log)}
         return self.ledger.verdict(
-            {node: log.records for node, log in logs.items()}, {node: log.first for node, log in logs.items()}
+            {node: log.records for node, log in logs.items()},
+            {node: log.first for node, log in logs.items()},
+            of_records=of_records,
         )
+
+    async def _holds_little_else(self, node: int, log: _Part) -> bool:
+        """Whether what this node still holds is known to be these records, but for an entry for each reign: no commands."""
+        said = [
+            event for event in self.events() if event.node == node and event.fields.get("start_offset") == log.first
+        ]
+        status = await self.status(node)
+        if not said or status is None:
+            return False
+        return _number(status["commit_index"]) - said[-1].fields["start_index"] - log.entries <= _number(status["term"])
 
     async def _statuses(self) -> list[dict[str, object] | None]:
         return [await self.status(node) for node in self.nodes]
@@ -275,6 +297,8 @@ class BreakableCluster(ABC):
         found = _Part(self._noted.get(node, 0))
         with trio.move_on_after(PROOF_S), contextlib.suppress(RaftError):
             await self._collect(node, found)
+        if found.records or not found.first:
+            self.ledger.on_end(found.end)
         self.ledger.on_committed(node, found.first, found.records)
         self._noted[node] = found.end
 

@@ -2,15 +2,21 @@
 
 Two kinds of promises are written down: what a client was told to be appended, and what a node said to be committed, asked
 just before it was brought down. Both must stand in the log in the end, record for record, at the offset that was told; only
-below where all logs begin, if records may leave them (`retention_bytes`, `retention_s`), there is nothing to look for.
+below where all logs begin, if records may leave them (`retention_bytes`, `retention_s`), there is nothing to look for. A log
+that begins behind all that anybody was told of, or keeps less than its rule says, is a broken promise, too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
+from log.frame import HEADER_BYTES
+from log.retention import KEEP_ALL, Retention
+
 SHOWN_MAX = 5
 """Broken promises that a text names; the others are counted."""
+UNSEEN_BYTES = 64 * 1024
+"""What a log may hold beside records: terms and votes, entries that were replaced."""
 
 
 @attrs.frozen
@@ -46,19 +52,29 @@ class Ledger:
     """Offsets to records; only ever appended to, so that clients in several threads may write into it."""
 
     acknowledged: int = 0
-    expires: bool = False
-    """Whether records may leave the logs, oldest first."""
+    retention: Retention = KEEP_ALL
+    """What of the logs is kept; of records that may leave, the oldest leave first."""
+    committed_end: int = 0
+    """How many records nodes said to be committed."""
+    unknown_bytes: int = 0
+    """Bytes of what clients sent and heard nothing of: a log may hold them though they were replaced."""
     _promised: dict[int, bytes] = attrs.field(factory=dict)
+    _told: set[int] = attrs.field(factory=set)
     _broken: list[str] = attrs.field(factory=list)
 
     def on_appended(self, base_offset: int, records: Sequence[bytes]) -> None:
         """A client was told that these are appended from `base_offset` on."""
         self.acknowledged += len(records)
+        self._told.update(range(base_offset, base_offset + len(records)))
         self._promise(base_offset, records, "acknowledged")
 
     def on_committed(self, node: int, base_offset: int, records: Sequence[bytes]) -> None:
         """A node said that these are committed from `base_offset` on."""
         self._promise(base_offset, records, f"committed by node {node}")
+
+    def on_end(self, committed_end: int) -> None:
+        """A node said that so many records are committed."""
+        self.committed_end = max(self.committed_end, committed_end)
 
     def on_broken(self, what: str) -> None:
         """Something else happened that may never happen."""
@@ -70,8 +86,22 @@ class Ledger:
             if known != record:
                 self._broken.append(f"offset {offset} was {_shown(known)}, and {_shown(record)} is {how} there")
 
-    def verdict(self, logs: Mapping[int, Sequence[bytes]], starts: Mapping[int, int] | None = None) -> Verdict:
-        """Hold the promises against the committed log of every node, which begins at 0 unless `starts` says otherwise."""
+    @property
+    def expires(self) -> bool:
+        """Whether records may leave the logs."""
+        return self.retention != KEEP_ALL
+
+    def verdict(
+        self,
+        logs: Mapping[int, Sequence[bytes]],
+        starts: Mapping[int, int] | None = None,
+        *,
+        of_records: Collection[int] = (),
+    ) -> Verdict:
+        """Hold the promises against the committed log of every node, which begins at 0 unless `starts` says otherwise.
+
+        `of_records`: nodes of which it is known that what is left of their logs is records and little else.
+        """
         broken = list(self._broken)
         starts = dict.fromkeys(logs, 0) | dict(starts or {})
         longest = max(logs, key=lambda node: (starts[node] + len(logs[node]), len(logs[node])), default=None)
@@ -93,8 +123,30 @@ class Ledger:
                 broken.append(f"the log of node {node} is not that of the others")
             if starts[node] and not self.expires:
                 broken.append(f"the log of node {node} begins at {starts[node]}, and nothing may leave it")
+        known_end = max([self.committed_end, *(offset + 1 for offset in self._promised)])
+        for node, log in sorted(logs.items()) if self.expires else ():
+            if starts[node] > known_end:
+                broken.append(
+                    f"the log of node {node} begins at {starts[node]}, and there were never more than {known_end}"
+                )
+            elif starts[node] and node in of_records and (missing := self._missing(starts[node], log)) > 0:
+                broken.append(
+                    f"the log of node {node} begins at {starts[node]} and lacks {missing} bytes of what its retention keeps"
+                )
         committed = 0 if longest is None else len(logs[longest])
         return Verdict(self.acknowledged, committed, tuple(broken), expired)
+
+    def _missing(self, start: int, log: Sequence[bytes]) -> int:
+        """How many bytes a log that has let something go should hold beside these records, if only bytes count.
+
+        0 if others wrote, too: what became of all that they sent is not known here.
+        """
+        if self.retention.age_ms_max is not None or self.retention.bytes_max is None:
+            return 0
+        if not self._told.issuperset(range(start, start + len(log))):
+            return 0
+        held = sum(HEADER_BYTES + len(record) for record in log)
+        return self.retention.bytes_max - UNSEEN_BYTES - self.unknown_bytes - held
 
 
 def _records(count: int) -> str:

@@ -1,6 +1,8 @@
 """What a cluster of a test promised is held against the logs in the end."""
 
-from jepsen_like.testing.ledger import Ledger
+from jepsen_like.testing.ledger import UNSEEN_BYTES, Ledger
+from log.frame import HEADER_BYTES
+from log.retention import Retention
 
 
 def test_what_was_acknowledged_and_stands_in_every_log_is_well() -> None:
@@ -48,7 +50,7 @@ def test_many_broken_promises_are_counted_and_long_records_cut_short() -> None:
 
 
 def test_what_left_all_logs_by_their_retention_is_not_lost() -> None:
-    ledger = Ledger(expires=True)
+    ledger = Ledger(retention=Retention(bytes_max=1))
     ledger.on_appended(0, [b"a", b"b", b"c", b"d"])
     verdict = ledger.verdict({1: [b"c", b"d"], 2: [b"d"], 3: []}, {1: 2, 2: 3, 3: 4})
     assert (verdict.valid, verdict.expired, verdict.committed) == (True, 2, 2)
@@ -56,7 +58,7 @@ def test_what_left_all_logs_by_their_retention_is_not_lost() -> None:
 
 
 def test_what_lies_at_the_start_or_above_is_looked_for_as_ever() -> None:
-    ledger = Ledger(expires=True)
+    ledger = Ledger(retention=Retention(bytes_max=1))
     ledger.on_appended(0, [b"a", b"b", b"c"])
     assert ledger.verdict({1: [b"x", b"c"], 2: [b"c"]}, {1: 1, 2: 2}).broken == ("offset 1 was b'b' and is b'x' now",)
     assert ledger.verdict({1: [b"b"]}, {1: 1}).broken == ("offset 2, b'c', is lost",)
@@ -72,3 +74,34 @@ def test_without_a_retention_a_log_that_begins_late_is_told_and_what_it_lacks_is
         "offset 0, b'a', is lost",
         "the log of node 1 begins at 1, and nothing may leave it",
     )
+
+
+def test_logs_that_begin_behind_all_that_was_ever_told_are_no_logs() -> None:
+    ledger = Ledger(retention=Retention(age_ms_max=1))
+    ledger.on_appended(0, [b"a"])
+    starts = dict.fromkeys((1, 2, 3), 10**9)
+    broken = ledger.verdict({node: [] for node in starts}, starts).broken
+    assert broken[0] == "the log of node 1 begins at 1000000000, and there were never more than 1"
+    assert len(broken) == 3
+    ledger.on_end(10**9)
+    assert ledger.verdict({node: [] for node in starts}, starts).valid
+
+
+def test_a_log_of_records_holds_what_its_retention_keeps_but_for_a_little() -> None:
+    kept = UNSEEN_BYTES + 10 * (HEADER_BYTES + 1000)
+    ledger = Ledger(retention=Retention(bytes_max=kept))
+    records = [b"." * 1000] * 20
+    ledger.on_appended(0, records)
+    assert ledger.verdict({1: records[10:]}, {1: 10}, of_records={1}).valid
+    little = {1: records[11:]}
+    assert ledger.verdict(little, {1: 11}, of_records={1}).broken == (
+        "the log of node 1 begins at 11 and lacks 1080 bytes of what its retention keeps",
+    )
+    assert ledger.verdict(little, {1: 11}).valid, "the rest may be commands"
+    old = Ledger(retention=Retention(bytes_max=kept, age_ms_max=1))
+    old.on_appended(0, records)
+    assert old.verdict(little, {1: 11}, of_records={1}).valid, "it may have been too old"
+    ledger.unknown_bytes = 1080
+    assert ledger.verdict(little, {1: 11}, of_records={1}).valid, "the rest may have been replaced"
+    ledger.unknown_bytes = 0
+    assert ledger.verdict({1: [*records[11:], b"x"]}, {1: 11}, of_records={1}).valid, "others wrote, too"
