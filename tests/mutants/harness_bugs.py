@@ -315,6 +315,82 @@ LET_GO: Sequence[Mutant] = (
         judge="retention",
     ),
     Mutant(
+        name="checker-excuses-a-file",
+        bug="a log may keep less than its rule says by the size of a file: with small rules by all of it",
+        module="jepsen_like.checker.retention",
+        edits=[
+            Edit(
+                "    return SLACK_BYTES + TERM_BYTES * terms",
+                "    return rule.segment_bytes_max + SLACK_BYTES + TERM_BYTES * terms",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="checker-believes-that-records-have-left",
+        bug="a node that says that its log begins behind where it does is believed",
+        module="jepsen_like.checker.retention",
+        edits=[
+            Edit(
+                "        bound = kept.starts[op.node] if rule.starts_stay else kept.ends[op.node]\n",
+                "        bound = kept.ends[op.node]\n",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="workload-believes-that-records-have-left",
+        bug="a read may be refused with what has left a log, though nothing may leave it",
+        module="jepsen_like.workload.log",
+        edits=[
+            Edit(
+                "        if not self.expires or request.f is not Action.READ",
+                "        if request.f is not Action.READ",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="forgiveness-does-not-know-what-has-left",
+        bug="nothing is known of places that have left the logs: no loss there is forgiven, and too much before a fault is",
+        module="jepsen_like.checker.checking",
+        edits=[Edit("final.content, allowances, final.start if expires else 0)", "final.content, allowances)")],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="forgiveness-looks-back-at-costly-faults-only",
+        bug="the history before a fault is not looked at if the fault seems to have cost nothing, though that may have left",
+        module="jepsen_like.checker.forgiveness",
+        edits=[Edit("                if number in costly or self._expires\n", "                if number in costly\n")],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="checker-takes-part-of-a-log-for-all-of-it",
+        bug="rows of a dump may be missing",
+        module="jepsen_like.checker.checking",
+        edits=[Edit("            _require_whole(one, offset[mine], kept)\n", "            pass\n")],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="ledger-does-not-look-at-what-is-kept",
+        bug="a log of records may have let go as much as it likes",
+        module="jepsen_like.testing.ledger",
+        edits=[
+            Edit(
+                "(missing := self._missing(starts[node], log)) > 0",
+                "(missing := self._missing(starts[node], log)) > 2**62",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
         name="ledger-forgives-what-nobody-holds",
         bug="where records may leave, a promised one that is in no log is taken to have left",
         module="jepsen_like.testing.ledger",

@@ -109,6 +109,17 @@ def test_an_answer_about_another_offset_is_nonsense() -> None:
         LogWorkload().interpret(append, Appended(1, 2, 1))
 
 
+def test_records_have_left_only_where_they_may_and_only_those_below_the_start() -> None:
+    LogWorkload(expires=True).trimmed(log_read(3), 7)
+    for workload, request in (
+        (LogWorkload(), log_read(3)),
+        (LogWorkload(expires=True), log_read(7)),
+        (LogWorkload(expires=True), LogWorkload().write(random.Random(1))),
+    ):
+        with pytest.raises(ProtocolError, match="answered by a log that begins at 7"):
+            workload.trimmed(request, 7)
+
+
 def test_a_damaged_record_is_seen_as_damaged() -> None:
     batch = pack_batch([b"\0" * 24])
     seen = LogWorkload().interpret(log_read(10), Records(20, (RecordBatch(10, 5, 1, batch),)))
