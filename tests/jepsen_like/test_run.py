@@ -324,7 +324,8 @@ def test_the_last_line_of_a_failing_run_repeats_it(
         assert json.loads(told.out) == ended(valid)
 
 
-RETENTION = ["--set", "retention_bytes=196608", "--set", "segment_bytes_max=65536"]
+RETENTION = ["--set", "retention_bytes=65536", "--set", "segment_bytes_max=65536"]
+"""Two files at most, of some hundred appends each: far less than what comes in the two seconds that a node is down."""
 
 
 @pytest.mark.cluster
@@ -350,8 +351,7 @@ def test_records_leave_during_a_run_and_who_missed_them_begins_anew(tmp_path: Pa
 @pytest.mark.cluster
 def test_registers_outlive_the_commands_that_made_them(tmp_path: Path) -> None:
     arguments = ["--workload", "register", "--duration", "10", "--concurrency", "24", "--nemesis", "kill,pause"]
-    small = ["--set", "retention_bytes=65536", "--set", "segment_bytes_max=65536"]
-    arguments += ["--seed", "5", *small, "--out", str(tmp_path), "--json"]
+    arguments += ["--seed", "5", *RETENTION, "--out", str(tmp_path), "--json"]
     ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == ExitStatus.VALID, ended.stderr
     assert json.loads(ended.stdout.splitlines()[-1])["retention"]["trims"] > 0
