@@ -35,6 +35,8 @@ from jepsen_like.history import (
 HISTORY: Final = "history.parquet"
 DUMP: Final = "dump.parquet"
 TEST: Final = "test.json"
+ROWS_MANY: Final = 1_000_000
+"""So many places of a log are no burden, though nothing lies there."""
 LOG_OBJECT: Final = 0
 """The object whose final logs a dump holds."""
 
@@ -200,7 +202,7 @@ def final_logs_of(dump: Any, kept: Kept | None = None) -> tuple[FinalLog, ...]:
             logs.append(FinalLog(one, starts.get(one, 0), np.empty(0, np.int64), np.empty(0, np.int64)))
             continue
         first, end = starts.get(one, int(offset[mine].min())), int(offset[mine].max()) + 1
-        if first < 0 or end - first > 2 * len(mine) + 1_000_000:
+        if first < 0 or end - first > 2 * len(mine) + ROWS_MANY:
             raise UnreadableHistory(
                 Path(DUMP), f"node {one} has records from offset {first} to {end - 1}, but not between"
             )
@@ -230,9 +232,8 @@ def _require_whole(node: int, offsets: Ints, kept: Kept) -> None:
 
 def _require_possible(history: HistoryReader, kept: Kept | None) -> None:
     """`UnreadableHistory` if a log ends far beyond all that was asked for: nothing that large can be held against it."""
-    ends_max = 2 * history.rows() + 1_000_000
     for node, end in (kept.ends if kept is not None else {}).items():
-        if end > ends_max:
+        if end > ROWS_MANY and end > 2 * history.rows() + ROWS_MANY:
             raise UnreadableHistory(Path(DUMP), f"the log of node {node} is said to end at {end}, of a shorter history")
 
 

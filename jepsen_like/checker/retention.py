@@ -15,7 +15,7 @@ import numpy as np
 from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.checker.forgiveness import AllowedLoss
 from jepsen_like.checker.verdict import Check, Findings, Violation
-from jepsen_like.history import NEVER, NONE, Action, ErrorCode, HistoryReader, KeepRule, Kept, Op, Outcome
+from jepsen_like.history import NEVER, NONE, Action, ErrorCode, HistoryReader, KeepRule, Kept, Op, Outcome, read_part
 from log.frame import HEADER_BYTES
 
 SLACK_BYTES: Final = 16 * 1024
@@ -30,7 +30,6 @@ UNDER_WAY_S: Final = 2.0
 """A request reaches a node no later than this after it was made: its client waits no longer."""
 CLOCKS_APART_S: Final = 0.5
 """By so much the clock that dates records may have been set between two looks at it."""
-SHOWN_MAX: Final = 5
 
 
 @attrs.frozen(eq=False)
@@ -44,9 +43,13 @@ class _Asked:
     refused: Columns
 
     @classmethod
-    def read(cls, history: HistoryReader) -> "_Asked":
+    def read(cls, history: HistoryReader, rule: KeepRule) -> "_Asked":
+        """From the files of a run; where nothing may leave a log, only those in which something was said to have left."""
         acked, unknown, refused = [], [], []
         for path in history.files():
+            errors = read_part(path, ("err",)).column("err").to_numpy()
+            if not rule.may_expire and not (errors == ErrorCode.TRIMMED).any():
+                continue
             rows = Columns.of_parts([path])
             append = rows.f == Action.APPEND
             acked.append(rows.where(append & (rows.type == Outcome.OK) & (rows.offset >= 0)))
@@ -90,7 +93,7 @@ def judge_retention(
 
     `findings` and `losses` are what is known of these logs. `is_lossless`: no fault of the run may cost what was acknowledged.
     """
-    asked = _Asked.read(history)
+    asked = _Asked.read(history, rule)
     found = _refusals(asked, rule, kept, is_lossless=is_lossless)
     # A log that has lost its end holds less than its rule kept, and a loss that nothing allows is told anyway.
     if kept is not None and rule.may_expire and findings.lost_acked <= sum(loss.records for loss in losses):

@@ -287,7 +287,8 @@ class BreakableCluster(ABC):
         status = await self.status(node)
         if not said or status is None:
             return False
-        return _number(status["commit_index"]) - said[-1].fields["start_index"] - log.entries <= _number(status["term"])
+        entries = _number(status["commit_index"]) - _number(said[-1].fields["start_index"])
+        return entries - log.entries <= _number(status["term"])
 
     async def _statuses(self) -> list[dict[str, object] | None]:
         return [await self.status(node) for node in self.nodes]
