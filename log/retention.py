@@ -26,7 +26,10 @@ class Retention:
     bytes_max: int | None = attrs.field(default=None, validator=optional(ge(0)))
     """Segments leave while the others hold at least so many bytes."""
     age_ms_max: int | None = attrs.field(default=None, validator=optional(ge(0)))
-    """A segment leaves when its newest frame is older."""
+    """A segment leaves when its newest frame is older, or that of a segment behind it, since what follows is no older.
+
+    So a stamp that is missing, or was taken while a clock was fast, holds back nothing for longer than the next ones do.
+    """
 
     def first_index(self, segments: Sequence[SegmentFacts], now_ms: int) -> int:
         """The lowest index that must be kept of these segments, which are in order and more than none.
@@ -34,13 +37,14 @@ class Retention:
         The last one always stays: it is written to.
         """
         left_bytes = sum(each.size_bytes for each in segments)
-        for each in segments[:-1]:
+        old_end = 0
+        for at, each in enumerate(segments[:-1], start=1):
+            if self.age_ms_max is not None and each.newest_ms is not None and now_ms - each.newest_ms > self.age_ms_max:
+                old_end = at
+        for at, each in enumerate(segments[:-1]):
             left_bytes -= each.size_bytes
             too_many = self.bytes_max is not None and left_bytes >= self.bytes_max
-            too_old = (
-                self.age_ms_max is not None and each.newest_ms is not None and now_ms - each.newest_ms > self.age_ms_max
-            )
-            if not too_many and not too_old:
+            if not too_many and at >= old_end:
                 return each.first_index
         return segments[-1].first_index
 

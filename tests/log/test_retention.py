@@ -1,6 +1,8 @@
 """What a rule of retention lets go, and what it keeps."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from log.retention import Retention, SegmentFacts
 from tests.log.frames import SMALL, frame, memory_disk, open_log
@@ -23,7 +25,8 @@ SEGMENTS = [
         pytest.param(Retention(bytes_max=0), 31, id="the last always stays"),
         pytest.param(Retention(age_ms_max=10_000), 1, id="nothing is old"),
         pytest.param(Retention(age_ms_max=8_999), 11, id="the first is old"),
-        pytest.param(Retention(age_ms_max=6_000), 11, id="an older one behind a younger one waits for it"),
+        pytest.param(Retention(age_ms_max=6_000), 31, id="one before an old one is as old"),
+        pytest.param(Retention(age_ms_max=7_000), 11, id="one behind an old one need not be"),
         pytest.param(Retention(age_ms_max=0), 31, id="everything is old"),
         pytest.param(Retention(bytes_max=240, age_ms_max=4_999), 31, id="the stricter one decides"),
     ],
@@ -32,8 +35,40 @@ def test_segments_leave_oldest_first_while_a_bound_is_exceeded(rule: Retention, 
     assert rule.first_index(SEGMENTS, now_ms=10_000) == first_index
 
 
-def test_a_segment_of_unknown_age_stays() -> None:
-    assert Retention(age_ms_max=0).first_index([SegmentFacts(1, 9, None), *SEGMENTS], now_ms=10_000) == 1
+@pytest.mark.parametrize("stamp", [None, 10**15])
+def test_a_segment_without_a_stamp_or_with_one_of_the_future_stops_nothing(stamp: int | None) -> None:
+    odd = SegmentFacts(1, 9, stamp)
+    rule = Retention(age_ms_max=5_000)
+    assert rule.first_index([odd, SegmentFacts(2, 9, 1_000), *SEGMENTS[3:]], now_ms=10_000) == 31
+    assert rule.first_index([odd, SegmentFacts(2, 9, 6_000), *SEGMENTS[3:]], now_ms=10_000) == 1
+    assert rule.first_index([odd, SegmentFacts(2, 9, None), SegmentFacts(3, 9, 0)], now_ms=10_000) == 1
+
+
+SIZES_AND_STAMPS = st.tuples(st.integers(0, 5), st.none() | st.integers(0, 12))
+
+
+@given(
+    drawn=st.lists(SIZES_AND_STAMPS, min_size=1, max_size=8),
+    bytes_max=st.none() | st.integers(0, 20),
+    age_ms_max=st.none() | st.integers(0, 8),
+)
+def test_the_rule_is_what_it_says(
+    drawn: list[tuple[int, int | None]], bytes_max: int | None, age_ms_max: int | None
+) -> None:
+    """The first segment stays that is neither dispensable nor old; old is what stands before anything old, too."""
+    now_ms = 10
+    segments = [SegmentFacts(first, size, newest_ms) for first, (size, newest_ms) in enumerate(drawn, start=1)]
+
+    def is_dispensable(at: int) -> bool:
+        return bytes_max is not None and sum(each.size_bytes for each in segments[at + 1 :]) >= bytes_max
+
+    def is_old(at: int) -> bool:
+        stamps = [each.newest_ms for each in segments[at:-1] if each.newest_ms is not None]
+        return age_ms_max is not None and bool(stamps) and now_ms - min(stamps) > age_ms_max
+
+    stays = [at for at in range(len(segments) - 1) if not is_dispensable(at) and not is_old(at)]
+    rule = Retention(bytes_max=bytes_max, age_ms_max=age_ms_max)
+    assert rule.first_index(segments, now_ms) == segments[min(stays, default=-1)].first_index
 
 
 @pytest.mark.parametrize("wrong", [{"bytes_max": -1}, {"age_ms_max": -1}])
