@@ -39,6 +39,8 @@ _LAYOUT = struct.Struct("<4sB3xQQQQQQI")
 _HEAD_BYTES = _LAYOUT.size + 4
 _SCRATCH_NAME = f"{NAME}.tmp"
 
+_UNTOUCHED = "only `start` is hurt, not the segments"
+
 _ORIGIN = Address(0)
 _NOTHING = Tail()
 
@@ -62,12 +64,14 @@ def read(disk: Disk, directory: str, *, log_id: int) -> Start:
         payload = file.read_at(_HEAD_BYTES, max(0, file.size() - _HEAD_BYTES))
     fields = head[:-4]
     if len(fields) != _LAYOUT.size or checksum(fields) != int.from_bytes(head[-4:], "little"):
-        raise CorruptLog(path, 0, "where the log begins cannot be read")
+        raise CorruptLog(path, 0, f"where the log begins cannot be read; {_UNTOUCHED}")
     magic, version, owner, base, *before, payload_bytes, payload_crc = _LAYOUT.unpack(fields)
     if (magic, version, owner) != (_MAGIC, _VERSION, log_id):
         raise CorruptLog(path, 0, f"it is not of this version, or of another log than {log_id}")
     if (len(payload), checksum(payload)) != (payload_bytes, payload_crc):
-        raise CorruptLog(path, _HEAD_BYTES, "what is said of the log before its first index cannot be read")
+        raise CorruptLog(
+            path, _HEAD_BYTES, f"what is said of the log before its first index cannot be read; {_UNTOUCHED}"
+        )
     return Start(Address(base), Tail(*before), payload)
 
 
