@@ -19,21 +19,13 @@ class Spare:
     size: int
 
 
-@attrs.frozen
-class Retired:
-    """What became of segments that left the log; `kept` still have their names, because the disk was full."""
-
-    spares: tuple[Spare, ...]
-    kept: tuple[Segment, ...]
-
-
 class Flush:
     """Makes everything durable that was appended before it began: `steps`, in order.
 
     Made by `begin_flush`, carried out by `run` (in any thread, once), made known by `end_flush`.
     """
 
-    __slots__ = ("_fail", "done", "is_light", "retired", "sealed", "steps", "target")
+    __slots__ = ("_fail", "done", "is_light", "retiring", "sealed", "steps", "target")
 
     def __init__(self, target: Address, sealed: Sequence[Segment], fail: Callable[[BaseException], None]) -> None:
         self.target = target
@@ -42,8 +34,8 @@ class Flush:
         self.steps: list[Callable[[], None]] = []
         self.is_light = False
         """Whether a disk in order has it done in a moment: it is one sync of little, and nothing else."""
-        self.retired: Retired | None = None
-        """What became of the segments that this flush retired; None if there were none."""
+        self.retiring: tuple[Segment, ...] = ()
+        """Segments that left the log; once `run` is done those that still have their names, because the disk was full."""
         self.done = False
         """Whether `run` went well."""
         self._fail = fail

@@ -11,7 +11,8 @@ Rules that everything here keeps:
 3. The newest state is written again first in every new segment, so the newest segment alone tells the newest state.
 4. A failed write or sync is final, and so is a sync that was interrupted: the object refuses every later call with
    `StorageFailed`. `NoSpace` is not: the log then holds what it held before.
-5. One thread owns the object. Only `Flush.run` may run in another one, beside appends and reads; one flush at a time.
+5. One thread owns the object. Only `Flush.run` may run in another one, beside appends and reads; one flush at a time. Spare files
+   are given and taken by both, each in one step.
 
 Frames are counted by index, from 1, without gaps; offsets are counted by the owner's spans, without gaps. Epochs never fall.
 A log begins at index 1, in the segment at address 0, until `trim` lets its oldest segments leave, or `reset` all of them. Only
@@ -30,7 +31,7 @@ from attrs.validators import ge, gt
 
 from log.disk import Disk, File, Lock, rename_file, write_file
 from log.errors import CorruptLog, IndexOutOfRange, LogError, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
-from log.flush import LIGHT_BYTES, Flush, Retired, Spare
+from log.flush import LIGHT_BYTES, Flush, Spare
 from log.frame import (
     HEADER_BYTES,
     Address,
@@ -50,8 +51,8 @@ from log.salvage import Amend, Repair, Salvage
 from log.segment import Segment, Window, index_name, reset_name, segment_name, spare_name
 from log.start import Start
 from log.start import commit as commit_start
+from log.start import keep_room as keep_room_for_start
 from log.start import prepare as prepare_start
-from log.start import write as write_start
 
 __all__ = [
     "Address",
@@ -142,7 +143,9 @@ class SegmentedLog:
         self._names_changed = False
         self._unproven: list[Segment] = []
         self._retiring: list[Segment] = []
+        self._waits_for_room = False
         self._spares: list[Spare] = []
+        self._room_bytes = 0
         self._warm: deque[str] = deque()
         self._flushing: Flush | None = None
         self._frontier = threading.Lock()
@@ -152,6 +155,8 @@ class SegmentedLog:
         self._active = self._segments[-1]
         self._end = self._active.end
         self._durable_end = self._end
+        if self._start.base:
+            self._keep_room(self._start)
         mark.write(self._reached())
         mark.sync()
 
@@ -256,7 +261,12 @@ class SegmentedLog:
     @property
     def sealed_pending(self) -> bool:
         """Whether a sealed segment waits for the flush that lets its index be written, or a retired one for its end."""
-        return bool(self._unproven or self._retiring)
+        return bool(self._unproven or (self._retiring and not self._waits_for_room))
+
+    @property
+    def retiring(self) -> bool:
+        """Whether segments that left the log wait to leave the disk: for the next flush, or on a full disk for `retry_retiring`."""
+        return bool(self._retiring)
 
     @property
     def failed(self) -> StorageFailed | None:
@@ -370,11 +380,13 @@ class SegmentedLog:
 
         Reads below it are refused from now on. The files go with the next flush, which makes it durable; a few of them are
         kept to be written to again. A segment that no flush has proved stays. If any leave, `payload`, the owner's word
-        about what they held, replaces the one before. `IndexOutOfRange` for an index that the log does not hold.
+        about what they held, replaces the one before. On a full disk the files stay until `retry_retiring`, or the next trim, and a
+        flush. `IndexOutOfRange` for an index that the log does not hold.
         """
         self._require_usable()
         if not (self.first_index and 1 <= first_index <= self._last_index):
             raise IndexOutOfRange(first_index, self.first_index, self._last_index)
+        self.retry_retiring()
         count = self._lookup.holding(first_index) if first_index >= self.first_index else 0
         while count and (self._segments[count - 1].index is not None or self._segments[count].base > self._durable_end):
             count -= 1
@@ -386,6 +398,21 @@ class SegmentedLog:
             self._start = Start(first.base, before, payload)
             self.epochs.trim(first.first_index, first.first_offset)
         return self.first_index
+
+    def retry_retiring(self) -> None:
+        """Let the next flush try again what met a full disk. Each attempt may write a whole payload: not at every flush."""
+        self._waits_for_room = False
+
+    def keep_room(self, payload_bytes: int) -> None:
+        """Keep room for a `trim` with a payload of this size, so that a full disk can be trimmed; there may not be as much.
+
+        From the first trim on, room for half as much again as the last one is kept unasked. Not while a flush is under way.
+        """
+        self._require_usable()
+        assert self._flushing is None, "a flush is under way: call end_flush first"
+        self._room_bytes = payload_bytes
+        with self._fatal():
+            self._keep_room(self._start)
 
     def reset(self, before: Tail, payload: bytes) -> None:
         """Forget everything that the log holds, and begin anew behind `before`; durable when it returns.
@@ -417,6 +444,8 @@ class SegmentedLog:
         with contextlib.suppress(NoSpace), self._fatal():
             # What was reserved for states went with the old log.
             self._reserve_file(segment, segment.size + RESERVE_SLACK_BYTES)
+        with self._fatal():
+            self._keep_room(start)
 
     def segment_facts(self) -> list[SegmentFacts]:
         """What a rule of retention may ask of each segment, oldest first."""
@@ -465,13 +494,13 @@ class SegmentedLog:
         if dirty_bytes:
             steps.append(partial(self._mark.write, self._reached()))
         syncs = len(steps)
-        if self._retiring:
-            steps.append(partial(self._retire, flush, self._start, tuple(self._retiring)))
+        if self._retiring and not self._waits_for_room:
+            flush.retiring, self._retiring = tuple(self._retiring), []
+            steps.append(partial(self._retire, flush, self._start))
         if len(self._warm) > self.config.cached_segments_max:
             steps.append(partial(self._drop_caches, self._take_cold()))
         flush.is_light = is_light and len(steps) == syncs
         self._names_changed = False
-        self._retiring = []
         self._flushing = flush
         return flush
 
@@ -488,10 +517,10 @@ class SegmentedLog:
             self._lookup.open.adopt(segment)
             self._warm.append(segment.path)
         del self._unproven[: len(flush.sealed)]
-        if flush.retired is not None:
-            flush.steps.clear()  # one of them refers to the flush, which would else wait for a garbage collection
-            self._spares += flush.retired.spares
-            self._retiring = [*flush.retired.kept, *self._retiring]
+        flush.steps.clear()  # one of them may refer to the flush, which would else wait for a garbage collection
+        if flush.retiring:
+            self._retiring[:0] = flush.retiring
+            self._waits_for_room = True
         self._durable_end = max(self._durable_end, flush.target)
         self._flushing = None
         return self._durable_end
@@ -680,7 +709,7 @@ class SegmentedLog:
     def _begin_segment(self, base: Address, *, reserve_bytes: int) -> None:
         path = f"{self.directory}/{segment_name(base)}"
         with self._fatal():
-            spare = self._spares.pop() if self._spares else None
+            spare = self._take_spare()
             if spare is not None:
                 self._disk.rename(spare.path, path)
             file = self._disk.open(path, create=True)
@@ -703,13 +732,15 @@ class SegmentedLog:
     def _reserve_file(self, segment: Segment, wanted: int) -> None:
         file = self._open_file(segment)
         ahead = max(wanted, segment.size + self.config.reserve_chunk_bytes)
-        try:
-            file.reserve(ahead)
-        except NoSpace:
-            if ahead == wanted:
-                raise
-            file.reserve(wanted)
-            ahead = wanted
+        while True:
+            try:
+                file.reserve(ahead)
+                break
+            except NoSpace:
+                if ahead > wanted:
+                    ahead = wanted
+                elif not self._give_up_spare():
+                    raise
         segment.reserved = ahead
 
     def _release_reserved(self, segment: Segment) -> None:
@@ -799,27 +830,61 @@ class SegmentedLog:
         assert file is not None, "the active segment is open"
         file.sync()
 
-    def _retire(self, flush: Flush, start: Start, segments: Sequence[Segment]) -> None:
+    def _retire(self, flush: Flush, start: Start) -> None:
         """Put down where the log begins now, then take the names of the segments before it away. Runs in the flush's thread.
 
         On a full disk that must wait. Whatever else a power cut leaves of these files, recovery removes it.
         """
-        try:
-            write_start(self._disk, self.directory, start, log_id=self.log_id)
-        except NoSpace:
-            flush.retired = Retired((), tuple(segments))
+        if not self._has_prepared(start):
             return
-        spares: list[Spare] = []
-        wanted = self.config.spare_files_max - len(self._spares)
-        for segment in segments:
-            self._remove_sidecar(segment)
-            if len(spares) < wanted and segment.size >= self.config.segment_bytes_max:
-                spare = Spare(f"{self.directory}/{spare_name(segment.base)}", segment.size)
-                self._disk.rename(segment.path, spare.path)
-                spares.append(spare)
+        with self._final():
+            commit_start(self._disk, self.directory)
+            for segment in flush.retiring:
+                self._remove_sidecar(segment)
+                if len(self._spares) < self.config.spare_files_max and segment.size >= self.config.segment_bytes_max:
+                    spare = Spare(f"{self.directory}/{spare_name(segment.base)}", segment.size)
+                    self._disk.rename(segment.path, spare.path)
+                    self._spares.append(spare)
+                else:
+                    self._disk.remove(segment.path)
+            self._keep_room(start)
+        flush.retiring = ()
+
+    def _has_prepared(self, start: Start) -> bool:
+        """Whether there was room for it; spare files are given up for that."""
+        while True:
+            try:
+                prepare_start(self._disk, self.directory, start, log_id=self.log_id)
+            except NoSpace:
+                if not self._give_up_spare():
+                    return False
             else:
-                self._disk.remove(segment.path)
-        flush.retired = Retired(tuple(spares), ())
+                return True
+
+    def _keep_room(self, start: Start) -> None:
+        """Take room for what the next trim puts down, as far as there is any; spare files are given up for that."""
+        for payload_bytes in (max(self._room_bytes, len(start.payload) * 3 // 2), len(start.payload)):
+            while True:
+                try:
+                    keep_room_for_start(self._disk, self.directory, payload_bytes)
+                except NoSpace:
+                    if not self._give_up_spare():
+                        break
+                else:
+                    return
+
+    def _take_spare(self) -> Spare | None:
+        try:
+            return self._spares.pop()
+        except IndexError:
+            return None
+
+    def _give_up_spare(self) -> bool:
+        """Whether there was a spare file, whose room the disk has back now."""
+        spare = self._take_spare()
+        if spare is not None:
+            self._disk.remove(spare.path)
+        return spare is not None
 
     def _remove_sidecar(self, segment: Segment) -> None:
         sidecar = f"{self.directory}/{index_name(segment.base)}"

@@ -24,11 +24,12 @@ name only behind the witness. Until then it is told by its other name (`segment.
 
 import contextlib
 import struct
+from collections.abc import Iterator
 
 import attrs
 
-from log.disk import Disk, rename_file, write_file
-from log.errors import CorruptLog
+from log.disk import Disk, File, rename_file
+from log.errors import CorruptLog, NoSpace
 from log.frame import Address, checksum
 from log.index import Tail
 
@@ -37,7 +38,8 @@ _MAGIC = b"QLST"
 _VERSION = 2
 _LAYOUT = struct.Struct("<4sB3xQQQQQQI")
 _HEAD_BYTES = _LAYOUT.size + 4
-_SCRATCH_NAME = f"{NAME}.tmp"
+_SCRATCH_NAME = f"{NAME}.next"
+"""Room for the next one, which is written here first. A start does not remove it: a full disk must not take the room back."""
 
 _UNTOUCHED = "only `start` is hurt, not the segments"
 
@@ -75,14 +77,19 @@ def read(disk: Disk, directory: str, *, log_id: int) -> Start:
     return Start(Address(base), Tail(*before), payload)
 
 
-def write(disk: Disk, directory: str, start: Start, *, log_id: int) -> None:
-    """Replace it, durably. `NoSpace` leaves the one before."""
-    prepare(disk, directory, start, log_id=log_id)
-    commit(disk, directory)
+def keep_room(disk: Disk, directory: str, payload_bytes: int) -> None:
+    """Take room for the next one, with a payload of this size; `NoSpace` leaves what was kept."""
+    path, size = f"{directory}/{_SCRATCH_NAME}", _HEAD_BYTES + payload_bytes
+    with contextlib.closing(disk.open(path, create=True)) as file:
+        kept = file.size()
+        if kept < size:
+            with _giving_back(disk, path, file, kept):
+                file.reserve(size)
+                file.cut(size)
 
 
 def prepare(disk: Disk, directory: str, start: Start, *, log_id: int) -> None:
-    """The first half of `write`: all that needs room. The one before still holds."""
+    """Write all that needs room; the one before still holds. `NoSpace` leaves the room that was kept."""
     before, payload = start.before, start.payload
     fields = _LAYOUT.pack(
         _MAGIC,
@@ -96,9 +103,27 @@ def prepare(disk: Disk, directory: str, start: Start, *, log_id: int) -> None:
         checksum(payload),
     )
     head = fields + checksum(fields).to_bytes(4, "little")
-    write_file(disk, f"{directory}/{_SCRATCH_NAME}", [head, payload])
+    path, size = f"{directory}/{_SCRATCH_NAME}", len(head) + len(payload)
+    with contextlib.closing(disk.open(path, create=True)) as file, _giving_back(disk, path, file, file.size()):
+        file.reserve(size)
+        file.write_at(0, [head, payload])
+        file.cut(size)
+        file.sync()
 
 
 def commit(disk: Disk, directory: str) -> None:
-    """The second half: what was prepared holds, durably. If this fails, nobody knows which one does."""
+    """What was prepared holds, durably. If this fails, nobody knows which one does, the one before or this."""
     rename_file(disk, directory, _SCRATCH_NAME, NAME)
+
+
+@contextlib.contextmanager
+def _giving_back(disk: Disk, path: str, file: File, kept: int) -> Iterator[None]:
+    """What meets a full disk takes no more than was `kept`, and no less."""
+    try:
+        yield
+    except NoSpace:
+        if kept:
+            file.cut(kept)
+        else:
+            disk.remove(path)
+        raise

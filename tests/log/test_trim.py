@@ -16,7 +16,7 @@ from log.flush import Flush
 from log.frame import HEADER_BYTES
 from log.index import Tail
 from log.memory_disk import MemoryDisk, PowerLoss
-from log.segmented_log import LogConfig, SegmentedLog
+from log.segmented_log import RESERVE_SLACK_BYTES, LogConfig, SegmentedLog
 from log.start import Start
 from tests.log.frames import DIRECTORY, LOG_ID, SMALL, content, entries, frame, frames, memory_disk, numbers, open_log
 from tests.log.model import moment_of
@@ -300,12 +300,122 @@ def test_on_a_full_disk_a_trim_waits_for_room() -> None:
     disk.capacity_bytes = used + 500
     first = log.trim(150, bytes(1_000))
     log.flush()
-    assert (names(disk, ".log"), log.sealed_pending) == (segments, True)
+    assert (names(disk, ".log"), log.retiring) == (segments, True)
     assert disk.used_bytes() == used
     disk.capacity_bytes = None
+    log.retry_retiring()
     log.flush()
-    assert (len(names(disk, ".log")) < len(segments), log.sealed_pending) == (True, False)
+    assert (len(names(disk, ".log")) < len(segments), log.retiring) == (True, False)
     assert open_log(disk.durable_copy()).first_index == first
+
+
+@pytest.mark.parametrize("ask", [SegmentedLog.retry_retiring, lambda log: log.trim(1)])
+def test_what_waits_for_room_is_tried_again_only_when_asked_for(ask: Callable[[SegmentedLog], None]) -> None:
+    disk = memory_disk()
+    log = filled(disk, 200)
+    disk.capacity_bytes = disk.used_bytes() + 500
+    log.trim(150, bytes(1_000))
+    log.flush()
+    log.save_state(b"vote")
+    opened = calls_of(disk)
+    assert (log.retiring, log.sealed_pending, log.begin_flush().is_light) == (True, False, True)
+    log._flushing = None
+    log.flush()
+    assert ("open", f"{START}.next") not in opened
+    ask(log)
+    assert (log.retiring, log.sealed_pending) == (True, True)
+    log.flush()
+    assert ("open", f"{START}.next") in opened
+    assert log.retiring
+
+
+def calls_of(disk: MemoryDisk) -> list[tuple[str, str]]:
+    """The calls from now on."""
+    calls: list[tuple[str, str]] = []
+    disk.before_call = lambda operation, path: calls.append((operation, path))
+    return calls
+
+
+LARGE = LogConfig(segment_bytes_max=1 << 18, reserve_chunk_bytes=1 << 16, zero_ahead_bytes=1 << 14, spare_files_max=2)
+
+
+def fill_up(log: SegmentedLog) -> None:
+    """Until nothing can be reserved."""
+    with contextlib.suppress(NoSpace):
+        while True:
+            following = frames(log.last_index + 1, log.last_index + 10, size=2_000)
+            log.reserve(2 * HEADER_BYTES + sum(HEADER_BYTES + len(each.payload) for each in following))
+            log.append(following)
+            log.flush()
+
+
+@pytest.mark.parametrize("capacity", range(4_000_000, 4_300_000, 30_000))
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_log_that_filled_its_disk_can_let_segments_leave_for_ever(capacity: int, restarts: bool) -> None:
+    """Whatever room was left at the end, and however large the payload, if it grows no faster than by half."""
+    disk = memory_disk(capacity_bytes=capacity)
+    log = open_log(disk, LARGE)
+    log.keep_room(200_000)
+    payload_bytes = 200_000
+    for _ in range(8):
+        fill_up(log)
+        if restarts:
+            disk = disk.after_crash(random.Random(capacity))
+            log = open_log(disk, LARGE)
+            log.keep_room(200_000)
+        before = log.last_index
+        first = log.trim(log.first_index + (log.last_index - log.first_index) // 2, bytes(payload_bytes))
+        log.flush()
+        assert not log.retiring
+        assert open_log(disk.durable_copy()).first_index == first
+        fill_up(log)
+        assert log.last_index > before
+        payload_bytes = payload_bytes * 5 // 4 if payload_bytes < 500_000 else 200_000
+
+
+def test_files_kept_to_be_used_again_are_given_up_for_what_is_put_down() -> None:
+    disk = memory_disk()
+    log = filled(disk, 200)
+    log.trim(100)
+    log.flush()
+    assert len(names(disk, ".spare")) == 2
+    disk.capacity_bytes = disk.used_bytes() + 200
+    first = log.trim(180, bytes(8_000))
+    log.flush()
+    assert not log.retiring
+    assert open_log(disk.durable_copy()).first_index == first
+
+
+def test_files_kept_to_be_used_again_are_given_up_for_what_is_appended() -> None:
+    disk = memory_disk()
+    log = filled(disk, 200)
+    log.trim(100)
+    log.flush()
+    log.reserve(0)
+    assert len(names(disk, ".spare")) == 2
+    free = log._active.reserved - log._active.size - RESERVE_SLACK_BYTES
+    disk.capacity_bytes = disk.used_bytes() + 100
+    log.reserve(free + 4_100)
+    assert len(names(disk, ".spare")) == 1
+    with pytest.raises(NoSpace):
+        log.reserve(free + 20_000)
+
+
+def test_a_full_disk_once_the_witness_is_named_ends_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows then which one holds."""
+    for operation in ("rename", "sync directory"):
+        disk = memory_disk()
+        log = filled(disk, 200)
+        log.trim(150, b"what left")
+
+        def is_full(called: str, path: str, refused: str = operation) -> None:
+            if called == refused and path in (DIRECTORY, f"{START}.next"):
+                raise NoSpace(called, path)
+
+        disk.before_call = is_full
+        with pytest.raises(StorageFailed):
+            log.flush()
+        assert log.failed is not None
 
 
 def _lose_first(disk: MemoryDisk) -> None:
@@ -426,7 +536,8 @@ def test_another_logs_start_is_refused() -> None:
     disk = memory_disk()
     disk.make_directory(DIRECTORY)
     written = Start(before=Tail(5, 2, 9))
-    start.write(disk, DIRECTORY, written, log_id=LOG_ID + 1)
+    start.prepare(disk, DIRECTORY, written, log_id=LOG_ID + 1)
+    start.commit(disk, DIRECTORY)
     with pytest.raises(CorruptLog, match="another log"):
         start.read(disk, DIRECTORY, log_id=LOG_ID)
     assert start.read(disk, DIRECTORY, log_id=LOG_ID + 1) == written

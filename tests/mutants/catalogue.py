@@ -415,13 +415,14 @@ TRIMS: Sequence[Mutant] = (
         module="log.segmented_log",
         edits=[
             Edit(
-                "            write_start(self._disk, self.directory, start, log_id=self.log_id)\n", "            pass\n"
+                "        with self._final():\n            commit_start(self._disk, self.directory)\n",
+                "        with self._final():\n",
             ),
             Edit(
-                "        flush.retired = Retired(tuple(spares), ())\n",
-                "        self._sync_directory()\n"
-                "        write_start(self._disk, self.directory, start, log_id=self.log_id)\n"
-                "        flush.retired = Retired(tuple(spares), ())\n",
+                "            self._keep_room(start)\n        flush.retiring = ()\n",
+                "            self._sync_directory()\n"
+                "            commit_start(self._disk, self.directory)\n"
+                "        flush.retiring = ()\n",
             ),
         ],
         oracles=["A5", "I8"],
