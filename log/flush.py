@@ -35,7 +35,7 @@ class Flush:
         self.is_light = False
         """Whether a disk in order has it done in a moment: it is one sync of little, and nothing else."""
         self.retiring: tuple[Segment, ...] = ()
-        """Segments that left the log; once `run` is done those that still have their names, because the disk was full."""
+        """Segments that left the log; once `run` is done those that still have their names."""
         self.done = False
         """Whether `run` went well."""
         self._fail = fail

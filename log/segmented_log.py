@@ -77,6 +77,9 @@ LOCK_NAME = "lock"
 RESERVE_SLACK_BYTES = 64 * KIB
 """Room that `reserve` keeps beyond what it was asked for, so that a full disk still takes small states (votes)."""
 
+RETIRED_PER_FLUSH_MAX = 8
+"""To take the name of a large file away takes milliseconds, and appends may wait for the same flush."""
+
 
 @attrs.frozen(kw_only=True)
 class LogConfig:
@@ -125,6 +128,7 @@ class SegmentedLog:
         self._lock = lock
         self._mark = mark
         self._start = recovered.start
+        self._begins_at = recovered.start.base
         self._state = recovered.state
         self._last_index = recovered.tail.last_index
         self._last_epoch = recovered.tail.last_epoch
@@ -378,10 +382,10 @@ class SegmentedLog:
     def trim(self, first_index: int, payload: bytes = b"") -> int:
         """Let the segments that lie wholly below `first_index` leave; returns the new first index, `first_index` at most.
 
-        Reads below it are refused from now on. The files go with the next flush, which makes it durable; a few of them are
-        kept to be written to again. A segment that no flush has proved stays. If any leave, `payload`, the owner's word
-        about what they held, replaces the one before. On a full disk the files stay until `retry_retiring`, or the next trim, and a
-        flush. `IndexOutOfRange` for an index that the log does not hold.
+        Reads below it are refused from now on. The next flush makes it durable and takes the files away, eight at most; the
+        rest goes with the flushes after it, and a few files are kept to be written to again. On a full disk all that waits for
+        `retry_retiring`, or the next trim. A segment that no flush has proved stays. If any leave, `payload`, the owner's word
+        about what they held, replaces the one before. `IndexOutOfRange` for an index that the log does not hold.
         """
         self._require_usable()
         if not (self.first_index and 1 <= first_index <= self._last_index):
@@ -520,7 +524,7 @@ class SegmentedLog:
         flush.steps.clear()  # one of them may refer to the flush, which would else wait for a garbage collection
         if flush.retiring:
             self._retiring[:0] = flush.retiring
-            self._waits_for_room = True
+            self._waits_for_room = flush.retiring[0].base >= self._begins_at
         self._durable_end = max(self._durable_end, flush.target)
         self._flushing = None
         return self._durable_end
@@ -791,7 +795,7 @@ class SegmentedLog:
         forgotten = [*self._retiring, *self._lookup.forget(len(self._segments))]
         self._segments.append(segment)
         self._active = segment
-        self._start = start
+        self._start, self._begins_at = start, start.base
         self._last_index, self._last_epoch, self._end_offset = before.last_index, before.last_epoch, before.end_offset
         self._end = self._durable_end = segment.end
         self._unproven, self._retiring, self._names_changed = [], [], False
@@ -831,15 +835,18 @@ class SegmentedLog:
         file.sync()
 
     def _retire(self, flush: Flush, start: Start) -> None:
-        """Put down where the log begins now, then take the names of the segments before it away. Runs in the flush's thread.
+        """Put down where the log begins now, then take the names of segments before it away. Runs in the flush's thread.
 
-        On a full disk that must wait. Whatever else a power cut leaves of these files, recovery removes it.
+        On a full disk that must wait, but for what left earlier. Whatever else a power cut leaves of these files, recovery
+        removes it.
         """
-        if not self._has_prepared(start):
-            return
+        is_new = start.base > self._begins_at and self._has_prepared(start)
         with self._final():
-            commit_start(self._disk, self.directory)
-            for segment in flush.retiring:
+            if is_new:
+                commit_start(self._disk, self.directory)
+                self._begins_at = start.base
+            leaving = [each for each in flush.retiring if each.base < self._begins_at][:RETIRED_PER_FLUSH_MAX]
+            for segment in leaving:
                 self._remove_sidecar(segment)
                 if len(self._spares) < self.config.spare_files_max and segment.size >= self.config.segment_bytes_max:
                     spare = Spare(f"{self.directory}/{spare_name(segment.base)}", segment.size)
@@ -847,8 +854,9 @@ class SegmentedLog:
                     self._spares.append(spare)
                 else:
                     self._disk.remove(segment.path)
-            self._keep_room(start)
-        flush.retiring = ()
+            flush.retiring = flush.retiring[len(leaving) :]
+            if is_new:
+                self._keep_room(start)
 
     def _has_prepared(self, start: Start) -> bool:
         """Whether there was room for it; spare files are given up for that."""

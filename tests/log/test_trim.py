@@ -16,7 +16,7 @@ from log.flush import Flush
 from log.frame import HEADER_BYTES
 from log.index import Tail
 from log.memory_disk import MemoryDisk, PowerLoss
-from log.segmented_log import RESERVE_SLACK_BYTES, LogConfig, SegmentedLog
+from log.segmented_log import RESERVE_SLACK_BYTES, RETIRED_PER_FLUSH_MAX, LogConfig, SegmentedLog
 from log.start import Start
 from tests.log.frames import DIRECTORY, LOG_ID, SMALL, content, entries, frame, frames, memory_disk, numbers, open_log
 from tests.log.model import moment_of
@@ -69,6 +69,46 @@ def test_the_files_go_with_the_next_flush_and_a_few_are_kept() -> None:
     assert names(disk, ".log") == segments[-1:] or len(names(disk, ".log")) == 2
     assert len(names(disk, ".spare")) == SMALL.spare_files_max
     assert len(names(disk, ".index")) == len(names(disk, ".log")) - 1 < len(indexes)
+
+
+def test_a_few_files_go_with_one_flush_and_where_the_log_begins_is_put_down_once() -> None:
+    """Whoever waits for that flush does not wait for the names of a whole log."""
+    disk = memory_disk()
+    log = filled(disk, 800)
+    log.trim(790, b"what left")
+    written, gone = 0, []
+    while log.retiring:
+        assert log.sealed_pending
+        before = len(names(disk, ".log"))
+        calls = calls_of(disk)
+        log.flush()
+        disk.before_call = None
+        written += calls.count(("rename", f"{START}.next"))
+        gone.append(before - len(names(disk, ".log")))
+        for after in (disk.durable_copy(), disk.after_crash(random.Random(len(gone)))):
+            assert moment_of(open_log(after)) == moment_of(log)
+    assert (written, max(gone), min(gone[:-1])) == (1, RETIRED_PER_FLUSH_MAX, RETIRED_PER_FLUSH_MAX)
+    assert sum(gone) > 3 * RETIRED_PER_FLUSH_MAX
+    assert not log.sealed_pending
+    assert len(names(disk, ".log")) == len(names(disk, ".index")) + 1 < 4
+
+
+def test_what_left_before_goes_though_there_is_no_room_to_say_what_left_since() -> None:
+    disk = memory_disk()
+    log = filled(disk, 400)
+    first = log.trim(300, b"what left")
+    log.flush()
+    before = len(names(disk, ".log"))
+    disk.capacity_bytes = disk.used_bytes() + 100
+    log.trim(390, bytes(100_000))
+    log.flush()
+    assert len(names(disk, ".log")) < before
+    assert open_log(disk.durable_copy()).first_index == first
+    assert (log.retiring, log.sealed_pending) == (True, False)
+    disk.capacity_bytes = None
+    log.retry_retiring()
+    log.flush()
+    assert open_log(disk.durable_copy()).first_index == log.first_index > first
 
 
 def test_a_flush_that_retired_segments_waits_for_no_garbage_collection() -> None:

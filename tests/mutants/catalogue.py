@@ -415,14 +415,12 @@ TRIMS: Sequence[Mutant] = (
         module="log.segmented_log",
         edits=[
             Edit(
-                "        with self._final():\n            commit_start(self._disk, self.directory)\n",
-                "        with self._final():\n",
+                "                commit_start(self._disk, self.directory)\n                self._begins_at = start.base\n",
+                "                self._begins_at = start.base\n",
             ),
             Edit(
-                "            self._keep_room(start)\n        flush.retiring = ()\n",
-                "            self._sync_directory()\n"
-                "            commit_start(self._disk, self.directory)\n"
-                "        flush.retiring = ()\n",
+                "                self._keep_room(start)\n\n",
+                "                self._sync_directory()\n                commit_start(self._disk, self.directory)\n\n",
             ),
         ],
         oracles=["A5", "I8"],
