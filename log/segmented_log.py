@@ -53,6 +53,7 @@ from log.start import Start
 from log.start import commit as commit_start
 from log.start import keep_room as keep_room_for_start
 from log.start import prepare as prepare_start
+from log.start import read as read_start
 
 __all__ = [
     "Address",
@@ -127,7 +128,7 @@ class SegmentedLog:
         self._disk = disk
         self._lock = lock
         self._mark = mark
-        self._start = recovered.start
+        self._start = recovered.start.without_payload()
         self._begins_at = recovered.start.base
         self._state = recovered.state
         self._last_index = recovered.tail.last_index
@@ -160,7 +161,7 @@ class SegmentedLog:
         self._end = self._active.end
         self._durable_end = self._end
         if self._start.base:
-            self._keep_room(self._start)
+            self._keep_room(len(recovered.start.payload))
         mark.write(self._reached())
         mark.sync()
 
@@ -218,8 +219,15 @@ class SegmentedLog:
 
     @property
     def start(self) -> Start:
-        """Where the log begins, and the owner's word about what left it. After a `trim` the next flush makes it durable."""
+        """Where the log begins. After a `trim` the next flush makes it durable; its payload is held until then, no longer."""
         return self._start
+
+    def start_payload(self) -> bytes:
+        """The owner's word about what left the log; read from the disk once it is durable there."""
+        if self._start.base > self._begins_at:
+            return self._start.payload
+        with self._fatal():
+            return read_start(self._disk, self.directory, log_id=self.log_id).payload
 
     @property
     def first_index(self) -> int:
@@ -416,7 +424,7 @@ class SegmentedLog:
         assert self._flushing is None, "a flush is under way: call end_flush first"
         self._room_bytes = payload_bytes
         with self._fatal():
-            self._keep_room(self._start)
+            self._keep_room(0)
 
     def reset(self, before: Tail, payload: bytes) -> None:
         """Forget everything that the log holds, and begin anew behind `before`; durable when it returns.
@@ -449,7 +457,7 @@ class SegmentedLog:
             # What was reserved for states went with the old log.
             self._reserve_file(segment, segment.size + RESERVE_SLACK_BYTES)
         with self._fatal():
-            self._keep_room(start)
+            self._keep_room(len(payload))
 
     def segment_facts(self) -> list[SegmentFacts]:
         """What a rule of retention may ask of each segment, oldest first."""
@@ -525,6 +533,8 @@ class SegmentedLog:
         if flush.retiring:
             self._retiring[:0] = flush.retiring
             self._waits_for_room = flush.retiring[0].base >= self._begins_at
+        if self._start.payload and self._start.base <= self._begins_at:
+            self._start = self._start.without_payload()
         self._durable_end = max(self._durable_end, flush.target)
         self._flushing = None
         return self._durable_end
@@ -795,7 +805,7 @@ class SegmentedLog:
         forgotten = [*self._retiring, *self._lookup.forget(len(self._segments))]
         self._segments.append(segment)
         self._active = segment
-        self._start, self._begins_at = start, start.base
+        self._start, self._begins_at = start.without_payload(), start.base
         self._last_index, self._last_epoch, self._end_offset = before.last_index, before.last_epoch, before.end_offset
         self._end = self._durable_end = segment.end
         self._unproven, self._retiring, self._names_changed = [], [], False
@@ -856,7 +866,7 @@ class SegmentedLog:
                     self._disk.remove(segment.path)
             flush.retiring = flush.retiring[len(leaving) :]
             if is_new:
-                self._keep_room(start)
+                self._keep_room(len(start.payload))
 
     def _has_prepared(self, start: Start) -> bool:
         """Whether there was room for it; spare files are given up for that."""
@@ -869,12 +879,12 @@ class SegmentedLog:
             else:
                 return True
 
-    def _keep_room(self, start: Start) -> None:
-        """Take room for what the next trim puts down, as far as there is any; spare files are given up for that."""
-        for payload_bytes in (max(self._room_bytes, len(start.payload) * 3 // 2), len(start.payload)):
+    def _keep_room(self, payload_bytes: int) -> None:
+        """Take room for what the next trim puts down, if the last payload was so large; spare files are given up for that."""
+        for wanted in (max(self._room_bytes, payload_bytes * 3 // 2), payload_bytes):
             while True:
                 try:
-                    keep_room_for_start(self._disk, self.directory, payload_bytes)
+                    keep_room_for_start(self._disk, self.directory, wanted)
                 except NoSpace:
                     if not self._give_up_spare():
                         break

@@ -55,6 +55,10 @@ class Start:
     before: Tail = _NOTHING
     payload: bytes = attrs.field(default=b"", repr=lambda payload: f"<{len(payload)} bytes>")
 
+    def without_payload(self) -> "Start":
+        """The same place, without a word."""
+        return Start(self.base, self.before)
+
 
 def read(disk: Disk, directory: str, *, log_id: int) -> Start:
     """Where the log begins. `CorruptLog` if that was written down and cannot be read."""

@@ -197,7 +197,7 @@ class RaftStorage:
             end_offset=Offset(log.end_offset),
             cache_bytes_max=RaftConfig().cache_bytes_max if cache_bytes_max is None else cache_bytes_max,
             entries=self._newest_entries(last_index),
-            start=_to_start(log.start.before, log.start.payload),
+            start=_to_start(log.start.before, log.start_payload()),
         )
         state = HardState() if log.state is None else _unpack_state(log.state)
         if state.term < view.last_term:

@@ -61,7 +61,7 @@ def moment_of(log: SegmentedLog) -> Moment:
     ]
     _refuses_what_left(log, start_index)
     start = Start(start_index, log.epoch_at(start_index), log.start_offset) if start_index else Start()
-    start = attrs.evolve(start, payload=log.start.payload)
+    start = attrs.evolve(start, payload=log.start_payload())
     return Moment(tuple(read), log.state, log.end_offset, start)
 
 
@@ -87,7 +87,7 @@ def trim_both(log: SegmentedLog, model: "Model", first_index: int, payload: byte
     if log.start == start:
         assert trimmed == first
     else:
-        assert log.start.payload == payload
+        assert log.start_payload() == payload
         model.trim(trimmed, payload)
     return trimmed
 

@@ -199,7 +199,7 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def holds_what_was_written(self) -> None:
         now = self.model.now
-        assert (self.log.last_index, self.log.end_offset, self.log.state, self.log.start.payload) == (
+        assert (self.log.last_index, self.log.end_offset, self.log.state, self.log.start_payload()) == (
             now.last_index,
             now.end_offset,
             now.state,

@@ -517,17 +517,45 @@ def test_a_trim_tells_what_left_the_log() -> None:
     first = log.trim(100, b"up to 100")
     assert log.start == Start(log.start.base, Tail(first - 1, 1, first - 1), b"up to 100")
     assert names(disk, f"/{start.NAME}") == []
+    assert log.start_payload() == b"up to 100"
     log.flush()
-    assert open_log(disk.durable_copy()).start == log.start
+    assert open_log(disk.durable_copy()).start == log.start == Start(log.start.base, Tail(first - 1, 1, first - 1))
+    assert open_log(disk.durable_copy()).start_payload() == log.start_payload() == b"up to 100"
     log.trim(first, b"nothing left")
     log.trim(first - 1, b"nothing left")
-    assert log.start.payload == b"up to 100"
+    assert log.start_payload() == b"up to 100"
     log.flush()
     assert open_log(disk.durable_copy()).start == log.start
     log.trim(180)
     log.flush()
-    assert open_log(disk.durable_copy()).start.payload == log.start.payload == b""
+    assert open_log(disk.durable_copy()).start_payload() == log.start_payload() == b""
     assert repr(Start(payload=bytes(1 << 26))).endswith("payload=<67108864 bytes>)")
+
+
+def test_a_payload_is_held_until_it_is_durable_and_no_longer(tmp_path: Path) -> None:
+    """The owner has it, too."""
+    log = open_log(RealDisk(), directory=str(tmp_path))
+    for first in range(1, 200, 20):
+        log.append(frames(first, first + 19, size=120))
+        log.flush()
+    tracemalloc.start()
+    try:
+        log.trim(60, bytes(1 << 24))
+        flush = log.begin_flush()
+        flush.run()
+        log.trim(100, b"and more")
+        log.end_flush(flush)
+        assert log.start_payload() == b"and more"
+        log.flush()
+        log.trim(150, bytes(1 << 24))
+        assert len(log.start_payload()) == 1 << 24
+        log.close()
+        log = open_log(RealDisk(), directory=str(tmp_path))
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+        assert len(log.start_payload()) == 1 << 24
+    finally:
+        tracemalloc.stop()
+    log.close()
 
 
 def test_a_large_payload_is_held_once_and_written_and_read_without_a_copy(tmp_path: Path) -> None:
@@ -546,7 +574,7 @@ def test_a_large_payload_is_held_once_and_written_and_read_without_a_copy(tmp_pa
         assert tracemalloc.get_traced_memory()[1] < len(payload) * 3 // 2
     finally:
         tracemalloc.stop()
-    assert log.start.payload == payload
+    assert log.start_payload() == payload
     log.close()
 
 

@@ -419,8 +419,8 @@ TRIMS: Sequence[Mutant] = (
                 "                self._begins_at = start.base\n",
             ),
             Edit(
-                "                self._keep_room(start)\n\n",
-                "                self._sync_directory()\n                commit_start(self._disk, self.directory)\n\n",
+                "                self._keep_room(len(start.payload))\n",
+                "                self._sync_directory()\n                commit_start(self._disk, self.directory)\n",
             ),
         ],
         oracles=["A5", "I8"],
