@@ -2,21 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-import attrs
-
 from log.frame import Address
 from log.segment import Segment
 
 LIGHT_BYTES = 256 * 1024
 """What a light flush writes at the most."""
-
-
-@attrs.frozen
-class Spare:
-    """A file of a retired segment, to be written to again; `size` in bytes."""
-
-    path: str
-    size: int
 
 
 class Flush:

@@ -11,8 +11,7 @@ Rules that everything here keeps:
 3. The newest state is written again first in every new segment, so the newest segment alone tells the newest state.
 4. A failed write or sync is final, and so is a sync that was interrupted: the object refuses every later call with
    `StorageFailed`. `NoSpace` is not: the log then holds what it held before.
-5. One thread owns the object. Only `Flush.run` may run in another one, beside appends and reads; one flush at a time. Spare files
-   are given and taken by both, each in one step.
+5. One thread owns the object. Only `Flush.run` may run in another one, beside appends and reads; one flush at a time.
 
 Frames are counted by index, from 1, without gaps; offsets are counted by the owner's spans, without gaps. Epochs never fall.
 A log begins at index 1, in the segment at address 0, until `trim` lets its oldest segments leave, or `reset` all of them. Only
@@ -27,11 +26,11 @@ from functools import partial
 from typing import Self
 
 import attrs
-from attrs.validators import ge, gt
 
+from log.config import LogConfig
 from log.disk import Disk, File, Lock, rename_file, write_file
 from log.errors import CorruptLog, IndexOutOfRange, LogError, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
-from log.flush import LIGHT_BYTES, Flush, Spare
+from log.flush import LIGHT_BYTES, Flush
 from log.frame import (
     HEADER_BYTES,
     Address,
@@ -47,11 +46,11 @@ from log.lookup import Lookup
 from log.mark import Mark, MarkFile
 from log.recovery import Recovered, Recovery, RecoveryReport, write_sidecar
 from log.retention import SegmentFacts
+from log.retirement import Retirement, remove_sidecar
 from log.salvage import Amend, Repair, Salvage
-from log.segment import Segment, Window, index_name, reset_name, segment_name, spare_name
+from log.segment import Segment, Window, reset_name, segment_name
 from log.start import Start
 from log.start import commit as commit_start
-from log.start import keep_room as keep_room_for_start
 from log.start import prepare as prepare_start
 from log.start import read as read_start
 
@@ -72,34 +71,9 @@ __all__ = [
     "StorageFailed",
 ]
 
-KIB = 1024
-MIB = 1024 * KIB
 LOCK_NAME = "lock"
-RESERVE_SLACK_BYTES = 64 * KIB
+RESERVE_SLACK_BYTES = 64 * 1024
 """Room that `reserve` keeps beyond what it was asked for, so that a full disk still takes small states (votes)."""
-
-RETIRED_PER_FLUSH_MAX = 8
-"""To take the name of a large file away takes milliseconds, and appends may wait for the same flush."""
-
-
-@attrs.frozen(kw_only=True)
-class LogConfig:
-    """Sizes in bytes. `ValueError` if one makes no sense."""
-
-    segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(4 * KIB))
-    """A segment that has reached this is sealed by the next write; it may be longer by one write."""
-    index_interval_bytes: int = attrs.field(default=4 * KIB, validator=gt(0))
-    """About one frame in so many bytes is held in memory (24 bytes each); a lookup reads no further than this."""
-    reserve_chunk_bytes: int = attrs.field(default=MIB, validator=gt(0))
-    """How far ahead `reserve` allocates when there is room, so that most calls need no disk."""
-    zero_ahead_bytes: int = attrs.field(default=512 * KIB, validator=ge(0))
-    """Zeros kept behind the end, so that the sync of a small append need not grow the file; 0 = none."""
-    spare_files_max: int = attrs.field(default=2, validator=ge(0))
-    """Retired segments kept to be written to again: their blocks are there, so that no sync waits for their allocation."""
-    cached_segments_max: int = attrs.field(default=2, validator=ge(0))
-    """The newest sealed segments, which the page cache may keep; older ones it is told to forget."""
-    open_files_max: int = attrs.field(default=64, validator=gt(0))
-    """Sealed segments kept open for reading."""
 
 
 class SegmentedLog:
@@ -129,7 +103,7 @@ class SegmentedLog:
         self._lock = lock
         self._mark = mark
         self._start = recovered.start.without_payload()
-        self._begins_at = recovered.start.base
+        self._retirement = Retirement(disk, directory, config, log_id=log_id, begins_at=recovered.start.base)
         self._state = recovered.state
         self._last_index = recovered.tail.last_index
         self._last_epoch = recovered.tail.last_epoch
@@ -149,8 +123,6 @@ class SegmentedLog:
         self._unproven: list[Segment] = []
         self._retiring: list[Segment] = []
         self._waits_for_room = False
-        self._spares: list[Spare] = []
-        self._room_bytes = 0
         self._warm: deque[str] = deque()
         self._flushing: Flush | None = None
         self._frontier = threading.Lock()
@@ -161,7 +133,7 @@ class SegmentedLog:
         self._end = self._active.end
         self._durable_end = self._end
         if self._start.base:
-            self._keep_room(len(recovered.start.payload))
+            self._retirement.keep_room(len(recovered.start.payload))
         mark.write(self._reached())
         mark.sync()
 
@@ -224,7 +196,7 @@ class SegmentedLog:
 
     def start_payload(self) -> bytes:
         """The owner's word about what left the log; read from the disk once it is durable there."""
-        if self._start.base > self._begins_at:
+        if self._start.base > self._retirement.begins_at:
             return self._start.payload
         with self._fatal():
             return read_start(self._disk, self.directory, log_id=self.log_id).payload
@@ -422,9 +394,9 @@ class SegmentedLog:
         """
         self._require_usable()
         assert self._flushing is None, "a flush is under way: call end_flush first"
-        self._room_bytes = payload_bytes
+        self._retirement.room_bytes = payload_bytes
         with self._fatal():
-            self._keep_room(0)
+            self._retirement.keep_room(0)
 
     def reset(self, before: Tail, payload: bytes) -> None:
         """Forget everything that the log holds, and begin anew behind `before`; durable when it returns.
@@ -457,7 +429,7 @@ class SegmentedLog:
             # What was reserved for states went with the old log.
             self._reserve_file(segment, segment.size + RESERVE_SLACK_BYTES)
         with self._fatal():
-            self._keep_room(len(payload))
+            self._retirement.keep_room(len(payload))
 
     def segment_facts(self) -> list[SegmentFacts]:
         """What a rule of retention may ask of each segment, oldest first."""
@@ -532,8 +504,8 @@ class SegmentedLog:
         flush.steps.clear()  # one of them may refer to the flush, which would else wait for a garbage collection
         if flush.retiring:
             self._retiring[:0] = flush.retiring
-            self._waits_for_room = flush.retiring[0].base >= self._begins_at
-        if self._start.payload and self._start.base <= self._begins_at:
+            self._waits_for_room = flush.retiring[0].base >= self._retirement.begins_at
+        if self._start.payload and self._start.base <= self._retirement.begins_at:
             self._start = self._start.without_payload()
         self._durable_end = max(self._durable_end, flush.target)
         self._flushing = None
@@ -723,7 +695,7 @@ class SegmentedLog:
     def _begin_segment(self, base: Address, *, reserve_bytes: int) -> None:
         path = f"{self.directory}/{segment_name(base)}"
         with self._fatal():
-            spare = self._take_spare()
+            spare = self._retirement.take_spare()
             if spare is not None:
                 self._disk.rename(spare.path, path)
             file = self._disk.open(path, create=True)
@@ -753,7 +725,7 @@ class SegmentedLog:
             except NoSpace:
                 if ahead > wanted:
                     ahead = wanted
-                elif not self._give_up_spare():
+                elif not self._retirement.give_up_spare():
                     raise
         segment.reserved = ahead
 
@@ -805,14 +777,14 @@ class SegmentedLog:
         forgotten = [*self._retiring, *self._lookup.forget(len(self._segments))]
         self._segments.append(segment)
         self._active = segment
-        self._start, self._begins_at = start.without_payload(), start.base
+        self._start, self._retirement.begins_at = start.without_payload(), start.base
         self._last_index, self._last_epoch, self._end_offset = before.last_index, before.last_epoch, before.end_offset
         self._end = self._durable_end = segment.end
         self._unproven, self._retiring, self._names_changed = [], [], False
         self._warm.clear()
         self.epochs.cut(0)
         for each in forgotten:
-            self._remove_sidecar(each)
+            remove_sidecar(self._disk, self.directory, each)
             self._disk.remove(each.path)
 
     # How it is done: flushing
@@ -845,69 +817,8 @@ class SegmentedLog:
         file.sync()
 
     def _retire(self, flush: Flush, start: Start) -> None:
-        """Put down where the log begins now, then take the names of segments before it away. Runs in the flush's thread.
-
-        On a full disk that must wait, but for what left earlier. Whatever else a power cut leaves of these files, recovery
-        removes it.
-        """
-        is_new = start.base > self._begins_at and self._has_prepared(start)
         with self._final():
-            if is_new:
-                commit_start(self._disk, self.directory)
-                self._begins_at = start.base
-            leaving = [each for each in flush.retiring if each.base < self._begins_at][:RETIRED_PER_FLUSH_MAX]
-            for segment in leaving:
-                self._remove_sidecar(segment)
-                if len(self._spares) < self.config.spare_files_max and segment.size >= self.config.segment_bytes_max:
-                    spare = Spare(f"{self.directory}/{spare_name(segment.base)}", segment.size)
-                    self._disk.rename(segment.path, spare.path)
-                    self._spares.append(spare)
-                else:
-                    self._disk.remove(segment.path)
-            flush.retiring = flush.retiring[len(leaving) :]
-            if is_new:
-                self._keep_room(len(start.payload))
-
-    def _has_prepared(self, start: Start) -> bool:
-        """Whether there was room for it; spare files are given up for that."""
-        while True:
-            try:
-                prepare_start(self._disk, self.directory, start, log_id=self.log_id)
-            except NoSpace:
-                if not self._give_up_spare():
-                    return False
-            else:
-                return True
-
-    def _keep_room(self, payload_bytes: int) -> None:
-        """Take room for what the next trim puts down, if the last payload was so large; spare files are given up for that."""
-        for wanted in (max(self._room_bytes, payload_bytes * 3 // 2), payload_bytes):
-            while True:
-                try:
-                    keep_room_for_start(self._disk, self.directory, wanted)
-                except NoSpace:
-                    if not self._give_up_spare():
-                        break
-                else:
-                    return
-
-    def _take_spare(self) -> Spare | None:
-        try:
-            return self._spares.pop()
-        except IndexError:
-            return None
-
-    def _give_up_spare(self) -> bool:
-        """Whether there was a spare file, whose room the disk has back now."""
-        spare = self._take_spare()
-        if spare is not None:
-            self._disk.remove(spare.path)
-        return spare is not None
-
-    def _remove_sidecar(self, segment: Segment) -> None:
-        sidecar = f"{self.directory}/{index_name(segment.base)}"
-        if self._disk.exists(sidecar):
-            self._disk.remove(sidecar)
+            self._retirement.carry_out(flush, start)
 
     def _take_cold(self) -> list[str]:
         """The sealed segments that are too old to be kept in the page cache.

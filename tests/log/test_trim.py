@@ -16,7 +16,8 @@ from log.flush import Flush
 from log.frame import HEADER_BYTES
 from log.index import Tail
 from log.memory_disk import MemoryDisk, PowerLoss
-from log.segmented_log import RESERVE_SLACK_BYTES, RETIRED_PER_FLUSH_MAX, LogConfig, SegmentedLog
+from log.retirement import RETIRED_PER_FLUSH_MAX
+from log.segmented_log import RESERVE_SLACK_BYTES, LogConfig, SegmentedLog
 from log.start import Start
 from tests.log.frames import DIRECTORY, LOG_ID, SMALL, content, entries, frame, frames, memory_disk, numbers, open_log
 from tests.log.model import moment_of

@@ -412,15 +412,15 @@ TRIMS: Sequence[Mutant] = (
     Mutant(
         name="names-go-before-the-witness",
         bug="a flush takes the names of what left away before it is put down where the log begins",
-        module="log.segmented_log",
+        module="log.retirement",
         edits=[
             Edit(
-                "                commit_start(self._disk, self.directory)\n                self._begins_at = start.base\n",
-                "                self._begins_at = start.base\n",
+                "            commit(self._disk, self._directory)\n            self.begins_at = start.base\n",
+                "            self.begins_at = start.base\n",
             ),
             Edit(
-                "                self._keep_room(len(start.payload))\n",
-                "                self._sync_directory()\n                commit_start(self._disk, self.directory)\n",
+                "            self.keep_room(len(start.payload))\n",
+                "            self._disk.sync_directory(self._directory)\n            commit(self._disk, self._directory)\n",
             ),
         ],
         oracles=["A5", "I8"],

@@ -1,0 +1,27 @@
+"""The sizes of a log, checked as they are made."""
+
+import attrs
+from attrs.validators import ge, gt
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@attrs.frozen(kw_only=True)
+class LogConfig:
+    """Sizes in bytes. `ValueError` if one makes no sense."""
+
+    segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(4 * KIB))
+    """A segment that has reached this is sealed by the next write; it may be longer by one write."""
+    index_interval_bytes: int = attrs.field(default=4 * KIB, validator=gt(0))
+    """About one frame in so many bytes is held in memory (24 bytes each); a lookup reads no further than this."""
+    reserve_chunk_bytes: int = attrs.field(default=MIB, validator=gt(0))
+    """How far ahead `reserve` allocates when there is room, so that most calls need no disk."""
+    zero_ahead_bytes: int = attrs.field(default=512 * KIB, validator=ge(0))
+    """Zeros kept behind the end, so that the sync of a small append need not grow the file; 0 = none."""
+    spare_files_max: int = attrs.field(default=2, validator=ge(0))
+    """Retired segments kept to be written to again: their blocks are there, so that no sync waits for their allocation."""
+    cached_segments_max: int = attrs.field(default=2, validator=ge(0))
+    """The newest sealed segments, which the page cache may keep; older ones it is told to forget."""
+    open_files_max: int = attrs.field(default=64, validator=gt(0))
+    """Sealed segments kept open for reading."""

@@ -1,0 +1,118 @@
+"""How segments that have left the log leave the disk: a witness, then names; and the files and the room that are kept for later.
+
+The flush's thread carries out what the owner's has decided. Spare files are given and taken by both, each in one step.
+"""
+
+import attrs
+
+from log.config import LogConfig
+from log.disk import Disk
+from log.errors import NoSpace
+from log.flush import Flush
+from log.frame import Address
+from log.segment import Segment, index_name, spare_name
+from log.start import Start, commit, prepare
+from log.start import keep_room as keep_room_for_start
+
+RETIRED_PER_FLUSH_MAX = 8
+"""To take the name of a large file away takes milliseconds, and appends may wait for the same flush."""
+
+
+@attrs.frozen
+class Spare:
+    """A file of a retired segment, to be written to again; `size` in bytes."""
+
+    path: str
+    size: int
+
+
+class Retirement:
+    """Of the segments of one log."""
+
+    __slots__ = (
+        "_config",
+        "_directory",
+        "_disk",
+        "_log_id",
+        "_spares",
+        "begins_at",
+        "room_bytes",
+    )
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, *, log_id: int, begins_at: Address) -> None:
+        self.begins_at = begins_at
+        """Where the log on the disk begins."""
+        self.room_bytes = 0
+        """The least payload that room is kept for."""
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._log_id = log_id
+        self._spares: list[Spare] = []
+
+    def carry_out(self, flush: Flush, start: Start) -> None:
+        """Put down where the log begins now, then take the names of segments before it away.
+
+        On a full disk that must wait, but for what left earlier. Whatever else a power cut leaves of these files, recovery
+        removes it.
+        """
+        is_new = start.base > self.begins_at and self._has_prepared(start)
+        if is_new:
+            commit(self._disk, self._directory)
+            self.begins_at = start.base
+        leaving = [each for each in flush.retiring if each.base < self.begins_at][:RETIRED_PER_FLUSH_MAX]
+        for segment in leaving:
+            remove_sidecar(self._disk, self._directory, segment)
+            if len(self._spares) < self._config.spare_files_max and segment.size >= self._config.segment_bytes_max:
+                spare = Spare(f"{self._directory}/{spare_name(segment.base)}", segment.size)
+                self._disk.rename(segment.path, spare.path)
+                self._spares.append(spare)
+            else:
+                self._disk.remove(segment.path)
+        flush.retiring = flush.retiring[len(leaving) :]
+        if is_new:
+            self.keep_room(len(start.payload))
+
+    def _has_prepared(self, start: Start) -> bool:
+        """Whether there was room for it; spare files are given up for that."""
+        while True:
+            try:
+                prepare(self._disk, self._directory, start, log_id=self._log_id)
+            except NoSpace:
+                if not self.give_up_spare():
+                    return False
+            else:
+                return True
+
+    def keep_room(self, payload_bytes: int) -> None:
+        """Take room for what the next trim puts down, if the last payload was so large; spare files are given up for that."""
+        for wanted in (max(self.room_bytes, payload_bytes * 3 // 2), payload_bytes):
+            while True:
+                try:
+                    keep_room_for_start(self._disk, self._directory, wanted)
+                except NoSpace:
+                    if not self.give_up_spare():
+                        break
+                else:
+                    return
+
+    def take_spare(self) -> Spare | None:
+        """A file to be written to again, which is its taker's now."""
+        try:
+            return self._spares.pop()
+        except IndexError:
+            return None
+
+    def give_up_spare(self) -> bool:
+        """Whether there was a spare file, whose room the disk has back now."""
+        spare = self.take_spare()
+        if spare is not None:
+            self._disk.remove(spare.path)
+        return spare is not None
+
+
+def remove_sidecar(disk: Disk, directory: str, segment: Segment) -> None:
+    """Take its name away, if the segment has one."""
+    sidecar = f"{directory}/{index_name(segment.base)}"
+    if disk.exists(sidecar):
+        disk.remove(sidecar)
