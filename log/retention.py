@@ -26,9 +26,9 @@ class Retention:
     bytes_max: int | None = attrs.field(default=None, validator=optional(ge(0)))
     """Segments leave while the others hold at least so many bytes."""
     age_ms_max: int | None = attrs.field(default=None, validator=optional(ge(0)))
-    """A segment leaves when its newest frame is older, or that of a segment behind it, since what follows is no older.
+    """A segment leaves when its newest frame is older.
 
-    So a stamp that is missing, or was taken while a clock was fast, holds back nothing for longer than the next ones do.
+    A stamp that is missing, or of the future since a clock was fast, says nothing: the next one counts, which is no older.
     """
 
     def first_index(self, segments: Sequence[SegmentFacts], now_ms: int) -> int:
@@ -37,16 +37,24 @@ class Retention:
         The last one always stays: it is written to.
         """
         left_bytes = sum(each.size_bytes for each in segments)
-        old_end = 0
-        for at, each in enumerate(segments[:-1], start=1):
-            if self.age_ms_max is not None and each.newest_ms is not None and now_ms - each.newest_ms > self.age_ms_max:
-                old_end = at
-        for at, each in enumerate(segments[:-1]):
+        for each, newest_ms in zip(segments[:-1], _stamps(segments[:-1], now_ms), strict=True):
             left_bytes -= each.size_bytes
             too_many = self.bytes_max is not None and left_bytes >= self.bytes_max
-            if not too_many and at >= old_end:
+            too_old = self.age_ms_max is not None and newest_ms is not None and now_ms - newest_ms > self.age_ms_max
+            if not too_many and not too_old:
                 return each.first_index
         return segments[-1].first_index
+
+
+def _stamps(segments: Sequence[SegmentFacts], now_ms: int) -> list[int | None]:
+    """When each segment was at the latest written to; None if neither it nor one behind it tells."""
+    stamps: list[int | None] = []
+    following: int | None = None
+    for each in reversed(segments):
+        if each.newest_ms is not None and each.newest_ms <= now_ms:
+            following = each.newest_ms
+        stamps.append(following)
+    return stamps[::-1]
 
 
 KEEP_ALL = Retention()

@@ -101,6 +101,8 @@ APPLY_BYTES = 1024 * 1024
 
 TRIM_EVERY_S = 1.0
 """How often the rule of retention is asked, beside each time that the log has grown by a file."""
+FIRST_SNAPSHOT_BYTES = 1024 * 1024
+"""Room kept on the disk for the first snapshot, so that a disk that this log has filled can still be trimmed."""
 TOO_LARGE_S = 60.0
 """How long after a snapshot that was too large the next is taken: the state will hardly be smaller a moment later."""
 
@@ -254,6 +256,8 @@ class RaftDriver:
         self._has_trimmed = False
         if core.log.start.index:
             self._restore(core.log.start)
+        if config.retention != KEEP_ALL:
+            storage.log.keep_room(FIRST_SNAPSHOT_BYTES)  # later ones find room by the size of the last
 
     # ---------------------------------------------------------------- what comes from outside
 
@@ -350,6 +354,8 @@ class RaftDriver:
         if self._flush_took_s > STALL_S and flush.is_light:
             self._wary_until = now + WARY_S
         durable = self.storage.end_flush(flush)
+        # A flush takes few files away: the rest goes with the next.
+        self._has_trimmed |= self.storage.log.sealed_pending
         if self.config.flush_policy is FlushPolicy.BEFORE_ACK:
             self._inbox.append(Persisted(durable))
 
@@ -674,6 +680,9 @@ class RaftDriver:
         storage, core, machine = self.storage, self.core, self._state_machine
         self._trim_due = now + TRIM_EVERY_S
         self._trim_at = storage.log.end + storage.log.config.segment_bytes_max
+        if storage.log.retiring:
+            storage.log.retry_retiring()  # the disk was full; there may be room for the witness now
+            self._has_trimmed = True
         if self._restored != NO_POSITION or not isinstance(machine, SnapshotMachine):
             return
         last_index = LogIndex(min(self.applied_index, core.log.durable_index))

@@ -675,6 +675,9 @@ class Machine:
             return
         self._trim_due = now + self._knobs.trim_every_s
         self._trim_at = log.end + log.config.segment_bytes_max
+        if log.retiring:
+            log.retry_retiring()
+            self._has_trimmed = True
         if self._restored != NO_POSITION:
             return
         last_index = LogIndex(min(self.applied_index, core.log.durable_index))

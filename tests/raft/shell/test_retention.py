@@ -196,6 +196,47 @@ def test_a_reign_that_goes_on_without_what_a_snapshot_knows_ends_the_node_before
     assert 1 not in rig.caller.seen
 
 
+def test_a_disk_that_the_log_has_filled_is_emptied_by_its_retention() -> None:
+    disk = MemoryDisk(random.Random(1), capacity_bytes=4 << 20)
+    rig = Rig(config=DriverConfig(retention=Retention(age_ms_max=5000)), segment_bytes=1 << 16, disk=disk).lead()
+    rig.apply(rig.draw(), "w", "k", b"s" * 200_000)
+    rig.settle()
+    while "storage_full" not in rig.told:
+        rig.append(rig.draw(), b"x" * 40_000)
+        rig.settle()
+    rig.wall_ms += 3_600_000
+    files = len(disk.paths())
+    rig.now = max(rig.core.deadline, rig.now + TRIM_EVERY_S)
+    rig.settle()
+    assert rig.core.log.start.index > 40
+    assert len(disk.paths()) < files - 40
+    asked = rig.draw()
+    rig.append(asked, b"y" * 40_000)
+    rig.settle()
+    assert isinstance(rig.caller.seen[asked], tuple)
+
+
+def test_what_a_full_disk_could_not_let_go_leaves_when_there_is_room_though_nothing_is_written() -> None:
+    disk = MemoryDisk(random.Random(1), capacity_bytes=8 << 20)
+    rig = Rig(config=DriverConfig(retention=Retention(age_ms_max=5000)), segment_bytes=1 << 16, disk=disk).lead()
+    rig.apply(rig.draw(), "w", "k", b"s" * (2 << 20))
+    rig.settle()
+    while "storage_full" not in rig.told:
+        rig.append(rig.draw(), b"x" * 40_000)
+        rig.settle()
+    rig.wall_ms += 3_600_000
+    files = len(disk.paths())
+    rig.now = max(rig.core.deadline, rig.now + TRIM_EVERY_S)
+    rig.settle()
+    assert len(disk.paths()) >= files
+    disk.capacity_bytes = None
+    last_index = rig.core.log.last_index
+    rig.now = max(rig.core.deadline, rig.now + TRIM_EVERY_S)
+    rig.settle()
+    assert len(disk.paths()) < files - 40
+    assert rig.core.log.last_index == last_index
+
+
 class Plain:
     """A state machine without snapshots."""
 
