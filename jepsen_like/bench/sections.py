@@ -188,6 +188,7 @@ class Measurement:
             order.shuffle(contenders)
             for key, measure in contenders:
                 self._display.phase(f"throughput, repeat {repeat + 1} of {self._plan.repeats}: {key}")
+                os.sync()  # what the one before has left to the operating system is not this one's burden
                 try:
                     for complete in measure(self._home / key):
                         self._take(complete(repeat, self._run))
