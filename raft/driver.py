@@ -355,7 +355,7 @@ class RaftDriver:
             self._wary_until = now + WARY_S
         durable = self.storage.end_flush(flush)
         # A flush takes few files away: the rest goes with the next.
-        self._has_trimmed |= self.storage.log.sealed_pending
+        self._has_trimmed |= self.storage.log.retiring and self.storage.log.sealed_pending
         if self.config.flush_policy is FlushPolicy.BEFORE_ACK:
             self._inbox.append(Persisted(durable))
 

@@ -237,6 +237,19 @@ def test_what_a_full_disk_could_not_let_go_leaves_when_there_is_room_though_noth
     assert rig.core.log.last_index == last_index
 
 
+def test_a_snapshot_that_comes_while_a_flush_is_under_way_waits_to_be_sent_again() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, heartbeat(entry(1, b"kept")))
+    rig.pump()
+    assert len(rig.flushes) == 1
+    rig.hear(TWO, anew())
+    assert (rig.core.log.last_index, "snapshot_installed" in rig.told) == (1, False)
+    rig.settle()
+    rig.hear(TWO, anew())
+    rig.settle()
+    assert (rig.core.log.last_index, "snapshot_installed" in rig.told) == (50, True)
+
+
 class Plain:
     """A state machine without snapshots."""
 
