@@ -543,6 +543,11 @@ class RaftDriver:
         return Batch(kind, span, self._wall_clock_ms(), data, crc32c.crc32c(data))
 
     def _take_batch(self, queue: deque[_Request]) -> list[_Request]:
+        if self._pending_bytes <= self.config.batch_bytes_max:
+            requests = list(queue)
+            queue.clear()
+            self._pending_bytes -= sum([len(request.data) for request in requests])
+            return requests
         requests = [queue.popleft()]
         size = len(requests[0].data)
         while queue and size + len(queue[0].data) <= self.config.batch_bytes_max:

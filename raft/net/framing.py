@@ -143,7 +143,7 @@ class FrameDecoder:
                 self._needed = HEADER.size + length
                 break
             body = arrived[start : start + length]
-            if not (is_kept and 2 * length > len(arrived)):
+            if type(body) is not bytes and not (is_kept and 2 * length > len(arrived)):
                 body = bytes(body)
             if crc32c.crc32c(body) != crc:
                 self.failure = ProtocolError(f"the CRC of a frame of type {message_type} is wrong")

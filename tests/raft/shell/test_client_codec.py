@@ -171,6 +171,20 @@ def test_any_bytes_are_understood_or_refused(decode: Callable[[bytes], object], 
         decode(body)
 
 
+@given(st.binary(max_size=4), st.integers(0, 255), st.binary(max_size=300), st.booleans())
+def test_a_batch_of_one_short_record_is_counted_as_the_parser_counts_it(
+    head: bytes, length: int, rest: bytes, fits: bool
+) -> None:
+    batch = b"\x91\xc4" + bytes([length]) + (rest + bytes(length))[:length] if fits else b"\x91\xc4" + head + rest
+    try:
+        parsed = msgpack.unpackb(batch)
+    except ValueError:
+        with pytest.raises(ProtocolError):
+            wire.count_batch(batch)
+    else:
+        assert wire.count_batch(batch) == len(parsed) == 1
+
+
 @given(st.integers(0, 255), st.binary(max_size=30))
 def test_a_connection_begins_with_hello_and_nothing_else(message_type: int, body: bytes) -> None:
     try:
