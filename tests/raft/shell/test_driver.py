@@ -439,6 +439,16 @@ def test_what_waits_above_the_bound_is_refused_as_busy() -> None:
     assert rig.caller.seen[1] == (0, 1, 1)
 
 
+@pytest.mark.parametrize("batch_bytes_max", [1 << 20, 30])
+def test_what_has_been_proposed_takes_no_room_from_what_comes(batch_bytes_max: int) -> None:
+    rig = Rig(config=DriverConfig(pending_bytes_max=100, batch_bytes_max=batch_bytes_max)).lead()
+    for request_id in range(0, 20, 2):
+        rig.append(request_id, b"x" * 20)
+        rig.append(request_id + 1, b"x" * 20)
+        rig.settle()
+    assert rig.caller.seen == {each: (each, 1, 1) for each in range(20)}
+
+
 def test_a_node_that_wakes_late_hears_its_leader_before_it_counts_the_silence() -> None:
     rig = Rig(3)
     rig.hear(TWO, heartbeat())
