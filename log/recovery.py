@@ -178,6 +178,7 @@ class Recovery:
             if hole is not None and (hole.address < durable_end or self._is_missing(hole)):
                 raise hole.error
             self._report = attrs.evolve(self._report, segments_scanned=sum(each.scan is not None for each in found))
+            self._require_beginning(found[: hole.keep] if hole is not None else found)
             kept = self._cut(found, hole) if hole is not None else found
             if kept and kept[-1].scan is None:
                 kept[-1] = self._scanned(kept[-1].segment, files)
@@ -299,6 +300,18 @@ class Recovery:
         if end < durable_end or (end and not found):
             return self._gap(found, len(found), end)
         return None
+
+    def _require_beginning(self, kept: Sequence[_Found]) -> None:
+        """`CorruptLog` if the first entry of a trimmed log is not there: the witness of the trim says that it was durable."""
+        before = self._start.before
+        lowest = min((each.summary.lowest[0] for each in kept if each.summary.lowest is not None), default=None)
+        tail = next((each.summary.tail for each in reversed(kept) if each.valid_bytes), before)
+        if not self._start.is_met(lowest, tail.last_index):
+            last = kept[-1]
+            reason = (
+                f"the log begins with index {before.last_index + 1}, which is missing; all that is here was replaced"
+            )
+            raise CorruptLog(last.segment.path, last.valid_bytes, reason)
 
     def _is_missing(self, hole: _Hole) -> bool:
         """Whether this is the first segment's place, and a witness says that there is one."""

@@ -2,7 +2,9 @@
 
 The log is cut before the first damaged frame, and its owner's state is written behind the cut together with the *floor*:
 the greatest (epoch, index) that the log is known to have held. An owner that was promised the whole log can then refuse
-whatever is older than the floor until it has fetched again what was lost. This is done only if the rest is certain:
+whatever is older than the floor until it has fetched again what was lost. A trimmed log whose first entry is among what is
+lost is cut where it begins: what frames are left in front of the damage had all been replaced. This is done only if the rest
+is certain:
 
 - the newest state. Frames tell it, and the mark repeats the one below it; if neither can, because a stretch of which not
   even the headers can be read may hide a newer one, the damage is refused;
@@ -29,6 +31,7 @@ from log.frame import HEADER_BYTES, MAGIC, Address, DamagedFrame, ForeignFrame, 
 from log.index import Tail
 from log.mark import Mark, MarkFile
 from log.segment import INDEX_SUFFIX, SEGMENT_SUFFIX, Segment, Window, base_of, segment_name
+from log.start import Start
 from log.start import read as read_start
 
 PLAN_NAME = "repair"
@@ -100,6 +103,10 @@ class _Survey:
     end: int = 0
     durable_end: int = 0
     floor: Floor = attrs.field(factory=Floor)
+    lowest: int | None = None
+    """The lowest index that a frame before the damage writes or cuts from."""
+    last_index: int = 0
+    """The log's last one in front of the damage."""
     state_at: int | None = None
     state: bytes | None = None
     """The payload of the newest STATE frame; None if it is damaged."""
@@ -113,11 +120,19 @@ class _Survey:
         whole = len(payload) == header.payload_bytes and checksum(payload) == header.payload_crc
         if not whole and self.damage is None:
             self.damage = header.address
+        if self.damage is None:
+            self._note_whole(header)
         self.durable_end = max(self.durable_end, header.durable_end)
         self.floor = max(self.floor, Floor(header.epoch, header.log_index))
         if header.kind == Kind.STATE:
             self.state_at, self.state = header.address, bytes(payload) if whole else None
         self.end = header.address + header.frame_bytes
+
+    def _note_whole(self, header: Header) -> None:
+        self.last_index = header.log_index
+        if header.kind != Kind.STATE:
+            written = header.log_index + (header.kind == Kind.TRUNCATE)
+            self.lowest = written if self.lowest is None else min(self.lowest, written)
 
     def hidden(self, start: int, end: int) -> bool:
         """Whether a frame could hide in this stretch."""
@@ -241,8 +256,8 @@ class Salvage:
         `found`, the damage itself, is raised again, with what is missing, if a promise may have been lost with it.
         """
         mark = self._mark.newest
-        first = self._start()
-        survey = _Surveyor(self._disk, self._directory, self._log_id, first).survey(self._bases(first))
+        start = self._start()
+        survey = _Surveyor(self._disk, self._directory, self._log_id, start.base).survey(self._bases(start.base))
         durable_end = max(durable_end, survey.durable_end)
         if survey.end < durable_end:
             survey.note_gap(survey.end, durable_end)
@@ -254,7 +269,8 @@ class Salvage:
         if mark is not None:
             floor = max(floor, Floor(mark.last_epoch, mark.last_index))
         state = self._newest_state(found, survey, durable_end, mark)
-        outcome = Repaired(Address(survey.damage), Address(durable_end), floor)
+        cut_from = survey.damage if start.is_met(survey.lowest, survey.last_index) else start.base
+        outcome = Repaired(Address(cut_from), Address(durable_end), floor)
         plan = Repair(outcome, amend(state, floor))
         for name in self._disk.list_directory(self._directory):
             if name.endswith(EVIDENCE_SUFFIX):
@@ -277,7 +293,7 @@ class Salvage:
 
     def carry_out(self, plan: Repair) -> None:
         """Cut the log; may be repeated. What is left ends at `cut_from`, and nothing vouches for more."""
-        cut_from, first = plan.outcome.cut_from, self._start()
+        cut_from, first = plan.outcome.cut_from, self._start().base
         for base in reversed(self._bases(first)):
             path = f"{self._directory}/{segment_name(base)}"
             if base >= cut_from:
@@ -326,5 +342,5 @@ class Salvage:
         bases = sorted(base for name in names if (base := base_of(name, SEGMENT_SUFFIX)) is not None)
         return [base for base in bases if base >= first]
 
-    def _start(self) -> Address:
-        return read_start(self._disk, self._directory, log_id=self._log_id).base
+    def _start(self) -> Start:
+        return read_start(self._disk, self._directory, log_id=self._log_id)

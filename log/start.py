@@ -55,6 +55,15 @@ class Start:
     before: Tail = _NOTHING
     payload: bytes = attrs.field(default=b"", repr=lambda payload: f"<{len(payload)} bytes>")
 
+    def is_met(self, lowest: int | None, last_index: int) -> bool:
+        """Whether frames go on where the log begins: of `lowest` index that they write or cut from, up to `last_index`.
+
+        Frames that do not had followed entries of older segments, and were replaced before those left. What replaced them was
+        durable by then, so only damage takes it from them.
+        """
+        first_index = self.before.last_index + 1
+        return lowest == first_index or last_index < first_index
+
     def without_payload(self) -> "Start":
         """The same place, without a word."""
         return Start(self.base, self.before)

@@ -1,5 +1,6 @@
 """A damaged log is cut, and remembers how far it had reached; or it is refused. Whatever happens meanwhile."""
 
+import contextlib
 import random
 from collections.abc import Callable
 
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log import mark as marks
+from log import start as start_file
 from log.disk import StorageFailed
 from log.frame import HEADER_BYTES, encode_header
 from log.mark import Mark, MarkFile
@@ -27,8 +29,10 @@ from tests.log.frames import (
     open_log,
     size_of,
 )
+from tests.log.model import moment_of
 
 FIRST = f"{DIRECTORY}/{0:020d}.log"
+START = f"{DIRECTORY}/{start_file.NAME}"
 MARK = f"{DIRECTORY}/{marks.NAME}"
 
 
@@ -120,6 +124,65 @@ def test_the_newest_state_outlives_its_own_frame(byte: int) -> None:
     disk.flip_bit(FIRST, (start + byte) * 8)
     repaired = repair(killed(disk))
     assert (numbers(repaired), repaired.state) == ([(1, 1)], b"new vote floor 1@1")
+
+
+def trimmed_to_what_replaced(disk: MemoryDisk, *, before: int) -> tuple[SegmentedLog, int]:
+    """A log whose first segment begins with frames that a cut in it replaced; what those had followed has left.
+
+    They are the state, and `before` entries in front of the cut. Returns the address of the cut, too.
+    """
+    log = open_log(disk)
+    log.save_state(b"vote")
+    log.append(frames(1, 50))
+    log.flush()
+    assert (len(segments(disk)), log.segment_facts()[-1].first_index) == (1, 1)
+    log.append(frames(51, 50 + before, size=10))
+    cut = log.truncate(20) - HEADER_BYTES
+    log.append(frames(21, 60, 2))
+    log.flush()
+    log.trim(21, b"what left")
+    log.flush()
+    assert (log.first_index, log.start.before.last_index) == (21, 20)
+    return log, cut
+
+
+@pytest.mark.parametrize("before", [0, 1, 9])
+@pytest.mark.parametrize("byte", [0, 30])
+def test_what_the_first_segment_of_a_trimmed_log_replaced_does_not_come_back(before: int, byte: int) -> None:
+    """Without the cut they would follow what has left: they go, too, and the log holds nothing behind where it begins."""
+    disk = memory_disk()
+    log, cut = trimmed_to_what_replaced(disk, before=before)
+    start, (path,) = log.start, [each for each in segments(disk) if base(each) == log.start.base]
+    disk.flip_bit(path, (cut - base(path) + byte) * 8)
+    without_sidecars(disk)
+    disk = killed(disk)
+    repair(disk)
+    for after in (killed(disk), disk.durable_copy()):
+        repaired = open_log(after)
+        assert (repaired.first_index, repaired.last_index, repaired.last_epoch) == (0, 20, 1)
+        assert (repaired.start, repaired.start_payload()) == (start, b"what left")
+        assert (content(repaired), list(repaired.epochs)) == ([], [])
+        assert repaired.state == b"vote floor 60@2"
+        repaired.append(frames(21, 22, 3))
+        repaired.flush()
+        assert numbers(open_log(killed(after))) == [(21, 3), (22, 3)]
+
+
+def test_a_trimmed_log_that_lost_where_it_begins_is_refused_though_nothing_vouches_for_more() -> None:
+    """Where a log begins was put down when its first entry was durable: that entry was no torn tail."""
+    disk = memory_disk()
+    log, cut = trimmed_to_what_replaced(disk, before=2)
+    path = next(each for each in segments(disk) if base(each) == log.start.base)
+    for each in segments(disk):
+        if base(each) > base(path):
+            disk.remove(each)
+    with contextlib.closing(disk.open(path, create=False)) as file:
+        file.cut(cut - base(path))
+    disk.remove(MARK)
+    without_sidecars(disk)
+    for find in (open_log, repair):
+        with pytest.raises(CorruptLog, match="index 21"):
+            find(killed(disk))
 
 
 def test_a_log_of_which_nothing_is_left_but_the_mark_still_knows_what_it_promised() -> None:
@@ -279,13 +342,16 @@ def _all_lost(disk: MemoryDisk, seed: int) -> MemoryDisk:
 
 
 @pytest.mark.parametrize("fate", [_killed, _power_cut, _all_lost])
-@pytest.mark.parametrize("place", ["first", "middle", "last", "missing"])
+@pytest.mark.parametrize("place", ["first", "middle", "last", "missing", "beginning"])
 def test_whichever_call_of_a_repair_fails_the_next_start_ends_with_the_same_log(place: str, fate: Fate) -> None:
     """A crash at every call to the disk, as a kill and as a power cut: nothing is lost that one repair would have kept."""
     disk = memory_disk()
-    grown(disk).close()
+    log, cut = trimmed_to_what_replaced(disk, before=3) if place == "beginning" else (grown(disk), 0)
+    log.close()
     paths = segments(disk)
     match place:
+        case "beginning":
+            disk.flip_bit(paths[0], (cut - base(paths[0])) * 8)
         case "first":
             disk.flip_bit(paths[0], 1000 * 8)
         case "middle":
@@ -325,8 +391,11 @@ def test_no_flipped_bit_of_a_killed_log_makes_it_forget(seed: int, data: st.Data
     """After a kill the mark is exact: any one bit is repaired, the state is the newest, the floor is where the log ended."""
     disk = memory_disk(seed)
     log = grown(disk, data.draw(st.sampled_from([5, 40, 130])))
+    for epoch in range(10, 10 + data.draw(st.integers(0, 3))):
+        replace_and_trim(log, epoch, data)
     before, end, state = content(log), (log.last_epoch, log.last_index), log.state
-    path = data.draw(st.sampled_from(disk.paths()))
+    # Where the log begins is refused if it is damaged, and not repaired.
+    path = data.draw(st.sampled_from([path for path in disk.paths() if START not in path]))
     if not (size := len(disk.content(path))):
         return
     disk.flip_bit(path, data.draw(st.integers(0, size * 8 - 1)))
@@ -348,6 +417,20 @@ def test_no_flipped_bit_of_a_killed_log_makes_it_forget(seed: int, data: st.Data
         assert (floor.epoch, floor.index) == end
         assert log.state == amended(state, floor)
         assert all(_was_written(each) for each in held)
+        assert moment_of(log).last_index == log.last_index
+
+
+def replace_and_trim(log: SegmentedLog, epoch: int, data: st.DataObject) -> None:
+    """The end of the log is replaced, how far back and with how much is drawn, and its beginning leaves."""
+    if not log.first_index:
+        return
+    first = data.draw(st.integers(log.first_index, log.last_index + 1))
+    if data.draw(st.booleans()):
+        log.truncate(first - 1)
+    log.append(frames(first, first + data.draw(st.integers(0, 60)), epoch))
+    log.flush()
+    log.trim(data.draw(st.integers(log.first_index, log.last_index)), b"what left")
+    log.flush()
 
 
 def _was_written(entry: Entry) -> bool:

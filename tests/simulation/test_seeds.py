@@ -23,6 +23,7 @@ REGRESSIONS = {
     7_011_150: "a leader met every late answer of a follower with another probe, and its answer with another (V-storm)",
     10_000_625: "a sound world, but a busy one, took more steps than were allowed (V-storm)",
     31_008_520: "a log let a file go whose entries had all been replaced, and said that it begins behind none (A8)",
+    41_019_921: "a repair of a trimmed log took for its entries what had been replaced by what was lost (A5)",
     533: "a failed directory sync took a segment that recovery believed to be durable (A5)",
 }
 """Seeds that once found a bug, and what it was. Later changes of the simulator may have given them other worlds."""
