@@ -691,11 +691,9 @@ class RaftDriver:
         if self._restored != NO_POSITION or not isinstance(machine, SnapshotMachine):
             return
         last_index = LogIndex(min(self.applied_index, core.log.durable_index))
-        first_index = storage.first_kept(self.config.retention, last_index, self._wall_clock_ms())
-        if first_index <= core.log.start.index + 1:
+        first_index = storage.first_kept(self.config.retention, core.log.start, last_index, self._wall_clock_ms())
+        if first_index is None:
             return
-        if storage.bytes_below(first_index) < len(core.log.start.snapshot):
-            return  # a snapshot that weighs more than what leaves for it would be written over and over
         snapshot = machine.snapshot()
         if len(snapshot) > self.config.snapshot_bytes_max:
             self._notify("snapshot_too_large", bytes=len(snapshot), bytes_max=self.config.snapshot_bytes_max)

@@ -160,15 +160,18 @@ class RaftStorage:
 
     # ---------------------------------------------------------------- trimming
 
-    def first_kept(self, retention: Retention, last_index: LogIndex, now_ms: int) -> LogIndex:
-        """The lowest index that the rule keeps, where no segment may leave that reaches beyond `last_index`."""
-        kept = retention.first_index(self.log.segment_facts(), now_ms)
-        return LogIndex(min(kept, last_index + 1, max(self.log.last_index, 1)))
+    def first_kept(self, retention: Retention, start: LogStart, last_index: LogIndex, now_ms: int) -> LogIndex | None:
+        """The lowest index that the rule keeps; None if a log that begins with `start` is to stay as it is.
 
-    def bytes_below(self, first_index: LogIndex) -> int:
-        """How much of the disk leaves if all below `first_index` may."""
+        No segment leaves that reaches beyond `last_index`, and none unless all that may leave weighs as much as the last
+        snapshot: one that weighs more than what leaves for it would be written over and over.
+        """
         facts = self.log.segment_facts()
-        return sum(each.size_bytes for each, next_ in pairwise(facts) if next_.first_index <= first_index)
+        first_index = min(retention.first_index(facts, now_ms), last_index + 1, max(self.log.last_index, 1))
+        leaving_bytes = sum(each.size_bytes for each, next_ in pairwise(facts) if next_.first_index <= first_index)
+        if first_index <= start.index + 1 or leaving_bytes < len(start.snapshot):
+            return None
+        return LogIndex(first_index)
 
     def trim(self, first_index: LogIndex, applied: Position, snapshot: bytes) -> LogStart | None:
         """Let the segments below `first_index` leave; where the log begins then, None if no entry has left.

@@ -681,10 +681,8 @@ class Machine:
         if self._restored != NO_POSITION:
             return
         last_index = LogIndex(min(self.applied_index, core.log.durable_index))
-        first_index = storage.first_kept(self._retention, last_index, 0)
-        if first_index <= core.log.start.index + 1:
-            return
-        if storage.bytes_below(first_index) < len(core.log.start.snapshot):
+        first_index = storage.first_kept(self._retention, core.log.start, last_index, 0)
+        if first_index is None:
             return
         self.durable_log()  # while votes of old can still be read
         applied = Position(self.applied_index, core.log.term_at(self.applied_index))

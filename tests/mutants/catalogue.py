@@ -368,9 +368,7 @@ TRIMS: Sequence[Mutant] = (
         name="trims-what-is-not-applied",
         bug="segments leave the log though not all of them is committed, durable and applied",
         module="raft.storage",
-        edits=[
-            Edit("min(kept, last_index + 1, max(self.log.last_index, 1))", "min(kept, max(self.log.last_index, 1))")
-        ],
+        edits=[Edit("last_index + 1, max(self.log.last_index, 1))", "max(self.log.last_index, 1))")],
         oracles=["A5", "A8"],
     ),
     Mutant(
