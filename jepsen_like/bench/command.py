@@ -123,6 +123,9 @@ def raft(
         except Lost as lost:
             display.line(f"quorumlog lost what it acknowledged: {lost}")
             return ExitStatus.VIOLATION
+        except EnvironmentMissing:
+            display.tables(measurement.document)
+            raise
         display.tables(measurement.document)
     return ExitStatus.VALID
 

@@ -39,6 +39,7 @@ from jepsen_like.bench.processes import DidNotAnswer
 from jepsen_like.bench.systems import Lost, System
 from jepsen_like.bench.throughput import LOADS, loads_of, measured
 from jepsen_like.bench.zookeeper_cluster import ZOOKEEPER
+from jepsen_like.cli import EnvironmentMissing
 
 SYSTEMS = {
     system.key: system
@@ -110,7 +111,7 @@ class Measurement:
         self.document = self._merged()
 
     def run(self) -> None:
-        """Measure everything. `Lost` if a system of ours lost what it acknowledged."""
+        """Measure everything. `Lost` if a system of ours lost what it acknowledged, `EnvironmentMissing` if the file cannot be kept."""
         plan = self._plan
         parts = {"throughput": self._throughput, "failover": self._failover, "calm": self._calm}
         self._display.steps(self._steps())
@@ -147,7 +148,13 @@ class Measurement:
     def _keep(self) -> None:
         self.document = self._merged()
         if self._plan.output is not None:
-            save(self.document, self._plan.output)
+            try:
+                save(self.document, self._plan.output)
+            except OSError as error:
+                raise EnvironmentMissing(
+                    f"--output: {self._plan.output} cannot be written any more: {error.strerror or error}; it holds what was"
+                    " saved before, and the tables above what was measured; make room and run the rest with --only"
+                ) from error
 
     def _taking_part(self, section: str, candidates: Sequence[System]) -> Iterator[System]:
         """Those of the plan that are on this machine; a line for those that are not."""

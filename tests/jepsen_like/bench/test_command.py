@@ -1,5 +1,6 @@
 """The whole command in short: real nodes, ours alone, every kind of line it can say."""
 
+import errno
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jepsen_like.bench import figures, systems
+from jepsen_like.bench import figures, sections, systems
 from jepsen_like.bench.figures import Failover, Throughput
 from jepsen_like.bench.grown import grown
 from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
@@ -141,6 +142,28 @@ def test_a_place_that_cannot_be_written_to_is_said_before_anything_is_measured(
     assert told.startswith(f"quorumlog: {option}: ")
     assert "cannot be written to" in told
     assert len(told.splitlines()) == 1
+
+
+def test_figures_that_find_no_room_are_shown_and_the_file_is_left_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk filled up while it was measured."""
+
+    def full(document: figures.Document, path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    output = tmp_path / "raft.json"
+    figures.save(figures.Document(figures.machine(tmp_path)), output)
+    before = output.read_text()
+    monkeypatch.setattr(sections, "save", full)
+    monkeypatch.setattr(Measurement, "run", Measurement._keep)
+    arguments = ["bench", "raft", "--directory", str(tmp_path / "data"), "--output", str(output)]
+    assert execute(arguments) == ExitStatus.ENVIRONMENT
+    told = capsys.readouterr()
+    assert "No space left on device" in told.err.splitlines()[-1]
+    assert "make room" in told.err.splitlines()[-1]
+    assert "Answers" in told.out
+    assert output.read_text() == before
 
 
 def test_figures_replace_what_they_are_written_to_and_nothing_beside_it(tmp_path: Path) -> None:
