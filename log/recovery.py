@@ -178,10 +178,11 @@ class Recovery:
             if hole is not None and (hole.address < durable_end or self._is_missing(hole)):
                 raise hole.error
             self._report = attrs.evolve(self._report, segments_scanned=sum(each.scan is not None for each in found))
-            self._require_beginning(found[: hole.keep] if hole is not None else found)
-            kept = self._cut(found, hole) if hole is not None else found
-            if kept and kept[-1].scan is None:
-                kept[-1] = self._scanned(kept[-1].segment, files)
+            kept = found[: hole.keep] if hole is not None else found
+            self._require_beginning(kept)
+            self._scan_newest(kept, files)
+            if hole is not None:
+                self._cut(kept, found[hole.keep :], hole)
             for each in unused:
                 self._disk.remove(each.segment.path)
             self._remove_leftovers(names, {each.segment.base for each in kept})
@@ -313,6 +314,15 @@ class Recovery:
             )
             raise CorruptLog(last.segment.path, last.valid_bytes, reason)
 
+    def _scan_newest(self, kept: list[_Found], files: contextlib.ExitStack) -> None:
+        """Read the newest segment, if a sidecar vouches for it because others followed: `CorruptLog` if it is not what that says."""
+        if not kept or kept[-1].scan is not None:
+            return
+        segment = kept[-1].segment
+        kept[-1] = newest = self._scanned(segment, files)
+        if newest.damage is not None:
+            raise CorruptLog(segment.path, newest.valid_bytes, newest.damage.reason)
+
     def _is_missing(self, hole: _Hole) -> bool:
         """Whether this is the first segment's place, and a witness says that there is one."""
         return hole.keep == 0 and self._start.base > 0
@@ -335,9 +345,8 @@ class Recovery:
         last = found[keep - 1].segment
         return _Hole(end, keep, CorruptLog(last.path, last.size, "the file ends early, or the next segment is missing"))
 
-    def _cut(self, found: list[_Found], hole: _Hole) -> list[_Found]:
+    def _cut(self, kept: Sequence[_Found], removed: Sequence[_Found], hole: _Hole) -> None:
         """Remove the files behind the hole; `_prove` cuts the torn one. The directory sync makes it durable."""
-        kept, removed = found[: hole.keep], found[hole.keep :]
         torn = [each for each in [*kept[-1:], *removed] if each.valid_bytes < each.segment.size]
         torn_bytes = sum(_written_end(each) - each.valid_bytes for each in torn) + sum(
             each.valid_bytes for each in removed
@@ -351,7 +360,6 @@ class Recovery:
             torn_reason=hole.error.reason,
             segments_removed=len(removed),
         )
-        return kept
 
     def _remove_leftovers(self, names: Sequence[str], kept: set[Address]) -> None:
         for name in names:

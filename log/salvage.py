@@ -136,7 +136,7 @@ class _Survey:
 
     def hidden(self, start: int, end: int) -> bool:
         """Whether a frame could hide in this stretch."""
-        return any(first < end and stop > start for first, stop in self.gaps)
+        return start < end and any(first < end and stop > start for first, stop in self.gaps)
 
 
 class _Surveyor:

@@ -158,6 +158,7 @@ class SegmentedLog:
             if repair is not None:
                 log.save_state(repair.state)
                 log.flush()
+                mark.sync()  # the plan vouched for the floor until now
                 salvage.finish()
                 log.recovery = attrs.evolve(log.recovery, repaired=repair.outcome)
             undo.pop_all()

@@ -15,7 +15,7 @@ from log.frame import HEADER_BYTES, encode_header
 from log.mark import Mark, MarkFile
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.salvage import Floor
-from log.segmented_log import CorruptLog, SegmentedLog
+from log.segmented_log import RESERVE_SLACK_BYTES, CorruptLog, SegmentedLog
 from tests.log.frames import (
     DIRECTORY,
     LOG_ID,
@@ -253,6 +253,45 @@ def test_where_the_durable_log_ended_must_be_known() -> None:
     tail.cut(tail.size() - 1)
     with pytest.raises(CorruptLog, match="where the durable log ended is not known either"):
         repair(killed(disk))
+
+
+def test_a_stretch_that_cannot_be_read_hides_nothing_that_the_mark_has_told() -> None:
+    """It begins in the last durable frame and ends in one that nobody was promised."""
+    disk = memory_disk()
+    log = open_log(disk)
+    log.save_state(b"vote")
+    log.append(frames(1, 5))
+    end = log.flush()
+    log.append([frame(6)])
+    log.append([frame(7)])
+    for position in range(end - size_of(*frames(5, 5)), end + 10):
+        disk.flip_bit(FIRST, position * 8)
+    repaired = repair(killed(disk))
+    assert (numbers(repaired)[-1], repaired.state) == ((4, 1), b"vote floor 7@1")
+
+
+def test_a_closed_segment_that_becomes_the_newest_is_read_before_it_is_believed() -> None:
+    """Those behind it, of which nothing was promised, are missing: what its sidecar vouches for is damaged, not torn."""
+    disk = memory_disk()
+    log = open_log(disk)
+    log.save_state(b"vote")
+    log.append(frames(1, 60))
+    log.reserve(100)  # the next segment begins
+    log.flush()
+    log.append(frames(61, 61, size=2 * RESERVE_SLACK_BYTES))
+    log.append(frames(62, 62))
+    first, second, _ = segments(disk)
+    disk.flip_bit(first, 2000 * 8)
+    disk.remove(second)
+    before = killed(disk)
+    paths = before.paths()
+    with pytest.raises(CorruptLog):
+        open_log(before)
+    assert before.paths() == paths
+    repaired = repair(before)
+    assert repaired.recovery.repaired is not None
+    assert repaired.state == b"vote floor 62@1"
+    assert 0 < repaired.last_index < 60
 
 
 def test_another_logs_directory_is_not_repaired() -> None:
@@ -511,6 +550,25 @@ def test_another_logs_mark_is_not_believed() -> None:
 
 class Killed(BaseException):
     """The process ends here."""
+
+
+def test_a_floor_that_a_repair_put_down_is_told_by_the_mark_whatever_a_power_cut_takes() -> None:
+    disk = memory_disk()
+    log = grown(disk)
+    log.close()
+    disk.flip_bit(segments(disk)[1], 300 * 8)
+    without_sidecars(disk)
+    disk = killed(disk)
+    repaired = repair(disk)
+    assert repaired.state == b"vote 121 floor 130@3"
+    path = segments(disk)[-1]
+    disk = _all_lost(disk, 1)
+    disk.flip_bit(path, (repaired.end - 10 - base(path)) * 8)
+    again = repair(disk)
+    assert again.recovery.repaired is not None
+    assert again.state is not None
+    assert again.state.startswith(b"vote 121 floor ")
+    assert again.recovery.repaired.floor >= Floor(1, repaired.last_index)
 
 
 def test_a_plan_that_a_kill_left_without_a_sync_does_not_outlive_its_work() -> None:
