@@ -7,7 +7,8 @@ lost is cut where it begins: what frames are left in front of the damage had all
 is certain:
 
 - the newest state. Frames tell it, and the mark repeats the one below it; if neither can, because a stretch of which not
-  even the headers can be read may hide a newer one, the damage is refused;
+  even the headers can be read may hide a newer one, the damage is refused. So it is if a newer one than the mark's is itself
+  damaged, also behind the known durable end: the mark that a power cut leaves may be older than what was promised;
 - where the durable log ended. The last header below the durable end tells it, or the mark.
 
 A header is trusted alone: it has a checksum and its own address, so reading goes on behind a damaged stretch without doubt.
