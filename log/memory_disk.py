@@ -16,7 +16,7 @@ import contextlib
 import enum
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Self
 
 import attrs
@@ -26,6 +26,7 @@ from log.errors import DirectoryLocked, NoSpace, StorageFailed
 
 SECTOR_BYTES = 512
 _NEVER = 2**63
+_ALWAYS: Mapping[str, int] = {}
 
 
 class PowerLoss(enum.Enum):
@@ -122,15 +123,26 @@ def _resize(image: bytearray, size: int) -> None:
         image.extend(bytes(size - len(image)))
 
 
-def _apply_name(change: _NameChange, names: dict[str, _Inode]) -> None:
+def _meanings(change: _NameChange) -> Sequence[tuple[str, _Inode | None]]:
+    """Which file each name stands for after the change; None for none."""
     match change:
         case _Linked(path=path, inode=inode):
-            names[path] = inode
+            return [(path, inode)]
         case _Removed(path=path):
-            names.pop(path, None)
+            return [(path, None)]
         case _Renamed(source=source, target=target, inode=inode):
-            names.pop(source, None)
-            names[target] = inode
+            return [(source, None), (target, inode)]
+
+
+def _apply_name(change: _NameChange, names: dict[str, _Inode], since: Mapping[str, int] = _ALWAYS) -> None:
+    """Change what names mean; `since` says which change a name's meaning is of already: an older one does not bring its own back."""
+    for path, inode in _meanings(change):
+        if since.get(path, 0) > change.sequence:
+            continue
+        if inode is None:
+            names.pop(path, None)
+        else:
+            names[path] = inode
 
 
 def _directory_of(path: str) -> str:
@@ -280,6 +292,8 @@ class MemoryDisk:
         self._names: dict[str, _Inode] = {}
         self._durable_names: dict[str, _Inode] = {}
         self._pending_names: list[_NameChange] = []
+        self._names_settled: dict[str, int] = {}
+        """By which change each durable name got its meaning."""
         self._directories: set[str] = {""}
         self._locks: set[str] = set()
 
@@ -406,7 +420,7 @@ class MemoryDisk:
             for change in self._pending_names:
                 keep = rng.random() < 0.5 if loss in (None, PowerLoss.KEEP_SUBSET) else loss is not PowerLoss.LOSE_ALL
                 if keep:
-                    _apply_name(change, names)
+                    _apply_name(change, names, self._names_settled)
             survivors: dict[_Inode, _Inode] = {}
             for path in sorted(names):
                 inode = names[path]
@@ -435,6 +449,7 @@ class MemoryDisk:
                 else attrs.evolve(change, inode=copies.setdefault(change.inode, change.inode.copy()))
                 for change in self._pending_names
             ]
+            disk._names_settled = dict(self._names_settled)
             disk._sequence = self._sequence
             return disk
 
@@ -504,7 +519,9 @@ class MemoryDisk:
 
     def _settle_names(self, saved: Sequence[_NameChange]) -> None:
         for change in saved:
-            _apply_name(change, self._durable_names)
+            _apply_name(change, self._durable_names, self._names_settled)
+            for path, _ in _meanings(change):
+                self._names_settled[path] = max(change.sequence, self._names_settled.get(path, 0))
             self._pending_names.remove(change)
 
     def _survivor(self, inode: _Inode, rng: random.Random, loss: PowerLoss | None) -> _Inode:

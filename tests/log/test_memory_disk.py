@@ -264,6 +264,26 @@ def test_a_name_given_beside_a_sync_of_names_is_left_to_the_next_one(fails: bool
     assert disk.durable_copy().paths() == ["d/g"]
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_sync_of_names_after_one_that_failed_saves_what_the_names_mean_by_then(seed: int) -> None:
+    """The failed one saves any of the changes, also the newer alone: the older do not come back."""
+    disk = memory_disk(seed)
+    written(disk)
+    disk.remove("d/f")
+    disk.open("d/new", create=True).close()
+    disk.rename("d/new", "d/f")
+    disk.open("d/new", create=True).close()
+    disk.remove("d/new")
+    disk.fail_call(1)
+    with pytest.raises(StorageFailed):
+        disk.sync_directory("d")
+    survivor = disk.after_kill(random.Random(seed))
+    survivor.sync_directory("d")
+    assert survivor.paths() == ["d/f"]
+    for after in (survivor.durable_copy(), crashed(survivor, seed)):
+        assert (after.paths(), after.content("d/f")) == (["d/f"], b"")
+
+
 def test_syncs_that_overlap_save_everything_once() -> None:
     """The later one ends first; what it covered, and what came after, is none of the earlier one's business any more."""
     disk = memory_disk()
