@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jepsen_like.bench import figures, sections, systems
+from jepsen_like.bench.command import ending_as_by_ctrl_c
 from jepsen_like.bench.figures import Failover, Throughput
 from jepsen_like.bench.grown import grown
 from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
@@ -58,12 +59,29 @@ def test_a_short_run_measures_ours_and_the_limits_and_leaves_nothing_behind(
 def test_asked_to_end_it_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "jepsen_like.cli", "bench", "raft", "--only", "failover"]
     command += ["--systems", "quorumlog", "--directory", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as measuring:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # these tests may be run by `nohup`
+    ) as measuring:
         until(lambda: len(list(tmp_path.glob("bench-*/*/*/data/*.log"))) == 3, "data of three nodes")
         measuring.send_signal(number)
         _, said = measuring.communicate(timeout=60)
     assert (measuring.returncode, said.strip()) == (ExitStatus.INTERRUPTED, "quorumlog: interrupted")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_its_caller_had_it_ignore_does_not_end_it(number: signal.Signals) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with ending_as_by_ctrl_c():
+            signal.raise_signal(number)
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.mark.timeout(120)
