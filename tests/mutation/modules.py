@@ -149,7 +149,7 @@ SUBJECTS: Sequence[Subject] = (
     Subject(
         module="jepsen_like.checker.log_scan",
         quick=[few_small_logs],
-        tests=[f"{CHECKER_TESTS}/test_log_scan.py", f"{CHECKER_TESTS}/test_log_check.py"],
+        tests=[f"{CHECKER_TESTS}/{name}.py" for name in ("test_log_scan", "test_log_check", "test_retention")],
         oracles=[planted_logs, small_logs],
         seconds_max=CHECKER_SECONDS_MAX,
     ),

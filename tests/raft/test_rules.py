@@ -1,5 +1,6 @@
 """The rules alone: majority, progress, read rounds, the outbox, settings; and what a core makes of single messages."""
 
+import math
 import random
 
 import pytest
@@ -13,6 +14,7 @@ from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import AppendAccepted, AppendEntries, AppendRejected, InstallSnapshot, Message, VoteReply
 from raft.model import (
+    NO_INDEX,
     NOOP,
     ORIGIN,
     Entry,
@@ -108,6 +110,13 @@ def test_probing_goes_on_until_an_answer_reaches_the_place_that_was_asked_about(
     assert progress.probing
     assert progress.accepted(LogIndex(4))
     assert not progress.probing
+
+
+def test_who_has_come_back_with_less_has_proved_nothing_and_may_be_sent_a_snapshot_at_once() -> None:
+    progress = pipelining(9)
+    progress.install_due = 3.0
+    progress.reset(LogIndex(9))
+    assert (progress.match_index, progress.next_index, progress.install_due) == (NO_INDEX, 9, -math.inf)
 
 
 def test_a_new_probe_begins_with_an_empty_window_and_never_below_what_is_proven() -> None:

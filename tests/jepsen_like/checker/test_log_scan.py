@@ -264,6 +264,12 @@ def test_of_nodes_that_say_the_same_the_first_is_named() -> None:
     assert [logs.node_at(offset) for offset in (0, 2, 4)] == [3, 1, 1]
 
 
+def test_they_begin_where_the_first_of_them_does_and_nothing_may_leave_them_unless_that_is_said() -> None:
+    logs = FinalLogs(np.arange(4), 4, {1: (2, 4), 2: (1, 4)})
+    assert (logs.start, logs.expires) == (1, False)
+    assert FinalLogs(np.arange(0), 0, {}).start == 0
+
+
 # The pieces of one log joined.
 
 
