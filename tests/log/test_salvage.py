@@ -168,6 +168,40 @@ def test_what_the_first_segment_of_a_trimmed_log_replaced_does_not_come_back(bef
         assert numbers(open_log(killed(after))) == [(21, 3), (22, 3)]
 
 
+def test_a_trimmed_log_keeps_what_stands_in_front_of_the_damage_once_it_goes_on_where_it_begins() -> None:
+    disk = memory_disk()
+    log, cut = trimmed_to_what_replaced(disk, before=3)
+    path = next(each for each in segments(disk) if base(each) == log.start.base)
+    disk.flip_bit(path, (cut + HEADER_BYTES + size_of(*frames(21, 30, 2)) - base(path)) * 8)
+    without_sidecars(disk)
+    repaired = repair(killed(disk))
+    assert numbers(repaired) == [(index, 2) for index in range(21, 31)]
+    assert repaired.state == b"vote floor 60@2"
+
+
+def test_a_cut_to_where_a_trimmed_log_begins_does_not_hold_what_another_one_replaced() -> None:
+    """Of two cuts the first kept the entry that the second replaced: with the second gone, that entry is not there."""
+    disk = memory_disk()
+    log = open_log(disk)
+    log.append(frames(1, 50))
+    log.flush()
+    log.append(frames(51, 52, size=10))
+    cut = log.truncate(21)
+    log.append(frames(22, 25, 2))
+    log.truncate(20)
+    log.append(frames(21, 60, 3))
+    log.flush()
+    log.trim(21, b"what left")
+    log.flush()
+    path = next(each for each in segments(disk) if base(each) == log.start.base)
+    assert log.start.before.last_index == 20
+    disk.flip_bit(path, (cut - base(path)) * 8)
+    without_sidecars(disk)
+    repaired = repair(killed(disk))
+    assert (repaired.first_index, repaired.last_index, content(repaired)) == (0, 20, [])
+    assert (repaired.start, repaired.state) == (log.start, b"none floor 60@3")
+
+
 def test_a_trimmed_log_that_lost_where_it_begins_is_refused_though_nothing_vouches_for_more() -> None:
     """Where a log begins was put down when its first entry was durable: that entry was no torn tail."""
     disk = memory_disk()
