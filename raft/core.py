@@ -582,11 +582,17 @@ class RaftCore:
         self._append_own(self.role, batch)
 
     def _append_own(self, leader: Leader, batch: Batch) -> None:
-        entry = Entry(LogIndex(self.log.last_index + 1), self.term, self.log.end_offset, batch)
-        self.log.append((entry,))
+        log, entries = self.log, (Entry(LogIndex(self.log.last_index + 1), self.term, self.log.end_offset, batch),)
+        message = AppendEntries(self.term, log.last_index, log.last_term, self.commit_index, leader.round, entries)
+        log.append(entries)
         for peer, progress in leader.progress.items():
-            self._replicate(leader, peer, progress)
-        self._persist(entries=(entry,))  # after the messages: the others can begin while it is written here
+            if progress.lacks_only(log.last_index) and self._has_room(progress):
+                # The usual case, and the same for all who keep up: one message.
+                self._effects.append(Send(peer, message))
+                progress.sent(log.last_index, entry_bytes(batch), leader.round)
+            else:
+                self._replicate(leader, peer, progress)
+        self._persist(entries=entries)  # after the messages: the others can begin while it is written here
 
     def _replicate(self, leader: Leader, peer: NodeId, progress: Progress) -> None:
         """Send what the window allows; while probing, one message."""
@@ -600,7 +606,7 @@ class RaftCore:
                 self._probe(leader, peer, progress)
             return
         while progress.next_index <= self.log.last_index and not progress.loading:
-            if not progress.has_room(config.inflight_messages_max, config.inflight_bytes_max):
+            if not self._has_room(progress):
                 return
             cached = self._cached_after(progress.next_index, config.append_bytes_max)
             if cached is None:
@@ -608,6 +614,9 @@ class RaftCore:
                 self._effects.append(Load(peer, progress.next_index, config.append_bytes_max))
                 return
             self._pipeline(leader, peer, progress, cached)
+
+    def _has_room(self, progress: Progress) -> bool:
+        return progress.has_room(self.config.inflight_messages_max, self.config.inflight_bytes_max)
 
     def _probe(self, leader: Leader, peer: NodeId, progress: Progress) -> None:
         """Ask where the logs agree; or see to it that they do, if the follower lacks what this log no longer has.

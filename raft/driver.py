@@ -256,7 +256,8 @@ class RaftDriver:
         self._has_trimmed = False
         if core.log.start.index:
             self._restore(core.log.start)
-        if config.retention != KEEP_ALL:
+        self._trims = config.retention != KEEP_ALL
+        if self._trims:
             storage.log.keep_room(FIRST_SNAPSHOT_BYTES)  # later ones find room by the size of the last
 
     # ---------------------------------------------------------------- what comes from outside
@@ -414,7 +415,7 @@ class RaftDriver:
             # An answer can set free the next request of a caller that had too many under way.
             if not (self._inbox or self._reads or ((self._appends or self._commands) and self._may_propose)):
                 break
-        if self.config.retention != KEEP_ALL and (now >= self._trim_due or self.storage.log.end >= self._trim_at):
+        if self._trims and (now >= self._trim_due or self.storage.log.end >= self._trim_at):
             self._trim(now)
 
     def _note_heard(self) -> None:
@@ -496,6 +497,8 @@ class RaftDriver:
 
     def _end_offset_of(self, index: LogIndex) -> Offset:
         log = self.core.log
+        if index == log.last_index:
+            return log.end_offset
         if index == log.start.index:
             return log.start.offset
         entries = log.cached(index, 0) or self.storage.entries(index, 0, index)
@@ -670,7 +673,7 @@ class RaftDriver:
     def _check_restored(self, commit_index: LogIndex) -> None:
         """The log must have come to what the snapshot knows: a group that loses what was applied would fall apart unseen."""
         restored = self._restored
-        if restored == NO_POSITION:
+        if restored is NO_POSITION:
             return
         reached = LogIndex(min(commit_index, restored.index))
         term = self.core.log.term_at(reached)

@@ -30,12 +30,16 @@ class Snapshot(NamedTuple):
 
 def check(before: Snapshot, core: "RaftCore") -> None:
     """`AssertionError` if the step broke a rule; the node must then end, and its state be kept for study."""
-    assert core.term >= before.term, "the term fell"
-    assert core.term > before.term or before.vote in (None, core.vote), "a second vote in one term"
-    assert core.commit_index >= before.commit_index, "the commit index fell"
-    assert core.commit_index <= core.log.last_index, "more is committed than is in the log"
-    assert core.log.start.index >= before.start_index, "what had left the log is back"
-    assert core.log.start.index <= core.commit_index, "what is not committed has left the log"
-    assert core.log.durable_index <= core.log.last_index, "more is durable than is in the log"
-    assert core.log.last_term <= core.term, "an entry comes from a later term"
-    assert core.floor == NO_POSITION or core.role_name is RoleName.FOLLOWER, "a node below its floor campaigns"
+    term, commit_index, log, floor = core.term, core.commit_index, core.log, core.floor
+    start_index, last_index = log.start.index, log.last_index
+    assert term >= before.term, "the term fell"
+    assert term > before.term or before.vote in (None, core.vote), "a second vote in one term"
+    assert commit_index >= before.commit_index, "the commit index fell"
+    assert commit_index <= last_index, "more is committed than is in the log"
+    assert start_index >= before.start_index, "what had left the log is back"
+    assert start_index <= commit_index, "what is not committed has left the log"
+    assert log.durable_index <= last_index, "more is durable than is in the log"
+    assert log.last_term <= term, "an entry comes from a later term"
+    assert floor is NO_POSITION or floor == NO_POSITION or core.role_name is RoleName.FOLLOWER, (
+        "a node below its floor campaigns"
+    )

@@ -50,6 +50,10 @@ class Progress:
     inflight: deque[Inflight] = attrs.field(factory=deque)
     inflight_bytes: int = 0
 
+    def lacks_only(self, index: LogIndex) -> bool:
+        """Whether the entry at `index` is all that is left to be sent to it, and can be sent without a question."""
+        return self.next_index == index and not (self.probing or self.loading)
+
     def has_room(self, messages_max: int, bytes_max: int) -> bool:
         """Whether another pipelined message may leave."""
         return len(self.inflight) < messages_max and self.inflight_bytes < bytes_max

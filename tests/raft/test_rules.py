@@ -88,6 +88,18 @@ def test_the_window_is_bounded_in_messages_and_in_bytes() -> None:
     assert progress.has_room(1, 1)
 
 
+def test_an_entry_is_sent_unasked_only_to_who_lacks_nothing_else_and_is_known_to_follow() -> None:
+    progress = pipelining(5)
+    assert progress.lacks_only(LogIndex(5))
+    assert not progress.lacks_only(LogIndex(4))
+    assert not progress.lacks_only(LogIndex(6))
+    progress.loading = True
+    assert not progress.lacks_only(LogIndex(5))
+    progress.loading = False
+    progress.probe_from(LogIndex(5))
+    assert not progress.lacks_only(LogIndex(5))
+
+
 def test_an_answer_to_an_older_round_says_nothing_about_a_loss() -> None:
     progress = pipelining(5)
     progress.sent(LogIndex(6), 100, 3)
