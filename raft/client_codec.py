@@ -48,6 +48,8 @@ PEER = "peer"
 
 _ONE_SHORT_RECORD = b"\x91\xc4"
 """How msgpack begins an array of one binary of less than 256 bytes; its length is the next byte."""
+_ONE_LONG_RECORD = b"\x91\xc6"
+"""Of one of 64 KiB and more; its length is the next four bytes."""
 _pack_short = msgpack.Packer().pack
 """For what is short and frequent: making a packer takes longer than using it. It keeps the room that its largest value took."""
 
@@ -165,8 +167,10 @@ def _is_sequence(value: object) -> bool:
 
 def count_batch(batch: bytes) -> int:
     """How many records a batch holds; `ProtocolError` unless it is exactly one batch."""
-    # What small clients send all day is plain without a parser: an array of one binary that fills the rest.
+    # What most clients send is plain without a parser, which would copy it: an array of one binary that fills the rest.
     if batch[:2] == _ONE_SHORT_RECORD and len(batch) > 2 and len(batch) == 3 + batch[2]:
+        return 1
+    if batch[:2] == _ONE_LONG_RECORD and len(batch) == 6 + int.from_bytes(batch[2:6], "big"):
         return 1
     try:
         records = msgpack.unpackb(batch, max_array_len=min(RECORDS_MAX, len(batch)), max_map_len=0, max_ext_len=0)

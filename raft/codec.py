@@ -28,7 +28,7 @@ from raft.messages import (
     VoteReply,
 )
 from raft.model import Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
-from raft.net.framing import LARGE_BYTES, Buffer, encode_frame, join_frame
+from raft.net.framing import LARGE_BYTES, Buffer, encode_frame, encode_frame_in_pieces
 
 REQUEST_PRE_VOTE = 64
 PRE_VOTE_REPLY = 65
@@ -132,39 +132,43 @@ def _describe(error: Exception) -> str:
 # -------------------------------------------------------------------- encoding
 
 
-def encode_message(message: Message) -> bytes:
-    """The whole frame that carries `message`."""
+def encode_message(message: Message) -> tuple[bytes, ...]:
+    """The frame that carries `message`, in the pieces in which it is sent: one, or as many as spare large data a copy."""
     match message:
         case AppendEntries():
             return _encode_append_entries(message)
         case AppendAccepted(term=term, match_index=match_index, verified_index=verified_index, round=round_):
-            return encode_frame(APPEND_ACCEPTED, msgpack.packb((term, match_index, verified_index, round_)))
+            return _encode(APPEND_ACCEPTED, (term, match_index, verified_index, round_))
         case AppendRejected():
             values = (message.term, message.prev_index, message.hint_index, message.hint_term, message.round)
-            return encode_frame(APPEND_REJECTED, msgpack.packb(values))
+            return _encode(APPEND_REJECTED, values)
         case RequestPreVote(term=term, last_index=last_index, last_term=last_term):
-            return encode_frame(REQUEST_PRE_VOTE, msgpack.packb((term, last_index, last_term)))
+            return _encode(REQUEST_PRE_VOTE, (term, last_index, last_term))
         case PreVoteReply(term=term, granted=granted):
-            return encode_frame(PRE_VOTE_REPLY, msgpack.packb((term, granted)))
+            return _encode(PRE_VOTE_REPLY, (term, granted))
         case RequestVote(term=term, last_index=last_index, last_term=last_term):
-            return encode_frame(REQUEST_VOTE, msgpack.packb((term, last_index, last_term)))
+            return _encode(REQUEST_VOTE, (term, last_index, last_term))
         case VoteReply(term=term, granted=granted):
-            return encode_frame(VOTE_REPLY, msgpack.packb((term, granted)))
+            return _encode(VOTE_REPLY, (term, granted))
         case InstallSnapshot(term=term, start=start, round=round_):
             places = (start.index, start.position.term, start.offset, start.applied.index, start.applied.term)
-            return encode_frame(INSTALL_SNAPSHOT, msgpack.packb((term, round_, *places, start.snapshot)))
+            return _encode(INSTALL_SNAPSHOT, (term, round_, *places, start.snapshot))
         case _:
             assert_never(message)
 
 
-def _encode_append_entries(message: AppendEntries) -> bytes:
+def _encode(message_type: int, values: tuple[object, ...]) -> tuple[bytes, ...]:
+    return (encode_frame(message_type, msgpack.packb(values)),)
+
+
+def _encode_append_entries(message: AppendEntries) -> tuple[bytes, ...]:
     """Large data goes past msgpack, which would copy it more than once; the bytes are the same."""
     entries = message.entries
     base_offset = entries[0].base_offset if entries else 0
     facts = (message.term, message.prev_index, message.prev_term, message.commit_index, message.round, base_offset)
     if not any(len(entry.batch.data) >= LARGE_BYTES for entry in entries):
         rows = [(*_facts(entry), entry.batch.data) for entry in entries]
-        return encode_frame(APPEND_ENTRIES, msgpack.packb((*facts, rows)))
+        return _encode(APPEND_ENTRIES, (*facts, rows))
     pieces: list[bytes] = []
     packer = msgpack.Packer(autoreset=False)
     packer.pack_array_header(len(facts) + 1)
@@ -181,8 +185,9 @@ def _encode_append_entries(message: AppendEntries) -> bytes:
         else:
             pieces += (packer.bytes() + _LONG_BINARY.pack(_LONG_BINARY_TAG, len(data)), data)
             packer.reset()
-    pieces.append(packer.bytes())
-    return join_frame(APPEND_ENTRIES, pieces)
+    if rest := packer.bytes():
+        pieces.append(rest)
+    return encode_frame_in_pieces(APPEND_ENTRIES, pieces)
 
 
 def _facts(entry: Entry) -> tuple[int, int, int, int, int]:

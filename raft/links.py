@@ -12,7 +12,7 @@ dials us is evidently alive and is dialled back without waiting.
 
 import random
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import attrs
@@ -68,7 +68,7 @@ class Links:
         }
         self._reactor = reactor
         self._last_append: AppendEntries | None = None
-        self._last_append_frame = b""
+        self._last_append_frame: Sequence[bytes] = ()
 
     def send(self, to: NodeId, message: Message) -> None:
         """Send at the end of the round; drop if the link is down or full."""
@@ -80,11 +80,11 @@ class Links:
         """See `Transport`."""
         self._reactor.flush_urgent()
 
-    def _encode(self, message: Message) -> bytes:
+    def _encode(self, message: Message) -> Sequence[bytes]:
         if type(message) is not AppendEntries:
             return encode_message(message)
-        # Followers that keep up get equal messages one right after the other; entries compare by identity first.
-        if message != self._last_append:
+        # Followers that keep up get one message, others often equal ones; entries compare by identity first.
+        if message is not self._last_append and message != self._last_append:
             self._last_append_frame = encode_message(message)
             self._last_append = message
         return self._last_append_frame
@@ -122,14 +122,15 @@ class PeerLink(Session[Frame]):
     _nudged: trio.Event = attrs.field(factory=trio.Event)
     _why: str = ""
 
-    def send(self, frame: bytes) -> None:
-        """Queue a frame; only while the link is up."""
+    def send(self, frame: Sequence[bytes]) -> None:
+        """Queue a frame, given in pieces; only while the link is up."""
         assert self._connection is not None
-        if len(frame) - HEADER.size > self.frame_bytes_max:
+        size = sum(map(len, frame))
+        if size - HEADER.size > self.frame_bytes_max:
             # It would close the link, and come again with the next.
-            self.notify("frame_too_large", peer=self.peer, bytes=len(frame), bytes_max=self.frame_bytes_max)
+            self.notify("frame_too_large", peer=self.peer, bytes=size, bytes_max=self.frame_bytes_max)
             return
-        self._connection.write(frame)
+        self._connection.write_pieces(frame)
 
     def nudge(self) -> None:
         """End the wait before the next dial."""

@@ -14,6 +14,7 @@ nothing else. Any other exception climbs. A half-closed connection counts as clo
 
 import socket
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Generic, Protocol
 
@@ -132,16 +133,31 @@ class Connection(Generic[FrameT]):
 
     def write(self, data: bytes) -> bool:
         """Send at the end of the round; false if it was dropped (lossy and full, or closed)."""
-        if self.is_closed or (
-            self.lossy and self.outbound_bytes and self.outbound_bytes + len(data) > self.outbound_bytes_max
-        ):
+        if self.is_closed or (self.lossy and self._lacks_room(len(data))):
             return False
         self._outbound.append(data)
         self.outbound_bytes += len(data)
         if not self._flush_asked:
-            self._flush_asked = True
-            self.reactor.flush_later(self, urgent=self.urgent)
+            self._ask_flush()
         return True
+
+    def write_pieces(self, pieces: Sequence[bytes]) -> bool:
+        """Like `write`, for data in pieces, all of which are sent or none; the large ones are not copied."""
+        size = sum(map(len, pieces))
+        if self.is_closed or (self.lossy and self._lacks_room(size)):
+            return False
+        self._outbound.extend(pieces)
+        self.outbound_bytes += size
+        if not self._flush_asked:
+            self._ask_flush()
+        return True
+
+    def _lacks_room(self, size: int) -> bool:
+        return bool(self.outbound_bytes) and self.outbound_bytes + size > self.outbound_bytes_max
+
+    def _ask_flush(self) -> None:
+        self._flush_asked = True
+        self.reactor.flush_later(self, urgent=self.urgent)
 
     def send(self, data: bytes) -> bool:
         """Like `write`, but at once, behind what was written before."""
@@ -154,17 +170,22 @@ class Connection(Generic[FrameT]):
         self._flush_asked = False
         outbound = self._outbound
         while outbound:
-            piece = outbound.popleft() if len(outbound) == 1 else self._take_piece()
+            if len(outbound) > 1:
+                self._join_first()
+            first = outbound[0]
             try:
-                sent = self.socket.send(piece)
+                # What was too large to be joined leaves with what comes before it: the other side, woken by that, finds more.
+                sent = self.socket.send(first) if len(outbound) == 1 else self.socket.sendmsg((first, outbound[1]))
             except BlockingIOError:
-                sent = 0
+                break
             except OSError as error:
                 self.close(_broken(error))
                 return
             self.outbound_bytes -= sent
-            if sent < len(piece):
-                outbound.appendleft(memoryview(piece)[sent:])
+            while outbound and sent >= len(outbound[0]):
+                sent -= len(outbound.popleft())
+            if sent:
+                outbound[0] = memoryview(outbound[0])[sent:]
                 break
         if outbound or self._events != READABLE:
             self._watch()
@@ -173,17 +194,15 @@ class Connection(Generic[FrameT]):
             self.reactor.has_news = True
             self.session.on_drained()
 
-    def _take_piece(self) -> bytes | memoryview:
+    def _join_first(self) -> None:
+        """Make one piece of as many as are small together."""
         outbound = self._outbound
-        first = outbound.popleft()
-        if len(first) >= JOIN_BYTES:
-            return first
-        pieces = [first]
-        size = len(first)
+        pieces = [outbound.popleft()]
+        size = len(pieces[0])
         while outbound and size + len(outbound[0]) <= JOIN_BYTES:
             size += len(outbound[0])
             pieces.append(outbound.popleft())
-        return b"".join(pieces)
+        outbound.appendleft(b"".join(pieces) if len(pieces) > 1 else pieces[0])
 
     # ---------------------------------------------------------------- in
 

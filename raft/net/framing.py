@@ -8,8 +8,8 @@ endian) and the body. The decoder takes the stream in whatever pieces it arrives
 - a length above the bound is refused on sight of the header; below it, memory grows only with bytes that really arrived, at
   most `GROWTH` times as much;
 - frames and failure do not depend on how the stream was cut into pieces;
-- the bytes of a large frame are spared copies: once the first have come, the socket is read into the place where the frame grows
-  (`room`), and the body is a view of that place;
+- the bytes of a large frame are spared copies: the first that come are put where the frame grows, the socket is read into that
+  place from then on (`room`), and the body is a view of it;
 - after a failure nothing more is decoded: the stream has lost its place, only closing helps.
 
 Other wires bring a `Decoder` of their own; connection, reactor and listener take any.
@@ -68,14 +68,14 @@ def encode_frame(message_type: int, body: bytes) -> bytes:
     return HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc32c.crc32c(body)) + body
 
 
-def join_frame(message_type: int, pieces: Sequence[bytes]) -> bytes:
-    """Like `encode_frame`, for a body in large pieces, which are copied but once."""
+def encode_frame_in_pieces(message_type: int, pieces: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Like `encode_frame`, for a body in pieces, of which all but the first are spared a copy: the frame in as many."""
     length = sum(map(len, pieces))
     crc = 0
     for piece in pieces:
         crc = crc32c.crc32c(piece, crc)
     check = header_check(length, PROTOCOL_VERSION, message_type)
-    return b"".join((HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc), *pieces))
+    return HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc) + pieces[0], *pieces[1:]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -111,12 +111,19 @@ class FrameDecoder:
     def room(self) -> memoryview | None:
         """The place for what is missing of a frame, if that is much, and much has arrived."""
         if self.pending_bytes == len(self._growing):
-            if min(self.pending_bytes, self._needed - self.pending_bytes) < LARGE_BYTES:
+            if not self._is_worth_a_place():
                 return None
-            grown = bytearray(min(self._needed, GROWTH * self.pending_bytes))
-            grown[: self.pending_bytes] = self._growing
-            self._growing = grown
+            self._growing = self._place_for(self._growing)
         return memoryview(self._growing)[self.pending_bytes :]
+
+    def _is_worth_a_place(self) -> bool:
+        return min(self.pending_bytes, self._needed - self.pending_bytes) >= LARGE_BYTES
+
+    def _place_for(self, arrived: Buffer | bytearray) -> bytearray:
+        """Begins with what has arrived of a frame, and has room for much more of it, if not for all."""
+        place = bytearray(min(self._needed, GROWTH * len(arrived)))
+        memoryview(place)[: len(arrived)] = arrived
+        return place
 
     def filled(self, count: int) -> list[Frame]:
         """The frame, if `count` bytes at the beginning of `room` complete it."""
@@ -150,9 +157,10 @@ class FrameDecoder:
                 return frames
             frames.append((message_type, body))
             position = start + length
-        if position < len(arrived):
-            self._growing += arrived[position:]
-            self.pending_bytes = len(self._growing)
+        self.pending_bytes = len(arrived) - position
+        if self.pending_bytes:
+            rest = arrived[position:]
+            self._growing = self._place_for(rest) if self._is_worth_a_place() else bytearray(rest)
         return frames
 
     def _refusal(self, length: int, version: int, is_sound: bool) -> ProtocolError:

@@ -185,6 +185,15 @@ def test_a_batch_of_one_short_record_is_counted_as_the_parser_counts_it(
         assert wire.count_batch(batch) == len(parsed) == 1
 
 
+@pytest.mark.parametrize("size", [0, 5, 2**16, 3 * 2**16])
+def test_a_batch_of_one_long_record_is_counted_as_the_parser_counts_it(size: int) -> None:
+    batch = b"\x91\xc6" + size.to_bytes(4, "big") + bytes(size)
+    assert wire.count_batch(batch) == len(msgpack.unpackb(batch)) == 1
+    for wrong in (batch + b"\0", batch[:-1], batch[:5], b"\x91\xc9" + batch[2:], b"\x92" + batch[1:]):
+        with pytest.raises(ProtocolError):
+            wire.count_batch(wrong)
+
+
 @given(st.integers(0, 255), st.binary(max_size=30))
 def test_a_connection_begins_with_hello_and_nothing_else(message_type: int, body: bytes) -> None:
     try:

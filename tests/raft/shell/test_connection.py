@@ -1,6 +1,7 @@
 """Connections on a reactor: bounded queues, and failures that stay where they belong."""
 
 import os
+import random
 import resource
 import socket
 import threading
@@ -12,7 +13,7 @@ import pytest
 import trio
 
 from raft.errors import ProtocolError
-from raft.net.connection import CLOSED_BY_OTHER_SIDE, Connection
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, JOIN_BYTES, Connection
 from raft.net.framing import Frame, FrameDecoder, encode_frame
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import READABLE, SLEEPS_S, SPIN_S, Reactor
@@ -177,6 +178,38 @@ def test_a_lossy_connection_drops_whole_new_frames_when_full_and_goes_on(reactor
         received += ends.read_all()
         assert received == piece * sum(taken)
         assert ends.connection.send(piece)
+
+
+SIZES = (1, 40, 3000, JOIN_BYTES - 1, JOIN_BYTES, JOIN_BYTES + 1, 3 * JOIN_BYTES)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pieces_of_all_sizes_arrive_in_order_however_little_the_socket_takes(reactor: Reactor, seed: int) -> None:
+    rng = random.Random(seed)
+    with closing(Ends(reactor)) as ends:
+        ends.connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, rng.choice([4096, 300_000]))
+        sent, received = b"", b""
+        for _ in range(12):
+            pieces = [rng.randbytes(rng.choice(SIZES)) for _ in range(rng.randint(1, 4))]
+            ends.connection.write_pieces(pieces)
+            sent += b"".join(pieces)
+            assert ends.connection.outbound_bytes == len(sent) - len(received)
+            reactor.round()
+            received += ends.read_all()
+        while len(received) < len(sent):
+            reactor.round()
+            received += ends.read_all()
+        assert received == sent
+        assert not ends.connection.outbound_bytes
+
+
+def test_a_lossy_connection_drops_all_pieces_of_a_frame_or_none(reactor: Reactor) -> None:
+    with closing(Ends(reactor, lossy=True)) as ends:
+        assert ends.connection.write_pieces([b"a" * 10, b"b" * (QUEUE_BYTES - 20)])
+        assert not ends.connection.write_pieces([b"c" * 10, b"d"])
+        assert ends.connection.write_pieces([b"e" * 9, b"f"])
+        reactor.round()
+        assert ends.read_all() == b"a" * 10 + b"b" * (QUEUE_BYTES - 20) + b"e" * 9 + b"f"
 
 
 def test_a_lossy_connection_takes_one_frame_above_its_bound_when_empty(reactor: Reactor) -> None:

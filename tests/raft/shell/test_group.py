@@ -410,7 +410,7 @@ class Hearer:
         """A heartbeat of the peer as the leader of the next term, heard."""
         self._term += 1
         heartbeat = AppendEntries(Term(self._term), LogIndex(0), Term(0), LogIndex(0), 0)
-        await stream.send_all(encode_message(heartbeat))
+        await stream.send_all(b"".join(encode_message(heartbeat)))
         await knows(self.group, term=self._term, leader=LEADER)
 
     async def end(self, stream: trio.SocketStream) -> list[NodeId]:

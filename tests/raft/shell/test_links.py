@@ -63,7 +63,7 @@ async def test_what_is_pushed_has_left_before_the_round_ends() -> None:
                 with pytest.raises(BlockingIOError):
                     accepted.recv(4096)
                 dialling.push()
-                assert accepted.recv(4096) == encode_message(message)
+                assert accepted.recv(4096) == b"".join(encode_message(message))
                 nursery.cancel_scope.cancel()
     reactor.close()
 
@@ -100,7 +100,7 @@ async def test_what_the_peer_would_refuse_is_not_sent_and_the_link_stays() -> No
                 dialling.send(peer, InstallSnapshot(Term(1), start, 1))
                 dialling.send(peer, message)
                 dialling.push()
-                assert accepted.recv(4096) == encode_message(message)
+                assert accepted.recv(4096) == b"".join(encode_message(message))
                 assert told == ["link_up", "frame_too_large"]
                 nursery.cancel_scope.cancel()
     reactor.close()
