@@ -106,6 +106,9 @@ def read_start(content: bytes) -> DurableStart:
     whole = magic == _START_MAGIC and len(payload) == size
     if not whole or crc32c(content[: _START.size - 4]) != head_crc or crc32c(payload) != payload_crc:
         return NEVER_TRIMMED
+    if not index:
+        # What left had all been replaced: nothing is gone, so a snapshot has nothing to stand for.
+        return DurableStart(base)
     _, applied_index, applied_term, snapshot = msgpack.unpackb(payload)
     applied = Position(LogIndex(applied_index), Term(applied_term))
     return DurableStart(base, Position(LogIndex(index), Term(term)), offset, applied, snapshot)

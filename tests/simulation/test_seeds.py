@@ -25,6 +25,7 @@ REGRESSIONS = {
     31_008_520: "a log let a file go whose entries had all been replaced, and said that it begins behind none (A8)",
     41_019_921: "a repair of a trimmed log took for its entries what had been replaced by what was lost (A5)",
     45_010_416: "a sound world: the disk gave a file its former name back after a sync of names had failed (A5)",
+    49_000_086: "a sound world: a snapshot on the disk stands for nothing where nothing is gone (A5)",
     533: "a failed directory sync took a segment that recovery believed to be durable (A5)",
 }
 """Seeds that once found a bug, and what it was. Later changes of the simulator may have given them other worlds."""
