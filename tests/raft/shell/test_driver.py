@@ -205,6 +205,16 @@ def test_a_follower_acknowledges_only_what_a_flush_that_began_later_has_covered(
     assert [message.match_index for message in rig.messages(AppendAccepted)] == [1, 2]  # type: ignore[union-attr]
 
 
+def test_what_is_not_committed_yet_is_shown_to_nobody_however_much_of_it_is_here() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, heartbeat(entry(1, b"a"), entry(2, b"b"), entry(3, b"c")))
+    rig.settle()
+    for commit_index in range(4):
+        rig.hear(TWO, AppendEntries(Term(1), LogIndex(3), Term(1), LogIndex(commit_index), 2, ()))
+        assert rig.driver.committed_end == commit_index
+        assert [batch.data for batch in rig.driver.committed(0, 1000)] == [b"a", b"b", b"c"][:commit_index]
+
+
 def test_an_append_is_answered_only_when_it_is_durable() -> None:
     rig = Rig().lead()
     rig.append(1, b"a", b"b")
