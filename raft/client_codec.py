@@ -16,7 +16,7 @@ import attrs
 import msgpack
 
 from raft import errors
-from raft.codec import binary, boolean, integer, number, text, unpack_array
+from raft.codec import binary, binary_or_view, boolean, integer, number, text, unpack_array, unpack_array_with_data
 from raft.errors import ProtocolError, RaftError
 from raft.net.framing import Buffer, encode_frame
 
@@ -76,7 +76,7 @@ class Append(NamedTuple):
     """Append these records; `span`, how many they are, was counted at decoding."""
 
     request_id: int
-    records: bytes
+    records: Buffer
     span: int
 
 
@@ -165,7 +165,7 @@ def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-def count_batch(batch: bytes) -> int:
+def count_batch(batch: Buffer) -> int:
     """How many records a batch holds; `ProtocolError` unless it is exactly one batch."""
     # What most clients send is plain without a parser, which would copy it: an array of one binary that fills the rest.
     if batch[:2] == _ONE_SHORT_RECORD and len(batch) > 2 and len(batch) == 3 + batch[2]:
@@ -182,7 +182,7 @@ def count_batch(batch: bytes) -> int:
     return len(records)
 
 
-def unpack_batches(data: bytes, span: int) -> list[bytes]:
+def unpack_batches(data: Buffer, span: int) -> list[bytes]:
     """The records of batches laid end to end; `ProtocolError` if they are not `span` binaries."""
     unpacker = msgpack.Unpacker(max_buffer_size=len(data), max_array_len=min(RECORDS_MAX, len(data)), max_map_len=0)
     records: list[bytes] = []
@@ -247,9 +247,9 @@ def encode_append(request_id: int, records: bytes) -> bytes:
 
 def decode_append(body: Buffer) -> Append:
     """APPEND, its records checked and counted."""
-    request_id, records = unpack_array(body, length=2, array_max=2)
-    request_id = number(request_id, "request_id")
-    return Append(request_id, records, count_batch(binary(records, "records")))
+    request_id, records = unpack_array_with_data(body, length=2, array_max=2)
+    records = binary_or_view(records, "records")
+    return Append(number(request_id, "request_id"), records, count_batch(records))
 
 
 def check_read(offset: int, bytes_max: int) -> None:

@@ -10,6 +10,7 @@ What decoding cannot know is whether a message is *true*: peers are trusted not 
 
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, assert_never
 
 import crc32c
@@ -50,6 +51,9 @@ _ENTRY_FIELDS = 6
 _LONG_BINARY = struct.Struct(">BI")
 _LONG_BINARY_TAG = 0xC6
 """How msgpack begins binary data that is longer than 16 bits can say, as all is from `LARGE_BYTES` on."""
+_EMPTY_BINARY = b"\xc4\x00"
+_FACTS_BYTES_MAX = 128
+"""More than comes before the data in a message that carries one piece of it."""
 _KINDS = {int(kind): kind for kind in EntryKind}
 
 
@@ -71,6 +75,34 @@ def unpack_array(body: Buffer, *, length: int, array_max: int) -> list[Any]:
     if type(values) is not list or len(values) != length:
         raise ProtocolError(f"an array of {length} is due, not {_kind_of(values)}")
     return values
+
+
+def unpack_array_with_data(body: Buffer, *, length: int, array_max: int) -> list[Any]:
+    """Like `unpack_array`, but long data that ends the array stays a view of `body`: that spares a copy of nearly all of it."""
+    begin = _begin_of_data(body) if len(body) >= LARGE_BYTES else 0
+    if begin:
+        # Whether an element begins there is msgpack's to say: one does if an empty binary in its place is what the array ends with.
+        head = bytes(body[: begin - _LONG_BINARY.size]) + _EMPTY_BINARY
+        with suppress(ProtocolError):
+            values = last = unpack_array(head, length=length, array_max=array_max)
+            while type(last[-1]) is list and last[-1]:
+                last = last[-1]
+            if last[-1] == b"":
+                last[-1] = memoryview(body)[begin:]
+                return values
+    return unpack_array(body, length=length, array_max=array_max)
+
+
+def _begin_of_data(body: Buffer) -> int:
+    """Where the content of what looks like a long binary that fills the rest begins; 0 if nothing does."""
+    head = bytes(body[:_FACTS_BYTES_MAX])
+    at = head.find(_LONG_BINARY_TAG)
+    while at >= 0:
+        begin = at + _LONG_BINARY.size
+        if head[at:begin] == _LONG_BINARY.pack(_LONG_BINARY_TAG, len(body) - begin):
+            return begin
+        at = head.find(_LONG_BINARY_TAG, at + 1)
+    return 0
 
 
 def integer(value: object, name: str, low: int, high: int) -> int:
@@ -97,6 +129,13 @@ def boolean(value: object, name: str) -> bool:
 def binary(value: object, name: str) -> bytes:
     """`value` as bytes."""
     if type(value) is not bytes:
+        raise ProtocolError(f"{name} must be binary, not {_kind_of(value)}")
+    return value
+
+
+def binary_or_view(value: object, name: str) -> Buffer:
+    """`value` as bytes, or as the view of them that `unpack_array_with_data` gives."""
+    if type(value) is not bytes and type(value) is not memoryview:
         raise ProtocolError(f"{name} must be binary, not {_kind_of(value)}")
     return value
 
@@ -132,7 +171,7 @@ def _describe(error: Exception) -> str:
 # -------------------------------------------------------------------- encoding
 
 
-def encode_message(message: Message) -> tuple[bytes, ...]:
+def encode_message(message: Message) -> tuple[Buffer, ...]:
     """The frame that carries `message`, in the pieces in which it is sent: one, or as many as spare large data a copy."""
     match message:
         case AppendEntries():
@@ -161,7 +200,7 @@ def _encode(message_type: int, values: tuple[object, ...]) -> tuple[bytes, ...]:
     return (encode_frame(message_type, msgpack.packb(values)),)
 
 
-def _encode_append_entries(message: AppendEntries) -> tuple[bytes, ...]:
+def _encode_append_entries(message: AppendEntries) -> tuple[Buffer, ...]:
     """Large data goes past msgpack, which would copy it more than once; the bytes are the same."""
     entries = message.entries
     base_offset = entries[0].base_offset if entries else 0
@@ -169,7 +208,7 @@ def _encode_append_entries(message: AppendEntries) -> tuple[bytes, ...]:
     if not any(len(entry.batch.data) >= LARGE_BYTES for entry in entries):
         rows = [(*_facts(entry), entry.batch.data) for entry in entries]
         return _encode(APPEND_ENTRIES, (*facts, rows))
-    pieces: list[bytes] = []
+    pieces: list[Buffer] = []
     packer = msgpack.Packer(autoreset=False)
     packer.pack_array_header(len(facts) + 1)
     for fact in facts:
@@ -262,7 +301,7 @@ def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
 
 
 def _decode_append_entries(body: Buffer) -> AppendEntries:
-    values = unpack_array(body, length=7, array_max=ENTRIES_MAX)
+    values = unpack_array_with_data(body, length=7, array_max=ENTRIES_MAX)
     term, prev_index, prev_term, commit_index, round_, base_offset, rows = values
     term = number(term, "term")
     prev_index = number(prev_index, "prev_index")
@@ -299,11 +338,11 @@ def _decode_entries(rows: object, term: int, prev_index: int, last_term: int, en
     return tuple(entries)
 
 
-def _decode_batch(kind: object, span: object, timestamp_ms: object, crc: object, data: object) -> Batch:
+def _decode_batch(kind: object, span: object, timestamp_ms: object, crc: object, content: object) -> Batch:
     known = _KINDS.get(integer(kind, "the kind of an entry", 0, 255))
     if known is None:
         raise ProtocolError(f"the kind of an entry is {kind}, which this version does not know")
-    content = binary(data, "the data of an entry")
+    content = binary_or_view(content, "the data of an entry")
     # Offsets count records alone; an entry without records that took some would leave a hole for readers.
     span_low, span_high = (1, SPAN_MAX) if known is EntryKind.RECORDS else (0, 0)
     batch = Batch(

@@ -171,7 +171,7 @@ class _Request:
     caller: Caller
     request_id: int
     span: int
-    data: bytes
+    data: bytes | memoryview
 
 
 @frozen
@@ -262,7 +262,7 @@ class RaftDriver:
 
     # ---------------------------------------------------------------- what comes from outside
 
-    def append(self, caller: Caller, request_id: int, records: bytes, span: int) -> None:
+    def append(self, caller: Caller, request_id: int, records: bytes | memoryview, span: int) -> None:
         """Append a batch of `span` records. `records` must be a batch already checked."""
         self._enqueue(self._appends, _Request(caller, request_id, span, records))
 
@@ -315,7 +315,7 @@ class RaftDriver:
         index = self.storage.find_index(Offset(offset))
         entries = self.storage.entries(index, bytes_max, self.core.commit_index)
         return [
-            RecordBatch(entry.base_offset, entry.term, entry.batch.span, entry.batch.data)
+            RecordBatch(entry.base_offset, entry.term, entry.batch.span, bytes(entry.batch.data))
             for entry in entries
             if entry.batch.span
         ]
@@ -772,7 +772,7 @@ class RaftDriver:
             self.storage.end_flush(flush)
 
 
-def _unpack_commands(data: bytes) -> Iterator[bytes]:
+def _unpack_commands(data: bytes | memoryview) -> Iterator[bytes]:
     """The commands of an entry, which are binaries end to end."""
     unpacker = msgpack.Unpacker(max_buffer_size=max(len(data), 1), max_array_len=0, max_map_len=0, max_ext_len=0)
     unpacker.feed(data)

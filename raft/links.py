@@ -27,7 +27,7 @@ from raft.messages import AppendEntries, Message
 from raft.model import NodeId
 from raft.net.connection import Connection, Session
 from raft.net.dialing import dial
-from raft.net.framing import HEADER, Frame, FrameDecoder
+from raft.net.framing import HEADER, Buffer, Frame, FrameDecoder
 from raft.net.reactor import Reactor
 
 BACKOFF_S_MIN = 0.02
@@ -68,7 +68,7 @@ class Links:
         }
         self._reactor = reactor
         self._last_append: AppendEntries | None = None
-        self._last_append_frame: Sequence[bytes] = ()
+        self._last_append_frame: Sequence[Buffer] = ()
 
     def send(self, to: NodeId, message: Message) -> None:
         """Send at the end of the round; drop if the link is down or full."""
@@ -80,7 +80,7 @@ class Links:
         """See `Transport`."""
         self._reactor.flush_urgent()
 
-    def _encode(self, message: Message) -> Sequence[bytes]:
+    def _encode(self, message: Message) -> Sequence[Buffer]:
         if type(message) is not AppendEntries:
             return encode_message(message)
         # Followers that keep up get one message, others often equal ones; entries compare by identity first.
@@ -122,7 +122,7 @@ class PeerLink(Session[Frame]):
     _nudged: trio.Event = attrs.field(factory=trio.Event)
     _why: str = ""
 
-    def send(self, frame: Sequence[bytes]) -> None:
+    def send(self, frame: Sequence[Buffer]) -> None:
         """Queue a frame, given in pieces; only while the link is up."""
         assert self._connection is not None
         size = sum(map(len, frame))

@@ -39,12 +39,15 @@ class EntryKind(enum.IntEnum):
 
 @frozen
 class Batch:
-    """The opaque content of an entry. `crc` is the CRC-32C of `data`, computed once where the bytes arrived."""
+    """The opaque content of an entry. `crc` is the CRC-32C of `data`, computed once where the bytes arrived.
+
+    `data` that is large may be a view of what was received; nobody writes to it.
+    """
 
     kind: EntryKind
     span: int
     timestamp_ms: int
-    data: bytes
+    data: bytes | memoryview
     crc: int
 
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any, Generic, Protocol
 
 from raft.errors import ProtocolError
-from raft.net.framing import LARGE_BYTES, Decoder, FrameT
+from raft.net.framing import LARGE_BYTES, Buffer, Decoder, FrameT
 from raft.net.reactor import BROKEN, READABLE, WRITABLE, Reactor
 
 JOIN_BYTES = 128 * 1024
@@ -110,7 +110,7 @@ class Connection(Generic[FrameT]):
         self.outbound_bytes = 0
         self.frames_in = 0
         self.is_closed = False
-        self._outbound: deque[bytes | memoryview] = deque()
+        self._outbound: deque[Buffer] = deque()
         self._flush_asked = False
         self._was_full = False
         self._reading = True
@@ -141,7 +141,7 @@ class Connection(Generic[FrameT]):
             self._ask_flush()
         return True
 
-    def write_pieces(self, pieces: Sequence[bytes]) -> bool:
+    def write_pieces(self, pieces: Sequence[Buffer]) -> bool:
         """Like `write`, for data in pieces, all of which are sent or none; the large ones are not copied."""
         size = sum(map(len, pieces))
         if self.is_closed or (self.lossy and self._lacks_room(size)):

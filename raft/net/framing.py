@@ -68,14 +68,15 @@ def encode_frame(message_type: int, body: bytes) -> bytes:
     return HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc32c.crc32c(body)) + body
 
 
-def encode_frame_in_pieces(message_type: int, pieces: Sequence[bytes]) -> tuple[bytes, ...]:
+def encode_frame_in_pieces(message_type: int, pieces: Sequence[Buffer]) -> tuple[Buffer, ...]:
     """Like `encode_frame`, for a body in pieces, of which all but the first are spared a copy: the frame in as many."""
     length = sum(map(len, pieces))
     crc = 0
     for piece in pieces:
         crc = crc32c.crc32c(piece, crc)
     check = header_check(length, PROTOCOL_VERSION, message_type)
-    return HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc) + pieces[0], *pieces[1:]
+    header = HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc)
+    return b"".join((header, pieces[0])), *pieces[1:]
 
 
 @functools.lru_cache(maxsize=1024)

@@ -409,7 +409,7 @@ def say_outcome(outcome: Committed | Rejected | Unknown) -> str:
 
 def say_entry(entry: Entry) -> str:
     """For example `3@2:text`; an empty entry of a leader is `3@2`."""
-    text = "" if entry.batch == NOOP else f":{entry.batch.data.decode()}"
+    text = "" if entry.batch == NOOP else f":{bytes(entry.batch.data).decode()}"
     return f"{entry.index}@{entry.term}{text}"
 
 

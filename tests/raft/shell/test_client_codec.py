@@ -20,7 +20,7 @@ from raft.errors import (
     ShuttingDown,
     StorageFull,
 )
-from raft.net.framing import HEADER
+from raft.net.framing import HEADER, LARGE_BYTES
 
 numbers = st.integers(0, NUMBER_MAX)
 
@@ -38,6 +38,15 @@ def body(frame: bytes) -> bytes:
 def test_an_append_keeps_its_records_and_their_number(request_id: int, records: list[bytes]) -> None:
     batch = wire.pack_batch(records)
     assert wire.decode_append(body(wire.encode_append(request_id, batch))) == (request_id, batch, len(records))
+
+
+def test_large_records_of_an_append_stay_a_view_of_what_was_received() -> None:
+    batch = wire.pack_batch([bytes(LARGE_BYTES)])
+    request = body(wire.encode_append(7, batch))
+    append = wire.decode_append(memoryview(request))
+    assert isinstance(append.records, memoryview)
+    assert append.records.obj is request
+    assert append == (7, batch, 1)
 
 
 @given(st.lists(st.lists(st.binary(max_size=30), min_size=1, max_size=5), max_size=5))

@@ -6,7 +6,7 @@ from typing import Any
 import crc32c
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from raft import codec
@@ -24,7 +24,7 @@ from raft.messages import (
     VoteReply,
 )
 from raft.model import NOOP, Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
-from raft.net.framing import HEADER, LARGE_BYTES
+from raft.net.framing import HEADER, LARGE_BYTES, Buffer
 
 numbers = st.integers(0, NUMBER_MAX)
 terms = numbers.map(Term)
@@ -80,7 +80,7 @@ messages = st.one_of(
 )
 
 
-def split(pieces: Sequence[bytes]) -> tuple[int, bytes]:
+def split(pieces: Sequence[Buffer]) -> tuple[int, bytes]:
     frame = b"".join(pieces)
     _, _, message_type, _, _ = HEADER.unpack_from(frame)
     return message_type, frame[HEADER.size :]
@@ -153,6 +153,76 @@ def test_large_data_that_is_spared_a_copy_is_on_the_wire_what_msgpack_makes_of_i
     pieces = encode_message(message)
     assert split(pieces) == (APPEND_ENTRIES, msgpack.packb((5, 7, 4, 6, 300, 30, rows)))
     assert all(any(piece is batch.data for piece in pieces) for batch in batches if len(batch.data) >= LARGE_BYTES)
+
+
+@pytest.mark.parametrize("sizes", [(LARGE_BYTES,), (0, 3, 5 * LARGE_BYTES)], ids=str)
+def test_large_data_that_ends_a_message_stays_a_view_of_what_was_received(sizes: tuple[int, ...]) -> None:
+    batches = [batch_of(bytes([size % 256]) * size, timestamp_ms=0xC6C6C6) for size in sizes]
+    entries = tuple(Entry(LogIndex(8 + at), Term(4), Offset(30 + at), batch) for at, batch in enumerate(batches))
+    message = AppendEntries(Term(5), LogIndex(7), Term(4), LogIndex(6), 300, entries)
+    message_type, body = split(encode_message(message))
+    received = decode_message(message_type, memoryview(body))
+    assert received == message
+    assert isinstance(received, AppendEntries)
+    *others, last = (entry.batch.data for entry in received.entries)
+    assert isinstance(last, memoryview)
+    assert last.obj is body
+    assert all(type(data) is bytes for data in others)
+    assert split(encode_message(received)) == (message_type, body)
+
+
+@st.composite
+def large_bodies(draw: st.DrawFn) -> bytes:
+    """Something before data, in which a long binary seems to begin at more than one place."""
+    tag, rest = b"\xc6", bytes(LARGE_BYTES)
+    rest = tag + len(rest).to_bytes(4, "big") + rest
+    begins = [
+        b"\x91",
+        b"\x92",
+        b"\x93",
+        b"\x95",
+        b"\xcc",
+        b"\xcd",
+        b"\xcf\0\0\0",
+        b"\xc4\2",
+        b"\xc4\7xx",
+        b"\xa2",
+        b"\0",
+        b"\7",
+    ]
+    for piece in draw(st.lists(st.sampled_from([tag, *begins]) | st.binary(min_size=1, max_size=1), max_size=12)):
+        rest = (tag + len(rest).to_bytes(4, "big") if piece == tag else piece) + rest
+    return rest
+
+
+LARGE_BINARY = b"\xc6" + LARGE_BYTES.to_bytes(4, "big") + bytes(LARGE_BYTES)
+
+
+@given(large_bodies(), st.integers(1, 5))
+@example(b"\x92\7\xc4\2" + LARGE_BINARY, 2)  # what comes before ends as if with something empty, in a binary of its own
+def test_an_array_with_data_is_what_msgpack_makes_of_it(body: bytes, length: int) -> None:
+    try:
+        expected = codec.unpack_array(body, length=length, array_max=2**20)
+    except ProtocolError:
+        with pytest.raises(ProtocolError):
+            codec.unpack_array_with_data(body, length=length, array_max=2**20)
+    else:
+        assert codec.unpack_array_with_data(body, length=length, array_max=2**20) == expected
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [0xC600010005],  # in the integer stands what announces the rest of the array
+        [b"\0\xc6\0\1\0\5"],
+        [[[1, 2], 3]],
+    ],
+    ids=str,
+)
+def test_data_begins_where_an_element_does(before: list[object]) -> None:
+    values = [*before, bytes(LARGE_BYTES)]
+    body = msgpack.packb(values)
+    assert codec.unpack_array_with_data(body, length=2, array_max=2**20) == values
 
 
 nonsense = st.recursive(
