@@ -87,7 +87,7 @@ def unpack_array_with_data(body: Buffer, *, length: int, array_max: int) -> list
             values = last = unpack_array(head, length=length, array_max=array_max)
             while type(last[-1]) is list and last[-1]:
                 last = last[-1]
-            if last[-1] == b"":
+            if type(last[-1]) is bytes and not last[-1]:
                 last[-1] = memoryview(body)[begin:]
                 return values
     return unpack_array(body, length=length, array_max=array_max)
@@ -154,7 +154,7 @@ def _kind_of(value: object) -> str:
             return repr(value)
         case int():
             return f"the integer {value}"
-        case bytes():
+        case bytes() | memoryview():
             return f"binary of {len(value)}"
         case str():
             return f"a string of {len(value)}"

@@ -34,6 +34,9 @@ LARGE_BYTES = 64 * 1024
 GROWTH = 4
 """The place of a large frame is so many times larger than what has arrived of it: seldom does one need another."""
 
+SLACK = 8
+"""A body that is a view keeps at most a part in so many beside it: views are kept long, and counted by their length alone."""
+
 Buffer = bytes | memoryview
 Frame = tuple[int, Buffer]
 """Message type and body."""
@@ -136,7 +139,7 @@ class FrameDecoder:
         return self._decode(grown, is_kept=True)
 
     def _decode(self, arrived: Buffer, *, is_kept: bool) -> list[Frame]:
-        """The frames in `arrived`; if it `is_kept`, the body that is most of it may be a view of it, and all others are copies."""
+        """The frames in `arrived`; if it `is_kept`, the body that is nearly all of it is a view of it, and all others are copies."""
         frames: list[Frame] = []
         position = 0
         self._needed = HEADER.size
@@ -151,7 +154,7 @@ class FrameDecoder:
                 self._needed = HEADER.size + length
                 break
             body = arrived[start : start + length]
-            if type(body) is not bytes and not (is_kept and 2 * length > len(arrived)):
+            if type(body) is not bytes and not (is_kept and SLACK * (len(arrived) - length) <= length):
                 body = bytes(body)
             if crc32c.crc32c(body) != crc:
                 self.failure = ProtocolError(f"the CRC of a frame of type {message_type} is wrong")

@@ -97,6 +97,18 @@ def test_no_small_body_keeps_the_place_of_a_large_frame() -> None:
     assert isinstance(body, bytes)
 
 
+@pytest.mark.parametrize("behind", [0, LARGE_BYTES // 9, LARGE_BYTES, 2 * LARGE_BYTES - 100])
+def test_a_body_keeps_little_that_is_not_its_own(behind: int) -> None:
+    large, next_one = encode_frame(1, b"x" * 2 * LARGE_BYTES), encode_frame(2, bytes(2 * LARGE_BYTES))
+    decoder = FrameDecoder(len(large))
+    decoder.feed(large[:50])
+    ((_, body),) = decoder.feed(large[50:] + next_one[:behind])
+    assert body == b"x" * 2 * LARGE_BYTES
+    kept = len(memoryview(body.obj if isinstance(body, memoryview) else body))
+    assert kept <= len(body) * 9 / 8
+    assert isinstance(body, memoryview) == (behind < LARGE_BYTES // 4)
+
+
 def header(length: int, *, version: int = 1, check: int | None = None, crc: int = 0) -> bytes:
     """A header whose check is right unless told otherwise."""
     return HEADER.pack(length, version, 2, header_check(length, version, 2) if check is None else check, crc)
