@@ -16,7 +16,7 @@ from jepsen_like.simulation.findings import Violation
 from jepsen_like.simulation.machine import Machine
 from jepsen_like.simulation.scenario import CALM, NUMBERS, Scenario
 from jepsen_like.simulation.swarm import Knobs
-from jepsen_like.simulation.world import STEPS_MAX, World
+from jepsen_like.simulation.world import World
 from raft.config import RaftConfig
 from raft.effects import Effect
 from raft.events import Event
@@ -57,7 +57,7 @@ class Shrunk:
 def play_scenario(
     scenario: Scenario,
     *,
-    steps_max: int = STEPS_MAX,
+    steps_max: int | None = None,
     observer: Callable[[float, Machine | None, Event | str, Sequence[Effect]], None] | None = None,
 ) -> Outcome | None:
     """Play it; None if its oracle had nothing to say."""
@@ -134,7 +134,7 @@ class _Search:
         if knobs in self._refused or knobs == self.best.knobs or self.reruns >= RERUNS_MAX:
             return False
         self.reruns += 1
-        steps_max = STEPS_MAX if steps_may_grow else self.best.steps
+        steps_max = None if steps_may_grow else self.best.steps
         outcome = play_scenario(Scenario(self.oracle, knobs), steps_max=steps_max)
         if outcome is None or not (steps_may_grow or _size(outcome) <= _size(self.best)):
             self._refused.add(knobs)

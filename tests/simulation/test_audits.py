@@ -21,12 +21,13 @@ from jepsen_like.simulation.world import World
 from log.disk import NoSpace
 from log.errors import CorruptLog, StorageFailed
 from log.segmented_log import LOCK_NAME
-from raft.core import Candidate, Leader
+from raft.core import Candidate, Leader, RaftCore
 from raft.effects import Committed, Send
 from raft.events import Receive, Tick
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
+    AppendRejected,
     InstallSnapshot,
     PreVoteReply,
     RequestPreVote,
@@ -682,3 +683,20 @@ def test_the_truth_is_left_alone(world: World) -> None:
     node.cut_power()
     node.start()
     assert not world.violations
+
+
+def test_a_leader_that_meets_every_answer_with_another_message_is_a_storm(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = RaftCore._on_append_reply
+
+    def restless(core: RaftCore, sender: NodeId, reply: AppendAccepted | AppendRejected) -> None:
+        sound(core, sender, reply)
+        if isinstance(core.role, Leader):
+            core._heartbeat(core.role)
+
+    knobs = draw(0)
+    assert not World(knobs).run().violations
+    monkeypatch.setattr(RaftCore, "_on_append_reply", restless)
+    world = World(knobs)
+    (violation,) = world.run().violations
+    assert violation.oracle == "V-storm"
+    assert world.steps == 10_000 + 40 * world.requests + 1

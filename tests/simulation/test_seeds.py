@@ -22,6 +22,7 @@ REGRESSIONS = {
     502_550: "a second node was damaged while the first still stood below its floor: nobody could lead (V-liveness)",
     7_011_150: "a leader met every late answer of a follower with another probe, and its answer with another (V-storm)",
     10_000_625: "a sound world, but a busy one, took more steps than were allowed (V-storm)",
+    51_014_636: "the same, asked for more than any before (V-storm)",
     31_008_520: "a log let a file go whose entries had all been replaced, and said that it begins behind none (A8)",
     41_019_921: "a repair of a trimmed log took for its entries what had been replaced by what was lost (A5)",
     45_010_416: "a sound world: the disk gave a file its former name back after a sync of names had failed (A5)",
