@@ -81,6 +81,15 @@ def test_large_frames_grow_in_a_place_of_their_own_whatever_is_read_at_a_time(
     assert receive(stream, reads, max(body_sizes)) == sent
 
 
+def test_a_body_stays_what_it_was_when_others_of_its_size_have_followed() -> None:
+    sent = [(number, bytes([number]) * 8 * LARGE_BYTES) for number in range(4)]
+    reads = [len(encode_frame(*sent[0])) // 3 + 1]
+    received = receive(b"".join(encode_frame(*frame) for frame in sent), reads, len(sent[0][1]))
+    received += [frame for each in sent for frame in receive(encode_frame(*each), reads, len(each[1]))]
+    assert all(isinstance(body, memoryview) for _, body in received[len(sent) :])
+    assert received == sent + sent
+
+
 def test_what_is_fed_goes_behind_what_has_arrived_even_if_room_was_made() -> None:
     whole = encode_frame(1, b"x" * 10 * LARGE_BYTES)
     decoder = FrameDecoder(len(whole))
