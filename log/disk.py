@@ -30,6 +30,7 @@ __all__ = [
     "StorageFailed",
     "rename_file",
     "replace_file",
+    "storage_error",
     "write_file",
 ]
 
@@ -51,6 +52,9 @@ class File(Protocol):
 
     def sync(self) -> None:
         """Make bytes and size durable; says nothing of the file's name."""
+
+    def sync_descriptor(self) -> int | None:
+        """A descriptor: an fdatasync of it by somebody else is as good as `sync` now. None if only `sync` will do."""
 
     def reserve(self, size: int) -> None:
         """Allocate the first `size` bytes without changing the file's size; `NoSpace` if there is no room."""
@@ -130,7 +134,8 @@ _libc_fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 _libc_fallocate.restype = ctypes.c_int
 
 
-def _translated(error: OSError, operation: str, path: str) -> StorageError:
+def storage_error(error: OSError, operation: str, path: str) -> StorageError:
+    """What an error of the operating system means to a log."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return NoSpace(operation, path)
     return StorageFailed(operation, path, error.strerror or str(error))
@@ -150,7 +155,7 @@ class _translating:  # noqa: N801 - reads like the context managers of contextli
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, OSError):
-            raise _translated(error, self._operation, self._path) from error
+            raise storage_error(error, self._operation, self._path) from error
 
 
 class RealFile:
@@ -176,7 +181,7 @@ class RealFile:
                 got += len(part)
             return b"".join(parts)
         except OSError as error:
-            raise _translated(error, "read", self._path) from error
+            raise storage_error(error, "read", self._path) from error
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
         """See `File`. The common case is one system call without a copy."""
@@ -186,7 +191,7 @@ class RealFile:
             if written < size:
                 self._write_rest(position + written, buffers, written)
         except OSError as error:
-            raise _translated(error, "write", self._path) from error
+            raise storage_error(error, "write", self._path) from error
 
     def _write_rest(self, position: int, buffers: Sequence[Buffer], skipped: int) -> None:
         rest = [memoryview(buffer) for buffer in buffers]
@@ -220,13 +225,17 @@ class RealFile:
             else:
                 os.fdatasync(self._descriptor)
 
+    def sync_descriptor(self) -> int | None:
+        """See `File`."""
+        return None if self._size_changed else self._descriptor
+
     def reserve(self, size: int) -> None:
         """See `File`: fallocate that keeps the size; where a file system has none, only the free space is checked."""
         if size <= 0 or _libc_fallocate(self._descriptor, _FALLOC_FL_KEEP_SIZE, 0, size) == 0:
             return
         code = ctypes.get_errno()
         if code not in (errno.EOPNOTSUPP, errno.ENOSYS):
-            raise _translated(OSError(code, os.strerror(code)), "reserve", self._path)
+            raise storage_error(OSError(code, os.strerror(code)), "reserve", self._path)
         with _translating("reserve", self._path):
             free = os.fstatvfs(self._descriptor)
             allocated = os.fstat(self._descriptor).st_blocks * 512

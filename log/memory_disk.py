@@ -205,6 +205,10 @@ class MemoryFile:
                 _resize(inode.image, size)
                 inode.pending.append(_Cut(self._disk.next_sequence(), size))
 
+    def sync_descriptor(self) -> int | None:
+        """See `File`: nobody else can sync it."""
+        return None
+
     def sync(self) -> None:
         """See `File`. A sync that fails saves some of the pending writes and forgets the others."""
         inode, disk = self._inode, self._disk

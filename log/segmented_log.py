@@ -30,7 +30,7 @@ import attrs
 from log.config import LogConfig
 from log.disk import Disk, File, Lock, rename_file, write_file
 from log.errors import CorruptLog, IndexOutOfRange, LogError, NoSpace, OffsetOutOfRange, StorageError, StorageFailed
-from log.flush import LIGHT_BYTES, Flush
+from log.flush import Flush
 from log.frame import (
     HEADER_BYTES,
     Address,
@@ -473,9 +473,12 @@ class SegmentedLog:
         if self._names_changed:
             steps.append(self._sync_directory)
         steps += [partial(self._seal, segment) for segment in flush.sealed]
-        is_light = not steps and dirty_bytes <= LIGHT_BYTES
+        is_lone = False
         if self._end > max(self._durable_end, self._active.base):
-            steps.append(partial(self._sync_active, self._active, dirty_bytes))
+            is_lone = not steps
+            file = self._active.file
+            assert file is not None, "the active segment is open"
+            steps += [partial(self._zero_ahead, self._active, dirty_bytes), file.sync]
         if dirty_bytes:
             steps.append(partial(self._mark.write, self._reached()))
         syncs = len(steps)
@@ -484,7 +487,7 @@ class SegmentedLog:
             steps.append(partial(self._retire, flush, self._start))
         if len(self._warm) > self.config.cached_segments_max:
             steps.append(partial(self._drop_caches, self._take_cold()))
-        flush.is_light = is_light and len(steps) == syncs
+        flush.lone = self._active if is_lone and len(steps) == syncs else None
         self._names_changed = False
         self._flushing = flush
         return flush
@@ -600,7 +603,7 @@ class SegmentedLog:
                 file.write_at(segment.size, buffers)
                 segment.size += size
             else:
-                # The flush thread writes zeros behind `zeroed`: not now.
+                # A flush writes zeros behind `zeroed`: not now.
                 with self._frontier:
                     segment.overwrite(buffers, size)
         except NoSpace:
@@ -803,19 +806,15 @@ class SegmentedLog:
         file.sync()
         write_sidecar(self._disk, self.directory, segment, index, self.log_id)
 
-    def _sync_active(self, segment: Segment, dirty_bytes: int) -> None:
-        """Sync the segment that is written to. Runs in the flush's thread, beside appends.
+    def _zero_ahead(self, segment: Segment, dirty_bytes: int) -> None:
+        """Write zeros behind the end of the segment that is about to be synced. Runs with a flush, maybe beside appends.
 
-        The zeros come first, so that one sync in many pays for the growth of the file. Large appends outrun them and
-        would only write everything twice.
+        So one sync in many pays for the growth of the file. Large appends outrun the zeros and would only write everything twice.
         """
         ahead = self._zero_ahead_bytes
         if dirty_bytes <= ahead // 4 and segment.zeroed - segment.size < ahead // 2:
             with self._frontier:
                 segment.zero_ahead(min(segment.size + ahead, self.config.segment_bytes_max))
-        file = segment.file
-        assert file is not None, "the active segment is open"
-        file.sync()
 
     def _retire(self, flush: Flush, start: Start) -> None:
         with self._final():

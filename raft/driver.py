@@ -11,8 +11,7 @@ together, in this order:
 5. what the rule of retention does not keep leaves the log, if it is applied.
 
 What was ordered to be sent leaves before anything is written, at the latest now; after that, if anything was written and no
-flush is under way, one begins (`begin_flush`; group commit). It runs in a thread, beside the loop; but handing a flush over costs
-as much as a quick one takes, so a light one runs in the loop if nobody else needs that now and the disk has been quick.
+flush is under way, one begins (`begin_flush`; group commit). It runs beside the loop, which goes on.
 
 Appends that arrive while the disk is busy, or an entry is under way, wait and then leave as one entry: one frame, one CRC, one
 message a peer. Those who have just been answered often ask again at once, so an entry waits for them, too: for the round that
@@ -39,6 +38,7 @@ import crc32c
 import msgpack
 
 from log.errors import NoSpace
+from log.flush import Flush
 from log.flusher import FlushPolicy
 from log.retention import KEEP_ALL, Retention
 from log.values import frozen
@@ -106,12 +106,6 @@ FIRST_SNAPSHOT_BYTES = 1024 * 1024
 TOO_LARGE_S = 60.0
 """How long after a snapshot that was too large the next is taken: the state will hardly be smaller a moment later."""
 
-QUICK_FLUSH_S = 0.002
-"""A disk whose last flush took no longer may be waited for in the loop."""
-STALL_S = 0.05
-WARY_S = 30.0
-"""A light flush longer than `STALL_S` might have made others miss this node, had it been in the loop. It makes wary: for so
-long all flushes go to the thread, however quick."""
 LATE_S = 0.02
 HEARING_FIRST_MAX = 64
 """So many rounds at the most a tick that is later than `LATE_S` waits for what has arrived meanwhile."""
@@ -192,8 +186,8 @@ class _Proposal:
 class RaftDriver:
     """Drives one core. All methods are for the thread of the loop.
 
-    `submit` runs a flush elsewhere, and `flushed` must be called when it has ended. `has_more` tells whether the next round
-    would hear somebody at once, `may_wait` whether the loop may wait for the disk: nobody else needs it now.
+    `submit` has a flush carried out elsewhere, and `flushed` must be called when it is done. `has_more` tells whether the next
+    round would hear somebody at once.
     """
 
     def __init__(
@@ -203,9 +197,8 @@ class RaftDriver:
         storage: RaftStorage,
         transport: Transport,
         state_machine: StateMachine,
-        submit: Callable[[Callable[[], None]], None],
+        submit: Callable[[Flush], None],
         has_more: Callable[[], bool],
-        may_wait: Callable[[], bool],
         clock: Callable[[], float],
         wall_clock_ms: Callable[[], int],
         addresses: Mapping[NodeId, str],
@@ -222,7 +215,6 @@ class RaftDriver:
         self._state_machine = state_machine
         self._submit = submit
         self._has_more = has_more
-        self._may_wait = may_wait
         self._clock = clock
         self._wall_clock_ms = wall_clock_ms
         self._addresses = addresses
@@ -232,8 +224,6 @@ class RaftDriver:
         self._inbox_bytes = 0
         self._flush: StorageFlush | None = None
         self._flush_begun = 0.0
-        self._flush_took_s = 0.0
-        self._wary_until = -math.inf
         self._flush_due: float | None = None
         self._appends: deque[_Request] = deque()
         self._commands: deque[_Request] = deque()
@@ -350,10 +340,6 @@ class RaftDriver:
         """The flush that was submitted has ended, without an error."""
         assert self._flush is not None, "a flush ended that was not begun"
         flush, self._flush = self._flush, None
-        now = self._clock()
-        self._flush_took_s = now - self._flush_begun
-        if self._flush_took_s > STALL_S and flush.is_light:
-            self._wary_until = now + WARY_S
         durable = self.storage.end_flush(flush)
         # A flush takes few files away: the rest goes with the next.
         self._has_trimmed |= self.storage.log.retiring and self.storage.log.sealed_pending
@@ -391,7 +377,7 @@ class RaftDriver:
     @property
     def has_postponed(self) -> bool:
         """Whether something waits for nothing but the next round, when what was answered has been sent."""
-        return bool(self._inbox) or (self._rounds_to_hear > 0 and bool(self._appends or self._commands))
+        return self._rounds_to_hear > 0 and bool(self._appends or self._commands)
 
     # ---------------------------------------------------------------- the loop body
 
@@ -711,25 +697,15 @@ class RaftDriver:
 
     # ---------------------------------------------------------------- the disk
 
-    def begin_flush(self) -> bool:
-        """Begin a flush if one is due; to be called when what `pump` ordered to be sent has left.
-
-        True if `pump` has something to do again at once, since the flush has ended already. After one that took its time, others
-        are to be heard first (`has_postponed`).
-        """
+    def begin_flush(self) -> None:
+        """Begin a flush if one is due; to be called when what `pump` ordered to be sent has left."""
         if self._flush is not None or not (self._has_trimmed or (not self.storage.is_durable and self._is_flush_due())):
-            return False
+            return
         self._has_trimmed = False  # what left the log leaves the disk with this flush
         self._flush_due = None
         self._flush = self.storage.begin_flush()
         self._flush_begun = self._clock()
-        is_quick = self._flush_took_s <= QUICK_FLUSH_S and self._flush_begun >= self._wary_until
-        if not (is_quick and self._flush.is_light and self._may_wait()):
-            self._submit(self._flush.run)
-            return False
-        self._flush.run()
-        self.flushed()
-        return self._flush_took_s <= QUICK_FLUSH_S
+        self._submit(self._flush.flush)
 
     def _is_flush_due(self) -> bool:
         """Whether what was written should be flushed now."""

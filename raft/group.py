@@ -38,7 +38,7 @@ from raft.client_codec import (
 from raft.core import Follower, RaftCore
 from raft.driver import DriverConfig, Notify, RaftDriver
 from raft.errors import InvalidRequest, OutcomeUnknown, RaftError, ShuttingDown, WrongStateMachine
-from raft.flush_thread import FlushThread
+from raft.flusher import Flusher
 from raft.links import Links
 from raft.membership import Configuration
 from raft.model import NodeId
@@ -189,7 +189,7 @@ class RaftGroup:
             notify=notify,
         )
         self._driver = self._make_driver(node_id, [*dial_addresses, node_id], advertised, state_machine, rng)
-        self._flusher = FlushThread(self._reactor, self._driver.flushed)
+        self._flusher = Flusher(self._reactor, self._driver.flushed)
         self._identity = ServerIdentity(
             cluster_id=cluster_id,
             node_id=node_id,
@@ -231,9 +231,8 @@ class RaftGroup:
             storage=self._storage,
             transport=self._links,
             state_machine=state_machine,
-            submit=lambda work: self._flusher.submit(work),
+            submit=lambda flush: self._flusher.submit(flush),
             has_more=self._reactor.has_more,
-            may_wait=self._reactor.may_wait,
             clock=trio.lowlevel.current_clock().current_time,  # `trio.current_time` looks for it anew each time
             wall_clock_ms=lambda: time.time_ns() // 1_000_000,
             addresses=advertised,
@@ -343,7 +342,7 @@ class RaftGroup:
         """Everybody who waits is answered, unless the node has failed; from here on nothing more is decided."""
         if not self._has_failed:
             self._driver.close()
-        self._reactor.on_round_end, self._reactor.on_urgent_sent = lambda: None, lambda: False
+        self._reactor.on_round_end, self._reactor.on_urgent_sent = lambda: None, lambda: None
         if not self._has_failed:
             self._reactor.round()
 
@@ -472,11 +471,9 @@ class RaftGroup:
             self._notify("broken_invariant", reason=str(error), state=render(self._driver.core))
             raise
 
-    def _on_urgent_sent(self) -> bool:
-        if self._driver.begin_flush():
-            return True  # the driver is asked at once what follows, and armed then
+    def _on_urgent_sent(self) -> None:
+        self._driver.begin_flush()
         self._arm()
-        return False
 
     def _arm(self) -> None:
         """See to it that the driver is called again when it wants to be."""

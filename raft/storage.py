@@ -77,11 +77,6 @@ class StorageFlush:
         """Whether `run` went well."""
         return self.flush.done
 
-    @property
-    def is_light(self) -> bool:
-        """Whether a disk in order has it done in a moment."""
-        return self.flush.is_light
-
     def run(self) -> None:
         """Wait for the disk; may be called in another thread, while writes go on."""
         self.flush.run()

@@ -8,7 +8,8 @@
  * three words change together under a sequence number that is odd meanwhile.
  *
  * Calls go to the kernel directly, so that the order of libraries does not matter; only the clock is read through the C
- * library, which needs no system call for it.
+ * library, which needs no system call for it. `syscall` itself is one of the calls that are watched: what goes through it
+ * is passed on as it is, but for syncs that the kernel is to carry out by itself.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -74,6 +75,17 @@ enum word {
     WORDS
 };
 
+/* The `syscall` of the C library, which this library has one of its own before. */
+static long (*libc_syscall)(long, ...);
+
+static long (*the_kernel(void))(long, ...) {
+    if (libc_syscall == NULL)
+        libc_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+    return libc_syscall;
+}
+
+#define kernel(...) the_kernel()(__VA_ARGS__)
+
 static _Atomic int64_t *page;
 static char below[PATH_MAX];
 static size_t below_length;
@@ -97,11 +109,11 @@ __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("QUORUMLOG_FAULT_PAGE"), *directory = getenv("QUORUMLOG_FAULTS_BELOW");
     if (path == NULL || directory == NULL || strlen(directory) >= sizeof below)
         return;
-    int descriptor = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    int descriptor = (int)kernel(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
     if (descriptor < 0)
         return;
     void *mapped = mmap(NULL, WORDS * sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    syscall(SYS_close, descriptor);
+    kernel(SYS_close, descriptor);
     if (mapped == MAP_FAILED || ((int64_t *)mapped)[W_VERSION] != VERSION)
         return;
     strcpy(below, directory);
@@ -116,7 +128,7 @@ static int64_t real_ns(clockid_t clock) {
     if (libc_clock_gettime != NULL)
         libc_clock_gettime(clock, &now);
     else
-        syscall(SYS_clock_gettime, clock, &now);
+        kernel(SYS_clock_gettime, clock, &now);
     return now.tv_sec * SECOND + now.tv_nsec;
 }
 
@@ -159,7 +171,7 @@ int clock_gettime(clockid_t clock, struct timespec *answer) {
     else if (libc_clock_gettime != NULL)
         return libc_clock_gettime(clock, answer);
     else
-        return (int)syscall(SYS_clock_gettime, clock, answer);
+        return (int)kernel(SYS_clock_gettime, clock, answer);
     answer->tv_sec = own / SECOND;
     answer->tv_nsec = own % SECOND;
     return 0;
@@ -192,13 +204,13 @@ static int real_timeout_ms(int own_ms) {
 }
 
 int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout_ms) {
-    return (int)syscall(SYS_epoll_pwait, epoll, events, most, real_timeout_ms(timeout_ms), NULL, 8);
+    return (int)kernel(SYS_epoll_pwait, epoll, events, most, real_timeout_ms(timeout_ms), NULL, 8);
 }
 
 int poll(struct pollfd *descriptors, nfds_t number, int timeout_ms) {
     int real_ms = real_timeout_ms(timeout_ms);
     struct timespec wait = {real_ms / 1000, real_ms % 1000 * 1000000L};
-    return (int)syscall(SYS_ppoll, descriptors, number, timeout_ms < 0 ? NULL : &wait, NULL, 8);
+    return (int)kernel(SYS_ppoll, descriptors, number, timeout_ms < 0 ? NULL : &wait, NULL, 8);
 }
 
 /* ---------------------------------------------------------------- disk */
@@ -210,7 +222,7 @@ static int is_path_below(const char *path) {
 static int is_below(int descriptor) {
     char link[64], path[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-    ssize_t length = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
+    ssize_t length = kernel(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
     if (length <= 0)
         return 0;
     path[length] = 0;
@@ -259,7 +271,7 @@ static int is_short(int descriptor, size_t size) {
 ssize_t pwrite(int descriptor, const void *bytes, size_t size, off_t position) {
     if (descriptor_fails(WRITES, descriptor))
         return -1;
-    return syscall(SYS_pwrite64, descriptor, bytes, is_short(descriptor, size) ? size / 2 : size, position);
+    return kernel(SYS_pwrite64, descriptor, bytes, is_short(descriptor, size) ? size / 2 : size, position);
 }
 
 ssize_t pwrite64(int descriptor, const void *bytes, size_t size, off_t position) {
@@ -269,21 +281,21 @@ ssize_t pwrite64(int descriptor, const void *bytes, size_t size, off_t position)
 ssize_t write(int descriptor, const void *bytes, size_t size) {
     if (descriptor_fails(WRITES, descriptor))
         return -1;
-    return syscall(SYS_write, descriptor, bytes, is_short(descriptor, size) ? size / 2 : size);
+    return kernel(SYS_write, descriptor, bytes, is_short(descriptor, size) ? size / 2 : size);
 }
 
 /* A shortened vector is written as one buffer of half its bytes. */
 static ssize_t half_of(int descriptor, const struct iovec *vector, int number, size_t size, off_t position) {
     char *half = malloc(size / 2);
     if (half == NULL)
-        return syscall(SYS_pwritev, descriptor, vector, number, position, 0);
+        return kernel(SYS_pwritev, descriptor, vector, number, position, 0);
     size_t done = 0;
     for (int i = 0; i < number && done < size / 2; i++) {
         size_t part = vector[i].iov_len < size / 2 - done ? vector[i].iov_len : size / 2 - done;
         memcpy(half + done, vector[i].iov_base, part);
         done += part;
     }
-    ssize_t written = syscall(SYS_pwrite64, descriptor, half, done, position);
+    ssize_t written = kernel(SYS_pwrite64, descriptor, half, done, position);
     free(half);
     return written;
 }
@@ -301,7 +313,7 @@ ssize_t pwritev(int descriptor, const struct iovec *vector, int number, off_t po
     size_t size = page == NULL ? 0 : bytes_in(vector, number);
     if (is_short(descriptor, size))
         return half_of(descriptor, vector, number, size, position);
-    return syscall(SYS_pwritev, descriptor, vector, number, position, 0);
+    return kernel(SYS_pwritev, descriptor, vector, number, position, 0);
 }
 
 ssize_t pwritev64(int descriptor, const struct iovec *vector, int number, off_t position) {
@@ -314,7 +326,7 @@ ssize_t pwritev2(int descriptor, const struct iovec *vector, int number, off_t p
     size_t size = page == NULL ? 0 : bytes_in(vector, number);
     if (position >= 0 && is_short(descriptor, size))
         return half_of(descriptor, vector, number, size, position);
-    return syscall(SYS_pwritev2, descriptor, vector, number, position, 0, flags);
+    return kernel(SYS_pwritev2, descriptor, vector, number, position, 0, flags);
 }
 
 ssize_t pwritev64v2(int descriptor, const struct iovec *vector, int number, off_t position, int flags) {
@@ -322,7 +334,7 @@ ssize_t pwritev64v2(int descriptor, const struct iovec *vector, int number, off_
 }
 
 ssize_t pread(int descriptor, void *bytes, size_t size, off_t position) {
-    return descriptor_fails(READS, descriptor) ? -1 : syscall(SYS_pread64, descriptor, bytes, size, position);
+    return descriptor_fails(READS, descriptor) ? -1 : kernel(SYS_pread64, descriptor, bytes, size, position);
 }
 
 ssize_t pread64(int descriptor, void *bytes, size_t size, off_t position) {
@@ -335,14 +347,31 @@ static int sync_with(long call, int descriptor) {
         if (delay > 0) {
             struct timespec wait = {delay / SECOND, delay % SECOND};
             count(W_DELAYED);
-            syscall(SYS_nanosleep, &wait, NULL);
+            kernel(SYS_nanosleep, &wait, NULL);
         }
         if (get(W_SYNC_LIES)) {
             count(W_LIED);
             return 0;
         }
     }
-    return descriptor_fails(SYNCS, descriptor) ? -1 : (int)syscall(call, descriptor);
+    return descriptor_fails(SYNCS, descriptor) ? -1 : (int)kernel(call, descriptor);
+}
+
+/* A sync that the kernel is asked to carry out by itself cannot be steered: while any is to be, none is taken, and who asks
+ * has to sync in a way that can. */
+long syscall(long number, ...) {
+    if (number == SYS_io_submit && page != NULL &&
+        (get(W_SYNC_DELAY_NS) > 0 || get(W_SYNC_LIES) || (get(W_FAIL_MASK) & SYNCS) != 0)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    long given[6];
+    va_list rest;
+    va_start(rest, number);
+    for (int i = 0; i < 6; i++)
+        given[i] = va_arg(rest, long);
+    va_end(rest);
+    return kernel(number, given[0], given[1], given[2], given[3], given[4], given[5]);
 }
 
 int fsync(int descriptor) {
@@ -354,7 +383,7 @@ int fdatasync(int descriptor) {
 }
 
 int ftruncate(int descriptor, off_t size) {
-    return descriptor_fails(CUTS, descriptor) ? -1 : (int)syscall(SYS_ftruncate, descriptor, size);
+    return descriptor_fails(CUTS, descriptor) ? -1 : (int)kernel(SYS_ftruncate, descriptor, size);
 }
 
 int ftruncate64(int descriptor, off_t size) {
@@ -365,7 +394,7 @@ int fallocate(int descriptor, int mode, off_t position, off_t size) {
     /* Giving room back always works. */
     if ((mode & FALLOC_FL_PUNCH_HOLE) == 0 && descriptor_fails(RESERVES, descriptor))
         return -1;
-    return (int)syscall(SYS_fallocate, descriptor, mode, position, size);
+    return (int)kernel(SYS_fallocate, descriptor, mode, position, size);
 }
 
 int fallocate64(int descriptor, int mode, off_t position, off_t size) {
@@ -390,7 +419,7 @@ static int opened(int directory, const char *path, int flags, mode_t mode) {
             return -1;
         }
     }
-    return (int)syscall(SYS_openat, directory, path, flags, mode);
+    return (int)kernel(SYS_openat, directory, path, flags, mode);
 }
 
 static mode_t mode_of(int flags, va_list rest) {
@@ -412,5 +441,5 @@ OPENER(openat, (int directory, const char *path, int flags, ...), directory)
 OPENER(openat64, (int directory, const char *path, int flags, ...), directory)
 
 int rename(const char *source, const char *target) {
-    return name_fails(source) ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, source, AT_FDCWD, target, 0);
+    return name_fails(source) ? -1 : (int)kernel(SYS_renameat2, AT_FDCWD, source, AT_FDCWD, target, 0);
 }

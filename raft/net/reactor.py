@@ -4,7 +4,7 @@ Trio costs 10-20 us each time a task waits for a socket, more than a small reque
 level-triggered, in an epoll object, and the one task waits for that. A *round* is: every ready socket is read once, then
 `on_round_end` runs (the owner's chance to decide about everything that arrived together), then what was written to
 connections leaves, joined: the urgent first, then `on_urgent_sent` runs (the owner's chance to begin slow work that should
-delay no peer, or to do it; then the owner decides once more), then the rest. The owner may let the urgent leave sooner
+delay no peer), then the rest. The owner may let the urgent leave sooner
 (`flush_urgent`). A round never awaits: within it nothing else runs.
 
 Who has the thread to itself (`owns_thread`) need not go through Trio for every wake: after a round it waits for the next
@@ -65,18 +65,13 @@ def _nothing() -> None:
     """Nobody asked."""
 
 
-def _nothing_done() -> bool:
-    """Nobody asked, so nothing is to be decided again."""
-    return False
-
-
 class Reactor:
     """Owns the epoll object; everything is called from the one thread that runs Trio."""
 
     def __init__(
         self,
         on_round_end: Callable[[], None] = _nothing,
-        on_urgent_sent: Callable[[], bool] = _nothing_done,
+        on_urgent_sent: Callable[[], None] = _nothing,
         *,
         owns_thread: bool = False,
     ) -> None:
@@ -125,10 +120,6 @@ class Reactor:
     def has_more(self) -> bool:
         """Whether somebody waits to be heard."""
         return bool(self._epoll.poll(0))
-
-    def may_wait(self) -> bool:
-        """Whether nobody needs the thread now: it is the reactor's own, and nobody waits to be heard."""
-        return self._owns_thread and not self.has_more()
 
     def request_round(self) -> None:
         """Make sure that a round ends soon. Cheap, and only for the thread that runs Trio."""
@@ -191,9 +182,7 @@ class Reactor:
 
     def _flush_written(self) -> None:
         self.flush_urgent()
-        while self.on_urgent_sent():
-            self.on_round_end()
-            self.flush_urgent()
+        self.on_urgent_sent()
         written, self._written = self._written, []
         for flushable in written:
             flushable.flush()

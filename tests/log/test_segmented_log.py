@@ -6,7 +6,6 @@ import attrs
 import pytest
 
 from log.disk import DirectoryLocked, NoSpace, StorageFailed
-from log.flush import LIGHT_BYTES
 from log.frame import HEADER_BYTES, decode_header
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import CorruptLog, Frame, IndexOutOfRange, Kind, LogConfig, OffsetOutOfRange
@@ -477,6 +476,9 @@ def test_settings_that_make_no_sense_are_refused(setting: str) -> None:
         LogConfig(**{setting: 0})
 
 
+LARGE = 64 * 1024
+
+
 class CoolDisk(MemoryDisk):
     """Remembers which files the page cache was told to forget, and that they were durable then."""
 
@@ -501,43 +503,43 @@ def test_the_page_cache_is_told_to_forget_all_but_the_newest_segments_once_they_
     assert len(content(log)) == 400
 
 
-def test_a_flush_is_light_if_it_syncs_a_little_of_one_file_and_nothing_else() -> None:
+def test_a_flush_is_lone_if_it_syncs_one_file_and_nothing_else() -> None:
     disk = CoolDisk()
-    log = open_log(disk, attrs.evolve(SMALL, segment_bytes_max=2 * LIGHT_BYTES))
+    log = open_log(disk, attrs.evolve(SMALL, segment_bytes_max=2 * LARGE))
 
-    def is_light() -> bool:
+    def is_lone() -> bool:
         flush = log.begin_flush()
         flush.run()
         log.end_flush(flush)
-        return flush.is_light
+        return flush.lone is log._active
 
     def append(size: int) -> None:
         log.append(frames(log.last_index + 1, log.last_index + 1, size=size))
 
     append(10)
-    assert not is_light(), "the name of the first file was new"
-    assert is_light(), "nothing to do"
-    append(LIGHT_BYTES - HEADER_BYTES)
-    assert is_light()
-    append(LIGHT_BYTES - HEADER_BYTES + 1)
-    assert not is_light(), "too much to write"
+    assert not is_lone(), "the name of the first file was new"
+    assert not is_lone(), "nothing to do"
+    append(LARGE - HEADER_BYTES)
+    assert is_lone()
+    append(LARGE)
+    assert is_lone()
     log.reserve(100)
-    assert not is_light(), "a filled segment, and a new name"
+    assert not is_lone(), "a filled segment, and a new name"
     append(10)
-    assert is_light()
+    assert is_lone()
     for _ in range(SMALL.cached_segments_max + 2):
-        append(2 * LIGHT_BYTES)
+        append(2 * LARGE)
         log.reserve(100)
-        assert not is_light()
+        assert not is_lone()
     append(10)
-    assert not is_light(), "an old segment that the page cache may forget"
+    assert not is_lone(), "an old segment that the page cache may forget"
     assert disk.dropped
     append(10)
-    assert is_light()
+    assert is_lone()
     assert log.trim(log.last_index) > 1
-    assert not is_light(), "a segment to retire"
+    assert not is_lone(), "a segment to retire"
     append(10)
-    assert is_light()
+    assert is_lone()
 
 
 @pytest.mark.parametrize("zero_ahead_bytes", [0, SMALL.zero_ahead_bytes])

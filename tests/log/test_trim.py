@@ -359,7 +359,7 @@ def test_what_waits_for_room_is_tried_again_only_when_asked_for(ask: Callable[[S
     log.flush()
     log.save_state(b"vote")
     opened = calls_of(disk)
-    assert (log.retiring, log.sealed_pending, log.begin_flush().is_light) == (True, False, True)
+    assert (log.retiring, log.sealed_pending, log.begin_flush().lone is not None) == (True, False, True)
     log._flushing = None
     log.flush()
     assert ("open", f"{START}.next") not in opened

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,8 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="needs a C compil
 EVALUATES = """
 import os, select, sys, time
 from log.disk import RealDisk
+from raft.kernel_sync import KernelSync
+kernel = KernelSync.open(os.eventfd(0))
 ours = os.open(sys.argv[1] + "/ours", os.O_CREAT | os.O_RDWR)
 other = os.open(sys.argv[2] + "/other", os.O_CREAT | os.O_RDWR)
 file = RealDisk().open(sys.argv[1] + "/file", create=True)
@@ -181,6 +183,27 @@ def test_a_slow_sync_takes_its_time_and_a_lying_one_does_nothing(steered: Steere
     steered.page.lie_about_syncs(True)
     assert steered.ask("file.sync()") == "None"
     assert (steered.page[Word.DELAYED], steered.page[Word.LIED], steered.page[Word.FAILED]) == (1, 1, 0)
+
+
+@needs_compiler
+def test_no_sync_slips_past_the_library_through_the_kernel_while_syncs_are_steered(steered: Steered) -> None:
+    if steered.ask("kernel is None") == "True":
+        pytest.skip("the kernel offers no asynchronous fdatasync here")
+    by_kernel = "kernel.begin(ours) and kernel.end()"
+    page = steered.page
+    steers: list[Callable[[], None]] = [
+        lambda: page.delay_syncs(1),
+        lambda: page.lie_about_syncs(True),
+        lambda: page.fail(Call.SYNC, errno.EIO),
+        lambda: page.fail(Call.SYNC | Call.WRITE, errno.EIO),
+    ]
+    for steer in steers:
+        assert steered.ask(by_kernel) == "0", "nothing is steered"
+        steer()
+        assert steered.ask(by_kernel) == "False"
+        page.heal_disk()
+    page.fail(~Call.SYNC, errno.EIO)
+    assert steered.ask(by_kernel) == "0", "only other calls are"
 
 
 @needs_compiler

@@ -21,6 +21,7 @@ import attrs
 
 from jepsen_like.simulation.durable import DurableLog
 from log.errors import StorageError
+from log.flush import Flush
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, SegmentedLog
 from raft import driver
@@ -116,7 +117,6 @@ class Node:
             state_machine=self.tape,
             submit=self.submit,
             has_more=lambda: world.rng.random() > world.idle,
-            may_wait=lambda: world.rng.random() < world.idle,
             clock=lambda: world.now,
             wall_clock_ms=lambda: 0,
             addresses={},
@@ -126,14 +126,14 @@ class Node:
         self.is_up = True
         self.pump()
 
-    def submit(self, work: Callable[[], None]) -> None:
+    def submit(self, flush: Flush) -> None:
         """A flush takes its time, and covers only what was written before it began."""
         incarnation, mark = self.incarnation, self.disk.mark()
 
         def end() -> None:
             if incarnation == self.incarnation:
                 with self.disk.issued_before(mark):
-                    work()
+                    flush.run()
                 self.driver.flushed()
                 self.pump()
 
@@ -160,8 +160,7 @@ class Node:
     def pump(self) -> None:
         """The loop's body, and its alarm clock."""
         self.driver.pump()
-        while self.driver.begin_flush():
-            self.driver.pump()
+        self.driver.begin_flush()
         # Another round follows at once if something waits for nothing else.
         deadline = self.world.now if self.driver.has_postponed else self.driver.deadline
         incarnation = self.incarnation

@@ -302,18 +302,6 @@ async def test_connections_leave_descriptors_to_the_rest_of_the_process(
         door.listener.close("over")
 
 
-def test_only_who_owns_the_thread_and_has_heard_everybody_may_wait_in_it() -> None:
-    for owns_thread in (False, True):
-        reactor = Reactor(owns_thread=owns_thread)
-        with closing(reactor):
-            ends = Ends(reactor)
-            assert reactor.may_wait() is owns_thread
-            ends.far.send(encode_frame(1, b"x"))
-            assert reactor.has_more()
-            assert not reactor.may_wait()
-            ends.close()
-
-
 class FakeEpoll:
     """An epoll, and the clock it runs by. `waits` says how long nothing is ready, one wait after the other."""
 

@@ -1,14 +1,13 @@
 """The driver, without Trio: a core and a log on an imagined disk, flushes that end when the test says so."""
 
 import random
-from collections.abc import Callable
 
 import attrs
 import crc32c
 import msgpack
 import pytest
 
-from log.flush import LIGHT_BYTES
+from log.flush import Flush
 from log.flusher import FlushPolicy
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, SegmentedLog
@@ -20,9 +19,6 @@ from raft.driver import (
     HEARING_ROUNDS_MAX,
     LATE_S,
     PIPELINE_S,
-    QUICK_FLUSH_S,
-    STALL_S,
-    WARY_S,
     DriverConfig,
     RaftDriver,
 )
@@ -78,8 +74,7 @@ class Rig:
         self.sent: list[tuple[NodeId, Message]] = []
         self.left = 0
         self.told: list[str] = []
-        self.flushes: list[Callable[[], None]] = []
-        self.idle = False
+        self.flushes: list[Flush] = []
         self.more = False
         self.caller = Outcomes()
         self.storage = RaftStorage(
@@ -104,7 +99,6 @@ class Rig:
             state_machine=state_machine or RegisterMachine(),
             submit=self.flushes.append,
             has_more=lambda: self.more,
-            may_wait=lambda: self.idle,
             clock=lambda: self.now,
             wall_clock_ms=lambda: self.wall_ms,
             addresses={TWO: "two:1"},
@@ -130,7 +124,7 @@ class Rig:
         self.driver.begin_flush()
 
     def end_flush(self) -> None:
-        self.flushes.pop(0)()
+        self.flushes.pop(0).run()
         self.driver.flushed()
         self.pump()
 
@@ -235,80 +229,6 @@ def test_what_a_leader_sends_has_left_when_its_own_disk_is_written_to(monkeypatc
     rig.driver.pump()
     assert len(rig.messages(AppendEntries)) == before + 1
     assert left == [len(rig.sent)]
-
-
-def test_while_nobody_waits_to_be_heard_a_flush_runs_in_the_loop() -> None:
-    rig = Rig().lead()
-    rig.idle = True
-    rig.append(7, b"a")
-    rig.driver.pump()
-    assert rig.caller.seen == {}
-    assert rig.driver.begin_flush(), "the flush has ended, so there is something to decide"
-    assert not rig.flushes
-    assert rig.storage.log.durable_end == rig.storage.log.end
-    rig.driver.pump()
-    assert rig.caller.seen == {7: (0, 1, 1)}
-    assert not rig.driver.begin_flush(), "nothing is left to flush"
-
-
-def test_a_disk_that_was_slow_the_last_time_is_waited_for_in_the_thread() -> None:
-    rig = Rig().lead()
-    rig.append(7, b"a")
-    rig.pump()
-    rig.now += 10 * QUICK_FLUSH_S
-    rig.end_flush()
-    rig.idle = True
-    rig.append(8, b"b")
-    rig.pump()
-    assert len(rig.flushes) == 1, "the loop would wait for a disk that is not quick"
-    rig.end_flush()
-    rig.append(9, b"c")
-    rig.pump()
-    assert not rig.flushes, "it was quick again"
-
-
-def test_a_flush_that_took_its_time_in_the_loop_is_followed_by_hearing_those_who_waited() -> None:
-    rig = Rig().lead()
-    rig.idle = True
-    rig.disk.before_call = lambda operation, path: rig.pass_time(2 * QUICK_FLUSH_S if operation == "sync" else 0)
-    rig.append(7, b"a")
-    rig.driver.pump()
-    assert not rig.driver.begin_flush(), "whatever is decided next should know what was said meanwhile"
-    assert rig.driver.has_postponed
-    rig.driver.pump()
-    assert rig.caller.seen == {7: (0, 1, 1)}
-    assert not rig.driver.has_postponed
-
-
-def test_after_a_stall_even_quick_flushes_go_to_the_thread_for_a_while() -> None:
-    rig = Rig().lead()
-    rig.append(7, b"a")
-    rig.pump()
-    rig.now += 2 * STALL_S
-    rig.end_flush()
-    rig.idle = True
-    stalled_until = rig.now
-    while rig.now < stalled_until + WARY_S:
-        rig.append(rig.draw(), b"b")
-        rig.pump()
-        assert len(rig.flushes) == 1
-        rig.end_flush()
-        rig.now += WARY_S / 5
-    rig.append(rig.draw(), b"c")
-    rig.pump()
-    assert not rig.flushes, "it has been quick for long enough"
-
-
-def test_a_heavy_flush_goes_to_the_thread_however_quick_the_disk_was() -> None:
-    rig = Rig().lead()
-    rig.idle = True
-    rig.append(7, bytes(LIGHT_BYTES))
-    rig.pump()
-    assert len(rig.flushes) == 1
-    rig.end_flush()
-    rig.append(8, bytes(LIGHT_BYTES // 2))
-    rig.pump()
-    assert not rig.flushes
 
 
 def test_a_follower_that_stood_still_hears_all_that_was_said_before_it_looks_at_the_clock() -> None:
@@ -669,5 +589,5 @@ def test_an_error_of_the_disk_climbs_out_of_the_flush() -> None:
     rig.pump()
     rig.disk.fail_call(1)
     with pytest.raises(Exception, match="failed"):
-        rig.flushes.pop(0)()
+        rig.flushes.pop(0).run()
     assert rig.caller.seen == {}

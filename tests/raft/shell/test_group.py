@@ -1,6 +1,5 @@
 """RaftGroup over real sockets: what it promises to those who call it."""
 
-import os
 import random
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +18,6 @@ from log.segmented_log import StorageFailed
 from raft.client_codec import PEER, Hello, encode_hello
 from raft.codec import encode_message
 from raft.config import RaftConfig
-from raft.driver import QUICK_FLUSH_S
 from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ShuttingDown
 from raft.group import PEER_CONNECTIONS_MAX, RaftGroup, WrongDirectory, WrongMembers
 from raft.messages import AppendEntries
@@ -476,7 +474,7 @@ async def test_a_stale_connection_that_makes_room_for_a_newer_one_is_no_news(hea
 
 
 class GatedDisk(MemoryDisk):
-    """Its syncs are slow, so that they go to the flush thread, and wait at a gate there."""
+    """Its syncs wait at a gate, in the flush thread."""
 
     def __init__(self) -> None:
         super().__init__(random.Random(1))
@@ -487,7 +485,6 @@ class GatedDisk(MemoryDisk):
 
     def _wait(self, operation: str, path: str) -> None:
         if operation == "sync":
-            threading.Event().wait(2 * QUICK_FLUSH_S)
             self.waits.set()
             self.gate.wait()
 
@@ -532,35 +529,6 @@ async def test_an_append_that_waited_for_the_one_before_it_does_not_wait_for_a_h
         finally:
             disk.gate.set()  # a thread that waits for ever would keep the process
         assert group.status()["committed_end"] == 2
-
-
-async def test_a_flush_that_is_waited_for_in_the_loop_takes_no_round_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("QUICK_FLUSH_S", "STALL_S"):
-        monkeypatch.setattr(f"raft.driver.{name}", 60.0)
-    opened = RaftGroup.open(
-        node_id=1,
-        members={1: ("127.0.0.1", 0)},
-        directory=str(tmp_path),
-        settings=NodeSettings(raft=FAST),
-        owns_thread=True,
-    )
-    async with opened as group:
-        await knows(group, role="leader")
-        await group.append([b"first"])
-        asked = 0
-        write = os.eventfd_write
-
-        def count(descriptor: int, value: int) -> None:
-            nonlocal asked
-            asked += threading.current_thread() is threading.main_thread()  # the flush thread has news of its own
-            write(descriptor, value)
-
-        monkeypatch.setattr(os, "eventfd_write", count)
-        for _ in range(20):
-            await group.append([b"x"])
-    assert asked == 20, "one for each append, which comes from outside of the loop"
 
 
 async def test_whoever_reads_a_whole_log_lets_the_node_live_meanwhile(tmp_path: Path) -> None:

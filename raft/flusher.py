@@ -1,0 +1,85 @@
+"""Flushes beside the loop: the kernel's own work where it can be, that of one thread where it cannot.
+
+Most flushes are one sync of one file. The kernel takes such a one over, and says when it is done (`KernelSync`): no thread is
+woken, none waits for the interpreter. All others (a new file, a filled one, files that leave) go to a thread, and so do all
+where the kernel offers nothing. Either way the end of a flush is a readable descriptor of the reactor: a third of what a trip
+through Trio's thread pool costs, once for every flush.
+"""
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+
+from log.flush import Flush
+from raft.kernel_sync import KernelSync
+from raft.net.reactor import READABLE, Reactor
+
+
+class Flusher:
+    """`on_done` is called by the reactor after each flush; what a flush raised climbs out of the reactor instead."""
+
+    def __init__(self, reactor: Reactor, on_done: Callable[[], None]) -> None:
+        self._reactor = reactor
+        self._on_done = on_done
+        self._work: queue.SimpleQueue[Flush | None] = queue.SimpleQueue()
+        self._error: BaseException | None = None
+        self._closed = False
+        self._done_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._kernel = KernelSync.open(self._done_fd)
+        self._in_kernel: Flush | None = None
+        self._thread = threading.Thread(target=self._run, name="flush", daemon=True)
+        self._thread.start()
+        reactor.register(self, READABLE)
+
+    def fileno(self) -> int:
+        """Readable when a flush has ended."""
+        return self._done_fd
+
+    def submit(self, flush: Flush) -> None:
+        """Have it carried out; the caller keeps to one at a time."""
+        descriptor = None if self._kernel is None else flush.start()
+        if self._kernel is not None and descriptor is not None and self._kernel.begin(descriptor):
+            self._in_kernel = flush
+        else:
+            self._work.put(flush)
+
+    def on_ready(self, events: int) -> None:
+        """The reactor's call: a flush has ended."""
+        os.eventfd_read(self._done_fd)
+        self._take_from_kernel()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        self._on_done()
+
+    def _take_from_kernel(self) -> None:
+        """Take note of what the kernel has done, for which this waits."""
+        if self._kernel is not None and self._in_kernel is not None:
+            flush, self._in_kernel = self._in_kernel, None
+            flush.finish(self._kernel.end())
+
+    def _run(self) -> None:
+        while (flush := self._work.get()) is not None:
+            try:
+                flush.run()
+            except BaseException as error:  # noqa: BLE001 - carried over to the loop, which ends the process
+                self._error = error
+            os.eventfd_write(self._done_fd, 1)
+
+    def close(self) -> None:
+        """Wait for the flush under way, which cannot be interrupted, and end the thread; raises what the flush raised."""
+        if self._closed:
+            return
+        self._closed = True
+        self._work.put(None)
+        self._thread.join()
+        self._reactor.unregister(self)
+        try:
+            self._take_from_kernel()
+        finally:
+            if self._kernel is not None:
+                self._kernel.close()
+            os.close(self._done_fd)
+        if self._error is not None:
+            raise self._error

