@@ -211,6 +211,23 @@ def test_what_cannot_be_synced_is_refused_at_once() -> None:
 
 
 @needs_kernel
+def test_the_kernel_says_what_a_sync_came_to(volume: Volume) -> None:
+    done_fd = os.eventfd(0, os.EFD_NONBLOCK)
+    kernel = KernelSync.open(done_fd)
+    assert kernel is not None
+    with (volume.path / "file").open("wb", buffering=0) as file:
+        file.write(b"kept")
+        assert kernel.begin(file.fileno())
+        assert kernel.end() == 0
+        file.write(b"lost")
+        volume.cut_power()
+        assert kernel.begin(file.fileno())
+        assert kernel.end() == errno.EIO
+    kernel.close()
+    os.close(done_fd)
+
+
+@needs_kernel
 def test_what_the_kernel_has_synced_survives_a_power_cut_and_what_it_was_not_asked_for_is_gone(
     volume: Volume, monkeypatch: pytest.MonkeyPatch
 ) -> None:
