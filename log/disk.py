@@ -54,7 +54,7 @@ class File(Protocol):
         """Make bytes and size durable; says nothing of the file's name."""
 
     def sync_descriptor(self) -> int | None:
-        """A descriptor: an fdatasync of it by somebody else is as good as `sync` now. None if only `sync` will do."""
+        """A descriptor: until the next `cut` or `close`, an fdatasync of it is as good as `sync`. None if only `sync` will do."""
 
     def reserve(self, size: int) -> None:
         """Allocate the first `size` bytes without changing the file's size; `NoSpace` if there is no room."""

@@ -12,7 +12,8 @@ class Flush:
     """Makes everything durable that was appended before it began: `steps`, in order.
 
     Made by `begin_flush`, carried out by `run` (in any thread, once), made known by `end_flush`. A flush of nothing but one file
-    can do without a thread that waits: `start`, then an fdatasync of the descriptor that it gives, by whoever, then `finish`.
+    can do without a thread that waits: `start`, then an fdatasync of the descriptor that it gives, by whoever, then `finish`,
+    both in the thread that owns the log.
 
     `StorageFailed` ends the log: it refuses every later call, and so must its owner. So does whatever else climbs out of a
     step, `KeyboardInterrupt` too: nobody knows then what the disk holds.
@@ -28,7 +29,7 @@ class Flush:
         self.lone: Segment | None = None
         """The segment of which a sync is all that takes time: then it is the second of three steps."""
         self.retiring: tuple[Segment, ...] = ()
-        """Segments that left the log; once `run` is done those that still have their names."""
+        """Segments that left the log; once all is done those that still have their names."""
         self.done = False
         """Whether all went well."""
         self._fail = fail

@@ -11,7 +11,8 @@ Rules that everything here keeps:
 3. The newest state is written again first in every new segment, so the newest segment alone tells the newest state.
 4. A failed write or sync is final, and so is a sync that was interrupted: the object refuses every later call with
    `StorageFailed`. `NoSpace` is not: the log then holds what it held before.
-5. One thread owns the object. Only `Flush.run` may run in another one, beside appends and reads; one flush at a time.
+5. One thread owns the object. Only `Flush.run`, or the sync between `Flush.start` and `Flush.finish`, may run elsewhere, beside
+   appends and reads; one flush at a time.
 
 Frames are counted by index, from 1, without gaps; offsets are counted by the owner's spans, without gaps. Epochs never fall.
 A log begins at index 1, in the segment at address 0, until `trim` lets its oldest segments leave, or `reset` all of them. Only
@@ -493,11 +494,11 @@ class SegmentedLog:
         return flush
 
     def end_flush(self, flush: Flush) -> Address:
-        """Make the outcome of `Flush.run` known; returns the new durable end."""
+        """Make known that a flush is done; returns the new durable end."""
         if self._failed is not None or self._closed:
             self._refuse_use()
         assert flush is self._flushing, "not the flush that is under way"
-        assert flush.done, "the flush has not run"
+        assert flush.done, "the flush is not done"
         for segment in flush.sealed:
             assert segment.index is not None, "an unproven segment has an index"
             segment.newest_ms = segment.index.newest_ms

@@ -17,7 +17,7 @@ from raft.net.reactor import READABLE, Reactor
 
 
 class Flusher:
-    """`on_done` is called by the reactor after each flush; what a flush raised climbs out of the reactor instead."""
+    """`on_done` is called by the reactor after each flush; what a flush raised climbs out of `submit` or the reactor instead."""
 
     def __init__(self, reactor: Reactor, on_done: Callable[[], None]) -> None:
         self._reactor = reactor
@@ -26,10 +26,10 @@ class Flusher:
         self._error: BaseException | None = None
         self._closed = False
         self._done_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._kernel = KernelSync.open(self._done_fd)
-        self._in_kernel: Flush | None = None
         self._thread = threading.Thread(target=self._run, name="flush", daemon=True)
         self._thread.start()
+        self._kernel = KernelSync.open(self._done_fd)
+        self._in_kernel: Flush | None = None
         reactor.register(self, READABLE)
 
     def fileno(self) -> int:

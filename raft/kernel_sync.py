@@ -5,7 +5,10 @@ readable. A thread that waits instead has to be woken, and then needs the interp
 eight connections get an eighth more appends, and one connection's take a tenth less time.
 
 The C library has no functions for it (io_setup(2)), so their numbers are called. Where there is no such call, or a sandbox
-forbids it, `open` gives None.
+forbids it, `open` gives None; a kernel older than that takes no sync.
+
+To give a context back to the kernel takes it 30 ms, in which the caller stands still. So contexts stay with the process, for the
+next who opens one: as many as there ever were at once.
 """
 
 import ctypes
@@ -24,18 +27,17 @@ class Numbers:
     """Of the system calls."""
 
     setup: int
-    destroy: int
     getevents: int
     submit: int
 
 
 NUMBERS: Final[Mapping[str, Numbers]] = {
-    "x86_64": Numbers(setup=206, destroy=207, getevents=208, submit=209),
-    "aarch64": Numbers(setup=0, destroy=1, getevents=4, submit=2),
+    "x86_64": Numbers(setup=206, getevents=208, submit=209),
+    "aarch64": Numbers(setup=0, getevents=4, submit=2),
 }
 """By machine (`uname -m`)."""
 
-IOCB = struct.Struct("<QIiHhIQQqQII")
+IOCB = struct.Struct("<QIiHhiQQqQII")
 """data, key, rw_flags, opcode, priority, descriptor, buffer, bytes, offset, reserved, flags, eventfd."""
 FDSYNC = 3
 WITH_EVENTFD = 1
@@ -45,6 +47,9 @@ EVENT = struct.Struct("<QQqq")
 _syscall = ctypes.CDLL(None, use_errno=True).syscall
 _syscall.argtypes = [ctypes.c_long] * 6
 _syscall.restype = ctypes.c_long
+
+_spare: list[int] = []
+"""Contexts of this process that nobody uses. One that a fork has copied is no context there: the kernel takes nothing for it."""
 
 
 class KernelSync:
@@ -58,34 +63,37 @@ class KernelSync:
         self._iocb = ctypes.create_string_buffer(IOCB.size)
         self._iocbs = ctypes.c_void_p(ctypes.addressof(self._iocb))
         self._event = ctypes.create_string_buffer(EVENT.size)
+        self._under_way = False
 
     @classmethod
     def open(cls, done_fd: int) -> Self | None:
         """None if this system offers it to nobody, or to no more programs."""
         numbers = NUMBERS.get(os.uname().machine)
-        context = ctypes.c_ulong(0)
-        if (
-            numbers is None
-            or sys.maxsize < 2**32
-            or _syscall(numbers.setup, 1, ctypes.addressof(context), 0, 0, 0) != 0
-        ):
+        if numbers is None or sys.maxsize < 2**32:
             return None
-        return cls(numbers, context.value, done_fd)
+        if _spare:
+            return cls(numbers, _spare.pop(), done_fd)
+        context = ctypes.c_ulong(0)
+        is_made = _syscall(numbers.setup, 1, ctypes.addressof(context), 0, 0, 0) == 0
+        return cls(numbers, context.value, done_fd) if is_made else None
 
     def begin(self, descriptor: int) -> bool:
         """Have a file synced as it is now. False if the kernel does not take it, and then nothing is under way."""
         IOCB.pack_into(self._iocb, 0, 0, 0, 0, FDSYNC, 0, descriptor, 0, 0, 0, 0, WITH_EVENTFD, self._done_fd)
-        submitted: int = _syscall(self._numbers.submit, self._context, 1, ctypes.addressof(self._iocbs), 0, 0)
-        return submitted == 1
+        submitted = _syscall(self._numbers.submit, self._context, 1, ctypes.addressof(self._iocbs), 0, 0)
+        self._under_way = submitted == 1
+        return self._under_way
 
     def end(self) -> int:
-        """Wait for the sync that has begun: its errno, 0 if the data is durable."""
+        """Wait for the sync that has begun: its errno, 0 if the data is durable; another errno if nobody can tell."""
         while _syscall(self._numbers.getevents, self._context, 1, 1, ctypes.addressof(self._event), 0) != 1:
             if ctypes.get_errno() != errno.EINTR:
-                raise OSError(ctypes.get_errno(), "io_getevents")
+                return ctypes.get_errno()
+        self._under_way = False
         result: int = EVENT.unpack(self._event)[2]
         return -result
 
     def close(self) -> None:
-        """Release the kernel's part; waits for what is under way."""
-        _syscall(self._numbers.destroy, self._context, 0, 0, 0, 0)
+        """Leave the context to the next; one with something under way ends with the process. To be called once."""
+        if not self._under_way:
+            _spare.append(self._context)

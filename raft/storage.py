@@ -67,14 +67,14 @@ def entries_bytes(batches: Iterable[Batch]) -> int:
 
 @frozen
 class StorageFlush:
-    """A flush under way: when `run` has returned, every write up to `write_id` is durable."""
+    """A flush under way: when it is done, every write up to `write_id` is durable."""
 
     write_id: WriteId
     flush: Flush
 
     @property
     def done(self) -> bool:
-        """Whether `run` went well."""
+        """Whether all went well."""
         return self.flush.done
 
     def run(self) -> None:

@@ -234,7 +234,7 @@ FULL_HEAD = (
     "p50 ms",
     "p99 ms",
     "CPU us/op: leader",
-    "all",
+    "all and the kernel's own",
     "client",
 )
 

@@ -34,7 +34,7 @@ class Throughput:
     p50_ms: float
     p99_ms: float
     system_us: float | None = None
-    """All processes of the system."""
+    """All processes of the system, and the kernel's own threads, which do a part of its work."""
     leader_us: float | None = None
     client_us: float | None = None
     """The load generator."""

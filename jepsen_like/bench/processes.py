@@ -18,7 +18,11 @@ from typing import Any
 from jepsen_like.cluster.process import PR_SET_PDEATHSIG, process_state
 
 STOP_WITHIN_S = 15.0
+PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+FLAGS, USER_TICKS, KERNEL_TICKS = 6, 11, 12
+"""Fields of /proc/PID/stat, counted from behind the name of the command (proc(5))."""
+PF_KTHREAD = 0x00200000
 _prctl: Callable[[int, int], int] = ctypes.CDLL(None, use_errno=True).prctl
 
 
@@ -103,7 +107,7 @@ class Member:
     def cpu_s(self) -> float:
         """CPU seconds that it has used, all threads, user and kernel mode; to 10 ms."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+        return (int(fields[USER_TICKS]) + int(fields[KERNEL_TICKS])) / TICKS_PER_S
 
     def resident_bytes(self) -> int:
         """What it holds in memory now."""
@@ -111,6 +115,17 @@ class Member:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
         raise DidNotAnswer(f"process {self.pid} has no memory: it is gone")
+
+
+def kernel_cpu_s() -> float:
+    """CPU seconds of the kernel's own threads, which do a part of what processes ask of it, such as syncs; to 10 ms."""
+    ticks = 0
+    for stat in PROC.glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[FLAGS]) & PF_KTHREAD:
+                ticks += int(fields[USER_TICKS]) + int(fields[KERNEL_TICKS])
+    return ticks / TICKS_PER_S
 
 
 class Worker(Member):

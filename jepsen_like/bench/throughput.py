@@ -10,6 +10,7 @@ from pathlib import Path
 from jepsen_like.bench.conversation import FULL, LARGE, Load
 from jepsen_like.bench.figures import Throughput, quantile_ms
 from jepsen_like.bench.generator import LoadFailed, Sample
+from jepsen_like.bench.processes import kernel_cpu_s
 from jepsen_like.bench.systems import Cluster, System
 
 ONE = Load(1, 100)
@@ -55,15 +56,17 @@ def under(cluster: Cluster, key: str, load: Load, seconds: float) -> tuple[int, 
                 warm = driver.run(WARM_UP_S)
                 leader = cluster.members[cluster.led_by()]
                 cpu = [member.cpu_s() for member in cluster.members]
+                kernel_s = kernel_cpu_s()
                 sample = driver.run(seconds)
                 used = [member.cpu_s() - start for member, start in zip(cluster.members, cpu, strict=True)]
+                kernel_s = kernel_cpu_s() - kernel_s
                 of_leader = used[list(cluster.members).index(leader)]
         except LoadFailed:
             if not left:
                 raise
             continue
         records = load.batch * (len(warm.latencies_ns) + len(sample.latencies_ns))
-        return records, figure_of(key, load, sample, sum(used), of_leader)
+        return records, figure_of(key, load, sample, sum(used) + kernel_s, of_leader)
     raise AssertionError("the last try ends in a figure or raises")
 
 

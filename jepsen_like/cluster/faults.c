@@ -7,9 +7,8 @@
  * The page is an array of 64-bit words, each written by one side only, the layout is `Word` in preload.py. The clock's
  * three words change together under a sequence number that is odd meanwhile.
  *
- * Calls go to the kernel directly, so that the order of libraries does not matter; only the clock is read through the C
- * library, which needs no system call for it. `syscall` itself is one of the calls that are watched: what goes through it
- * is passed on as it is, but for syncs that the kernel is to carry out by itself.
+ * Calls go to the kernel by their numbers; only the clock is read through the C library, which needs no system call for
+ * it. `syscall` is watched itself: all is passed on as it is, but for syncs that the kernel is to carry out on its own.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -75,7 +74,7 @@ enum word {
     WORDS
 };
 
-/* The `syscall` of the C library, which this library has one of its own before. */
+/* The `syscall` of the C library: ours hides it. */
 static long (*libc_syscall)(long, ...);
 
 static long (*the_kernel(void))(long, ...) {
@@ -106,6 +105,7 @@ static void count(enum word word) {
 
 __attribute__((constructor)) static void begin(void) {
     libc_clock_gettime = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    the_kernel();
     const char *path = getenv("QUORUMLOG_FAULT_PAGE"), *directory = getenv("QUORUMLOG_FAULTS_BELOW");
     if (path == NULL || directory == NULL || strlen(directory) >= sizeof below)
         return;
@@ -357,8 +357,8 @@ static int sync_with(long call, int descriptor) {
     return descriptor_fails(SYNCS, descriptor) ? -1 : (int)kernel(call, descriptor);
 }
 
-/* A sync that the kernel is asked to carry out by itself cannot be steered: while any is to be, none is taken, and who asks
- * has to sync in a way that can. */
+/* A sync that the kernel carries out on its own cannot be steered. So while syncs are to be, of whatever file, the kernel
+ * takes none, and who asks has to sync in a way that can be. */
 long syscall(long number, ...) {
     if (number == SYS_io_submit && page != NULL &&
         (get(W_SYNC_DELAY_NS) > 0 || get(W_SYNC_LIES) || (get(W_FAIL_MASK) & SYNCS) != 0)) {

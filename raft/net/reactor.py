@@ -4,8 +4,8 @@ Trio costs 10-20 us each time a task waits for a socket, more than a small reque
 level-triggered, in an epoll object, and the one task waits for that. A *round* is: every ready socket is read once, then
 `on_round_end` runs (the owner's chance to decide about everything that arrived together), then what was written to
 connections leaves, joined: the urgent first, then `on_urgent_sent` runs (the owner's chance to begin slow work that should
-delay no peer), then the rest. The owner may let the urgent leave sooner
-(`flush_urgent`). A round never awaits: within it nothing else runs.
+delay no peer), then the rest. The owner may let the urgent leave sooner (`flush_urgent`). A round never awaits: within it
+nothing else runs.
 
 Who has the thread to itself (`owns_thread`) need not go through Trio for every wake: after a round it waits for the next
 one in place, a few milliseconds at a time, and lets Trio run what it has at least every `TURN_S`. There it does not sleep if the

@@ -294,7 +294,7 @@ def test_only_one_flush_is_under_way() -> None:
     flush = log.begin_flush()
     with pytest.raises(AssertionError, match="under way"):
         log.begin_flush()
-    with pytest.raises(AssertionError, match="has not run"):
+    with pytest.raises(AssertionError, match="is not done"):
         log.end_flush(flush)
 
 

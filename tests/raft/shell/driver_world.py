@@ -127,8 +127,11 @@ class Node:
         self.pump()
 
     def submit(self, flush: Flush) -> None:
-        """A flush takes its time, and covers only what was written before it began."""
+        """A flush takes its time, and covers only what was written before it began. That of one file may end in two steps, as
+        it does where the kernel syncs.
+        """
         incarnation, mark = self.incarnation, self.disk.mark()
+        world = self.world
 
         def end() -> None:
             if incarnation == self.incarnation:
@@ -137,7 +140,22 @@ class Node:
                 self.driver.flushed()
                 self.pump()
 
-        self.world.after(self.world.flush_s * self.world.rng.uniform(0.3, 3.0), end)
+        def sync() -> None:
+            if incarnation == self.incarnation:
+                with self.disk.issued_before(mark):
+                    flush.steps[1]()
+                world.after(world.flush_s * world.rng.uniform(0.0, 1.0), finish)
+
+        def finish() -> None:
+            if incarnation == self.incarnation:
+                flush.finish(0)
+                self.driver.flushed()
+                self.pump()
+
+        in_two_steps = flush.lone is not None and world.rng.random() < 0.5
+        if in_two_steps:
+            flush.steps[0]()
+        world.after(world.flush_s * world.rng.uniform(0.3, 3.0), sync if in_two_steps else end)
 
     def push(self) -> None:
         """The transport's: all has left already."""

@@ -1,5 +1,6 @@
 """Flushes beside the loop: durable when they are said to be, by the kernel or by the thread, and nothing between."""
 
+import ctypes
 import errno
 import os
 from collections.abc import Callable, Iterator
@@ -124,6 +125,68 @@ def test_what_comes_behind_a_sync_waits_for_it(bench: Bench) -> None:
 
 
 @needs_kernel
+def test_the_loop_writes_zeros_ahead_and_never_syncs_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    monkeypatch.setattr(os, "fsync", synced.append)
+    segment = bench.log._active
+    segment.zeroed = segment.size
+    bench.append_and_flush()
+    assert segment.zeroed > segment.size + bench.log.config.zero_ahead_bytes // 2
+    assert synced == []
+
+
+@needs_kernel
+def test_a_signal_does_not_end_the_wait_for_a_sync(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    call, signals = kernel_sync._syscall, iter([errno.EINTR, errno.EINTR])
+
+    def interrupted(number: int, *arguments: int) -> int:
+        if arguments[1:3] == (1, 1) and (code := next(signals, 0)):
+            ctypes.set_errno(code)
+            return -1
+        result: int = call(number, *arguments)
+        return result
+
+    monkeypatch.setattr(kernel_sync, "_syscall", interrupted)
+    bench.append_and_flush()
+    assert next(signals, None) is None
+    assert bench.log.durable_end == bench.log.end == bench.marked()
+
+
+@needs_kernel
+def test_a_sync_of_which_nobody_can_tell_ends_the_log(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    flush = bench.submit()
+    monkeypatch.setattr(kernel_sync, "_syscall", lambda *arguments: ctypes.set_errno(errno.EPERM) or -1)
+    with pytest.raises(StorageFailed, match="sync"):
+        bench.wait()
+    assert not flush.done
+    monkeypatch.undo()
+    spare = list(kernel_sync._spare)
+    bench.flusher.close()
+    assert kernel_sync._spare == spare, "something may be under way in this one"
+
+
+@needs_kernel
+def test_a_context_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_sync, "_spare", [])
+    done_fd = os.eventfd(0)
+    first = KernelSync.open(done_fd)
+    assert first is not None
+    with monkeypatch.context() as no_more:
+        no_more.setattr(kernel_sync, "_syscall", lambda *arguments: -1)
+        assert KernelSync.open(done_fd) is None, "it is in use"
+        first.close()
+        second = KernelSync.open(done_fd)
+        assert second is not None
+    file = os.memfd_create("synced in no time")
+    assert second.begin(file)
+    assert second.end() == 0
+    os.close(file)
+    os.close(done_fd)
+    second.close()
+
+
+@needs_kernel
 def test_what_is_appended_while_the_kernel_syncs_is_not_called_durable(bench: Bench) -> None:
     flush = bench.submit()
     first = bench.log.end
@@ -204,6 +267,7 @@ def test_what_cannot_be_synced_is_refused_at_once() -> None:
     os.close(read_end)
     os.close(write_end)
     assert not kernel.begin(write_end), "nobody's descriptor"
+    assert not kernel.begin(-1), "none at all"
     kernel.close()
     with pytest.raises(BlockingIOError):
         os.eventfd_read(done_fd)
