@@ -2,7 +2,7 @@
 
 The kernel does what the system call would (`vfs_fsync`), for everything that was written before, and its end makes an eventfd
 readable. A thread that waits instead has to be woken, and then needs the interpreter twice, which the loop has: with the kernel
-eight connections get an eighth more appends, and one connection's take a tenth less time.
+a node takes a tenth more appends.
 
 The C library has no functions for it (io_setup(2)), so their numbers are called. Where there is no such call, or a sandbox
 forbids it, `open` gives None; a kernel older than that takes no sync.
@@ -80,8 +80,10 @@ class KernelSync:
     def begin(self, descriptor: int) -> bool:
         """Have a file synced as it is now. False if the kernel does not take it, and then nothing is under way."""
         IOCB.pack_into(self._iocb, 0, 0, 0, 0, FDSYNC, 0, descriptor, 0, 0, 0, 0, WITH_EVENTFD, self._done_fd)
-        submitted = _syscall(self._numbers.submit, self._context, 1, ctypes.addressof(self._iocbs), 0, 0)
-        self._under_way = submitted == 1
+        self._under_way = (
+            True  # as long as nobody knows better: a context that has more to tell must not become another's
+        )
+        self._under_way = _syscall(self._numbers.submit, self._context, 1, ctypes.addressof(self._iocbs), 0, 0) == 1
         return self._under_way
 
     def end(self) -> int:
