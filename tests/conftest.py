@@ -1,8 +1,12 @@
-"""Shared by every test: how Hypothesis and Ctrl-C behave here, and pytest's own tool for tests of plugins."""
+"""Shared by tests: how Hypothesis and Ctrl-C behave here, pytest's own tool for tests of plugins, and a disk to cut the power of."""
 
 import signal
+from collections.abc import Iterator
 
 import hypothesis
+import pytest
+
+from jepsen_like.cluster.volumes import NoVolumes, Volume, Volumes
 
 pytest_plugins = ["pytester"]
 
@@ -13,3 +17,14 @@ hypothesis.settings.load_profile("house")
 
 # A shell starts what it runs in the background with this signal ignored, and so would be whatever the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def volume() -> Iterator[Volume]:
+    """A file system of its own, whose power can be cut; the test is skipped, with the reason, where that needs more rights."""
+    try:
+        volumes = Volumes()
+    except NoVolumes as error:
+        pytest.skip(str(error))
+    with volumes:
+        yield volumes.make(1)

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,6 @@ volume = Volumes().make(1)
 print(volume.path, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-
-
-@pytest.fixture
-def volume() -> Iterator[Volume]:
-    try:
-        volumes = Volumes()
-    except NoVolumes as error:
-        pytest.skip(str(error))
-    with volumes:
-        yield volumes.make(1)
 
 
 def write(path: Path, content: bytes, *, and_sync: bool) -> None:

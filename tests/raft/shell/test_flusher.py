@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jepsen_like.cluster.volumes import NoVolumes, Volume, Volumes
+from jepsen_like.cluster.volumes import Volume
 from log.disk import RealDisk
 from log.errors import StorageFailed
 from log.flush import Flush
@@ -94,16 +94,6 @@ class Bench:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     with closing(Bench(tmp_path / "log", monkeypatch)) as bench:
         yield bench
-
-
-@pytest.fixture
-def volume() -> Iterator[Volume]:
-    try:
-        volumes = Volumes()
-    except NoVolumes as error:
-        pytest.skip(str(error))
-    with volumes:
-        yield volumes.make(1)
 
 
 @needs_kernel
