@@ -1,11 +1,18 @@
 """What processes are charged with."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from jepsen_like.bench import processes
+from jepsen_like.bench import processes, throughput
+from jepsen_like.bench.conversation import FULL, Load
+from jepsen_like.bench.generator import Sample
 from jepsen_like.bench.processes import PF_KTHREAD, TICKS_PER_S, kernel_cpu_s
+from jepsen_like.bench.systems import Cluster
 
 
 def put(proc: Path, number: int, name: str, flags: int, user: int, kernel: int) -> None:
@@ -22,3 +29,34 @@ def test_the_kernel_is_charged_with_its_own_threads_alone(tmp_path: Path, monkey
     (tmp_path / "stat").write_text("cpu 1 2 3")
     monkeypatch.setattr(processes, "PROC", tmp_path)
     assert kernel_cpu_s() == 44 / TICKS_PER_S
+
+
+class TwoMembers:
+    """A cluster in which each load costs the leader 2 s, the other member 1 s and the kernel 0.5 s."""
+
+    def __init__(self) -> None:
+        self.loads = 0
+        self.members = [
+            SimpleNamespace(cpu_s=lambda: 1.0 * self.loads),
+            SimpleNamespace(cpu_s=lambda: 2.0 * self.loads),
+        ]
+
+    def led_by(self) -> int:
+        return 1
+
+    @contextmanager
+    def driving(self, load: Load) -> Iterator["TwoMembers"]:
+        yield self
+
+    def run(self, seconds: float) -> Sample:
+        self.loads += 1
+        return Sample(latencies_ns=[1000] * 10, lasted_s=seconds, client_cpu_s=0.25)
+
+
+def test_a_request_is_charged_with_all_that_was_done_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = TwoMembers()
+    monkeypatch.setattr(throughput, "kernel_cpu_s", lambda: 0.5 * cluster.loads)
+    records, complete = throughput.under(cast("Cluster", cluster), "it", FULL, 1.0)
+    figure = complete(0, "run")
+    assert records == 20
+    assert (figure.leader_us, figure.system_us, figure.client_us) == (200_000, 350_000, 25_000)
