@@ -30,7 +30,7 @@ the last index, its epoch and the end offset that hold after them. So one frame 
 
 import enum
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, NewType, Self
 
 import attrs
@@ -57,6 +57,30 @@ _HEADER = struct.Struct("<4sBBBBQQQQQQQIIII")
 _ADDRESS = struct.Struct("<Q")
 _BLANK = bytes(HEADER_BYTES)
 _pack = _FIELDS.pack
+
+
+class Pieces:
+    """Bytes that lie in several places: as good as joined for whoever writes or sends them, and spared that copy."""
+
+    __slots__ = ("_size", "buffers")
+
+    def __init__(self, buffers: Sequence[bytes | memoryview]) -> None:
+        self.buffers = buffers
+        self._size = sum(map(len, buffers))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.buffers)
+
+
+Payload = bytes | memoryview | Pieces
+
+
+def buffers_of(payload: Payload) -> Sequence[bytes | memoryview]:
+    """Where its bytes lie."""
+    return payload.buffers if isinstance(payload, Pieces) else (payload,)
 
 
 class Kind(enum.IntEnum):
@@ -90,7 +114,7 @@ class Frame:
     base_offset: int
     span: int
     timestamp_ms: int
-    payload: bytes | memoryview
+    payload: Payload
     payload_crc: int
 
     @classmethod

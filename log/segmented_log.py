@@ -39,6 +39,7 @@ from log.frame import (
     Frame,
     Header,
     Kind,
+    buffers_of,
     checksum,
     encode_header,
 )
@@ -319,7 +320,7 @@ class SegmentedLog:
                 )
             )
             if size:
-                buffers.append(payload)
+                buffers += buffers_of(payload)
             index += 1
             offset += span
             address += HEADER_BYTES + size

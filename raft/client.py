@@ -160,7 +160,8 @@ class Connection:
         frames: list[Frame] = []
         while not frames:
             frames = await self._receive()
-        reply = client_codec.decode_hello_reply(*frames[0])
+        message_type, body, _ = frames[0]
+        reply = client_codec.decode_hello_reply(message_type, body)
         self.node_id = reply.node_id
         self._batch_bytes_max = reply.frame_bytes_max - FRAME_OVERHEAD_BYTES
 
@@ -324,7 +325,7 @@ class Connection:
         return self._decoder.feed(chunk)
 
     def _take(self, frames: list[Frame]) -> None:
-        for message_type, body in frames:
+        for message_type, body, _ in frames:
             request_id, reply = client_codec.decode_reply(message_type, body)
             if request_id == 0 and isinstance(reply, RaftError):
                 raise reply if isinstance(reply, ProtocolError) else ProtocolError(str(reply))

@@ -16,7 +16,17 @@ import attrs
 import msgpack
 
 from raft import errors
-from raft.codec import binary, binary_or_view, boolean, integer, number, text, unpack_array, unpack_array_with_data
+from raft.codec import (
+    binary,
+    binary_or_view,
+    boolean,
+    crc_of_data,
+    integer,
+    number,
+    text,
+    unpack_array,
+    unpack_array_with_data,
+)
 from raft.errors import ProtocolError, RaftError
 from raft.net.framing import Buffer, encode_frame
 
@@ -73,11 +83,12 @@ class HelloReply(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Append these records; `span`, how many they are, was counted at decoding."""
+    """Append these records; `span`, how many they are, was counted at decoding. `crc` is None unless it is known already."""
 
     request_id: int
     records: Buffer
     span: int
+    crc: int | None
 
 
 class Read(NamedTuple):
@@ -245,11 +256,12 @@ def encode_append(request_id: int, records: bytes) -> bytes:
     return encode_frame(APPEND, msgpack.packb((request_id, records)))
 
 
-def decode_append(body: Buffer) -> Append:
-    """APPEND, its records checked and counted."""
+def decode_append(body: Buffer, body_crc: int | None = None) -> Append:
+    """APPEND, its records checked and counted. `body_crc` spares large records another reading."""
     request_id, records = unpack_array_with_data(body, length=2, array_max=2)
     records = binary_or_view(records, "records")
-    return Append(number(request_id, "request_id"), records, count_batch(records))
+    crc = crc_of_data(records, body, body_crc)
+    return Append(number(request_id, "request_id"), records, count_batch(records), crc)
 
 
 def check_read(offset: int, bytes_max: int) -> None:

@@ -16,6 +16,7 @@ from typing import Any, assert_never
 import crc32c
 import msgpack
 
+from log.frame import buffers_of
 from raft.errors import ProtocolError
 from raft.messages import (
     AppendAccepted,
@@ -29,6 +30,7 @@ from raft.messages import (
     VoteReply,
 )
 from raft.model import Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
+from raft.net.crc import JOINING_BYTES, joined
 from raft.net.framing import LARGE_BYTES, Buffer, encode_frame, encode_frame_in_pieces
 
 REQUEST_PRE_VOTE = 64
@@ -91,6 +93,13 @@ def unpack_array_with_data(body: Buffer, *, length: int, array_max: int) -> list
                 last[-1] = memoryview(body)[begin:]
                 return values
     return unpack_array(body, length=length, array_max=array_max)
+
+
+def crc_of_data(data: Buffer, body: Buffer, body_crc: int | None) -> int | None:
+    """The CRC of large data that is a view of the end of `body`, by that of the body; None if it has to be read for that."""
+    if body_crc is None or type(data) is not memoryview or len(data) < JOINING_BYTES:
+        return None
+    return joined(crc32c.crc32c(body[: -len(data)]), body_crc, len(data))
 
 
 def _begin_of_data(body: Buffer) -> int:
@@ -209,6 +218,7 @@ def _encode_append_entries(message: AppendEntries) -> tuple[Buffer, ...]:
         rows = [(*_facts(entry), entry.batch.data) for entry in entries]
         return _encode(APPEND_ENTRIES, (*facts, rows))
     pieces: list[Buffer] = []
+    crc = 0
     packer = msgpack.Packer(autoreset=False)
     packer.pack_array_header(len(facts) + 1)
     for fact in facts:
@@ -222,11 +232,23 @@ def _encode_append_entries(message: AppendEntries) -> tuple[Buffer, ...]:
         if len(data) < LARGE_BYTES:
             packer.pack(data)
         else:
-            pieces += (packer.bytes() + _LONG_BINARY.pack(_LONG_BINARY_TAG, len(data)), data)
+            head = packer.bytes() + _LONG_BINARY.pack(_LONG_BINARY_TAG, len(data))
+            pieces += (head, *buffers_of(data))
+            crc = _crc_behind(crc32c.crc32c(head, crc), entry.batch)
             packer.reset()
     if rest := packer.bytes():
         pieces.append(rest)
-    return encode_frame_in_pieces(APPEND_ENTRIES, pieces)
+        crc = crc32c.crc32c(rest, crc)
+    return encode_frame_in_pieces(APPEND_ENTRIES, pieces, crc)
+
+
+def _crc_behind(crc: int, batch: Batch) -> int:
+    """The CRC of bytes with this one and the data of `batch` behind them."""
+    if len(batch.data) >= JOINING_BYTES:
+        return joined(crc, batch.crc, len(batch.data))
+    for buffer in buffers_of(batch.data):
+        crc = crc32c.crc32c(buffer, crc)
+    return crc
 
 
 def _facts(entry: Entry) -> tuple[int, int, int, int, int]:
@@ -237,8 +259,10 @@ def _facts(entry: Entry) -> tuple[int, int, int, int, int]:
 # -------------------------------------------------------------------- decoding
 
 
-def decode_message(message_type: int, body: Buffer) -> Message:
-    """The message in a frame of this type; `ProtocolError` if there is none."""
+def decode_message(message_type: int, body: Buffer, body_crc: int | None = None) -> Message:
+    """The message in a frame of this type; `ProtocolError` if there is none. `body_crc` spares large data another reading."""
+    if message_type == APPEND_ENTRIES:
+        return _decode_append_entries(body, body_crc)
     decode = _DECODERS.get(message_type)
     if decode is None:
         raise ProtocolError(f"message type {message_type} is not one that peers send")
@@ -300,7 +324,7 @@ def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
     return InstallSnapshot(Term(term), start, number(round_, "round"))
 
 
-def _decode_append_entries(body: Buffer) -> AppendEntries:
+def _decode_append_entries(body: Buffer, body_crc: int | None) -> AppendEntries:
     values = unpack_array_with_data(body, length=7, array_max=ENTRIES_MAX)
     term, prev_index, prev_term, commit_index, round_, base_offset, rows = values
     term = number(term, "term")
@@ -315,11 +339,20 @@ def _decode_append_entries(body: Buffer) -> AppendEntries:
         Term(prev_term),
         LogIndex(number(commit_index, "commit_index")),
         number(round_, "round"),
-        _decode_entries(rows, term, prev_index, max(prev_term, 1), base_offset),
+        _decode_entries(
+            rows, term, prev_index, max(prev_term, 1), base_offset, lambda data: crc_of_data(data, body, body_crc)
+        ),
     )
 
 
-def _decode_entries(rows: object, term: int, prev_index: int, last_term: int, end_offset: int) -> tuple[Entry, ...]:
+def _decode_entries(
+    rows: object,
+    term: int,
+    prev_index: int,
+    last_term: int,
+    end_offset: int,
+    known_crc: Callable[[Buffer], int | None],
+) -> tuple[Entry, ...]:
     """Entries that follow each other: terms never fall nor exceed the sender's, offsets leave no gap."""
     if type(rows) is not list:
         raise ProtocolError(f"the entries must be an array, not {_kind_of(rows)}")
@@ -329,7 +362,7 @@ def _decode_entries(rows: object, term: int, prev_index: int, last_term: int, en
             raise ProtocolError(f"an entry must be an array of {_ENTRY_FIELDS}, not {_kind_of(row)}")
         entry_term, kind, span, timestamp_ms, crc, data = row
         entry_term = integer(entry_term, "the term of an entry", last_term, term)
-        batch = _decode_batch(kind, span, timestamp_ms, crc, data)
+        batch = _decode_batch(kind, span, timestamp_ms, crc, data, known_crc)
         entries.append(Entry(LogIndex(index), Term(entry_term), Offset(end_offset), batch))
         last_term = entry_term
         end_offset += batch.span
@@ -338,7 +371,14 @@ def _decode_entries(rows: object, term: int, prev_index: int, last_term: int, en
     return tuple(entries)
 
 
-def _decode_batch(kind: object, span: object, timestamp_ms: object, crc: object, content: object) -> Batch:
+def _decode_batch(
+    kind: object,
+    span: object,
+    timestamp_ms: object,
+    crc: object,
+    content: object,
+    known_crc: Callable[[Buffer], int | None],
+) -> Batch:
     known = _KINDS.get(integer(kind, "the kind of an entry", 0, 255))
     if known is None:
         raise ProtocolError(f"the kind of an entry is {kind}, which this version does not know")
@@ -352,7 +392,8 @@ def _decode_batch(kind: object, span: object, timestamp_ms: object, crc: object,
         content,
         integer(crc, "the crc of an entry", 0, CRC_MAX),
     )
-    if crc32c.crc32c(content) != batch.crc:
+    found = known_crc(content)
+    if (crc32c.crc32c(content) if found is None else found) != batch.crc:
         raise ProtocolError(f"the CRC of a batch of {len(content)} bytes is wrong")
     return batch
 
@@ -362,7 +403,6 @@ _DECODERS: dict[int, Callable[[Buffer], Message]] = {
     PRE_VOTE_REPLY: lambda body: PreVoteReply(*_decode_reply(body)),
     REQUEST_VOTE: lambda body: RequestVote(*_decode_request(body)),
     VOTE_REPLY: lambda body: VoteReply(*_decode_reply(body)),
-    APPEND_ENTRIES: _decode_append_entries,
     APPEND_ACCEPTED: _decode_append_accepted,
     APPEND_REJECTED: _decode_append_rejected,
     INSTALL_SNAPSHOT: _decode_install_snapshot,

@@ -40,6 +40,7 @@ import msgpack
 from log.errors import NoSpace
 from log.flush import Flush
 from log.flusher import FlushPolicy
+from log.frame import Payload, Pieces, buffers_of
 from log.retention import KEEP_ALL, Retention
 from log.values import frozen
 from raft.client_codec import RecordBatch
@@ -86,6 +87,8 @@ from raft.model import (
     Position,
     Token,
 )
+from raft.net.crc import joined
+from raft.net.framing import LARGE_BYTES
 from raft.outbox import Outbox
 from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage, StorageFlush, entries_bytes
@@ -149,8 +152,8 @@ class DriverConfig:
     """With the policy `interval`: how long a write may wait for its flush."""
     flush_stall_s: float = 5.0
     """A leader whose flush takes longer steps down."""
-    batch_bytes_max: int = 1024 * 1024
-    """Appends are joined into entries of at most this size; a single larger one stays whole."""
+    batch_bytes_max: int = 3 * 1024 * 1024
+    """Appends are joined into entries of at most this size; a single larger one stays whole. Half of it waits for nothing more."""
     pending_bytes_max: int = 32 * 1024 * 1024
     """Appends and commands that wait to be proposed; above, `Busy`."""
     retention: Retention = KEEP_ALL
@@ -160,12 +163,17 @@ class DriverConfig:
 
 @frozen
 class _Request:
-    """An append or a command that waits to be proposed; `data` is what goes into the entry."""
+    """An append or a command that waits to be proposed; `data` is what goes into the entry, `crc` its CRC-32C if that is known."""
 
     caller: Caller
     request_id: int
     span: int
     data: bytes | memoryview
+    crc: int | None = None
+
+    def checksum(self) -> int:
+        """The CRC-32C of `data`."""
+        return crc32c.crc32c(self.data) if self.crc is None else self.crc
 
 
 @frozen
@@ -252,9 +260,11 @@ class RaftDriver:
 
     # ---------------------------------------------------------------- what comes from outside
 
-    def append(self, caller: Caller, request_id: int, records: bytes | memoryview, span: int) -> None:
-        """Append a batch of `span` records. `records` must be a batch already checked."""
-        self._enqueue(self._appends, _Request(caller, request_id, span, records))
+    def append(
+        self, caller: Caller, request_id: int, records: bytes | memoryview, span: int, crc: int | None = None
+    ) -> None:
+        """Append a batch of `span` records. `records` must be a batch already checked, `crc` its CRC-32C if that is known."""
+        self._enqueue(self._appends, _Request(caller, request_id, span, records, crc))
 
     def apply(self, caller: Caller, request_id: int, command: bytes) -> None:
         """Append a command and apply it."""
@@ -494,8 +504,8 @@ class RaftDriver:
 
     @property
     def _may_propose(self) -> bool:
-        """Whether what waits has waited long enough. A node that does not lead only refuses, which needs no disk."""
-        if self._pending_bytes >= self.config.batch_bytes_max or not isinstance(self.core.role, Leader):
+        """Whether what waits has waited long enough."""
+        if self._waits_for_nothing:
             return True
         if self._waits_for_disk:
             return False
@@ -504,12 +514,17 @@ class RaftDriver:
         return self._rounds_to_hear == 0
 
     @property
+    def _waits_for_nothing(self) -> bool:
+        """Whether what waits is worth an entry of its own. A node that does not lead only refuses, which needs no disk."""
+        return self._pending_bytes >= self.config.batch_bytes_max // 2 or not isinstance(self.core.role, Leader)
+
+    @property
     def _waits_for_disk(self) -> bool:
         """Whether the next entry waits for the flush under way. A promise that needs no disk does not."""
         return self._flush is not None and self.config.flush_policy is FlushPolicy.BEFORE_ACK
 
     def _propose_all(self, now: float, queue: deque[_Request], kind: EntryKind) -> None:
-        """All that waits, in as few entries as the bound of a batch allows."""
+        """What waits, in as few entries as the bound of a batch allows; a rest that is small waits on, for more."""
         while queue:
             requests = self._take_batch(queue)
             batch = self._join(requests, kind)
@@ -525,11 +540,13 @@ class RaftDriver:
             token = self._draw_token()
             self._proposals[token] = _Proposal(kind, requests)
             self._step(now, Propose(token, batch))
+            if not self._waits_for_nothing:
+                break
 
     def _join(self, requests: list[_Request], kind: EntryKind) -> Batch:
-        data = requests[0].data if len(requests) == 1 else b"".join([request.data for request in requests])
+        data, crc = _joined(requests)
         span = sum([request.span for request in requests])
-        return Batch(kind, span, self._wall_clock_ms(), data, crc32c.crc32c(data))
+        return Batch(kind, span, self._wall_clock_ms(), data, crc)
 
     def _take_batch(self, queue: deque[_Request]) -> list[_Request]:
         if self._pending_bytes <= self.config.batch_bytes_max:
@@ -748,8 +765,23 @@ class RaftDriver:
             self.storage.end_flush(flush)
 
 
-def _unpack_commands(data: bytes | memoryview) -> Iterator[bytes]:
+def _joined(requests: list[_Request]) -> tuple[Payload, int]:
+    """Their data as one, and its CRC. What is large is neither copied nor read again."""
+    if len(requests) == 1:
+        return requests[0].data, requests[0].checksum()
+    buffers = [request.data for request in requests]
+    if sum(map(len, buffers)) < LARGE_BYTES * len(buffers):
+        data = b"".join(buffers)
+        return data, crc32c.crc32c(data)
+    crc = 0
+    for request in requests:
+        crc = joined(crc, request.checksum(), len(request.data))
+    return Pieces(buffers), crc
+
+
+def _unpack_commands(data: Payload) -> Iterator[bytes]:
     """The commands of an entry, which are binaries end to end."""
     unpacker = msgpack.Unpacker(max_buffer_size=max(len(data), 1), max_array_len=0, max_map_len=0, max_ext_len=0)
-    unpacker.feed(data)
+    for buffer in buffers_of(data):
+        unpacker.feed(buffer)
     return iter(unpacker)

@@ -190,7 +190,7 @@ class PeerLink(Session[Frame]):
 
     def on_frames(self, frames: list[Frame]) -> None:
         """The answer to the handshake; nothing else ever comes this way but an error before the end."""
-        for message_type, body in frames:
+        for message_type, body, _ in frames:
             try:
                 reply = client_codec.decode_hello_reply(message_type, body)
             except RaftError as error:

@@ -9,6 +9,7 @@ Indexes are 1-based and inclusive, 0 means "none"; offsets are 0-based and count
 import enum
 from typing import NewType
 
+from log.frame import Payload
 from log.values import frozen
 
 NodeId = NewType("NodeId", int)
@@ -41,13 +42,13 @@ class EntryKind(enum.IntEnum):
 class Batch:
     """The opaque content of an entry. `crc` is the CRC-32C of `data`, computed once where the bytes arrived.
 
-    `data` that is large may be a view of what was received; nobody writes to it.
+    `data` that is large may be a view of what was received, or several; nobody writes to it.
     """
 
     kind: EntryKind
     span: int
     timestamp_ms: int
-    data: bytes | memoryview
+    data: Payload
     crc: int
 
 

@@ -81,7 +81,8 @@ class Greeting(Session[Frame]):
     def on_frames(self, frames: list[Frame]) -> None:
         """The first must be a HELLO that fits."""
         identity = self._identity
-        hello = decode_hello(*frames[0])
+        message_type, body, _ = frames[0]
+        hello = decode_hello(message_type, body)
         self._check(hello)
         connection = self.connection
         if hello.role != PEER and not self._doorkeeper.has_room_for_client():
@@ -91,6 +92,7 @@ class Greeting(Session[Frame]):
         if hello.role == PEER:
             peer = NodeId(hello.node_id)
             self.decoder.body_bytes_max = identity.peer_frame_bytes_max
+            self.decoder.trusted = True
             connection.session = PeerSession(connection, peer, self._driver, self._doorkeeper)
             self._doorkeeper.peer_arrived(peer, connection)
         else:
@@ -134,8 +136,8 @@ class PeerSession(Session[Frame]):
 
     def on_frames(self, frames: list[Frame]) -> None:
         """Each is one message; one that cannot be decoded ends the connection, those before it count."""
-        for message_type, body in frames:
-            self._driver.deliver(self._peer, decode_message(message_type, body))
+        for message_type, body, crc in frames:
+            self._driver.deliver(self._peer, decode_message(message_type, body, crc))
 
     def on_drained(self) -> None:
         """Nothing is sent this way but the handshake."""
@@ -212,7 +214,10 @@ class ClientSession(Session[Frame]):
                     self._held_back = True
                     self._connection.pause_reading()
                     return
-                message_type, body = self._backlog.popleft()
+                message_type, body, crc = self._backlog.popleft()
+                if message_type == client_codec.APPEND:
+                    self._on_append(body, crc)
+                    continue
                 take = _REQUESTS.get(message_type)
                 if take is None:
                     raise ProtocolError(f"message type {message_type} is not a request")
@@ -230,14 +235,14 @@ class ClientSession(Session[Frame]):
             except ProtocolError as error:
                 self._connection.refuse(error)
 
-    def _on_append(self, body: Buffer) -> None:
-        request_id, records, span = client_codec.decode_append(body)
+    def _on_append(self, body: Buffer, crc: int) -> None:
+        request_id, records, span, records_crc = client_codec.decode_append(body, crc)
         if len(records) > self._identity.frame_bytes_max - FRAME_OVERHEAD_BYTES:
             # What is stored must fit a reply.
             self._answer_error(request_id, InvalidRequest(f"a batch of {len(records)} bytes is too large"))
             return
         self._under_way += 1
-        self._driver.append(self, request_id, records, span)
+        self._driver.append(self, request_id, records, span, records_crc)
 
     def _on_read(self, body: Buffer) -> None:
         request_id, offset, bytes_max = client_codec.decode_read(body)
@@ -331,7 +336,6 @@ class ClientSession(Session[Frame]):
 
 
 _REQUESTS: Mapping[int, Callable[[ClientSession, Buffer], None]] = {
-    client_codec.APPEND: ClientSession._on_append,
     client_codec.READ: ClientSession._on_read,
     client_codec.TAIL: ClientSession._on_tail,
     client_codec.APPLY: ClientSession._on_apply,

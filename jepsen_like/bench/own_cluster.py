@@ -68,7 +68,7 @@ def status_of(port: int) -> dict[str, object]:
     with socket.create_connection((LOOPBACK, port), timeout=STATUS_WITHIN_S) as connection:
         connection.sendall(hello + client_codec.encode_bare(client_codec.STATUS, 1))
         while chunk := connection.recv(65536):
-            for message_type, body in decoder.feed(chunk):
+            for message_type, body, _ in decoder.feed(chunk):
                 if message_type == client_codec.STATUS_REPLY:
                     reply = client_codec.decode_reply(message_type, body)[1]
                     assert isinstance(reply, dict)

@@ -115,7 +115,7 @@ def values_of(entry: Entry) -> list[int]:
     """The values that an entry carries, in the order of their offsets."""
     if entry.batch.kind is not EntryKind.RECORDS:
         return []
-    data = entry.batch.data
+    data = bytes(entry.batch.data)
     values: list[int] = []
     at = 0
     while at < len(data):

@@ -16,6 +16,7 @@ import socket
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Generic, Protocol
 
 from raft.errors import ProtocolError
@@ -24,6 +25,8 @@ from raft.net.reactor import BROKEN, READABLE, WRITABLE, Reactor
 
 JOIN_BYTES = 128 * 1024
 """Frames are joined into sends of about this size."""
+PIECES_MAX = 16
+"""What is too large to be joined leaves in sends of so many pieces."""
 
 CLOSED_BY_OTHER_SIDE = "closed by the other side"
 
@@ -175,7 +178,8 @@ class Connection(Generic[FrameT]):
             first = outbound[0]
             try:
                 # What was too large to be joined leaves with what comes before it: the other side, woken by that, finds more.
-                sent = self.socket.send(first) if len(outbound) == 1 else self.socket.sendmsg((first, outbound[1]))
+                alone = len(outbound) == 1
+                sent = self.socket.send(first) if alone else self.socket.sendmsg(islice(outbound, PIECES_MAX))
             except BlockingIOError:
                 break
             except OSError as error:

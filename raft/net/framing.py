@@ -9,7 +9,7 @@ endian) and the body. The decoder takes the stream in whatever pieces it arrives
   most `GROWTH` times as much;
 - frames and failure do not depend on how the stream was cut into pieces;
 - the bytes of a large frame are spared copies: the first that come are put where the frame grows, the socket is read into that
-  place from then on (`room`), and the body is a view of it;
+  place from then on (`room`), and the body is a view of it; a `trusted` sender's frame has its whole place from the first;
 - after a failure nothing more is decoded: the stream has lost its place, only closing helps.
 
 Other wires bring a `Decoder` of their own; connection, reactor and listener take any.
@@ -38,8 +38,8 @@ SLACK = 8
 """A body that is a view keeps at most a part in so many beside it: views are kept long, and counted by their length alone."""
 
 Buffer = bytes | memoryview
-Frame = tuple[int, Buffer]
-"""Message type and body."""
+Frame = tuple[int, Buffer, int]
+"""Message type, body, and the CRC-32C of the body."""
 
 FrameT = TypeVar("FrameT")
 
@@ -71,12 +71,9 @@ def encode_frame(message_type: int, body: bytes) -> bytes:
     return HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc32c.crc32c(body)) + body
 
 
-def encode_frame_in_pieces(message_type: int, pieces: Sequence[Buffer]) -> tuple[Buffer, ...]:
-    """Like `encode_frame`, for a body in pieces, of which all but the first are spared a copy: the frame in as many."""
+def encode_frame_in_pieces(message_type: int, pieces: Sequence[Buffer], crc: int) -> tuple[Buffer, ...]:
+    """Like `encode_frame`, for a body in pieces, of which all but the first are spared a copy; `crc` is that of the body."""
     length = sum(map(len, pieces))
-    crc = 0
-    for piece in pieces:
-        crc = crc32c.crc32c(piece, crc)
     check = header_check(length, PROTOCOL_VERSION, message_type)
     header = HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc)
     return b"".join((header, pieces[0])), *pieces[1:]
@@ -90,14 +87,16 @@ def header_check(length: int, version: int, message_type: int) -> int:
 
 
 class FrameDecoder:
-    """The `Decoder` of the native wire. `body_bytes_max` may be moved while the connection lives (after a handshake)."""
+    """The `Decoder` of the native wire. `body_bytes_max` and `trusted` may change while the connection lives (after a handshake)."""
 
-    __slots__ = ("_growing", "_needed", "body_bytes_max", "failure", "pending_bytes")
+    __slots__ = ("_growing", "_needed", "body_bytes_max", "failure", "pending_bytes", "trusted")
 
     def __init__(self, body_bytes_max: int) -> None:
         self.body_bytes_max = body_bytes_max
         self.failure: ProtocolError | None = None
         self.pending_bytes = 0
+        self.trusted = False
+        """Whether the sender may have memory for all that it announces, once `LARGE_BYTES` have arrived."""
         self._growing = bytearray()
         """Begins with `pending_bytes` of a frame; what lies behind is room for its rest."""
         self._needed = HEADER.size
@@ -125,7 +124,7 @@ class FrameDecoder:
 
     def _place_for(self, arrived: Buffer | bytearray) -> bytearray:
         """Begins with what has arrived of a frame, and has room for much more of it, if not for all."""
-        place = bytearray(min(self._needed, GROWTH * len(arrived)))
+        place = bytearray(self._needed if self.trusted else min(self._needed, GROWTH * len(arrived)))
         memoryview(place)[: len(arrived)] = arrived
         return place
 
@@ -159,7 +158,7 @@ class FrameDecoder:
             if crc32c.crc32c(body) != crc:
                 self.failure = ProtocolError(f"the CRC of a frame of type {message_type} is wrong")
                 return frames
-            frames.append((message_type, body))
+            frames.append((message_type, body, crc))
             position = start + length
         self.pending_bytes = len(arrived) - position
         if self.pending_bytes:

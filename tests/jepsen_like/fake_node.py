@@ -37,7 +37,7 @@ class FakeNode:
         decoder = FrameDecoder(1 << 24)
         try:
             async for chunk in stream:
-                for message_type, body in decoder.feed(bytes(chunk)):
+                for message_type, body, _ in decoder.feed(bytes(chunk)):
                     await self._take(stream, message_type, body)
         except (HangUp, trio.BrokenResourceError, trio.ClosedResourceError):
             pass

@@ -73,7 +73,7 @@ class Server:
         with stream:
             try:
                 while chunk := stream.recv(65536):
-                    for message_type, body in decoder.feed(chunk):
+                    for message_type, body, _ in decoder.feed(chunk):
                         answer = self._one(message_type, body)
                         if answer is None:
                             return

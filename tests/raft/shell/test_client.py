@@ -124,7 +124,7 @@ async def deaf_node(listens: trio.Event) -> AsyncIterator[Connection]:
             await stream.send_all(wire.encode_hello_reply(wire.HelloReply(1, 1 << 26)))
             await listens.wait()
             async for chunk in stream:
-                for message_type, body in decoder.feed(bytes(chunk)):
+                for message_type, body, _ in decoder.feed(bytes(chunk)):
                     if message_type == wire.APPEND:
                         await stream.send_all(wire.encode_appended(msgpack.unpackb(body)[0], end, 1, 1))
                         end += 1

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 
+import crc32c
 import msgpack
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from raft.errors import (
     ShuttingDown,
     StorageFull,
 )
+from raft.net.crc import JOINING_BYTES
 from raft.net.framing import HEADER, LARGE_BYTES
 
 numbers = st.integers(0, NUMBER_MAX)
@@ -37,7 +39,7 @@ def body(frame: bytes) -> bytes:
 @given(numbers, st.lists(st.binary(max_size=30), min_size=1, max_size=9))
 def test_an_append_keeps_its_records_and_their_number(request_id: int, records: list[bytes]) -> None:
     batch = wire.pack_batch(records)
-    assert wire.decode_append(body(wire.encode_append(request_id, batch))) == (request_id, batch, len(records))
+    assert wire.decode_append(body(wire.encode_append(request_id, batch))) == (request_id, batch, len(records), None)
 
 
 def test_large_records_of_an_append_stay_a_view_of_what_was_received() -> None:
@@ -46,7 +48,15 @@ def test_large_records_of_an_append_stay_a_view_of_what_was_received() -> None:
     append = wire.decode_append(memoryview(request))
     assert isinstance(append.records, memoryview)
     assert append.records.obj is request
-    assert append == (7, batch, 1)
+    assert append == (7, batch, 1, None)
+
+
+@pytest.mark.parametrize("size", [JOINING_BYTES - 1, JOINING_BYTES, 5 * JOINING_BYTES + 3])
+def test_the_crc_of_large_records_is_known_by_that_of_the_frame(size: int) -> None:
+    batch = wire.pack_batch([bytes(size)])
+    request = body(wire.encode_append(2**40, batch))
+    append = wire.decode_append(memoryview(request), crc32c.crc32c(request))
+    assert append.crc == (crc32c.crc32c(batch) if len(batch) >= JOINING_BYTES else None)
 
 
 @given(st.lists(st.lists(st.binary(max_size=30), min_size=1, max_size=5), max_size=5))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from log.frame import Payload, Pieces
 from raft import codec
 from raft.codec import APPEND_ENTRIES, NUMBER_MAX, decode_message, encode_message
 from raft.errors import ProtocolError
@@ -24,7 +25,8 @@ from raft.messages import (
     VoteReply,
 )
 from raft.model import NOOP, Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
-from raft.net.framing import HEADER, LARGE_BYTES, Buffer
+from raft.net.crc import JOINING_BYTES
+from raft.net.framing import HEADER, LARGE_BYTES, Buffer, FrameDecoder
 
 numbers = st.integers(0, NUMBER_MAX)
 terms = numbers.map(Term)
@@ -169,6 +171,38 @@ def test_large_data_that_ends_a_message_stays_a_view_of_what_was_received(sizes:
     assert last.obj is body
     assert all(type(data) is bytes for data in others)
     assert split(encode_message(received)) == (message_type, body)
+
+
+def large_message(data: Payload, *, crc: int) -> AppendEntries:
+    batch = Batch(EntryKind.RECORDS, 1, 12, data, crc)
+    return AppendEntries(
+        Term(5), LogIndex(7), Term(4), LogIndex(6), 300, (Entry(LogIndex(8), Term(4), Offset(30), batch),)
+    )
+
+
+@pytest.mark.parametrize("size", [LARGE_BYTES, JOINING_BYTES - 1, JOINING_BYTES, 3 * JOINING_BYTES + 5])
+def test_data_in_pieces_is_on_the_wire_what_it_is_joined(size: int) -> None:
+    data = bytes(range(256)) * (size // 256 + 1)
+    pieces = Pieces([data[: size // 3], memoryview(data)[size // 3 : size - 10], data[size - 10 : size]])
+    crc = crc32c.crc32c(data[:size])
+    sent = encode_message(large_message(pieces, crc=crc))
+    assert b"".join(sent) == b"".join(encode_message(large_message(data[:size], crc=crc)))
+    assert FrameDecoder(2**30).feed(b"".join(sent))
+    assert all(any(piece is buffer for piece in sent) for buffer in pieces.buffers)
+
+
+@pytest.mark.parametrize("size", [JOINING_BYTES - 1, JOINING_BYTES, 3 * JOINING_BYTES + 5])
+@pytest.mark.parametrize("is_true", [True, False])
+def test_large_data_is_checked_against_its_own_crc_by_that_of_the_frame(size: int, is_true: bool) -> None:
+    data = bytes(size)
+    message = large_message(data, crc=crc32c.crc32c(data) ^ (not is_true))
+    body = split(encode_message(message))[1]
+    crc = crc32c.crc32c(body)
+    if is_true:
+        assert decode_message(APPEND_ENTRIES, memoryview(body), crc) == message
+    else:
+        with pytest.raises(ProtocolError, match=f"the CRC of a batch of {size} bytes is wrong"):
+            decode_message(APPEND_ENTRIES, memoryview(body), crc)
 
 
 @st.composite

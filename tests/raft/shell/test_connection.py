@@ -14,7 +14,7 @@ import trio
 
 from raft.errors import ProtocolError
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, JOIN_BYTES, Connection
-from raft.net.framing import Frame, FrameDecoder, encode_frame
+from raft.net.framing import Buffer, Frame, FrameDecoder, encode_frame
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import READABLE, SLEEPS_S, SPIN_S, Reactor
 
@@ -25,7 +25,7 @@ class Recorder:
     """A session that notes what it is told, and takes type 99 for nonsense and type 98 for a bug of its own."""
 
     def __init__(self) -> None:
-        self.frames: list[Frame] = []
+        self.frames: list[tuple[int, Buffer]] = []
         self.drained = 0
         self.errors: list[str] = []
         self.closed: list[str] = []
@@ -35,7 +35,7 @@ class Recorder:
             if frame[0] == 99:
                 raise ProtocolError("type 99")
             assert frame[0] != 98, "a bug"
-            self.frames.append(frame)
+            self.frames.append(frame[:2])
 
     def on_drained(self) -> None:
         self.drained += 1

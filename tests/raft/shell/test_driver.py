@@ -9,6 +9,7 @@ import pytest
 
 from log.flush import Flush
 from log.flusher import FlushPolicy
+from log.frame import Pieces
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, SegmentedLog
 from raft.client_codec import pack_batch
@@ -27,6 +28,7 @@ from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftErr
 from raft.membership import Configuration
 from raft.messages import AppendAccepted, AppendEntries, Message, PreVoteReply, RequestPreVote, RequestVote, VoteReply
 from raft.model import Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
+from raft.net.framing import LARGE_BYTES
 from raft.register import RegisterMachine
 from raft.state_machine import StateMachine
 from raft.storage import RaftStorage
@@ -360,6 +362,42 @@ def test_entries_stay_below_the_bound_of_a_batch_and_a_large_one_stays_whole() -
     assert [batch.span for batch in rig.driver.committed(0, 10_000)] == [2, 2, 2, 1]
 
 
+def test_half_of_the_bound_waits_for_nothing_and_what_is_behind_it_waits_on() -> None:
+    rig = Rig(3, config=DriverConfig(batch_bytes_max=100)).lead()
+    rig.accept()
+    rig.append(0, b"x" * 10)
+    rig.pump()
+    last = rig.core.log.last_index
+    rig.append(1, b"x" * 40)
+    rig.pump()
+    assert rig.core.log.last_index == last
+    for request_id in (2, 3):
+        rig.append(request_id, b"x" * 40)
+    rig.pump()
+    assert rig.core.log.last_index == last + 1
+    assert [entry.batch.span for entry in rig.core.log.cached(last, 1000) or ()][1:] == [2]
+
+
+@pytest.mark.parametrize("size", [LARGE_BYTES - 100, LARGE_BYTES, 5 * LARGE_BYTES])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_large_appends_leave_together_uncopied_and_are_read_as_they_were(size: int, is_known: bool) -> None:
+    rig = Rig().lead()
+    batches = [pack_batch([bytes([request_id]) * size]) for request_id in range(3)]
+    for request_id, batch in enumerate(batches):
+        crc = crc32c.crc32c(batch) if is_known else None
+        rig.driver.append(rig.caller, request_id, memoryview(batch), 1, crc)
+    rig.pump()
+    (entry,) = rig.core.log.cached(rig.core.log.last_index, 0) or ()
+    is_spared = size >= LARGE_BYTES
+    assert isinstance(entry.batch.data, Pieces) == is_spared
+    assert entry.batch.crc == crc32c.crc32c(b"".join(batches))
+    rig.settle()
+    (read,) = rig.driver.committed(0, 10)
+    assert (read.span, read.data) == (3, b"".join(batches))
+    (written,) = rig.storage.entries(entry.index, 0)
+    assert written.batch.data == b"".join(batches)
+
+
 def test_what_waits_above_the_bound_is_refused_as_busy() -> None:
     rig = Rig(config=DriverConfig(pending_bytes_max=10)).lead()
     rig.append(1, b"x" * 20)
@@ -393,7 +431,7 @@ def test_a_node_that_wakes_late_hears_its_leader_before_it_counts_the_silence() 
 
 def test_a_full_disk_refuses_an_append_for_certain_and_hands_leadership_over() -> None:
     disk = MemoryDisk(random.Random(1), capacity_bytes=1 << 20)
-    rig = Rig(3, disk=disk).lead()
+    rig = Rig(3, disk=disk, config=DriverConfig(batch_bytes_max=1 << 20)).lead()
     rig.accept()
     last_index = rig.core.log.last_index
     rig.append(1, b"x" * (1 << 20))

@@ -75,7 +75,7 @@ def silent_node(heard: threading.Event | None = None) -> Iterator[str]:
         with connected:
             decoder = FrameDecoder(1 << 20)
             while chunk := connected.recv(65536):
-                for message_type, _ in decoder.feed(chunk):
+                for message_type, _, _ in decoder.feed(chunk):
                     if message_type == wire.HELLO:
                         connected.sendall(wire.encode_hello_reply(wire.HelloReply(1, 1 << 20)))
                     elif heard is not None:

@@ -7,16 +7,24 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from raft.net.framing import GROWTH, HEADER, LARGE_BYTES, Frame, FrameDecoder, encode_frame, header_check
+from raft.net.framing import GROWTH, HEADER, LARGE_BYTES, Buffer, Frame, FrameDecoder, encode_frame, header_check
 
 BODY_BYTES_MAX = 1000
+
+Received = tuple[int, Buffer]
 
 frames = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=200)), max_size=8)
 
 
-def decode(pieces: list[bytes]) -> tuple[list[Frame], str | None]:
+def checked(frames: list[Frame]) -> list[Received]:
+    """Types and bodies; what is said of each body's CRC is true."""
+    assert [crc for _, _, crc in frames] == [crc32c.crc32c(body) for _, body, _ in frames]
+    return [(message_type, body) for message_type, body, _ in frames]
+
+
+def decode(pieces: list[bytes]) -> tuple[list[Received], str | None]:
     decoder = FrameDecoder(BODY_BYTES_MAX)
-    decoded = [frame for piece in pieces for frame in decoder.feed(piece)]
+    decoded = [frame for piece in pieces for frame in checked(decoder.feed(piece))]
     return decoded, None if decoder.failure is None else str(decoder.failure)
 
 
@@ -46,20 +54,21 @@ def test_frames_and_failure_of_a_damaged_stream_do_not_depend_on_how_it_was_cut(
     assert decode(cut(bytes(stream), places)) == decode([bytes(stream)])
 
 
-def receive(stream: bytes, reads: list[int], body_bytes_max: int) -> list[Frame]:
+def receive(stream: bytes, reads: list[int], body_bytes_max: int, *, trusted: bool = False) -> list[Received]:
     """What a connection makes of it: every read goes to the room that the decoder wants filled, or into one buffer for all."""
     decoder = FrameDecoder(body_bytes_max)
+    decoder.trusted = trusted
     shared = bytearray(256 * 1024)
-    frames: list[Frame] = []
+    frames: list[Received] = []
     position, number = 0, 0
     while position < len(stream):
         room = decoder.room()
         if room is not None:
-            assert decoder.pending_bytes + len(room) <= GROWTH * decoder.pending_bytes
+            assert trusted or decoder.pending_bytes + len(room) <= GROWTH * decoder.pending_bytes
         place = memoryview(shared) if room is None else room
         piece = stream[position : position + min(reads[number % len(reads)], len(place))]
         place[: len(piece)] = piece
-        frames += decoder.feed(place[: len(piece)]) if room is None else decoder.filled(len(piece))
+        frames += checked(decoder.feed(place[: len(piece)]) if room is None else decoder.filled(len(piece)))
         position, number = position + len(piece), number + 1
     assert decoder.pending_bytes == 0
     return frames
@@ -71,14 +80,29 @@ sizes = st.one_of(
 
 
 @settings(max_examples=60)
-@given(st.lists(sizes, min_size=1, max_size=6), st.lists(st.integers(1, 300 * 1024), min_size=1, max_size=4))
+@given(
+    st.lists(sizes, min_size=1, max_size=6), st.lists(st.integers(1, 300 * 1024), min_size=1, max_size=4), st.booleans()
+)
 def test_large_frames_grow_in_a_place_of_their_own_whatever_is_read_at_a_time(
-    body_sizes: list[int], reads: list[int]
+    body_sizes: list[int], reads: list[int], trusted: bool
 ) -> None:
     assume(sum(body_sizes) // min(reads) < 2000)
     sent = [(number, bytes([number]) * size) for number, size in enumerate(body_sizes)]
     stream = b"".join(encode_frame(*frame) for frame in sent)
-    assert receive(stream, reads, max(body_sizes)) == sent
+    assert receive(stream, reads, max(body_sizes), trusted=trusted) == sent
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_trusted_sender_has_its_whole_place_once_much_has_arrived_and_no_other(trusted: bool) -> None:
+    whole = encode_frame(1, bytes(100 * LARGE_BYTES))
+    decoder = FrameDecoder(len(whole))
+    decoder.trusted = trusted
+    decoder.feed(whole[: LARGE_BYTES - 1])
+    assert decoder.room() is None
+    decoder.feed(whole[LARGE_BYTES - 1 : LARGE_BYTES])
+    room = decoder.room()
+    assert room is not None
+    assert len(room) == (len(whole) if trusted else GROWTH * LARGE_BYTES) - LARGE_BYTES
 
 
 def test_a_body_stays_what_it_was_when_others_of_its_size_have_followed() -> None:
@@ -95,14 +119,14 @@ def test_what_is_fed_goes_behind_what_has_arrived_even_if_room_was_made() -> Non
     decoder = FrameDecoder(len(whole))
     decoder.feed(whole[:LARGE_BYTES])
     assert decoder.room() is not None
-    assert decoder.feed(whole[LARGE_BYTES:]) == [(1, b"x" * 10 * LARGE_BYTES)]
+    assert checked(decoder.feed(whole[LARGE_BYTES:])) == [(1, b"x" * 10 * LARGE_BYTES)]
 
 
 def test_no_small_body_keeps_the_place_of_a_large_frame() -> None:
     large, small = (encode_frame(1, b"x" * 10 * LARGE_BYTES), encode_frame(2, b"y" * 2 * LARGE_BYTES))
     decoder = FrameDecoder(len(large))
     decoder.feed(large[: 5 * LARGE_BYTES])
-    _, (_, body) = decoder.feed(large[5 * LARGE_BYTES :] + small)
+    _, (_, body, _) = decoder.feed(large[5 * LARGE_BYTES :] + small)
     assert isinstance(body, bytes)
 
 
@@ -111,7 +135,7 @@ def test_a_body_keeps_little_that_is_not_its_own(behind: int) -> None:
     large, next_one = encode_frame(1, b"x" * 2 * LARGE_BYTES), encode_frame(2, bytes(2 * LARGE_BYTES))
     decoder = FrameDecoder(len(large))
     decoder.feed(large[:50])
-    ((_, body),) = decoder.feed(large[50:] + next_one[:behind])
+    ((_, body, _),) = decoder.feed(large[50:] + next_one[:behind])
     assert body == b"x" * 2 * LARGE_BYTES
     kept = len(memoryview(body.obj if isinstance(body, memoryview) else body))
     assert kept <= len(body) * 9 / 8

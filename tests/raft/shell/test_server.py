@@ -72,7 +72,7 @@ async def test_the_handshake_tells_who_answers_and_what_it_takes(tmp_path: Path)
     async with one_node(tmp_path) as cluster, raw_client(cluster) as client:
         frame = await client.frame()
         assert frame is not None
-        assert wire.decode_hello_reply(*frame) == wire.HelloReply(1, NodeSettings().frame_bytes_max)
+        assert wire.decode_hello_reply(*frame[:2]) == wire.HelloReply(1, NodeSettings().frame_bytes_max)
 
 
 async def test_a_request_that_arrives_while_the_node_stops_is_refused_and_the_stop_is_clean(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ async def test_a_request_that_arrives_while_the_node_stops_is_refused_and_the_st
         os.write(client.stream.socket.fileno(), wire.encode_read(7, 0, 100))
         node.stop.cancel()
         (frame,) = await client.last_words()
-        request_id, reply = wire.decode_reply(*frame)
+        request_id, reply = wire.decode_reply(*frame[:2])
         assert (request_id, type(reply)) == (7, ShuttingDown)
         await node.stopped.wait()
 
@@ -153,7 +153,7 @@ async def test_a_bad_request_closes_its_connection_with_one_logged_reason(
 async def closes_with(cluster: LocalCluster, sent: bytes, reason: str, *, greeted: bool) -> None:
     async with raw_client(cluster) as other, raw_client(cluster, sent) as client:
         words = await client.last_words()
-        assert [message_type for message_type, _ in words] == ([wire.HELLO_REPLY] if greeted else []) + [wire.ERROR]
+        assert [message_type for message_type, _, _ in words] == ([wire.HELLO_REPLY] if greeted else []) + [wire.ERROR]
         _, error = wire.decode_error(words[-1][1])
         assert isinstance(error, ProtocolError)
         assert reason in error.detail
@@ -186,7 +186,7 @@ async def test_thousands_of_requests_in_flight_are_all_answered_in_order(tmp_pat
             for request_id in range(1, count + 1):
                 frame = await client.frame()
                 assert frame is not None
-                assert wire.decode_reply(*frame) == (request_id, wire.Appended(request_id - 1, 1, 1))
+                assert wire.decode_reply(*frame[:2]) == (request_id, wire.Appended(request_id - 1, 1, 1))
 
 
 async def test_a_client_that_does_not_read_is_not_read_from_and_holds_a_bounded_queue(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ async def test_a_client_that_does_not_read_is_not_read_from_and_holds_a_bounded_
             for request_id in range(count):
                 frame = await client.frame()
                 assert frame is not None
-                answered, reply = wire.decode_reply(*frame)
+                answered, reply = wire.decode_reply(*frame[:2])
                 assert answered == request_id
                 assert isinstance(reply, wire.Records)
 
@@ -230,7 +230,7 @@ async def test_many_linearizable_reads_in_flight_are_all_answered(tmp_path: Path
             requests = [wire.encode_bare(wire.TAIL, 7)] * 100 + [wire.encode_read(8, 0, 100)] * 100
             await client.send(b"".join(requests))
             answered = [await client.frame() for _ in requests]
-            ids = [wire.decode_reply(*frame)[0] for frame in answered if frame is not None]
+            ids = [wire.decode_reply(*frame[:2])[0] for frame in answered if frame is not None]
             assert sorted(ids) == [7] * 100 + [8] * 100
 
 
@@ -242,7 +242,7 @@ async def test_a_request_to_a_follower_is_answered_by_the_name_of_the_leader(tmp
         async with raw_client(cluster, node=node_id) as client:
             await client.frame()
             await client.send(wire.encode_append(3, RECORD) + wire.encode_bare(wire.TAIL, 4))
-            answers = [wire.decode_reply(*(await client.frame() or (0, b""))) for _ in range(2)]
+            answers = [wire.decode_reply(*(await client.frame() or (0, b""))[:2]) for _ in range(2)]
             assert {request_id for request_id, _ in answers} == {3, 4}
             for _, error in answers:
                 assert isinstance(error, NotLeader)
@@ -280,7 +280,10 @@ async def test_a_peer_that_sends_nonsense_loses_its_connection_and_the_group_goe
         leader = await cluster.leader()
         hello = wire.encode_hello(wire.Hello(CLUSTER_ID, wire.PEER, 2))
         async with raw_client(cluster, hello + encode_frame(68, b"\x97")) as impostor:
-            assert [message_type for message_type, _ in await impostor.last_words()] == [wire.HELLO_REPLY, wire.ERROR]
+            assert [message_type for message_type, _, _ in await impostor.last_words()] == [
+                wire.HELLO_REPLY,
+                wire.ERROR,
+            ]
         (closed,) = cluster.heard("connection_closed")
         assert closed["role"] == "peer 2"
         assert (await (await cluster.leader()).append([b"x"])).base_offset == 0
