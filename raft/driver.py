@@ -14,10 +14,10 @@ What was ordered to be sent leaves before anything is written, at the latest now
 flush is under way, one begins (`begin_flush`; group commit). It runs beside the loop, which goes on.
 
 Appends that arrive while the disk is busy, or an entry is under way, wait and then leave as one entry: one frame, one CRC, one
-message a peer. Those who have just been answered often ask again at once, so an entry waits for them, too: for the round that
-begins when the answers have been sent, and for one to three more, most if each brings somebody (`has_postponed`). Clients in a
-hurry so come to travel together, and both rules save a third of all processor time at 64 connections. A commit that takes
-longer than `PIPELINE_S` is not waited for.
+message a peer. What would fill half an entry waits for nothing. Those who have just been answered often ask again at once, so
+an entry waits for them, too: for the round that begins when the answers have been sent, and for one to three more, most if each
+brings somebody (`has_postponed`). Clients in a hurry so come to travel together, and both rules save a third of all processor
+time at 64 connections. A commit that takes longer than `PIPELINE_S` is not waited for.
 
 Rules of the flush: with `before-ack` a write counts when a flush that began after it has ended. With `interval` and `none`
 it counts once the operating system has it: a node that loses power can lose what it acknowledged.
