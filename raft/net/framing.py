@@ -9,7 +9,7 @@ endian) and the body. The decoder takes the stream in whatever pieces it arrives
   most `GROWTH` times as much;
 - frames and failure do not depend on how the stream was cut into pieces;
 - the bytes of a large frame are spared copies: the first that come are put where the frame grows, the socket is read into that
-  place from then on (`room`), and the body is a view of it; a `trusted` sender's frame has its whole place from the first;
+  place from then on (`room`), and the body is a view of it; the frame of a `trusted` sender has its whole place by then;
 - after a failure nothing more is decoded: the stream has lost its place, only closing helps.
 
 Other wires bring a `Decoder` of their own; connection, reactor and listener take any.
