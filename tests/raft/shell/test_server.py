@@ -13,7 +13,7 @@ from raft import client_codec as wire
 from raft.errors import NotLeader, ProtocolError, ShuttingDown
 from raft.net.connection import Connection
 from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame, header_check
-from raft.server import ClientSession
+from raft.server import ClientSession, PeerSession
 from raft.settings import NodeSettings
 from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, local_cluster, until
 
@@ -288,3 +288,14 @@ async def test_a_peer_that_sends_nonsense_loses_its_connection_and_the_group_goe
         assert closed["role"] == "peer 2"
         assert (await (await cluster.leader()).append([b"x"])).base_offset == 0
         assert leader is not None
+
+
+async def test_memory_for_what_is_only_announced_is_given_to_peers_alone(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path, 2) as cluster:
+        await cluster.leader()
+        async with raw_client(cluster) as client:
+            assert await client.frame()
+            guests = cluster.nodes[1].group._listener._guests
+            decoders = {type(guest.session): guest.decoder for guest in guests}
+            given = {kind: isinstance(one, FrameDecoder) and one.trusted for kind, one in decoders.items()}
+            assert given == {ClientSession: False, PeerSession: True}
