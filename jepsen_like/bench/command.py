@@ -76,7 +76,7 @@ def bench() -> None:
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A JSON file for the figures; what it has already of other sections or systems stays.",
+    help="A JSON file for the figures; what it has already of other sections or systems, from this machine, stays.",
 )
 @click.pass_context
 def raft(

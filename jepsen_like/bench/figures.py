@@ -133,7 +133,7 @@ class Document:
     def replace(self, newer: "Document") -> "Document":
         """This document with what `newer` has measured in place of what it had; `ValueError` for another machine."""
         if self.machine != newer.machine:
-            raise ValueError(f"its figures are of another machine: {describe(self.machine)}")
+            raise ValueError(f"its figures are of another machine, name another file: {describe(self.machine)}")
         again = {(type(figure), figure.system) for figure in newer.figures}
         again_by_name = {(section_of(figure), figure.system) for figure in newer.figures}
         again_by_name |= {(one.section, one.system) for one in newer.not_measured}

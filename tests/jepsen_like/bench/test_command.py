@@ -126,7 +126,7 @@ def test_figures_of_another_machine_are_not_added_to(tmp_path: Path, capsys: pyt
     figures.save(figures.Document({**figures.machine(tmp_path), "cores": "4096"}), output)
     arguments = ["bench", "raft", "--directory", str(tmp_path / "data"), "--output", str(output)]
     assert execute(arguments) == ExitStatus.USAGE
-    assert "another machine" in capsys.readouterr().err
+    assert "of another machine, name another file" in capsys.readouterr().err
     assert list((tmp_path / "data").iterdir()) == []
 
 
