@@ -19,6 +19,10 @@ an entry waits for them, too: for the round that begins when the answers have be
 brings somebody (`has_postponed`). Clients in a hurry so come to travel together, and both rules save a third of all processor
 time at 64 connections. A commit that takes longer than `PIPELINE_S` is not waited for.
 
+A message to a peer is one frame, and nobody is heard behind it until it is through: neither a heartbeat nor the answer to one.
+So an entry is joined beyond `append_bytes_max` only as far as the last large one shows that the group commits it in the time
+of one heartbeat (`_note_pace`). On links of a few megabytes a second leaders would lose their followers otherwise.
+
 Rules of the flush: with `before-ack` a write counts when a flush that began after it has ended. With `interval` and `none`
 it counts once the operating system has it: a node that loses power can lose what it acknowledged.
 
@@ -153,7 +157,8 @@ class DriverConfig:
     flush_stall_s: float = 5.0
     """A leader whose flush takes longer steps down."""
     batch_bytes_max: int = 3 * 1024 * 1024
-    """Appends are joined into entries of at most this size; a single larger one stays whole. Half of it waits for nothing more."""
+    """Appends are joined into entries of at most this size, on a slow network of at most `append_bytes_max`; a single larger one
+    stays whole. Half of it waits for nothing more."""
     pending_bytes_max: int = 32 * 1024 * 1024
     """Appends and commands that wait to be proposed; above, `Busy`."""
     retention: Retention = KEEP_ALL
@@ -189,6 +194,8 @@ class _Proposal:
 
     kind: EntryKind
     requests: list[_Request]
+    size: int
+    proposed_at: float
 
 
 class RaftDriver:
@@ -243,6 +250,9 @@ class RaftDriver:
         self._reads_applying: deque[tuple[LogIndex, _ReadRequest]] = deque()
         self._last_token = 0
         self._now = self._proposed_at = 0.0
+        self._batch_bytes_min = min(core.config.append_bytes_max, config.batch_bytes_max)
+        self._batch_bytes_max = self._batch_bytes_min
+        """The bound of a batch, as the pace of the group allows it."""
         self._rounds_to_hear = 0
         self._heard = 0
         self._rounds_late = 0
@@ -487,6 +497,7 @@ class RaftDriver:
                 for read in self._reads_asked.pop(token):
                     read.caller.refused(read.request_id, self._not_leader(leader_hint))
             case RoleChanged(role=role, term=term, leader=leader):
+                self._batch_bytes_max = self._batch_bytes_min  # each reign sees for itself what is quick
                 self._notify("role", role=role.value, term=term, leader=leader or 0)
             case _:
                 assert_never(effect)
@@ -516,7 +527,7 @@ class RaftDriver:
     @property
     def _waits_for_nothing(self) -> bool:
         """Whether what waits is worth an entry of its own. A node that does not lead only refuses, which needs no disk."""
-        return self._pending_bytes >= self.config.batch_bytes_max // 2 or not isinstance(self.core.role, Leader)
+        return self._pending_bytes >= self._batch_bytes_max // 2 or not isinstance(self.core.role, Leader)
 
     @property
     def _waits_for_disk(self) -> bool:
@@ -538,7 +549,7 @@ class RaftDriver:
                 continue
             self._proposed_at = now
             token = self._draw_token()
-            self._proposals[token] = _Proposal(kind, requests)
+            self._proposals[token] = _Proposal(kind, requests, len(batch.data), now)
             self._step(now, Propose(token, batch))
             if not self._waits_for_nothing:
                 break
@@ -549,14 +560,14 @@ class RaftDriver:
         return Batch(kind, span, self._wall_clock_ms(), data, crc)
 
     def _take_batch(self, queue: deque[_Request]) -> list[_Request]:
-        if self._pending_bytes <= self.config.batch_bytes_max:
+        if self._pending_bytes <= self._batch_bytes_max:
             requests = list(queue)
             queue.clear()
             self._pending_bytes -= sum([len(request.data) for request in requests])
             return requests
         requests = [queue.popleft()]
         size = len(requests[0].data)
-        while queue and size + len(queue[0].data) <= self.config.batch_bytes_max:
+        while queue and size + len(queue[0].data) <= self._batch_bytes_max:
             request = queue.popleft()
             size += len(request.data)
             requests.append(request)
@@ -570,6 +581,7 @@ class RaftDriver:
     def _answer(self, proposal: _Proposal, outcome: Committed | Rejected | Unknown) -> None:
         match outcome:
             case Committed(index=index, term=term, base_offset=base_offset):
+                self._note_pace(proposal)
                 if proposal.kind is EntryKind.COMMANDS:
                     self._applying[index] = proposal.requests
                     return
@@ -585,6 +597,15 @@ class RaftDriver:
                 self._refuse(proposal.requests, OutcomeUnknown("the leadership moved while the request was in flight"))
             case _:
                 assert_never(outcome)
+
+    def _note_pace(self, proposal: _Proposal) -> None:
+        """As much as this entry shows to be committed in the time of a heartbeat is what the next may hold. A small one shows nothing."""
+        if proposal.size < self._batch_bytes_min // 2:
+            return
+        pace_bytes = self.config.batch_bytes_max
+        if took := self._now - proposal.proposed_at:
+            pace_bytes = min(pace_bytes, int(proposal.size * self.core.config.heartbeat_s / took))
+        self._batch_bytes_max = max(self._batch_bytes_min, pace_bytes)
 
     @staticmethod
     def _refuse(requests: list[_Request], error: RaftError) -> None:

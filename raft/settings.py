@@ -47,8 +47,11 @@ class NodeSettings:
     """Answers that wait for a client to read them; above, nothing more is read from it."""
     link_bytes_max: int = attrs.field(default=32 * MIB, validator=ge(64 * 1024))
     """Messages that wait for a peer's socket; above, new ones are dropped."""
-    batch_bytes_max: int = attrs.field(default=3 * MIB, validator=ge(1))
-    """Appends that wait together leave as entries of at most this size; half of it waits for nothing more."""
+    batch_bytes_max: int = attrs.field(
+        default=attrs.Factory(lambda self: min(3 * MIB, self.frame_bytes_max), takes_self=True), validator=ge(1)
+    )
+    """Appends that wait together leave as entries of at most this size; half of it waits for nothing more. Where the group is slow,
+    `append_bytes_max` is the bound. 3 MiB, or `frame_bytes_max` if that is less."""
     pending_bytes_max: int = attrs.field(default=32 * MIB, validator=ge(1))
     """Appends that wait to be proposed; above, they are refused as busy."""
     read_bytes_max: int = attrs.field(default=4 * MIB, validator=ge(1))

@@ -9,7 +9,8 @@ endian) and the body. The decoder takes the stream in whatever pieces it arrives
   most `GROWTH` times as much;
 - frames and failure do not depend on how the stream was cut into pieces;
 - the bytes of a large frame are spared copies: the first that come are put where the frame grows, the socket is read into that
-  place from then on (`room`), and the body is a view of it; the frame of a `trusted` sender has its whole place by then;
+  place from then on (`room`), and the body is a view of it; the frame of a `trusted` sender has its whole place by then, if
+  that is at most `TRUSTED_BYTES`;
 - after a failure nothing more is decoded: the stream has lost its place, only closing helps.
 
 Other wires bring a `Decoder` of their own; connection, reactor and listener take any.
@@ -33,6 +34,9 @@ LARGE_BYTES = 64 * 1024
 
 GROWTH = 4
 """The place of a large frame is so many times larger than what has arrived of it: seldom does one need another."""
+
+TRUSTED_BYTES = 4 * 1024 * 1024
+"""The place of a frame that a trusted sender has merely announced: no less than entries of joined appends need."""
 
 SLACK = 8
 """A body that is a view keeps at most a part in so many beside it: views are kept long, and counted by their length alone."""
@@ -96,7 +100,7 @@ class FrameDecoder:
         self.failure: ProtocolError | None = None
         self.pending_bytes = 0
         self.trusted = False
-        """Whether the sender may have memory for all that it announces, once `LARGE_BYTES` have arrived."""
+        """Whether the sender may have `TRUSTED_BYTES` of memory for what it announces, once `LARGE_BYTES` have arrived."""
         self._growing = bytearray()
         """Begins with `pending_bytes` of a frame; what lies behind is room for its rest."""
         self._needed = HEADER.size
@@ -124,7 +128,8 @@ class FrameDecoder:
 
     def _place_for(self, arrived: Buffer | bytearray) -> bytearray:
         """Begins with what has arrived of a frame, and has room for much more of it, if not for all."""
-        place = bytearray(self._needed if self.trusted else min(self._needed, GROWTH * len(arrived)))
+        ahead = TRUSTED_BYTES if self.trusted else 0
+        place = bytearray(min(self._needed, max(ahead, GROWTH * len(arrived))))
         memoryview(place)[: len(arrived)] = arrived
         return place
 

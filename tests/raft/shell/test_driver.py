@@ -13,7 +13,7 @@ from log.frame import Pieces
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, SegmentedLog
 from raft.client_codec import pack_batch
-from raft.config import RaftConfig
+from raft.config import MIB, RaftConfig
 from raft.core import Leader, RaftCore
 from raft.driver import (
     HEARING_FIRST_MAX,
@@ -376,6 +376,58 @@ def test_half_of_the_bound_waits_for_nothing_and_what_is_behind_it_waits_on() ->
     rig.pump()
     assert rig.core.log.last_index == last + 1
     assert [entry.batch.span for entry in rig.core.log.cached(last, 1000) or ()][1:] == [2]
+
+
+def show_pace(rig: Rig, took_s: float) -> None:
+    """A large append is committed within `took_s`."""
+    rig.append(rig.draw(), b"x" * MIB)
+    rig.pump()
+    rig.pass_time(took_s)
+    rig.end_flush()
+    rig.accept()
+
+
+def travel_together(rig: Rig) -> list[int]:
+    """How many of six appends that wait together each entry takes; of these two fit one message to a peer."""
+    last = rig.core.log.last_index
+    first = rig.draw()
+    for request_id in range(first, first + 6):
+        rig.append(request_id, b"x" * (MIB // 2 - 100))
+    rig.pump()
+    return [entry.batch.span for entry in rig.core.log.cached(LogIndex(last + 1), 1 << 30) or ()]
+
+
+@pytest.mark.parametrize(("took_s", "spans"), [(0, [6]), (0.01, [6]), (0.05, [4]), (0.1, [2, 2, 2]), (0.4, [2, 2, 2])])
+def test_entries_are_as_large_as_the_group_commits_in_the_time_of_a_heartbeat(took_s: float, spans: list[int]) -> None:
+    assert RaftConfig().heartbeat_s == 0.1
+    rig = Rig(3).lead()
+    rig.accept()
+    show_pace(rig, took_s)
+    assert travel_together(rig) == spans
+
+
+def test_as_long_as_nothing_large_has_been_committed_in_this_reign_entries_fit_one_message() -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    assert travel_together(rig) == [2, 2, 2]
+    rig.settle()
+    rig.accept()
+    assert travel_together(rig) == [6]
+    rig.settle()
+    rig.accept()
+    rig.hear(TWO, heartbeat(term=rig.core.term + 1))
+    rig.settle()
+    rig.lead().accept()
+    assert travel_together(rig) == [2, 2, 2]
+
+
+def test_what_is_small_says_nothing_about_the_pace() -> None:
+    rig = Rig(3).lead()
+    rig.accept()
+    rig.append(1, b"x")
+    rig.settle()
+    rig.accept()
+    assert travel_together(rig) == [2, 2, 2]
 
 
 @pytest.mark.parametrize("size", [LARGE_BYTES - 100, LARGE_BYTES, 5 * LARGE_BYTES])

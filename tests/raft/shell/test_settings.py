@@ -41,7 +41,7 @@ def test_core_and_node_settings_are_taken_by_name() -> None:
         ("connections_max=1.5", "connections_max is a whole number"),
         ("flush=sometimes", "flush is before-ack \\| interval \\| none"),
         ("batch_bytes_max=16777217", "batch_bytes_max <= frame_bytes_max"),
-        ("frame_bytes_max=65536", "need batch_bytes_max <= frame_bytes_max"),
+        ("frame_bytes_max=65536", "need append_bytes_max <= 2 \\* frame_bytes_max"),
         ("read_bytes_max=16777216", "read_bytes_max <= frame_bytes_max / 2"),
         ("retention_bytes=-1", "'retention_bytes' must be >= 0"),
         ("retention_s=-0.5", "'retention_s' must be >= 0"),
@@ -51,6 +51,11 @@ def test_core_and_node_settings_are_taken_by_name() -> None:
 def test_a_mistake_is_named(assignment: str, line: str) -> None:
     with pytest.raises(WrongSetting, match=line):
         parse_settings([assignment])
+
+
+def test_smaller_frames_bound_what_travels_together() -> None:
+    assert parse_settings([]).batch_bytes_max == 3 << 20
+    assert parse_settings(["frame_bytes_max=2097152", "read_bytes_max=1048576"]).batch_bytes_max == 2 << 20
 
 
 @pytest.mark.parametrize("name", ["append_bytes_max", "read_bytes_max"])
