@@ -104,7 +104,7 @@ class Node:
         self.core = RaftCore(
             node_id=self.id,
             configuration=Configuration(frozenset(world.ids)),
-            config=attrs.evolve(RAFT, cache_bytes_max=world.cache_bytes_max),
+            config=attrs.evolve(RAFT, append_bytes_max=world.append_bytes_max, cache_bytes_max=world.cache_bytes_max),
             log=view,
             hard_state=hard_state,
             rng=random.Random(world.rng.getrandbits(64)),
@@ -232,6 +232,7 @@ class World:
         self.segment_bytes_max = rng.choice((4096, 1 << 20))
         self.cache_bytes_max = rng.choice((1, 2000, 1 << 20))
         self.batch_bytes_max = rng.choice((1, 200, 1 << 20))
+        self.append_bytes_max = random.Random(f"messages {seed}").choice((300, 1 << 20))
         self.cut: frozenset[NodeId] = frozenset()
         self.acked_end = 0
         self.acked_index = 0
