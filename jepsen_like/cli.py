@@ -7,6 +7,7 @@ or by raising: whatever a user can cause gets one line on stderr that says what 
 
 import difflib
 import enum
+import errno
 import importlib
 import os
 import sys
@@ -148,12 +149,18 @@ def execute(arguments: Sequence[str]) -> int:
         return ExitStatus.ENVIRONMENT
     except (KeyboardInterrupt, click.Abort):
         return interrupted()
-    except BrokenPipeError:
-        return reader_gone()
+    except (BrokenPipeError, SystemExit):
+        return reader_gone()  # click leaves with 1 when it meets one, and that would mean a broken promise
+    except OSError as error:
+        if is_full_disk(error):
+            return disk_full(error)
+        raise
     except BaseExceptionGroup as group:
-        # Trio wraps whatever ends a nursery; a Ctrl-C in there is still only a Ctrl-C.
+        # Trio wraps whatever ends a nursery; a Ctrl-C in there is still only a Ctrl-C, and a full disk nobody's bug.
         if group.split(KeyboardInterrupt)[1] is None:
             return interrupted()
+        if (full := group.subgroup(is_full_disk)) is not None:
+            return disk_full(first_of(full))
         raise
     return status if isinstance(status, int) else ExitStatus.VALID
 
@@ -162,6 +169,11 @@ def complain(error: click.ClickException) -> None:
     """Print one line on stderr: which command, what is wrong, what to do."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context is not None else "quorumlog"
+    if (
+        context is not None and error.message == context.get_help()
+    ):  # a group of commands without one: no mistake to name
+        click.echo(error.message, err=True)
+        return
     text = " ".join(error.format_message().split()).rstrip(".")
     hint = f" (see {path} --help)" if isinstance(error, click.UsageError) else ""
     click.echo(f"{path}: {text}{hint}", err=True)
@@ -183,6 +195,23 @@ def interrupted() -> int:
     """The end after Ctrl-C: no traceback, the status that shells expect."""
     click.echo("\nquorumlog: interrupted", err=True)
     return ExitStatus.INTERRUPTED
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether it says that there is no more room, or no more of it for this user."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first exception in it that is no group."""
+    first = group.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def disk_full(error: BaseException) -> int:
+    """The end when what was to be kept finds no room: one line, and the status of what this machine lacks."""
+    complain(click.ClickException(f"the disk is full ({error}); make room, or name a directory elsewhere (run: --out)"))
+    return ExitStatus.ENVIRONMENT
 
 
 def reader_gone() -> int:

@@ -157,10 +157,22 @@ class _FaultRead:
 
 
 def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
-    """The same from what a run has written down; none for a directory that is not of a run, or of an older one."""
+    """The same from what a run has written down; none for a directory that is not of a run, or of an older one.
+
+    `ValueError` if what tells of its faults is damaged, or of its mode is missing: nobody knows what it was allowed to lose.
+    """
+    plan, happened = directory / "test.json", directory / "nemesis.jsonl"
+    if not happened.exists():
+        return ()
     try:
-        test = json.loads((directory / "test.json").read_text())
-        rows = [json.loads(line) for line in (directory / "nemesis.jsonl").read_text().splitlines()]
+        test = json.loads(plan.read_text())
+        rows = [json.loads(line) for line in happened.read_text().splitlines()]
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{plan.name} or {happened.name} is missing or damaged ({error}), so nobody knows what the run was allowed to lose; "
+            "name the history in it to hold that alone against a mode that loses nothing"
+        ) from error
+    try:
         faults = [
             _FaultRead(row["id"], row["kind"], row["begun_ns"], row["injected_ns"])
             for row in rows
@@ -170,5 +182,5 @@ def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
         return allowances(
             faults, Replication(test["replication"]), FlushPolicy(settings["flush"]), settings["flush_interval_s"]
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return ()

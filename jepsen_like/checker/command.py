@@ -79,8 +79,13 @@ def checked(path: Path, model: Model, engine: Engine, master: str | None, names:
 
     `names` gets to know what the numbers in it stand for.
     """
-    with _as_run(path, model, names) as directory, engine_of(engine, master) as worker:
-        return check_run(directory, model, engine, worker=worker, allowances=allowances_of_run(directory))
+    with _as_run(path, model, names) as directory:
+        try:
+            allowances = allowances_of_run(directory)
+        except ValueError as error:
+            raise UnreadableHistory(path, str(error)) from error
+        with engine_of(engine, master) as worker:
+            return check_run(directory, model, engine, worker=worker, allowances=allowances)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """The command line: nothing heavy is loaded, every complaint is one line, every end has its status."""
 
+import errno
 import subprocess
 import sys
 from collections.abc import Callable
@@ -172,3 +173,46 @@ def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     shell = f"{sys.executable} -m jepsen_like.cli --help | true"
     done = subprocess.run(["/bin/sh", "-c", shell], text=True, capture_output=True, check=False)
     assert done.stderr == ""
+
+
+def test_a_reader_that_leaves_in_the_middle_is_no_broken_promise() -> None:
+    code = """if True:
+        import click
+        from jepsen_like import cli
+        cli.LazyCommand.load = lambda lazy: click.command("doctor")(lambda: [click.echo("x" * 100) for _ in range(10000)])
+        cli.main(["doctor"])
+    """
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.read(1)
+        child.stdout.close()
+        assert child.stderr.read() == b""
+    assert child.returncode == ExitStatus.UNKNOWN
+
+
+@pytest.mark.parametrize("is_grouped", [False, True])
+def test_a_full_disk_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_grouped: bool
+) -> None:
+    def body() -> None:
+        full = OSError(errno.ENOSPC, "No space left on device")
+        raise (
+            BaseExceptionGroup("load", [ExceptionGroup("writer", [full]), ValueError("after it")])
+            if is_grouped
+            else full
+        )
+
+    command_that(monkeypatch, body)
+    assert execute(["doctor"]) == ExitStatus.ENVIRONMENT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the disk is full" in line
+    assert "No space left on device" in line
+    assert "--out" in line
+
+
+def test_a_group_of_commands_without_one_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["bench"]) == ExitStatus.USAGE
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("Usage: quorumlog bench")
+    assert len(lines) > 5

@@ -83,8 +83,24 @@ def test_a_run_directory_allows_what_its_run_did(tmp_path: Path) -> None:
     settings = {"flush": "interval", "flush_interval_s": 0.05}
     (tmp_path / "test.json").write_text(json.dumps({"replication": "raft", "settings": settings}))
     assert allowances_of_run(tmp_path) == allowances(faults, Replication.RAFT, FlushPolicy.INTERVAL, 0.05)
-    (tmp_path / "test.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "left"), [("test.json", None), ("test.json", '{"replication": "ra'), ("nemesis.jsonl", '{"id": 1, "ki')]
+)
+def test_nobody_guesses_what_a_run_was_allowed_whose_record_is_damaged(
+    tmp_path: Path, name: str, left: str | None
+) -> None:
     assert allowances_of_run(tmp_path) == ()
+    settings = {"flush": "interval", "flush_interval_s": 0.05}
+    (tmp_path / "test.json").write_text(json.dumps({"replication": "raft", "settings": settings}))
+    (tmp_path / "nemesis.jsonl").touch()
+    assert allowances_of_run(tmp_path) == ()
+    (tmp_path / name).unlink()
+    if left is not None:
+        (tmp_path / name).write_text(left)
+    with pytest.raises(ValueError, match=r"test\.json or nemesis\.jsonl is missing or damaged"):
+        allowances_of_run(tmp_path)
 
 
 def test_a_promise_reads_as_a_sentence() -> None:
