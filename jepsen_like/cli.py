@@ -138,6 +138,7 @@ def execute(arguments: Sequence[str]) -> int:
     if not arguments:
         click.echo(cli.get_help(cli.make_context("quorumlog", [], resilient_parsing=True)), err=True)
         return ExitStatus.USAGE
+    stdout = sys.stdout
     try:
         status = cli.main(list(arguments), prog_name="quorumlog", standalone_mode=False)
         sys.stdout.flush()
@@ -149,8 +150,13 @@ def execute(arguments: Sequence[str]) -> int:
         return ExitStatus.ENVIRONMENT
     except (KeyboardInterrupt, click.Abort):
         return interrupted()
-    except (BrokenPipeError, SystemExit):
-        return reader_gone()  # click leaves with 1 when it meets one, and that would mean a broken promise
+    except BrokenPipeError:
+        return reader_gone()
+    except SystemExit:
+        if sys.stdout is not stdout:
+            # Click has met a broken pipe, put a silent stream there, and leaves with 1, which would mean a broken promise.
+            return reader_gone()
+        raise
     except OSError as error:
         if is_full_disk(error):
             return disk_full(error)

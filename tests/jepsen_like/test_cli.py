@@ -216,3 +216,10 @@ def test_a_group_of_commands_without_one_shows_its_help(capsys: pytest.CaptureFi
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("Usage: quorumlog bench")
     assert len(lines) > 5
+
+
+def test_a_command_may_end_the_process_with_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    command_that(monkeypatch, lambda: sys.exit(ExitStatus.ENVIRONMENT))
+    with pytest.raises(SystemExit) as end:
+        cli.main(["doctor"])
+    assert end.value.code == ExitStatus.ENVIRONMENT
