@@ -175,9 +175,8 @@ def complain(error: click.ClickException) -> None:
     """Print one line on stderr: which command, what is wrong, what to do."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context is not None else "quorumlog"
-    if (
-        context is not None and error.message == context.get_help()
-    ):  # a group of commands without one: no mistake to name
+    if context is not None and error.message == context.get_help():
+        # A group of commands without one: there is no mistake to name.
         click.echo(error.message, err=True)
         return
     text = " ".join(error.format_message().split()).rstrip(".")
