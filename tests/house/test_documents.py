@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -101,6 +102,23 @@ def test_examples_in_the_readme_run(number: int) -> None:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "first" in done.stdout
+
+
+@pytest.mark.cluster
+def test_the_nodes_in_the_readme_serve_the_client_beside_them(tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("README.md", "sh") if "quorumlog node" in block]
+    client = PROGRAMS[0]
+    named = sorted(set(re.findall(r"\b40\d\d\b", block)))
+    assert set(named) == set(re.findall(r"\b40\d\d\b", client))
+    with ReservedPorts(len(named)) as free, ExitStack() as stack:
+        for port, other in zip(named, free.ports, strict=True):  # the reader's ports may be taken here
+            block, client = block.replace(port, str(other)), client.replace(port, str(other))
+        for line in block.splitlines():
+            command = [str(BIN / "quorumlog"), *shlex.split(line)[1:]]
+            node = stack.enter_context(subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL))
+            stack.callback(node.terminate)
+        done = subprocess.run([sys.executable, "-c", client], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "[b'first', b'second']\n"), done.stderr
 
 
 def test_the_test_in_the_readme_passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
