@@ -2,11 +2,12 @@
 
 The three outcomes of an append are the three answers: 201 it is written, 503 it is not (try again), 504 nobody knows.
 
-    python examples/guest_book.py ADDRESS[,ADDRESS...] [CLUSTER-ID [PORT]]
+    python examples/guest_book.py 127.0.0.1:4001,127.0.0.1:4002,127.0.0.1:4003
 """
 
+import argparse
 import asyncio
-import sys
+from contextlib import suppress
 
 from raft.aio import Client
 from raft.errors import RaftError
@@ -16,18 +17,23 @@ LINE_BYTES_MAX = 1000
 
 async def answer(log: Client, method: str, body: bytes) -> tuple[str, bytes]:
     """What to say to one request."""
-    if method != "POST":
-        lines: list[bytes] = []
-        end = (await log.tail()).committed_end
-        while len(lines) < end:
-            for batch in (await log.read(len(lines))).batches:
-                lines += batch.records()
-        return "200 OK", b"\n".join([*lines, b""])
     try:
-        appended = await log.append([body])
+        if method == "POST":
+            appended = await log.append([body])
+            return "201 Created", b"%d\n" % appended.base_offset
+        return "200 OK", b"\n".join([*await lines_of(log), b""])
     except RaftError as error:
         return ("503 Service Unavailable" if error.definite else "504 Gateway Timeout"), f"{error}\n".encode()
-    return "201 Created", b"%d\n" % appended.base_offset
+
+
+async def lines_of(log: Client) -> list[bytes]:
+    """All that was written, in order."""
+    lines: list[bytes] = []
+    end = (await log.tail()).committed_end
+    while len(lines) < end:
+        for batch in (await log.read(len(lines))).batches:
+            lines += batch.records()
+    return lines
 
 
 async def serve(log: Client, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -55,5 +61,10 @@ async def main(addresses: list[str], cluster_id: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    addresses, cluster_id, port = [*sys.argv[1:], *("demo", "8080")[len(sys.argv) - 2 :]]
-    asyncio.run(main(addresses.split(","), cluster_id, int(port)))
+    parser = argparse.ArgumentParser(description="A guest book over HTTP.")
+    parser.add_argument("addresses", metavar="ADDRESS[,ADDRESS...]", help="where the nodes listen, host:port")
+    parser.add_argument("cluster_id", nargs="?", default="demo")
+    parser.add_argument("port", nargs="?", type=int, default=8080)
+    given = parser.parse_args()
+    with suppress(KeyboardInterrupt):
+        asyncio.run(main(given.addresses.split(","), given.cluster_id, given.port))

@@ -1,6 +1,7 @@
 """The programs in `examples` do what they say."""
 
 import re
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -51,6 +52,8 @@ def test_the_guest_book_keeps_its_lines_over_the_loss_of_a_leader() -> None:
                 cluster.kill(cluster.wait_for_leader())
                 assert urllib.request.urlopen(url, data=b"so was I").status == 201
                 assert urllib.request.urlopen(url).read() == b"I was here\nso was I\n"
+                serving.send_signal(signal.SIGINT)
+                assert serving.wait(timeout=30) == 0
             finally:
                 serving.kill()
 
