@@ -164,6 +164,7 @@ def execute(arguments: Sequence[str]) -> int:
     except BaseExceptionGroup as group:
         # Trio wraps whatever ends a nursery; a Ctrl-C in there is still only a Ctrl-C, and a full disk nobody's bug.
         if group.split(KeyboardInterrupt)[1] is None:
+            click.echo(err=True)  # behind the ^C of a terminal, as click does for one that comes alone
             return interrupted()
         if (full := group.subgroup(is_full_disk)) is not None:
             return disk_full(first_of(full))
@@ -198,7 +199,7 @@ def explained(error: ImportError, command: str) -> click.ClickException:
 
 def interrupted() -> int:
     """The end after Ctrl-C: no traceback, the status that shells expect."""
-    click.echo("\nquorumlog: interrupted", err=True)
+    click.echo("quorumlog: interrupted", err=True)
     return ExitStatus.INTERRUPTED
 
 

@@ -204,7 +204,13 @@ def run(
     with Progress(total_s=plan.duration_s, nodes=range(1, nodes + 1)) as progress:
         observed = exercised(plan, directory, progress)
         progress.phase("checking")
-        results = checked(plan, effective, directory, observed, engine)
+        try:
+            results = checked(plan, effective, directory, observed, engine)
+        except KeyboardInterrupt:
+            progress.event(
+                f"the history is whole, and can be checked: {check_of(plan, directory, engine)}", topic="run"
+            )
+            raise
         results["repro"] = command
         write_json(directory / "results.json", results)
         report = render_report(directory)
@@ -278,6 +284,12 @@ def reproduction(plan: RunPlan, *, quick: bool) -> str:
     words += ["--seed", str(plan.seed)]
     words += ["--quick"] if quick else []
     return shlex.join(words)
+
+
+def check_of(plan: RunPlan, directory: Path, engine: Engine) -> str:
+    """The command that checks what a run has recorded."""
+    words = ["quorumlog", "check", str(directory), "--model", plan.workload]
+    return shlex.join([*words, "--engine", engine.value] if engine is not Engine.SPARK else words)
 
 
 def new_run_directory(parent: Path, seed: int) -> Path:

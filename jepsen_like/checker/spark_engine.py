@@ -8,10 +8,13 @@ The workers need this package and, on a cluster, the same paths.
 """
 
 import contextlib
+import logging
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -47,6 +50,7 @@ class SparkEngine:
         self._stack = contextlib.ExitStack()
         self.scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="quorumlog-spark-")))
         self._arrays = 0
+        self._stack.enter_context(_py4j_silent())
         try:
             self.context = self._started(master or f"local[{os.cpu_count() or 1}]", gentle)
         except BaseException:
@@ -107,8 +111,12 @@ class SparkEngine:
             gateway = self._gateway(self._settings(master), log, log_path)
             self._stack.callback(_ended, gateway)
             self._stack.callback(_forgotten)
+            on_interrupt = signal.getsignal(signal.SIGINT)
             context = SparkContext(gateway=gateway, conf=self._settings(master))
         self._stack.callback(context.stop)
+        if threading.current_thread() is threading.main_thread():
+            # Its handler talks to the JVM in the midst of whatever was being said; the stop that follows ends all jobs anyway.
+            signal.signal(signal.SIGINT, on_interrupt)
         return context
 
     def _settings(self, master: str) -> SparkConf:
@@ -117,7 +125,7 @@ class SparkEngine:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.memory": "1g",
-            "spark.driver.extraJavaOptions": JVM_OPTIONS,
+            "spark.driver.extraJavaOptions": f'{JVM_OPTIONS} "-Djava.io.tmpdir={self.scratch}"',
             "spark.local.dir": str(self.scratch),
         }.items():
             settings.set(name, value)
@@ -133,6 +141,24 @@ class SparkEngine:
             told = [line for line in tail if not line.lstrip().startswith("at ")]
             reason = told[-1] if told else str(error)
             raise EnvironmentMissing(f"Spark's JVM did not start: {reason}; run: quorumlog doctor") from error
+
+
+@contextlib.contextmanager
+def _py4j_silent() -> Iterator[None]:
+    """It logs what it raises, a Ctrl-C too, as an error with its traceback: in part by its own loggers, in part by the root."""
+    own, root = logging.getLogger("py4j"), logging.getLogger()
+    level = own.level
+    own.setLevel(logging.CRITICAL)
+    root.addFilter(_is_not_of_py4j)
+    try:
+        yield
+    finally:
+        own.setLevel(level)
+        root.removeFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
 
 
 @contextlib.contextmanager

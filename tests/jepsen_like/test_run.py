@@ -108,6 +108,22 @@ def test_interrupted_it_stops_its_nodes_and_still_reports(tmp_path: Path) -> Non
         assert process_state(pid) is None
 
 
+@pytest.mark.cluster
+def test_interrupted_in_its_check_it_says_how_to_check_what_it_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    arguments = ["run", "--quick", "--duration", "2", "--nemesis", "none", "--workload", "register"]
+    with monkeypatch.context() as patched:
+        patched.setattr("jepsen_like.run.checked", interrupted)
+        assert execute([*arguments, "--out", str(tmp_path)]) == ExitStatus.INTERRUPTED
+    said = capsys.readouterr().err
+    command = said[said.index("quorumlog check") :].splitlines()[0]
+    assert execute(shlex.split(command)[1:]) == ExitStatus.VALID
+
+
 def limited(arguments: list[str], soft: int, hard: int) -> subprocess.CompletedProcess[str]:
     """A run that may have so many descriptors."""
     return subprocess.run(

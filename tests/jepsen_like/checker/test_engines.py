@@ -1,18 +1,21 @@
 """Both engines do the same work, and a machine without a Java of its own can run Spark too."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from jepsen_like.bench.processes import until
 from jepsen_like.checker.checking import check_history
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.tasks import RegistersTask
 from jepsen_like.checker.verdict import Engine, Model
+from jepsen_like.cli import ExitStatus
 from jepsen_like.history import Action, HistoryWriter, Op, Outcome, UnreadableHistory
 from tests.jepsen_like.checker.test_command import run_directory
 
@@ -74,3 +77,18 @@ def test_spark_runs_on_the_java_that_pip_brings_and_nothing_but_the_verdict_is_p
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == f"{run}\ttrue"
     assert done.returncode == 0
+
+
+@pytest.mark.spark
+def test_a_ctrl_c_while_spark_works_is_told_in_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "jepsen_like.cli", "check", str(run_directory(tmp_path / "run")), "--model", "log"]
+    with subprocess.Popen(
+        command, env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as checking:
+        until(lambda: any(scratch.glob("quorumlog-spark-*/blockmgr-*")), "Spark at work")
+        os.killpg(checking.pid, signal.SIGINT)
+        _, stderr = checking.communicate(timeout=60)
+    assert (stderr, checking.returncode) == ("\nquorumlog: interrupted\n", ExitStatus.INTERRUPTED)
+    assert list(scratch.iterdir()) == []
