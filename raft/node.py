@@ -159,7 +159,7 @@ def node(
         cluster_id=_checked_cluster_id(cluster_id),
         listen=listen,
         directory=directory,
-        members={**_unique("--peer", peers, forbidden=node_id), node_id: listen},
+        members=_apart({node_id: listen, **_unique("--peer", peers, forbidden=node_id)}),
         advertised={member: f"{host}:{port}" for member, (host, port) in _unique("--advertise", advertise).items()},
         state_machine=STATE_MACHINES[state_machine],
         settings=settings,
@@ -187,6 +187,16 @@ def _unique(
             raise click.UsageError(f"{flag} names node {member} twice")
         unique[member] = address
     return unique
+
+
+def _apart(members: dict[int, Address]) -> dict[int, Address]:
+    at: dict[Address, int] = {}
+    for member, address in members.items():
+        if address in at:
+            host, port = address
+            raise click.UsageError(f"--peer names {host}:{port} for node {member}, where node {at[address]} is")
+        at[address] = member
+    return members
 
 
 # -------------------------------------------------------------------- running

@@ -97,6 +97,8 @@ def test_sigterm_stops_a_node_cleanly(tmp_path: Path) -> None:
         pytest.param(["--peer=2=127.0.0.1:99999"], "not of the form HOST:PORT", id="a port out of range"),
         pytest.param(["--peer=1=127.0.0.1:1"], "which is this node itself", id="itself as a peer"),
         pytest.param(["--peer=2=h:1", "--peer=2=h:2"], "names node 2 twice", id="a peer twice"),
+        pytest.param(["--peer=2=127.0.0.1:1"], "for node 2, where node 1 is", id="a peer where it listens itself"),
+        pytest.param(["--peer=2=h:1", "--peer=3=h:1"], "for node 3, where node 2 is", id="two peers at one place"),
         pytest.param(["--advertise=7=h:1"], "for which there is no --peer", id="an address of a stranger"),
         pytest.param(["--cluster-id="], "--cluster-id has 1 to", id="an empty cluster id"),
         pytest.param(["--state-machine=abacus"], "'abacus' is not 'register'", id="an unknown state machine"),
