@@ -65,12 +65,18 @@ class Display:
         console = Console(highlight=False)
         if not console.is_terminal:
             console.width = max(console.width, WIDTH_MIN)
-        full, loads = answers.full_load(document), answers.all_loads(document)
-        if full:
-            show(console, answers.FULL_TITLE, answers.FULL_HEAD, full)
-        if loads:
-            show(console, answers.LOADS_TITLE, answers.loads_head(document), loads)
-        show(console, "Answers", answers.HEAD, [answer.cells() for answer in answers.answers(document)])
+        tables = (
+            (answers.FULL_TITLE, answers.FULL_HEAD, answers.full_load(document)),
+            (answers.LOADS_TITLE, answers.loads_head(document), answers.all_loads(document)),
+            ("Answers", answers.HEAD, [answer.cells() for answer in answers.answers(document)]),
+        )
+        if not document.figures:
+            console.print(
+                "Nothing was measured: none of these systems takes part in these sections, or none could be run."
+            )
+        for title, head, rows in tables:
+            if rows:
+                show(console, title, head, rows)
         for remark in answers.remarks(document):
             console.print(remark, soft_wrap=True, markup=False)
 

@@ -121,6 +121,14 @@ def test_wrong_usage_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert other.read_text() == json.dumps({"format": 99})
 
 
+def test_nothing_measured_is_said_without_an_empty_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["bench", "raft", "--only", "restart", "--systems", "etcd", "--directory", str(tmp_path)]
+    assert execute(arguments) == ExitStatus.VALID
+    said = capsys.readouterr().out
+    assert said.startswith("Nothing was measured: ")
+    assert "Answers" not in said
+
+
 def test_figures_of_another_machine_are_not_added_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "raft.json"
     figures.save(figures.Document({**figures.machine(tmp_path), "cores": "4096"}), output)
