@@ -190,11 +190,11 @@ class Node:
 @contextlib.contextmanager
 def running_node() -> Iterator[Node]:
     """A node of a group of three whose peers never answer."""
-    with ReservedPorts(2) as reserved, tempfile.TemporaryDirectory() as directory:
-        port, nobody = reserved.ports
+    with ReservedPorts(3) as reserved, tempfile.TemporaryDirectory() as directory:
+        port, *silent = reserved.ports
         command = [sys.executable, "-m", "raft.node", "--id", "1", "--cluster-id", CLUSTER]
         command += ["--listen", f"127.0.0.1:{port}", "--data", directory]
-        command += ["--peer", f"2=127.0.0.1:{nobody}", "--peer", f"3=127.0.0.1:{nobody}"]
+        command += [f"--peer={peer}=127.0.0.1:{at}" for peer, at in enumerate(silent, start=2)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         node = Node(process, port)
         listener = threading.Thread(target=node.listen)

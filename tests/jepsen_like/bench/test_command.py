@@ -178,17 +178,22 @@ def test_figures_that_find_no_room_are_shown_and_the_file_is_left_as_it_was(
     def full(document: figures.Document, path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    def measured(measurement: Measurement) -> None:
+        memory = figures.Memory("quorumlog", "now", 12_345, before=(1, 1, 1), after=(2, 2, 2))
+        measurement._found.figures.append(memory)
+        measurement._keep()
+
     output = tmp_path / "raft.json"
     figures.save(figures.Document(figures.machine(tmp_path)), output)
     before = output.read_text()
     monkeypatch.setattr(sections, "save", full)
-    monkeypatch.setattr(Measurement, "run", Measurement._keep)
+    monkeypatch.setattr(Measurement, "run", measured)
     arguments = ["bench", "raft", "--directory", str(tmp_path / "data"), "--output", str(output)]
     assert execute(arguments) == ExitStatus.ENVIRONMENT
     told = capsys.readouterr()
     assert "No space left on device" in told.err.splitlines()[-1]
     assert "make room" in told.err.splitlines()[-1]
-    assert "Answers" in told.out
+    assert "after 12,345 appends" in told.out
     assert output.read_text() == before
 
 
