@@ -108,8 +108,9 @@ class SparkEngine:
             # Another Spark that happens to be configured on this machine is not the one that pyspark belongs to.
             environment["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
         with _environment(environment):
-            gateway = self._gateway(self._settings(master), log, log_path)
-            self._stack.callback(_ended, gateway)
+            with _interrupts_held():
+                gateway = self._gateway(self._settings(master), log, log_path)
+                self._stack.callback(_ended, gateway)
             self._stack.callback(_forgotten)
             on_interrupt = signal.getsignal(signal.SIGINT)
             context = SparkContext(gateway=gateway, conf=self._settings(master))
@@ -159,6 +160,23 @@ def _py4j_silent() -> Iterator[None]:
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let a Ctrl-C wait until this is over: a JVM that finds nobody left to tell its port would stay for ever, known to nobody."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

@@ -1,9 +1,11 @@
 """Both engines do the same work, and a machine without a Java of its own can run Spark too."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,15 +82,24 @@ def test_spark_runs_on_the_java_that_pip_brings_and_nothing_but_the_verdict_is_p
 
 
 @pytest.mark.spark
-def test_a_ctrl_c_while_spark_works_is_told_in_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sign", ["spark.log", "blockmgr-*"], ids=["while its JVM starts", "at work"])
+def test_a_ctrl_c_ends_spark_in_one_line_and_leaves_nothing(sign: str, tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     command = [sys.executable, "-m", "jepsen_like.cli", "check", str(run_directory(tmp_path / "run")), "--model", "log"]
     with subprocess.Popen(
         command, env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as checking:
-        until(lambda: any(scratch.glob("quorumlog-spark-*/blockmgr-*")), "Spark at work")
+        until(lambda: any(scratch.glob(f"quorumlog-spark-*/{sign}")), f"sign of Spark {sign}")
         os.killpg(checking.pid, signal.SIGINT)
         _, stderr = checking.communicate(timeout=60)
     assert (stderr, checking.returncode) == ("\nquorumlog: interrupted\n", ExitStatus.INTERRUPTED)
     assert list(scratch.iterdir()) == []
+    assert [line for line in command_lines() if str(scratch) in line] == []
+
+
+def command_lines() -> Iterator[str]:
+    """Of all processes."""
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it may just have ended
+            yield place.read_bytes().decode(errors="replace")
