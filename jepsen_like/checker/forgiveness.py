@@ -24,7 +24,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.columns import Bools, Columns, Ints
-from jepsen_like.history import NEVER, NONE, Action, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 
 EXAMPLES_MAX: Final = 5
 UNSEEN: Final = -2

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from jepsen_like.checker.forgiveness import AllowedLoss
-from jepsen_like.history import NEVER, NONE, Op
+from jepsen_like.history.ops import NEVER, NONE, Op
 
 WITNESS_OPS_MAX: Final = 6
 EXAMPLES_MAX: Final = 5

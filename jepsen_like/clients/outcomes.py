@@ -6,7 +6,7 @@ is `INFO`: a wrong `FAIL` would accuse the system of a phantom, a needless `INFO
 
 import trio
 
-from jepsen_like.history import ErrorCode, Outcome
+from jepsen_like.history.ops import ErrorCode, Outcome
 from raft import errors
 from raft.client import Unreachable
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import trio
 
 from jepsen_like.cluster.cluster import NotServing
-from jepsen_like.history import DumpWriter
+from jepsen_like.history.files import DumpWriter
 from jepsen_like.workload.payload import decode_value
 from log.frame import HEADER_BYTES
 from raft.client import Connection

@@ -19,7 +19,7 @@ import trio
 
 from jepsen_like.clients.outcomes import outcome_of
 from jepsen_like.clients.routing import Routing
-from jepsen_like.history import NEVER, NONE, Action, ErrorCode, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Outcome
 from jepsen_like.workload.model import Answer, Request, Seen, Workload
 from jepsen_like.workload.recorder import Recorder
 from raft.client import Connection

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from jepsen_like.history import NONE, Action
+from jepsen_like.history.ops import NONE, Action
 from jepsen_like.workload.model import Answer, Request, Seen
 from jepsen_like.workload.payload import decode_value, encode_value, value_ids
 from raft.client_codec import Appended, RecordBatch, Records, Tail, pack_batch

@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from jepsen_like.history import NONE, Action
+from jepsen_like.history.ops import NONE, Action
 from raft.client import Connection
 from raft.client_codec import Appended, Applied, Records, Tail
 

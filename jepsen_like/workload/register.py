@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import msgpack
 
-from jepsen_like.history import NONE, Action
+from jepsen_like.history.ops import NONE, Action
 from jepsen_like.workload.model import Answer, Request, Seen
 from jepsen_like.workload.payload import DAMAGED, value_ids
 from raft.client_codec import Applied

@@ -125,7 +125,7 @@ def test_the_test_in_the_readme_passes(pytester: pytest.Pytester, monkeypatch: p
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (code,) = [block for block in blocks("README.md", "python") if "def test_" in block]
     pytester.makepyfile(code)
-    pytester.runpytest_inprocess("-p", "jepsen_like.pytest_plugin").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("-p", "jepsen_like.testing.plugin").assert_outcomes(passed=1)
 
 
 def test_the_history_in_the_readme_is_judged_as_it_says(

@@ -15,10 +15,10 @@ import numpy as np
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import ExitStatus
 from jepsen_like.cluster.cluster import RoleSeen
-from jepsen_like.exercise import RunPlan
 from jepsen_like.nemesis.nemesis import FaultRecord
-from jepsen_like.results import Observed
-from jepsen_like.run import checked, concluded
+from jepsen_like.run.command import checked, concluded
+from jepsen_like.run.exercise import RunPlan
+from jepsen_like.run.results import Observed
 from log.flusher import FlushPolicy
 from raft.settings import NodeSettings
 from tests.jepsen_like.checker.planted import PLANTS, Base, planted, write_run

@@ -79,7 +79,7 @@ RECORDERS: Sequence[Mutant] = (
     Mutant(
         name="history-loses-its-last-part",
         bug="the history's writer does not write what it still holds at the end",
-        module="jepsen_like.history",
+        module="jepsen_like.history.files",
         edits=[
             Edit(
                 "        try:\n            self.flush()\n            for part in self._in_flight:\n",
@@ -213,7 +213,7 @@ VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="promises-excuse-a-kill",
         bug="a lost record is excused by any fault near it, whatever was promised",
-        module="jepsen_like.promises",
+        module="jepsen_like.run.promises",
         edits=[
             Edit(
                 "    loses = harm.reach is Reach.UNFLUSHED and flush is not FlushPolicy.BEFORE_ACK\n",
@@ -226,7 +226,7 @@ VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="verdict-forgets-what-it-did-not-see-recover",
         bug="a cluster that does not come to agree after it was healed is no trouble",
-        module="jepsen_like.results",
+        module="jepsen_like.run.results",
         edits=[
             Edit(
                 '        "recovered": failure([observed.not_recovered] if observed.not_recovered is not None else []),\n',
@@ -239,7 +239,7 @@ VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="verdict-overlooks-broken-checks",
         bug="a run whose history holds is valid, whatever its nodes did",
-        module="jepsen_like.results",
+        module="jepsen_like.run.results",
         edits=[
             Edit(
                 '    valid = False if any(check["valid"] is False for check in checks.values()) else verdict["valid"]\n',
@@ -252,7 +252,7 @@ VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="status-is-kind-to-violations",
         bug="a broken promise ends with the status of an open question",
-        module="jepsen_like.run",
+        module="jepsen_like.run.command",
         edits=[
             Edit(
                 "False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}",
@@ -265,7 +265,7 @@ VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="evidence-believes-the-nemesis",
         bug="a killed process need not be gone",
-        module="jepsen_like.evidence",
+        module="jepsen_like.run.evidence",
         edits=[
             Edit('    "kill": (GONE, "gone"),\n', '    "kill": (re.compile("pid"), "gone"),\n'),
         ],

@@ -13,7 +13,8 @@ from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
-from jepsen_like.history import NEVER, NONE, Action, DumpWriter, HistoryWriter, KeepRule, Op, Outcome
+from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
+from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 from tests.jepsen_like.checker.test_log_check import append, read, refused, tail, unknown
 
 CUT = Allowance(fault=4, kind="power", promise="may be lost", since_ns=-NEVER, begun_ns=100, injected_ns=102)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import trio
 
-from jepsen_like.history import NEVER, NONE, Action, ErrorCode, HistoryReader, HistoryWriter, Op, Outcome
+from jepsen_like.history.files import HistoryReader, HistoryWriter
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 from jepsen_like.workload import load as load_module
 from jepsen_like.workload.load import Client, Load, LoadPlan
 from jepsen_like.workload.log import LogWorkload

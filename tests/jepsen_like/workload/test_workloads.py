@@ -6,7 +6,7 @@ from collections import Counter
 import msgpack
 import pytest
 
-from jepsen_like.history import NONE, Action
+from jepsen_like.history.ops import NONE, Action
 from jepsen_like.workload.log import LogWorkload
 from jepsen_like.workload.model import Request, Workload
 from jepsen_like.workload.payload import DAMAGED, decode_value, encode_value

@@ -7,9 +7,10 @@ import attrs
 import pytest
 
 from jepsen_like.cluster.cluster import RoleSeen, StartSeen
-from jepsen_like.history import Action, HistoryWriter, Op, Outcome
-from jepsen_like.results import Attempts, Observed, merged
-from tests.jepsen_like.test_recovery_time import a_fault
+from jepsen_like.history.files import HistoryWriter
+from jepsen_like.history.ops import Action, Op, Outcome
+from jepsen_like.run.results import Attempts, Observed, merged
+from tests.jepsen_like.run.test_recovery_time import a_fault
 
 S = 1_000_000_000
 MS = 1_000_000

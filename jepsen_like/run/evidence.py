@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jepsen_like.cluster.cluster import LEADER, RoleSeen
-from jepsen_like.history import Outcome
+from jepsen_like.history.ops import Outcome
 from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS

@@ -17,10 +17,10 @@ from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.cluster import namespaces, volumes
 from jepsen_like.cluster.process import process_state
 from jepsen_like.cluster.wires import Network
-from jepsen_like.exercise import RunPlan, keep_rule
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import usable
-from jepsen_like.run import chosen, concluded, summary, validated
+from jepsen_like.run.command import chosen, concluded, summary, validated
+from jepsen_like.run.exercise import RunPlan, keep_rule
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
 CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered", "evidence"}
@@ -117,7 +117,7 @@ def test_interrupted_in_its_check_it_says_how_to_check_what_it_recorded(
 
     arguments = ["run", "--quick", "--duration", "2", "--nemesis", "none", "--workload", "register"]
     with monkeypatch.context() as patched:
-        patched.setattr("jepsen_like.run.checked", interrupted)
+        patched.setattr("jepsen_like.run.command.checked", interrupted)
         assert execute([*arguments, "--out", str(tmp_path)]) == ExitStatus.INTERRUPTED
     said = capsys.readouterr().err
     command = said[said.index("quorumlog check") :].splitlines()[0]

@@ -23,6 +23,7 @@ import click
 import trio
 
 from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.java import find_java
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.cluster import namespaces
@@ -31,15 +32,14 @@ from jepsen_like.cluster.preload import NoLibrary
 from jepsen_like.cluster.process import NodeDidNotStart
 from jepsen_like.cluster.volumes import NoVolumes
 from jepsen_like.cluster.wires import Network
-from jepsen_like.exercise import WORKLOADS, RunPlan, exercise, first_cause
-from jepsen_like.java import find_java
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.schedule import needed_s, schedule
 from jepsen_like.nemesis.table import KINDS, named, usable
 from jepsen_like.progress import Progress
-from jepsen_like.promises import Replication, allowances, describe, may_lose
 from jepsen_like.report import render_report
-from jepsen_like.results import Attempts, Observed, merged
+from jepsen_like.run.exercise import WORKLOADS, RunPlan, exercise, first_cause
+from jepsen_like.run.promises import Replication, allowances, describe, may_lose
+from jepsen_like.run.results import Attempts, Observed, merged
 from log.retention import KEEP_ALL
 from raft import descriptors
 from raft.settings import NodeSettings, WrongSetting, parse_settings

@@ -8,13 +8,13 @@ import attrs
 import numpy as np
 import pytest
 
-from jepsen_like import evidence
 from jepsen_like.cluster.cluster import RoleSeen
 from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Evidence
-from jepsen_like.history import NEVER, Outcome
-from jepsen_like.results import Attempts, merged
-from tests.jepsen_like.test_recovery_time import a_fault
-from tests.jepsen_like.test_results import QUIET, S, a_verdict, attempts
+from jepsen_like.history.ops import NEVER, Outcome
+from jepsen_like.run import evidence
+from jepsen_like.run.results import Attempts, merged
+from tests.jepsen_like.run.test_recovery_time import a_fault
+from tests.jepsen_like.run.test_results import QUIET, S, a_verdict, attempts
 
 NODES = (1, 2, 3)
 LED = (RoleSeen(1, 1 * S, "leader", 1),)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from jepsen_like import exercise as exercise_module
-from jepsen_like.exercise import RunPlan, exercise
 from jepsen_like.progress import Progress
+from jepsen_like.run import exercise as exercise_module
+from jepsen_like.run.exercise import RunPlan, exercise
 from jepsen_like.workload.load import Load
 from raft.errors import ProtocolError
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from jepsen_like.checker.java import DROPPED_ARGUMENT, Java, find_java, spark_java_home, survey
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
-from jepsen_like.java import DROPPED_ARGUMENT, Java, find_java, spark_java_home, survey
 
 
 def fake_java(place: Path, says: str, status: int = 0) -> Path:

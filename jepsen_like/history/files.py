@@ -1,19 +1,15 @@
 """What was asked and what came back: one row per attempt, in columns, written while the load runs.
 
-Everything that knows the shape of a recorded operation lives here: the codes, the columns, the layout on disk.
+The layout on disk; the values and columns are in `history.ops`.
 
-- A row is one attempt of one client operation on one machine's monotonic clock. A batch of appended records is one row
-  per record: same interval, consecutive offsets.
-- Value ids are unique positive 64-bit integers; `NONE` is "nothing there".
 - Rows of one object lie in one bucket (`bucket=<k>/`), in part files that are closed while the load runs. A part file
   appears under its name only when it is complete, so a crash loses the newest seconds and nothing else. Rows are written
   in the order they ended: the parts of one hot log are its time segments.
 - The writer holds a bounded number of rows, whatever the length of the run.
 
-The clients that record need no more than `Op` and the codes; pyarrow is imported when a file is touched.
+pyarrow is imported when a file is touched.
 """
 
-import enum
 import functools
 import json
 import os
@@ -27,10 +23,8 @@ from typing import Any, Final, Self
 import attrs
 from attrs.validators import ge, instance_of
 
-NONE: Final = -1
-"""A register never written, a log position with nothing there, a field that does not apply."""
-NEVER: Final = 2**62
-"""`t_ret` of an operation whose end nobody saw."""
+from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, ErrorCode, Op, Outcome
+
 FORMAT_VERSION: Final = 2
 FORMATS_READ: Final = ("1", "2")
 """Version 2 knows reads of what had left the log (`ErrorCode.TRIMMED`)."""
@@ -39,98 +33,6 @@ PART_ROWS_MAX: Final = 32768
 PART_SECONDS_MAX: Final = 5.0
 PARTS_IN_FLIGHT_MAX: Final = 2 * BUCKETS
 KEPT: Final = "kept.json"
-
-
-class Action(enum.IntEnum):
-    """What was asked (column `f`)."""
-
-    APPEND = 0
-    READ = 1
-    TAIL = 2
-    WRITE = 3
-    CAS = 4
-
-
-class Outcome(enum.IntEnum):
-    """What is known of it (column `type`): it happened, it certainly did not and never will, or nobody knows."""
-
-    OK = 0
-    FAIL = 1
-    INFO = 2
-
-
-class ErrorCode(enum.IntEnum):
-    """Why an attempt was not `OK` (column `err`)."""
-
-    NONE = 0
-    NOT_LEADER = 1
-    BUSY = 2
-    STORAGE_FULL = 3
-    INVALID_REQUEST = 4
-    UNKNOWN_OUTCOME = 5
-    PROTOCOL = 6
-    SHUTTING_DOWN = 7
-    TIMEOUT = 8
-    CONNECTION_REFUSED = 9
-    CONNECTION_LOST = 10
-    DAMAGED_VALUE = 11
-    """A record came back whose filler does not belong to its id."""
-    TRIMMED = 12
-    """What was to be read had left the log, as its retention says; `seen` is where the log began."""
-    OTHER = 99
-
-
-@attrs.frozen(kw_only=True)
-class Op:
-    """One attempt; fields are the columns of a history, times in nanoseconds on the monotonic clock.
-
-    append: `a` is the value id, `offset` where it landed, `epoch` the reign that took it.
-    read of a log: `offset` asked, `a` the value seen (`NONE`: nothing there yet); `seen` where a log began that had let it go.
-    tail: `offset` is the committed end.
-    write: `a`. read of a register: `a` is the value seen.
-    cas: `a` expected, `b` new, `seen` the value found; `OK` with `seen == a` swapped, `OK` with another did not.
-    """
-
-    f: Action
-    type: Outcome
-    t_inv: int
-    t_ret: int = NEVER
-    object: int = 0
-    process: int = 0
-    attempt: int = 0
-    parent_op: int = NONE
-    err: ErrorCode = ErrorCode.NONE
-    a: int = NONE
-    b: int = NONE
-    seen: int = NONE
-    offset: int = NONE
-    epoch: int = NONE
-    count: int = 1
-    node: int = NONE
-
-
-COLUMNS: Final[tuple[tuple[str, str], ...]] = (
-    ("object", "q"),
-    ("process", "i"),
-    ("attempt", "h"),
-    ("parent_op", "q"),
-    ("f", "b"),
-    ("type", "b"),
-    ("err", "h"),
-    ("a", "q"),
-    ("b", "q"),
-    ("seen", "q"),
-    ("offset", "q"),
-    ("epoch", "i"),
-    ("count", "i"),
-    ("t_inv", "q"),
-    ("t_ret", "q"),
-    ("node", "h"),
-)
-"""Name and `array` type code of every column of a history, in the order of the file."""
-
-DUMP_COLUMNS: Final[tuple[tuple[str, str], ...]] = (("node", "h"), ("offset", "q"), ("epoch", "i"), ("a", "q"))
-"""One row per record of one node's final log."""
 
 
 @attrs.define

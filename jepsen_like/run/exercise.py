@@ -5,24 +5,24 @@ checked; a second one stops at once. Whatever happens, no node outlives the run.
 """
 
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 import numpy as np
 import trio
 
-from jepsen_like.cluster.cluster import DOWN, Cluster, NotServing, RoleSeen, open_cluster
+from jepsen_like.cluster.cluster import Cluster, NotServing, open_cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.wires import Network
-from jepsen_like.history import DumpWriter, HistoryWriter, KeepRule
+from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.nemesis.kind import Reach
-from jepsen_like.nemesis.nemesis import FaultNews, Nemesis
+from jepsen_like.nemesis.nemesis import Nemesis
 from jepsen_like.nemesis.schedule import schedule
 from jepsen_like.nemesis.table import named
-from jepsen_like.progress import NodeLine, NodeState, OpsLine, Progress
-from jepsen_like.results import Observed, percentiles
+from jepsen_like.progress import Progress
+from jepsen_like.run.display import FaultNewsLines, shown
+from jepsen_like.run.results import Observed, percentiles
 from jepsen_like.workload.dump import dump_logs
 from jepsen_like.workload.load import Load, LoadPlan
 from jepsen_like.workload.log import LogWorkload
@@ -34,7 +34,6 @@ from raft.settings import parse_settings
 
 LEADER_WITHIN_S = 20.0
 AGREE_WITHIN_S = 30.0
-SHOW_EVERY_S = 0.5
 PEACE_S = 1.0
 """Load after the end of a schedule that took longer than planned."""
 WORKLOADS = ("log", "register")
@@ -153,10 +152,10 @@ async def _break_it(
             plan.cluster_id,
             LoadPlan(concurrency=plan.concurrency, rate=plan.rate, seed=plan.seed),
         )
-        news = _News(progress, cluster)
+        news = FaultNewsLines(progress, cluster)
         nemesis = Nemesis(cluster, faults, directory / "nemesis.jsonl", news.tell)
         progress.phase("load", total_s=plan.duration_s)
-        async with _shown(progress, cluster, recorder, news), trio.open_nursery() as nursery:
+        async with shown(progress, cluster, recorder, news), trio.open_nursery() as nursery:
             nursery.start_soon(load.run)
             with interrupted.scope:
                 await _for_the_duration(plan, nemesis)
@@ -197,82 +196,3 @@ async def _for_the_duration(plan: RunPlan, nemesis: Nemesis) -> None:
     ends = trio.current_time() + plan.duration_s
     await nemesis.run()
     await trio.sleep_until(max(ends, trio.current_time() + (PEACE_S if plan.kinds else 0.0)))
-
-
-# -------------------------------------------------------------------- the display
-
-
-class _News:
-    """Faults as lines, and whose links are broken now."""
-
-    def __init__(self, progress: Progress, cluster: Cluster) -> None:
-        self._held: dict[int, tuple[str, frozenset[int]]] = {}
-        self._progress = progress
-        self._cluster = cluster
-
-    def tell(self, news: FaultNews) -> None:
-        """A fault began or ended."""
-        names = ",".join(f"n{node}" for node in news.blow.nodes)
-        what = f"{news.fault.kind} {names} ({news.fault.target})"
-        if news.has_ended:
-            self._held.pop(news.fault.id, None)
-            self._progress.event(f"{what} undone", style="dim")
-        else:
-            self._held[news.fault.id] = (what, frozenset(news.blow.nodes if news.blow.pairs else ()))
-            self._progress.event(what)
-        self._progress.faults(tuple(what for what, _ in self._held.values()))
-
-    @property
-    def cut(self) -> frozenset[int]:
-        """Nodes whose links are broken now."""
-        return frozenset().union(*(nodes for _, nodes in self._held.values()))
-
-
-@asynccontextmanager
-async def _shown(progress: Progress, cluster: Cluster, recorder: Recorder, news: _News) -> AsyncIterator[None]:
-    """Keep the display fresh."""
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_show, progress, cluster, recorder, news)
-        try:
-            yield
-        finally:
-            nursery.cancel_scope.cancel()
-
-
-async def _show(progress: Progress, cluster: Cluster, recorder: Recorder, news: _News) -> None:
-    before, before_s = 0, trio.current_time()
-    told = 0
-    while True:
-        await trio.sleep(SHOW_EVERY_S)
-        now = trio.current_time()
-        counts, latencies = recorder.counts, sorted(recorder.recent_latency_s)
-        progress.ops(
-            OpsLine(
-                acked=counts.acked,
-                failed=counts.fail,
-                unknown=counts.info,
-                ops_per_s=(counts.ok - before) / (now - before_s),
-                p99_ms=latencies[int(len(latencies) * 0.99)] * 1e3 if latencies else None,
-            )
-        )
-        before, before_s = counts.ok, now
-        progress.nodes(_node_lines(cluster, news.cut))
-        for start in cluster.starts[told:]:
-            if start.is_snapshot:
-                progress.event(str(start), topic="log")
-        told = len(cluster.starts)
-
-
-def _node_lines(cluster: Cluster, cut: frozenset[int]) -> list[NodeLine]:
-    newest: Mapping[int, RoleSeen] = {role.node: role for role in cluster.roles}
-    lines = []
-    for node, process in cluster.nodes.items():
-        role = newest.get(node)
-        known = role if role is not None and role.role != DOWN else None
-        state = NodeState.CUT if node in cut else NodeState.UP
-        if not process.is_running:
-            state = NodeState.DOWN
-        elif process.is_paused:
-            state = NodeState.PAUSED
-        lines.append(NodeLine(node, known.role if known else "", known.term if known else 0, state=state))
-    return lines

@@ -11,7 +11,7 @@ from jepsen_like.nemesis.disks import SLOW_SYNCS_S, DamagedFiles, DiskSlow
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.machines import Power
 from jepsen_like.nemesis.table import KINDS
-from jepsen_like.promises import (
+from jepsen_like.run.promises import (
     FLUSH_TAKES_S_MAX,
     HARMS,
     POWER_CUT,
@@ -24,7 +24,7 @@ from jepsen_like.promises import (
     may_lose,
 )
 from log.flusher import FlushPolicy
-from tests.jepsen_like.test_recovery_time import a_fault
+from tests.jepsen_like.run.test_recovery_time import a_fault
 
 S = 1_000_000_000
 

@@ -6,7 +6,7 @@ import pytest
 
 from jepsen_like.cluster.cluster import RoleSeen
 from jepsen_like.nemesis.nemesis import FaultRecord
-from jepsen_like.recovery_time import Writes, elections, recovery
+from jepsen_like.run.recovery_time import Writes, elections, recovery
 
 S = 1_000_000_000
 

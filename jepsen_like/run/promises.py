@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import attrs
 
 from jepsen_like.checker.forgiveness import Allowance
-from jepsen_like.history import NEVER
+from jepsen_like.history.ops import NEVER
 from jepsen_like.nemesis.disks import SLOW_SYNCS_S, DiskSlow
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS

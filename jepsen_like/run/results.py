@@ -15,13 +15,14 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from jepsen_like import evidence
 from jepsen_like.checker.columns import begins_operation
 from jepsen_like.checker.verdict import Check
 from jepsen_like.cluster.cluster import RoleSeen, StartSeen
-from jepsen_like.history import NEVER, Action, HistoryReader, Outcome, read_part
+from jepsen_like.history.files import HistoryReader, read_part
+from jepsen_like.history.ops import NEVER, Action, Outcome
 from jepsen_like.nemesis.nemesis import FaultRecord
-from jepsen_like.recovery_time import Recovery, Writes, elections, recovery
+from jepsen_like.run import evidence
+from jepsen_like.run.recovery_time import Recovery, Writes, elections, recovery
 
 BUCKET_S = 0.25
 WRITES = (Action.APPEND, Action.WRITE, Action.CAS)
