@@ -12,8 +12,9 @@ from typing import Any, Final, Protocol
 import attrs
 import numpy as np
 
+from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.columns import Ints, begins_operation
-from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
+from jepsen_like.checker.forgiveness import forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
 from jepsen_like.checker.register_check import SearchBounds

@@ -12,8 +12,8 @@ from typing import Final
 import attrs
 import numpy as np
 
+from jepsen_like.checker.allowance import AllowedLoss
 from jepsen_like.checker.columns import Columns, Ints
-from jepsen_like.checker.forgiveness import AllowedLoss
 from jepsen_like.checker.verdict import Check, Findings, Violation
 from jepsen_like.history.files import HistoryReader, KeepRule, Kept, read_part
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from jepsen_like.checker.forgiveness import AllowedLoss
+from jepsen_like.checker.allowance import AllowedLoss
 from jepsen_like.history.ops import NEVER, NONE, Op
 
 WITNESS_OPS_MAX: Final = 6

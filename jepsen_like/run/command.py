@@ -12,22 +12,21 @@ import platform
 import random
 import shlex
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import attrs
 import click
 import trio
 
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.java import find_java
-from jepsen_like.checker.verdict import Engine, Model
+from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
-from jepsen_like.cluster import namespaces
-from jepsen_like.cluster.cluster import NotServing
+from jepsen_like.cluster import namespaces, ports
 from jepsen_like.cluster.preload import NoLibrary
 from jepsen_like.cluster.process import NodeDidNotStart
 from jepsen_like.cluster.volumes import NoVolumes
@@ -37,12 +36,10 @@ from jepsen_like.nemesis.schedule import needed_s, schedule
 from jepsen_like.nemesis.table import KINDS, named, usable
 from jepsen_like.progress import Progress
 from jepsen_like.report import render_report
-from jepsen_like.run.exercise import WORKLOADS, RunPlan, exercise, first_cause
-from jepsen_like.run.promises import Replication, allowances, describe, may_lose
+from jepsen_like.run.exercise import RunPlan, exercise, first_cause
 from jepsen_like.run.results import Attempts, Observed, merged
-from log.retention import KEEP_ALL
-from raft import descriptors
-from raft.settings import NodeSettings, WrongSetting, parse_settings
+from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
+from jepsen_like.systems.registry import SYSTEMS, system_named
 
 DURATION_S = 30.0
 QUICK_DURATION_S = 10.0
@@ -79,6 +76,23 @@ def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str
     return tuple(dict.fromkeys(names))
 
 
+def parse_system(context: click.Context, parameter: click.Parameter, value: str) -> System:
+    """The adapter of a system by its name."""
+    try:
+        return system_named(value)
+    except KeyError:
+        raise click.BadParameter(f"no system {value!r}; there are {', '.join(SYSTEMS)}") from None
+
+
+def one_of(option: str, value: str | None, names: Sequence[str]) -> str:
+    """The value, or the first of `names` where none was given. Raises `UsageError` for another."""
+    if value is None:
+        return names[0]
+    if value not in names:
+        raise click.UsageError(f"{option}: no {value!r} in this system; there are {', '.join(names)}")
+    return value
+
+
 def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
     """The kinds to break with; `EnvironmentMissing` for one that is named and does not work here, or for no such network."""
     if here.network is Network.NAMESPACES and (reason := namespaces.lacking()) is not None:
@@ -95,14 +109,15 @@ def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
 
 
 @click.command()
-@click.option("--system", type=click.Choice(["raft"]), default="raft", show_default=True, help="What to run.")
 @click.option(
-    "--replication",
-    type=click.Choice([each.value for each in Replication]),
-    default=Replication.RAFT.value,
+    "--system",
+    default="raft",
     show_default=True,
-    help="How copies are made.",
+    callback=parse_system,
+    metavar="NAME",
+    help=f"What to run: {', '.join(SYSTEMS)}.",
 )
+@click.option("--replication", default=None, metavar="NAME", help="How copies are made.  [default: the system's first]")
 @click.option("--nodes", type=click.IntRange(1, NODES_MAX), default=NODES, show_default=True, help="Processes.")
 @click.option(
     "--duration",
@@ -137,14 +152,17 @@ def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
     help="What lies between the processes: TCP forwarders, or as root a switch that handles packets.",
 )
 @click.option(
-    "--workload", type=click.Choice(WORKLOADS), default=WORKLOADS[0], show_default=True, help="What the clients do."
+    "--workload",
+    default=None,
+    metavar="NAME",
+    help="What the clients do; of raft: log or register.  [default: the system's first]",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A setting of every node; may be repeated. quorumlog node --help lists them.",
+    help="A setting of every node; may be repeated. Of raft: quorumlog node --help lists them.",
 )
 @click.option("--seed", type=click.IntRange(0), default=None, help="Draws faults and load.  [default: random]")
 @click.option(
@@ -158,15 +176,15 @@ def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
 @click.option("--json", "as_json", is_flag=True, help="Print results.json as one line, last on stdout.")
 def run(
     *,
-    system: str,
-    replication: str,
+    system: System,
+    replication: str | None,
     nodes: int,
     duration: float | None,
     rate: float,
     concurrency: int,
     kinds: tuple[str, ...],
     network: str,
-    workload: str,
+    workload: str | None,
     settings: tuple[str, ...],
     seed: int | None,
     out: Path,
@@ -180,32 +198,32 @@ def run(
     here = Here(nodes, Network(network))
     kinds = chosen(kinds, here)
     plan = RunPlan(
-        system=system,
-        replication=replication,
+        system=system.name,
+        replication=one_of("--replication", replication, system.replications),
         nodes=nodes,
         duration_s=duration if duration is not None else default_duration_s(len(kinds), quick=quick),
         rate=rate,
         concurrency=concurrency,
         kinds=kinds,
         network=here.network,
-        workload=workload,
-        settings=(*settings_for(kinds, settings), *settings),
+        workload=one_of("--workload", workload, tuple(system.workloads)),
+        settings=(*settings_for(system, kinds, settings), *settings),
         seed=seed if seed is not None else random.SystemRandom().getrandbits(SEED_BITS),
     )
-    effective = validated(plan)
+    mode = validated(plan)
     allow_descriptors(plan)
     command = reproduction(plan, quick=quick)
     engine = Engine.LOCAL if quick else Engine.SPARK
     if engine is Engine.SPARK:
         find_java()  # its absence is better known before the run than after it
     directory = new_run_directory(out, plan.seed)
-    write_json(directory / "test.json", description(plan, effective, command))
+    write_json(directory / "test.json", description(plan, mode, command))
     click.echo(headline(plan), err=True)
     with Progress(total_s=plan.duration_s, nodes=range(1, nodes + 1)) as progress:
         observed = exercised(plan, directory, progress)
         progress.phase("checking")
         try:
-            results = checked(plan, effective, directory, observed, engine)
+            results = checked(plan, mode, directory, observed, engine)
         except KeyboardInterrupt:
             progress.event(
                 f"the history is whole, and can be checked: {check_of(plan, directory, engine)}", topic="run"
@@ -226,43 +244,34 @@ def default_duration_s(kinds: int, *, quick: bool) -> float:
     return max(QUICK_DURATION_S if quick else DURATION_S, needed_s(kinds))
 
 
-def settings_for(kinds: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
-    """The settings that the kinds of faults ask for and nobody has given."""
+def settings_for(system: System, kinds: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
+    """The settings that the kinds of faults need in this system, as far as they were not given."""
     names = {setting.partition("=")[0] for setting in given}
-    wanted = dict.fromkeys(setting for kind in named(kinds) for setting in kind.settings)
+    wanted = dict.fromkeys(setting for kind in kinds for setting in system.fault_settings.get(kind, ()))
     return tuple(setting for setting in wanted if setting.partition("=")[0] not in names)
 
 
-def validated(plan: RunPlan) -> NodeSettings:
-    """The effective settings; `UsageError` for a plan that cannot be carried out."""
+def validated(plan: RunPlan) -> Mode:
+    """The mode of the run; `UsageError` for a plan that cannot be carried out."""
     if not math.isfinite(plan.duration_s):
         raise click.UsageError(f"--duration: {plan.duration_s} is no number of seconds")
     if not math.isfinite(plan.rate):
         raise click.UsageError(f"--rate: {plan.rate} is no number of operations per second")
     try:
         schedule(plan.seed, named(plan.kinds), plan.duration_s)
-        settings = parse_settings(plan.settings)
-    except WrongSetting as error:
-        raise click.UsageError(f"--set: {error}") from error
+        mode = plan.mode()
+    except WrongMode as error:
+        raise click.UsageError(str(error)) from error
     except ValueError as error:
         raise click.UsageError(f"--duration: {error}") from error
-    loses = may_lose(Replication(plan.replication), settings.flush, plan.kinds)
-    if loses and settings.retention != KEEP_ALL:
-        raise click.UsageError(
-            f"with flush={settings.flush.value} these faults may cost what a snapshot knows already, and a node that has nothing "
-            "but its snapshot does not come back: use flush=before-ack, or no retention"
-        )
-    if Model(plan.workload) is not Model.LOG and loses:
-        raise click.UsageError(
-            f"with flush={settings.flush.value} these faults may cost acknowledged writes, and what is left can only be "
-            "judged for a log: use --workload log"
-        )
-    return settings
+    if (reason := mode.refusal(plan.model, plan.kinds)) is not None:
+        raise click.UsageError(reason)
+    return mode
 
 
 def allow_descriptors(plan: RunPlan) -> None:
     """Let this process open as many connections as it may; `UsageError` if those are too few for the plan."""
-    allowed = descriptors.raise_limit()
+    allowed = ports.raise_descriptor_limit()
     of_node = DESCRIPTORS_OF_PAIR * plan.nodes + DESCRIPTORS_OF_CLIENT * plan.concurrency
     needed = DESCRIPTORS_KEPT + plan.nodes * of_node
     if needed > allowed:
@@ -275,6 +284,7 @@ def allow_descriptors(plan: RunPlan) -> None:
 def reproduction(plan: RunPlan, *, quick: bool) -> str:
     """The command that runs the same again."""
     words = ["quorumlog", "run", "--system", plan.system, "--nodes", str(plan.nodes)]
+    words += ["--replication", plan.replication] if plan.replication != plan.of_system().replications[0] else []
     words += ["--duration", f"{plan.duration_s:g}", "--nemesis", ",".join(plan.kinds) or NO_NEMESIS]
     words += ["--network", plan.network.value] if plan.network is not Network.PROXIES else []
     words += ["--workload", plan.workload, "--concurrency", str(plan.concurrency)]
@@ -288,7 +298,7 @@ def reproduction(plan: RunPlan, *, quick: bool) -> str:
 
 def check_of(plan: RunPlan, directory: Path, engine: Engine) -> str:
     """The command that checks what a run has recorded."""
-    words = ["quorumlog", "check", str(directory), "--model", plan.workload]
+    words = ["quorumlog", "check", str(directory), "--model", plan.model.value]
     return shlex.join([*words, "--engine", engine.value] if engine is not Engine.SPARK else words)
 
 
@@ -332,9 +342,8 @@ def make_latest(directory: Path) -> None:
         ) from error
 
 
-def description(plan: RunPlan, effective: NodeSettings, command: str) -> dict[str, Any]:
+def description(plan: RunPlan, mode: Mode, command: str) -> dict[str, Any]:
     """test.json: everything that was decided before the run."""
-    settings = attrs.asdict(effective)
     return {
         "system": plan.system,
         "replication": plan.replication,
@@ -345,17 +354,13 @@ def description(plan: RunPlan, effective: NodeSettings, command: str) -> dict[st
         "nemesis": list(plan.kinds),
         "network": plan.network.value,
         "workload": plan.workload,
-        "settings": {**settings.pop("raft"), **settings},
+        "settings": dict(mode.settings),
+        "acks_are_durable": mode.acks_are_durable,
         "seed": plan.seed,
-        "promise": promised(plan, effective),
+        "promise": mode.promise(plan.kinds),
         "command": command,
         "versions": versions(),
     }
-
-
-def promised(plan: RunPlan, effective: NodeSettings) -> str:
-    """The promise of this run in a sentence."""
-    return describe(Replication(plan.replication), effective.flush, plan.kinds)
 
 
 def versions() -> dict[str, str]:
@@ -392,14 +397,11 @@ def exercised(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
         raise EnvironmentMissing(f"{first_cause(expected)}; see {directory / 'nodes'}") from group
 
 
-def checked(
-    plan: RunPlan, effective: NodeSettings, directory: Path, observed: Observed, engine: Engine
-) -> dict[str, Any]:
+def checked(plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engine: Engine) -> dict[str, Any]:
     """Everything in results.json but the command that repeats it."""
-    allowed = allowances(observed.faults, Replication(plan.replication), effective.flush, effective.flush_interval_s)
-    verdict = check_run(directory, Model(plan.workload), engine, allowances=allowed)
+    verdict = check_run(directory, plan.model, engine, allowances=mode.allowances(observed.faults))
     results = merged(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed)
-    return {**results, "promise": promised(plan, effective)}
+    return {**results, "promise": mode.promise(plan.kinds)}
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from jepsen_like.cluster.cluster import DOWN, Cluster, RoleSeen
+from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.observations import DOWN, RoleSeen
 from jepsen_like.nemesis.nemesis import FaultNews
 from jepsen_like.progress import NodeLine, NodeState, OpsLine, Progress
 from jepsen_like.workload.recorder import Recorder

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from jepsen_like.cluster.cluster import LEADER, RoleSeen
+from jepsen_like.cluster.observations import LEADER, RoleSeen
 from jepsen_like.history.ops import Outcome
 from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.nemesis import FaultRecord

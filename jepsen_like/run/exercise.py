@@ -1,42 +1,36 @@
-"""One run from an empty directory to quiet nodes: start, load, break, heal, ask the last questions, dump, stop.
+"""One run from an empty directory to quiet nodes: start, load, break, heal, final reads, dump, stop.
 
 Ctrl-C (or SIGTERM) ends load and faults early and goes on with healing and dumping, so that what was recorded can be
 checked; a second one stops at once. Whatever happens, no node outlives the run.
 """
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 import numpy as np
 import trio
 
-from jepsen_like.cluster.cluster import Cluster, NotServing, open_cluster
+from jepsen_like.checker.verdict import Model
+from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.wires import Network
-from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
-from jepsen_like.nemesis.kind import Reach
+from jepsen_like.history.files import DumpWriter, HistoryWriter
 from jepsen_like.nemesis.nemesis import Nemesis
 from jepsen_like.nemesis.schedule import schedule
 from jepsen_like.nemesis.table import named
 from jepsen_like.progress import Progress
 from jepsen_like.run.display import FaultNewsLines, shown
 from jepsen_like.run.results import Observed, percentiles
-from jepsen_like.workload.dump import dump_logs
-from jepsen_like.workload.load import Load, LoadPlan
-from jepsen_like.workload.log import LogWorkload
-from jepsen_like.workload.model import Workload
+from jepsen_like.systems.port import Mode, NotServing, System
+from jepsen_like.systems.registry import system_named
+from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder
-from jepsen_like.workload.register import RegisterWorkload
-from raft.errors import RaftError
-from raft.settings import parse_settings
 
 LEADER_WITHIN_S = 20.0
 AGREE_WITHIN_S = 30.0
 PEACE_S = 1.0
 """Load after the end of a schedule that took longer than planned."""
-WORKLOADS = ("log", "register")
 
 
 @attrs.frozen(kw_only=True)
@@ -60,27 +54,18 @@ class RunPlan:
         """Keeps the nodes of two runs apart, should a port change hands."""
         return f"run-{self.seed}"
 
+    def of_system(self) -> System:
+        """The adapter of the system."""
+        return system_named(self.system)
 
-def workload_named(name: str, *, expires: bool = False) -> Workload:
-    """A new workload; `KeyError` for a name that is none of `WORKLOADS`. `expires`: records may leave the nodes' logs."""
-    workloads: dict[str, Callable[[], Workload]] = {
-        "log": lambda: LogWorkload(expires=expires),
-        "register": RegisterWorkload,
-    }
-    return workloads[name]()
+    def mode(self) -> Mode:
+        """What it is set to. Raises `WrongMode`."""
+        return self.of_system().configure(self.settings, self.replication)
 
-
-def keep_rule(plan: RunPlan) -> KeepRule:
-    """What the nodes of this plan may let go of their logs."""
-    settings = parse_settings(plan.settings)
-    return KeepRule(
-        retention_bytes=settings.retention_bytes,
-        retention_s=settings.retention_s,
-        segment_bytes_max=settings.segment_bytes_max,
-        judges_age=not any(kind.startswith("clock-") for kind in plan.kinds),
-        # What no flush has secured may come back with the file that had left.
-        starts_stay=not any(kind.reach is Reach.UNFLUSHED for kind in named(plan.kinds)),
-    )
+    @property
+    def model(self) -> Model:
+        """What checks the workload."""
+        return self.of_system().workloads[self.workload]
 
 
 def first_cause(error: BaseException) -> BaseException:
@@ -121,9 +106,10 @@ async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observ
         needs = frozenset[Need]().union(*(kind.needs for kind in named(plan.kinds)))
         async with open_cluster(
             directory / "nodes",
+            plan.of_system(),
+            plan.mode(),
             nodes=plan.nodes,
             cluster_id=plan.cluster_id,
-            settings=plan.settings,
             needs=needs,
             network=plan.network,
             seed=plan.seed,
@@ -131,7 +117,8 @@ async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observ
             leader = await cluster.leader(within_s=LEADER_WITHIN_S)
             if leader is None:
                 raise NotServing(f"no node was elected leader within {LEADER_WITHIN_S:g} s of the start")
-            progress.event(f"n1 to n{plan.nodes} listen, n{leader.node} leads in term {leader.term}", topic="cluster")
+            names = ", ".join(member.name for member in cluster.members.values())
+            progress.event(f"{names} listen, n{leader.node} leads in term {leader.epoch}", topic="cluster")
             observed = await _break_it(plan, directory, cluster, progress, interrupted)
             roles = tuple(cluster.roles)  # how the nodes are ended is no part of the run
         nursery.cancel_scope.cancel()
@@ -145,8 +132,9 @@ async def _break_it(
     not_recovered: list[str] = []
     with HistoryWriter(directory / "history.parquet") as history:
         recorder = Recorder(history)
-        load = Load(
-            workload_named(plan.workload, expires=keep_rule(plan).may_expire),
+        load = cluster.system.load(
+            cluster.mode,
+            plan.workload,
             recorder,
             cluster.client_addresses,
             plan.cluster_id,
@@ -165,16 +153,16 @@ async def _break_it(
             load.stop()
         await nemesis.heal()
         acked_under_load = recorder.counts.acked
-        if not await load.last_words():
-            not_recovered.append("the healed cluster did not take a last write and answer the last questions")
+        if not await load.final_reads():
+            not_recovered.append("the healed cluster did not take a last write and answer the final reads")
     try:
-        end = await cluster.agreed_end(within_s=AGREE_WITHIN_S)
-        with DumpWriter(directory / "dump.parquet", rule=keep_rule(plan)) as writer:
-            await dump_logs(cluster.direct, plan.cluster_id, end, writer)
+        ends = await cluster.control.settle(within_s=AGREE_WITHIN_S)
+        with DumpWriter(directory / "dump.parquet", rule=cluster.mode.keep_rule(plan.kinds)) as writer:
+            await cluster.control.dump(ends, writer)
         begin = min(writer.starts.values(), default=0)
         left = f", those before {begin:,} have left" if begin else ""
-        progress.event(f"all nodes agree on {end:,} records{left}; dumped", topic="dump")
-    except* (NotServing, RaftError) as group:
+        progress.event(f"all nodes agree on {sum(ends.values()):,} records{left}; dumped", topic="dump")
+    except* NotServing as group:
         not_recovered.append(str(first_cause(group)))
     return Observed(
         faults=tuple(sorted(nemesis.records, key=lambda record: record.begun_ns)),
@@ -183,7 +171,7 @@ async def _break_it(
         nonsense=tuple(recorder.nonsense),
         not_recovered="; ".join(not_recovered) if not_recovered else None,
         is_interrupted=interrupted.is_set,
-        nodes=tuple(cluster.nodes),
+        nodes=cluster.targets,
         kinds=plan.kinds,
         counted=recorder.counts.by_outcome(),
         last_acked=recorder.counts.acked - acked_under_load,

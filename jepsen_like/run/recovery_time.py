@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from jepsen_like.cluster.cluster import LEADER, RoleSeen
+from jepsen_like.cluster.observations import LEADER, RoleSeen
 from jepsen_like.nemesis.nemesis import FaultRecord
 
 AFTERMATH_S = 5.0

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from jepsen_like.checker.columns import begins_operation
 from jepsen_like.checker.verdict import Check
-from jepsen_like.cluster.cluster import RoleSeen, StartSeen
+from jepsen_like.cluster.observations import RoleSeen, StartSeen
 from jepsen_like.history.files import HistoryReader, read_part
 from jepsen_like.history.ops import NEVER, Action, Outcome
 from jepsen_like.nemesis.nemesis import FaultRecord

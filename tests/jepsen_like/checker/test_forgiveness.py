@@ -7,9 +7,10 @@ import attrs
 import numpy as np
 import pytest
 
+from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.checking import LOG_OBJECT, check_run
 from jepsen_like.checker.columns import Columns
-from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
+from jepsen_like.checker.forgiveness import forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict

@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 import pytest
 
+from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.checking import check_run
-from jepsen_like.checker.forgiveness import Allowance, AllowedLoss
 from jepsen_like.checker.log_check import FinalLog
 from jepsen_like.checker.retention import judge_retention
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Verdict

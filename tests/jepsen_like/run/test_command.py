@@ -20,7 +20,7 @@ from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import usable
 from jepsen_like.run.command import chosen, concluded, summary, validated
-from jepsen_like.run.exercise import RunPlan, keep_rule
+from jepsen_like.run.exercise import RunPlan
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
 CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered", "evidence"}
@@ -261,8 +261,12 @@ def a_plan(kind: str, *settings: str) -> RunPlan:
 
 
 def test_where_a_log_begins_is_held_against_a_node_unless_a_fault_can_undo_it() -> None:
-    assert [keep_rule(a_plan(kind)).starts_stay for kind in ("kill", "power", "damage")] == [True, False, False]
-    assert keep_rule(a_plan("kill", "retention_bytes=65536")).may_expire
+    assert [a_plan(kind).mode().keep_rule([kind]).starts_stay for kind in ("kill", "power", "damage")] == [
+        True,
+        False,
+        False,
+    ]
+    assert a_plan("kill", "retention_bytes=65536").mode().keep_rule(["kill"]).may_expire
 
 
 def test_a_directory_that_cannot_be_made_is_said_in_one_line(

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 
-from jepsen_like.cluster.cluster import RoleSeen
+from jepsen_like.cluster.observations import RoleSeen
 from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Evidence
 from jepsen_like.history.ops import NEVER, Outcome
 from jepsen_like.run import evidence

@@ -35,7 +35,7 @@ async def test_every_reason_why_it_did_not_recover_is_said(tmp_path: Path, monke
     async def not_dumped(*_: object) -> None:
         raise ProtocolError("node 1 shows nothing")
 
-    monkeypatch.setattr(Load, "last_words", unanswered)
+    monkeypatch.setattr(Load, "final_reads", unanswered)
     monkeypatch.setattr(exercise_module, "dump_logs", not_dumped)
     with Progress(total_s=1, nodes=[1], console=Console(file=io.StringIO())) as progress:
         observed = await exercise(PLAN, tmp_path, progress)

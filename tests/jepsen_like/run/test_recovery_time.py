@@ -4,7 +4,7 @@ import attrs
 import numpy as np
 import pytest
 
-from jepsen_like.cluster.cluster import RoleSeen
+from jepsen_like.cluster.observations import RoleSeen
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.run.recovery_time import Writes, elections, recovery
 

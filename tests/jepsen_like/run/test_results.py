@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from jepsen_like.cluster.cluster import RoleSeen, StartSeen
+from jepsen_like.cluster.observations import RoleSeen, StartSeen
 from jepsen_like.history.files import HistoryWriter
 from jepsen_like.history.ops import Action, Op, Outcome
 from jepsen_like.run.results import Attempts, Observed, merged

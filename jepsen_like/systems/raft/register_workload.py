@@ -9,10 +9,9 @@ import attrs
 import msgpack
 
 from jepsen_like.history.ops import NONE, Action
-from jepsen_like.workload.model import Answer, Request, Seen
+from jepsen_like.workload.model import Nonsense, Request, Seen
 from jepsen_like.workload.payload import DAMAGED, value_ids
 from raft.client_codec import Applied
-from raft.errors import ProtocolError
 from raft.register import COMPARE_AND_SET, READ, WRITE
 
 READ_PART, WRITE_PART = 0.5, 0.25
@@ -46,22 +45,22 @@ class RegisterWorkload:
         """Write a key."""
         return self._write(rng.randint(1, self.keys))
 
-    def proof(self, rng: random.Random) -> Request:
+    def probe(self, rng: random.Random) -> Request:
         """Read a key."""
         return _read(rng.randint(1, self.keys))
 
-    def last_words(self) -> Sequence[Request]:
+    def final_reads(self) -> Sequence[Request]:
         """Every key, twice."""
         return [_read(key) for key in range(1, self.keys + 1)] * 2
 
     def trimmed(self, request: Request, start_offset: int) -> None:
         """No register is ever out of reach."""
-        raise ProtocolError(f"{request.f.name} of a register was answered by a log that begins at {start_offset}")
+        raise Nonsense(f"{request.f.name} of a register was answered by a log that begins at {start_offset}")
 
-    def interpret(self, request: Request, answer: Answer) -> Seen:
+    def interpret(self, request: Request, answer: Any) -> Seen:
         """What the register held."""
         if not isinstance(answer, Applied):
-            raise ProtocolError(f"{type(answer).__name__} does not answer {request.f.name}")
+            raise Nonsense(f"{type(answer).__name__} does not answer {request.f.name}")
         result = _result(answer.result)
         if request.f is Action.READ:
             value = _value(result)
@@ -72,7 +71,7 @@ class RegisterWorkload:
             self._newest[request.object] = request.a
             return Seen((request.a,))
         if type(result) is not list or len(result) != 2:
-            raise ProtocolError("a compare-and-set is answered by [swapped, seen]")
+            raise Nonsense("a compare-and-set is answered by [swapped, seen]")
         seen = _value(result[1])
         if NONE < seen < DAMAGED:
             self._newest[request.object] = request.b if seen == request.a else seen
@@ -104,7 +103,7 @@ def _result(packed: bytes) -> Any:
     try:
         return msgpack.unpackb(packed)
     except (ValueError, msgpack.UnpackException) as error:
-        raise ProtocolError(f"not a result: {error}") from None
+        raise Nonsense(f"not a result: {error}") from None
 
 
 def _value(value: object) -> int:

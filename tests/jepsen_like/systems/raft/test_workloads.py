@@ -7,12 +7,11 @@ import msgpack
 import pytest
 
 from jepsen_like.history.ops import NONE, Action
-from jepsen_like.workload.log import LogWorkload
-from jepsen_like.workload.model import Request, Workload
+from jepsen_like.systems.raft.log_workload import LogWorkload
+from jepsen_like.systems.raft.register_workload import RegisterWorkload
+from jepsen_like.workload.model import Nonsense, Request, Workload
 from jepsen_like.workload.payload import DAMAGED, decode_value, encode_value
-from jepsen_like.workload.register import RegisterWorkload
 from raft.client_codec import Appended, Applied, RecordBatch, Records, Tail, pack_batch
-from raft.errors import ProtocolError
 
 
 @pytest.mark.parametrize("size", [8, 9, 100, 1000])
@@ -73,7 +72,7 @@ def test_the_register_mix_reads_writes_and_swaps_what_was_seen() -> None:
 
 
 def read_of(workload: RegisterWorkload, key: int) -> Request:
-    return next(request for request in workload.last_words() if request.object == key)
+    return next(request for request in workload.final_reads() if request.object == key)
 
 
 def applied(result: object) -> Applied:
@@ -100,12 +99,12 @@ def test_a_log_read_at_the_end_sees_nothing() -> None:
 
 
 def test_an_answer_about_another_offset_is_nonsense() -> None:
-    with pytest.raises(ProtocolError, match="read at 9"):
+    with pytest.raises(Nonsense, match="read at 9"):
         LogWorkload().interpret(log_read(9), Records(20, (entry(10, [7]),)))
-    with pytest.raises(ProtocolError, match="does not answer"):
+    with pytest.raises(Nonsense, match="does not answer"):
         LogWorkload().interpret(log_read(9), Tail(20, 1))
     append = LogWorkload().write(random.Random(1))
-    with pytest.raises(ProtocolError, match="does not answer"):
+    with pytest.raises(Nonsense, match="does not answer"):
         LogWorkload().interpret(append, Appended(1, 2, 1))
 
 
@@ -116,7 +115,7 @@ def test_records_have_left_only_where_they_may_and_only_those_below_the_start() 
         (LogWorkload(expires=True), log_read(7)),
         (LogWorkload(expires=True), LogWorkload().write(random.Random(1))),
     ):
-        with pytest.raises(ProtocolError, match="answered by a log that begins at 7"):
+        with pytest.raises(Nonsense, match="answered by a log that begins at 7"):
             workload.trimmed(request, 7)
 
 
@@ -136,5 +135,5 @@ def test_a_register_answer_says_what_the_register_held() -> None:
     cas = next(request for request in drawn(workload, 100) if request.f is Action.CAS)
     assert workload.interpret(cas, applied([True, cas.a])).seen == cas.a
     assert workload.interpret(cas, applied([False, 9])).seen == 9
-    with pytest.raises(ProtocolError):
+    with pytest.raises(Nonsense):
         workload.interpret(cas, applied(True))

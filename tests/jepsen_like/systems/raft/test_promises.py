@@ -11,7 +11,8 @@ from jepsen_like.nemesis.disks import SLOW_SYNCS_S, DamagedFiles, DiskSlow
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.machines import Power
 from jepsen_like.nemesis.table import KINDS
-from jepsen_like.run.promises import (
+from jepsen_like.run.allowed import allowances_of_run
+from jepsen_like.systems.raft.promises import (
     FLUSH_TAKES_S_MAX,
     HARMS,
     POWER_CUT,
@@ -19,7 +20,6 @@ from jepsen_like.run.promises import (
     Loss,
     Replication,
     allowances,
-    allowances_of_run,
     describe,
     may_lose,
 )

@@ -1,4 +1,4 @@
-"""What every mode promises under every fault, as data: which acknowledged records may be lost, and how soon it serves again.
+"""What raft promises with every flush policy under every fault, as data: which acknowledged records may be lost, and how soon it serves again.
 
 A verdict is about the promise of the mode that ran: a loss that its row allows, and that a fault of the run explains, is
 reported and attributed (`checker.forgiveness`); any other loss is a violation. The table says what is promised, not what
@@ -6,18 +6,17 @@ usually happens.
 """
 
 import enum
-import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import attrs
 
-from jepsen_like.checker.forgiveness import Allowance
+from jepsen_like.checker.allowance import Allowance
 from jepsen_like.history.ops import NEVER
 from jepsen_like.nemesis.disks import SLOW_SYNCS_S, DiskSlow
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
+from jepsen_like.systems.port import FaultSeen
 from log.flusher import FlushPolicy
 
 
@@ -46,9 +45,36 @@ class Harm:
 FLUSH_TAKES_S_MAX: Final = 1.0
 """How long the flush of an interval may take: until it has ended, what it covers is not secured."""
 POWER_CUT = "power-cut"
+_AFTER_ELECTION: Final = "a minority: after an election; more: once a majority is back"
+_AFTER_TIMEOUT: Final = "a minority: after an election timeout and an election; more: once a majority is back"
+_SLOWLY: Final = "all the time, slowly; if a leader's heartbeats are late, after an election"
+SERVES: Final[Mapping[str, str]] = {
+    "kill": _AFTER_ELECTION,
+    "pause": _AFTER_TIMEOUT,
+    "restart": _AFTER_ELECTION,
+    "partition": "where a majority is together: after an election timeout and an election; elsewhere not",
+    "flapping": "now and then; for good with the last cut: after an election at most",
+    "slow": "all the time, slowly",
+    "throttle": _SLOWLY,
+    "half-open": _AFTER_TIMEOUT,
+    "reset": "after a new connection, or an election if it is the leader's",
+    "loss": _SLOWLY,
+    "duplicate": _SLOWLY,
+    "reorder": _SLOWLY,
+    "corrupt": _SLOWLY,
+    "power": _AFTER_ELECTION,
+    "clock-jump": "throughout: nothing is decided by a wall clock",
+    "clock-drift": "throughout, or after an election: timeouts are as long as their clocks say",
+    "disk-slow": "throughout, as fast as the disks of a majority; after an election if the leader's hangs",
+    "disk-short": "throughout: a write that was cut short is continued",
+    "disk-full": "where a majority has room: after a handover; elsewhere it refuses until there is room",
+    "disk-error": _AFTER_ELECTION,
+    "damage": _AFTER_ELECTION,
+}
+"""When the group serves again under each kind of fault, or still does."""
 HARMS: Mapping[str, Harm] = {
-    **{kind.name: Harm(kind.name, kind.reach, kind.serves) for kind in KINDS.values()},
-    POWER_CUT: Harm(POWER_CUT, Reach.UNFLUSHED, "a minority: after an election; more: once a majority is back"),
+    **{kind.name: Harm(kind.name, kind.reach, SERVES[kind.name]) for kind in KINDS.values()},
+    POWER_CUT: Harm(POWER_CUT, Reach.UNFLUSHED, _AFTER_ELECTION),
 }
 """Every kind of fault of `run`, and the power cuts of `sim`."""
 
@@ -96,26 +122,6 @@ def may_lose(replication: Replication, flush: FlushPolicy, harms: Iterable[str])
     return any(promise_of(replication, flush, harm).may_lose is not Loss.NOTHING for harm in harms)
 
 
-class FaultSeen(Protocol):
-    """What of a fault says whether it may have cost a record."""
-
-    @property
-    def id(self) -> int:
-        """Its number in the run."""
-
-    @property
-    def kind(self) -> str:
-        """A name of `HARMS`."""
-
-    @property
-    def begun_ns(self) -> int:
-        """On the monotonic clock, like the times of a history."""
-
-    @property
-    def injected_ns(self) -> int:
-        """When it was complete."""
-
-
 def allowances(
     faults: Iterable[FaultSeen], replication: Replication, flush: FlushPolicy, flush_interval_s: float
 ) -> tuple[Allowance, ...]:
@@ -144,43 +150,3 @@ def _secured_within_s(fault: FaultSeen, faults: Iterable[FaultSeen]) -> float:
     """How long before `fault` a flush that was due may not have ended. On a slow disk it waits for the one before it."""
     was_slow = any(other.kind == DiskSlow.name and other.begun_ns < fault.begun_ns for other in faults)
     return FLUSH_TAKES_S_MAX + (2 * max(SLOW_SYNCS_S) if was_slow else 0.0)
-
-
-@attrs.frozen
-class _FaultRead:
-    """A row of `nemesis.jsonl`, as far as it matters here."""
-
-    id: int
-    kind: str
-    begun_ns: int
-    injected_ns: int
-
-
-def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
-    """The same from what a run has written down; none for a directory that is not of a run, or of an older one.
-
-    `ValueError` if what tells of its faults is damaged, or of its mode is missing: nobody knows what it was allowed to lose.
-    """
-    plan, happened = directory / "test.json", directory / "nemesis.jsonl"
-    if not happened.exists():
-        return ()
-    try:
-        test = json.loads(plan.read_text())
-        rows = [json.loads(line) for line in happened.read_text().splitlines()]
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{plan.name} or {happened.name} is missing or damaged ({error}), so nobody knows what the run was allowed to lose; "
-            "name the history in it to hold that alone against a mode that loses nothing"
-        ) from error
-    try:
-        faults = [
-            _FaultRead(row["id"], row["kind"], row["begun_ns"], row["injected_ns"])
-            for row in rows
-            if row["kind"] in HARMS and not row.get("withheld")
-        ]
-        settings = test["settings"]
-        return allowances(
-            faults, Replication(test["replication"]), FlushPolicy(settings["flush"]), settings["flush_interval_s"]
-        )
-    except (KeyError, TypeError):
-        return ()

@@ -2,14 +2,14 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import attrs
 
 from jepsen_like.history.ops import NONE, Action
-from jepsen_like.workload.model import Answer, Request, Seen
+from jepsen_like.workload.model import Nonsense, Request, Seen
 from jepsen_like.workload.payload import decode_value, encode_value, value_ids
 from raft.client_codec import Appended, RecordBatch, Records, Tail, pack_batch
-from raft.errors import ProtocolError
 
 APPEND_PART, READ_PART = 0.6, 0.32
 """The rest is tail."""
@@ -52,11 +52,11 @@ class LogWorkload:
         """Append one record."""
         return self._append(1)
 
-    def proof(self, rng: random.Random) -> Request:
+    def probe(self, rng: random.Random) -> Request:
         """Tail."""
         return TAIL
 
-    def last_words(self) -> Sequence[Request]:
+    def final_reads(self) -> Sequence[Request]:
         """The end, and the newest records with one beyond."""
         first = max(self._start, self._end - LAST_READS)
         return [TAIL, *(_read(offset, anywhere=False) for offset in range(first, self._end + 1)), TAIL]
@@ -64,12 +64,10 @@ class LogWorkload:
     def trimmed(self, request: Request, start_offset: int) -> None:
         """Reads go on behind it."""
         if not self.expires or request.f is not Action.READ or start_offset <= request.offset:
-            raise ProtocolError(
-                f"{request.f.name} at {request.offset} was answered by a log that begins at {start_offset}"
-            )
+            raise Nonsense(f"{request.f.name} at {request.offset} was answered by a log that begins at {start_offset}")
         self._start = max(self._start, start_offset)
 
-    def interpret(self, request: Request, answer: Answer) -> Seen:
+    def interpret(self, request: Request, answer: Any) -> Seen:
         """Offsets and values."""
         match answer:
             case Appended(base_offset, count, epoch) if request.f is Action.APPEND and count == len(request.values):
@@ -84,7 +82,7 @@ class LogWorkload:
                 self._end = max(self._end, committed_end)
                 return Seen((NONE,), committed_end, epoch=epoch)
             case _:
-                raise ProtocolError(f"{type(answer).__name__} does not answer {request.f.name}")
+                raise Nonsense(f"{type(answer).__name__} does not answer {request.f.name}")
 
     def _append(self, count: int) -> Request:
         values = [next(self._ids) for _ in range(count)]
@@ -120,7 +118,7 @@ def _read(offset: int, *, anywhere: bool) -> Request:
 def _values_read(offset: int, batch: RecordBatch) -> Seen:
     skipped = offset - batch.base_offset
     if not 0 <= skipped < batch.span:
-        raise ProtocolError(f"a read at {offset} was answered from {batch.base_offset} on, {batch.span} records")
+        raise Nonsense(f"a read at {offset} was answered from {batch.base_offset} on, {batch.span} records")
     decoded = [decode_value(record) for record in batch.records()[skipped : skipped + ROWS_OF_ONE_READ_MAX]]
     return Seen(
         [value for value, _ in decoded],

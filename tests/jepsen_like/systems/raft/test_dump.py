@@ -7,9 +7,9 @@ import pytest
 import trio
 
 from jepsen_like.checker.checking import final_logs_of
-from jepsen_like.cluster.cluster import NotServing
 from jepsen_like.history.files import DumpWriter, read_dump, read_kept
-from jepsen_like.workload import dump
+from jepsen_like.systems.port import NotServing
+from jepsen_like.systems.raft import dump
 from jepsen_like.workload.payload import encode_value
 from raft import client_codec
 from raft.client_codec import RecordBatch, pack_batch

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 import trio
 
-from jepsen_like.cluster.cluster import NotServing
+from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import DumpWriter
+from jepsen_like.systems.port import NotServing
 from jepsen_like.workload.payload import decode_value
 from log.frame import HEADER_BYTES
 from raft.client import Connection
@@ -16,8 +17,6 @@ from raft.errors import ProtocolError, RecordsTrimmed
 READ_BYTES = 1024 * 1024
 READ_WITHIN_S = 30.0
 """How long one read may take; a log of any length may be dumped as long as it comes."""
-
-Address = tuple[str, int]
 
 
 async def dump_logs(addresses: Mapping[int, Address], cluster_id: str, end: int, writer: DumpWriter) -> None:

@@ -9,9 +9,10 @@ import trio
 
 from jepsen_like.history.files import HistoryReader, HistoryWriter
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
+from jepsen_like.systems.raft.clients import RaftClients
+from jepsen_like.systems.raft.log_workload import LogWorkload
 from jepsen_like.workload import load as load_module
-from jepsen_like.workload.load import Client, Load, LoadPlan
-from jepsen_like.workload.log import LogWorkload
+from jepsen_like.workload.load import Connections, Load, LoadPlan
 from jepsen_like.workload.recorder import Recorder
 from raft import client_codec, errors
 from raft.net.framing import encode_frame
@@ -21,7 +22,7 @@ from tests.jepsen_like.fake_node import Answer, fake_node, hangs_up, is_silent, 
 @pytest.fixture(autouse=True)
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_module, "OPERATION_WITHIN_S", 0.05)
-    monkeypatch.setattr(load_module, "PROOF_WITHIN_S", 0.05)
+    monkeypatch.setattr(load_module, "PROBE_WITHIN_S", 0.05)
     monkeypatch.setattr(load_module, "CONNECT_WITHIN_S", 0.2)
 
 
@@ -60,8 +61,8 @@ async def attempt_append(answer: Answer, directory: Path) -> tuple[Sequence[Op],
         recorder = Recorder(history)
         async with fake_node(answer) as node:
             workload = LogWorkload()
-            load = Load(workload, recorder, {1: node.address}, "x", LoadPlan(concurrency=1))
-            client = Client({1: node.address}, "x")
+            load = Load(workload, recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
+            client = Connections(RaftClients({1: node.address}, "x"))
             request = workload.write(load._rng)
             await load._attempt(client, 1, request, recorder.new_process())
             client.close()
@@ -100,8 +101,8 @@ async def test_a_write_of_a_scout_that_is_sent_home_has_an_unknown_outcome(
     with HistoryWriter(tmp_path) as history:
         recorder = Recorder(history)
         async with fake_node(takes_a_write_and_says_nothing) as node, trio.open_nursery() as scouts:
-            load = Load(LogWorkload(), recorder, {1: node.address}, "x", LoadPlan(concurrency=1))
-            scouts.start_soon(load._scout, 1)
+            load = Load(LogWorkload(), recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
+            scouts.start_soon(load._probe, 1)
             with trio.fail_after(10):
                 await has_arrived.wait()
             scouts.cancel_scope.cancel()
@@ -117,8 +118,8 @@ async def test_what_was_never_asked_is_not_recorded(tmp_path: Path) -> None:
     with HistoryWriter(tmp_path) as history, listener:
         recorder = Recorder(history)
         workload = LogWorkload()
-        load = Load(workload, recorder, {1: address}, "x", LoadPlan(concurrency=1))
-        outcome = await load._attempt(Client({1: address}, "x"), 1, workload.write(load._rng), 0)
+        load = Load(workload, recorder, RaftClients({1: address}, "x"), LoadPlan(concurrency=1))
+        outcome = await load._attempt(Connections(RaftClients({1: address}, "x")), 1, workload.write(load._rng), 0)
     assert outcome is Outcome.FAIL
     assert list(HistoryReader.open(tmp_path).ops()) == []
 
@@ -128,7 +129,7 @@ async def run_load(answers: Sequence[Answer], directory: Path, *, concurrency: i
         recorder = Recorder(history)
         async with fake_node(answers[0]) as first, fake_node(answers[1]) as second:
             addresses = {1: first.address, 2: second.address}
-            load = Load(LogWorkload(), recorder, addresses, "x", LoadPlan(concurrency=concurrency))
+            load = Load(LogWorkload(), recorder, RaftClients(addresses, "x"), LoadPlan(concurrency=concurrency))
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load.run)
                 await trio.sleep(seconds)
@@ -164,7 +165,9 @@ async def test_an_open_loop_keeps_its_rate_and_ends_when_it_is_told(tmp_path: Pa
     with HistoryWriter(tmp_path) as history:
         recorder = Recorder(history)
         async with fake_node(leads) as node:
-            load = Load(LogWorkload(), recorder, {1: node.address}, "x", LoadPlan(concurrency=40, rate=20.0))
+            load = Load(
+                LogWorkload(), recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=40, rate=20.0)
+            )
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load.run)
                 await trio.sleep(0.5)
@@ -183,7 +186,9 @@ async def test_an_open_loop_counts_latency_from_when_an_operation_was_due(tmp_pa
     with HistoryWriter(tmp_path) as history:
         recorder = Recorder(history)
         async with fake_node(slow_to_lead) as node:
-            load = Load(LogWorkload(), recorder, {1: node.address}, "x", LoadPlan(concurrency=4, rate=100.0))
+            load = Load(
+                LogWorkload(), recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=4, rate=100.0)
+            )
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load.run)
                 await trio.sleep(0.8)
@@ -221,17 +226,17 @@ async def test_load_finds_the_leader_and_keeps_every_client_at_work(
     assert recorder.new_process() == 4 + 2, "a process number was drawn without need"
 
 
-async def last_words(answer: Answer, directory: Path) -> tuple[bool, Sequence[Op]]:
+async def final_reads(answer: Answer, directory: Path) -> tuple[bool, Sequence[Op]]:
     with HistoryWriter(directory) as history:
         async with fake_node(answer) as node:
             workload = LogWorkload(expires=True)
-            load = Load(workload, Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
-            has_answered = await load.last_words()
+            load = Load(workload, Recorder(history), RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
+            has_answered = await load.final_reads()
     return has_answered, sorted(HistoryReader.open(directory).ops(), key=lambda op: op.t_inv)
 
 
-async def test_the_last_words_begin_with_a_write_and_the_questions_reach_as_far(tmp_path: Path) -> None:
-    has_answered, ops = await last_words(leads, tmp_path)
+async def test_the_final_reads_begin_with_a_write_and_the_questions_reach_as_far(tmp_path: Path) -> None:
+    has_answered, ops = await final_reads(leads, tmp_path)
     assert has_answered
     write = next(number for number, op in enumerate(ops) if op.f is Action.APPEND)
     assert {op.f for op in ops[:write]} <= {Action.TAIL}
@@ -246,12 +251,12 @@ async def test_the_last_words_begin_with_a_write_and_the_questions_reach_as_far(
 async def test_without_a_last_write_a_cluster_that_answers_every_question_has_not_recovered(
     does: Answer, outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load_module, "LAST_WORDS_WITHIN_S", 0.5)
+    monkeypatch.setattr(load_module, "FINAL_READS_WITHIN_S", 0.5)
 
     def takes_no_write(message_type: int, fields: list[Any]) -> bytes:
         return (does if message_type == client_codec.APPEND else leads)(message_type, fields)
 
-    has_answered, ops = await last_words(takes_no_write, tmp_path)
+    has_answered, ops = await final_reads(takes_no_write, tmp_path)
     writes = [op for op in ops if op.f is Action.APPEND]
     assert not has_answered
     assert len(writes) > 1
@@ -270,8 +275,8 @@ def begins_at(start: int) -> Answer:
     return answer
 
 
-async def test_last_words_about_what_has_left_are_answered_and_recorded_as_such(tmp_path: Path) -> None:
-    has_answered, ops = await last_words(begins_at(7), tmp_path)
+async def test_final_reads_about_what_has_left_are_answered_and_recorded_as_such(tmp_path: Path) -> None:
+    has_answered, ops = await final_reads(begins_at(7), tmp_path)
     assert has_answered
     left = [op for op in ops if op.err is ErrorCode.TRIMMED]
     assert left
@@ -283,24 +288,31 @@ async def test_a_log_that_begins_no_later_than_the_place_it_refused_is_nonsense(
     with HistoryWriter(tmp_path) as history:
         async with fake_node(begins_at(0)) as node:
             workload = LogWorkload(expires=True)
-            load = Load(workload, recorder := Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
-            await load.last_words()
-    assert recorder.nonsense[0] == "node 1: protocol error: READ at 0 was answered by a log that begins at 0"
+            load = Load(
+                workload, recorder := Recorder(history), RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1)
+            )
+            await load.final_reads()
+    assert recorder.nonsense[0] == "node 1: READ at 0 was answered by a log that begins at 0"
 
 
 async def test_where_nothing_may_leave_a_log_no_read_is_refused(tmp_path: Path) -> None:
     with HistoryWriter(tmp_path) as history:
         async with fake_node(begins_at(7)) as node:
-            load = Load(LogWorkload(), recorder := Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
-            await load.last_words()
-    assert recorder.nonsense[0] == "node 1: protocol error: READ at 0 was answered by a log that begins at 7"
+            load = Load(
+                LogWorkload(),
+                recorder := Recorder(history),
+                RaftClients({1: node.address}, "x"),
+                LoadPlan(concurrency=1),
+            )
+            await load.final_reads()
+    assert recorder.nonsense[0] == "node 1: READ at 0 was answered by a log that begins at 7"
     assert any(op.err is ErrorCode.TRIMMED for op in HistoryReader.open(tmp_path).ops())
 
 
 async def test_a_write_that_is_answered_by_what_has_left_has_an_unknown_outcome(tmp_path: Path) -> None:
     ops, recorder = await attempt_append(refuses(errors.RecordsTrimmed(7)), tmp_path)
     assert [(op.type, op.err, op.seen) for op in ops] == [(Outcome.INFO, ErrorCode.PROTOCOL, NONE)]
-    assert recorder.nonsense == ["node 1: protocol error: APPEND was answered by a log that begins at 7"]
+    assert recorder.nonsense == ["node 1: APPEND was answered by a log that begins at 7"]
 
 
 @pytest.mark.parametrize("start", [2**62, 10**19 - 1])
@@ -308,7 +320,9 @@ async def test_a_log_that_begins_where_no_log_can_is_nonsense(start: int, tmp_pa
     with HistoryWriter(tmp_path) as history:
         async with fake_node(begins_at(start)) as node:
             workload = LogWorkload(expires=True)
-            load = Load(workload, recorder := Recorder(history), {1: node.address}, "x", LoadPlan(concurrency=1))
+            load = Load(
+                workload, recorder := Recorder(history), RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1)
+            )
             with trio.move_on_after(1):
-                await load.last_words()
-    assert recorder.nonsense[0] == f"node 1: protocol error: READ was answered by a log that begins at {start}"
+                await load.final_reads()
+    assert recorder.nonsense[0] == f"node 1: READ was answered by a log that begins at {start}"
