@@ -104,7 +104,7 @@ async def test_damage_waits_for_the_damaged_and_never_takes_a_majority(tmp_path:
     first, second, third, _ = rows_of(tmp_path)
     assert (first["withheld"], second["withheld"]) == (None, None)
     assert second["begun_ns"] > first["ended_ns"]
-    assert third["withheld"] == "damage to 2 nodes is more than a minority (1)"
+    assert third["withheld"] == "damage to 2 nodes is more than the mode can spare (1)"
 
 
 async def test_a_node_that_never_catches_up_is_the_last_to_be_damaged(
