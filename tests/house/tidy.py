@@ -82,7 +82,7 @@ def sources(root: Path) -> Iterator[Source]:
 
 def documents(root: Path) -> Iterator[tuple[Path, str]]:
     """Every Markdown file of the project, with its text."""
-    places = [root, *(root / folder for folder in FOLDERS)]
+    places = [root, *(root / folder for folder in (*FOLDERS, "docs"))]
     for place in places:
         for path in sorted(place.glob("*.md") if place == root else place.rglob("*.md")):
             yield path.relative_to(root), path.read_text()
