@@ -64,6 +64,12 @@ def test_files_that_are_named_exist(document: str) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_golden_scripts_that_are_named_exist(document: str) -> None:
+    named = re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+){4,})(?:\.txt)?`", (ROOT / document).read_text())
+    assert [name for name in named if not (ROOT / "tests" / "raft" / "scripts" / f"{name}.txt").is_file()] == []
+
+
 def test_modules_that_the_architecture_names_exist() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     names = set(re.findall(r"`(\w+\.py)`", text))

@@ -1,6 +1,5 @@
 """Every script under scripts/ still gets the answers that were reviewed, and explains its steps."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -24,12 +23,6 @@ def test_a_script_explains_its_steps(path: Path) -> None:
     comments = [line for line in lines if line.startswith("#")]
     assert lines[0] == comments[0], "a script begins with what it shows"
     assert len(comments) >= COMMENTS_MIN or len(lines) <= SHORT_LINES
-
-
-def test_the_scripts_that_the_guide_names_exist() -> None:
-    named = re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+){4,})`", (SCRIPTS / "README.md").read_text())
-    assert len(named) > COMMENTS_MIN
-    assert [name for name in named if not (SCRIPTS / f"{name}.txt").is_file()] == []
 
 
 def test_comments_and_blank_lines_stay() -> None:
