@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jepsen_like.bench import answers, figures
 from jepsen_like.cli import COMMANDS
-from jepsen_like.promises import HARMS, Replication, promise_of
+from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
 from log.flusher import FlushPolicy
 
 ROOT = Path(__file__).resolve().parents[2]

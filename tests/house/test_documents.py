@@ -165,7 +165,7 @@ def test_the_test_in_the_readme_passes(pytester: pytest.Pytester, monkeypatch: p
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (code,) = [block for block in blocks("README.md", "python") if "def test_" in block]
     pytester.makepyfile(code)
-    pytester.runpytest_inprocess("-p", "jepsen_like.pytest_plugin").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("-p", "jepsen_like.testing.plugin").assert_outcomes(passed=1)
 
 
 def test_the_history_in_the_readme_is_judged_as_it_says(
@@ -182,9 +182,9 @@ def test_the_history_in_the_readme_is_judged_as_it_says(
 @pytest.mark.parametrize(
     ("extra", "modules"),
     [
-        ("", "raft.sync raft.aio raft.group raft.node jepsen_like.pytest_plugin jepsen_like.testing.sync"),
+        ("", "raft.sync raft.aio raft.group raft.node jepsen_like.testing.plugin jepsen_like.testing.sync"),
         ("", "jepsen_like.testing.aio jepsen_like.testing.cluster jepsen_like.simulation.command"),
-        ("check", "jepsen_like.run jepsen_like.checker.command jepsen_like.report.command"),
+        ("check", "jepsen_like.run.command jepsen_like.checker.command jepsen_like.report.command"),
     ],
 )
 def test_an_installation_is_enough_for_what_the_readme_says(extra: str, modules: str) -> None:
