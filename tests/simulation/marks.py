@@ -42,7 +42,7 @@ UNVISITED: Mapping[str, str] = {
     "core._on_disconnected: peer in progress: no": "a stranger",
     "core._on_accepted: reply.match_index > self.log.last_index: yes": "nonsense from the wire; no member says it",
     "core._on_loaded: self.log.matches(entries[-1].index, entries[-1].term): no": (
-        "a load must outlast two elections; a_load_that_outlasts_its_reign_is_dropped shows it"
+        "a load must outlast two elections; entries_loaded_for_an_earlier_leadership_are_dropped shows it"
     ),
     "log_view.of": "for searches and scripts; a node restores its view",
     "membership._as_frozenset: not isinstance(ids, set | frozenset | list | tuple): yes": "refuses a wrong call",
