@@ -51,7 +51,7 @@ Judge = Callable[[Mutant, range], Judgement]
 
 def simulate(mutant: Mutant, seeds: range) -> Judgement:
     """Simulated clusters, past crashes, until an invariant, an audit or the black box speaks."""
-    from jepsen_like.simulation.world import play  # after the bug is in place
+    from jepsen_like.simulation.raft.world import play  # after the bug is in place
 
     crashed: Counter[str] = Counter()
     for seed in seeds:
@@ -70,8 +70,8 @@ def simulate(mutant: Mutant, seeds: range) -> Judgement:
 
 def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
     """A block of seeds as a campaign plays it: an idle simulator misses a floor."""
-    from jepsen_like.simulation.campaign import JUDGED_SEEDS_MIN, Block
-    from jepsen_like.simulation.world import play
+    from jepsen_like.simulation.kernel.campaign import JUDGED_SEEDS_MIN, Block
+    from jepsen_like.simulation.raft.world import play
 
     block = Block(0)
     for seed in range(JUDGED_SEEDS_MIN):
@@ -84,7 +84,7 @@ def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
 
 def told_lies(mutant: Mutant, seeds: range) -> Judgement:
     """Each audit and the black box are told lies by hand, and must name them."""
-    return _failing("lies", "tests/simulation/test_audits.py", "tests/simulation/test_blackbox.py")
+    return _failing("lies", "tests/simulation/raft/test_audits.py", "tests/simulation/raft/test_blackbox.py")
 
 
 def let_go(mutant: Mutant, seeds: range) -> Judgement:

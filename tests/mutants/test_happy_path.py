@@ -12,9 +12,9 @@ import pytest
 
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.verdict import Engine
-from jepsen_like.simulation.blackbox import Outcome
-from jepsen_like.simulation.swarm import Knobs, draw
-from jepsen_like.simulation.world import World
+from jepsen_like.simulation.raft.blackbox import Outcome
+from jepsen_like.simulation.raft.swarm import Knobs, draw
+from jepsen_like.simulation.raft.world import World
 from log.memory_disk import MemoryDisk
 from log.segmented_log import Frame, LogConfig, SegmentedLog
 from raft.config import RaftConfig

@@ -52,7 +52,7 @@ def more_seeds() -> str | None:
 
 
 def _first_violation(seeds: range) -> str | None:
-    from jepsen_like.simulation.world import play
+    from jepsen_like.simulation.raft.world import play
 
     for seed in seeds:
         result = play(seed)

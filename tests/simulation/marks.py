@@ -189,7 +189,7 @@ class Visits:
 
 def play_chunk(seeds: Sequence[int]) -> list[tuple[int, dict[str, int]]]:
     """Each seed with its visits, in a process that has called `install`."""
-    from jepsen_like.simulation.world import play  # the observed modules come with it
+    from jepsen_like.simulation.raft.world import play  # the observed modules come with it
 
     played: list[tuple[int, dict[str, int]]] = []
     for seed in seeds:

@@ -22,10 +22,10 @@ def shrink_one(name: str) -> tuple[str, str]:
     """The line to print, and the scenario; in a process that has not imported the core yet."""
     mutant = by_name(name)
     install(mutant)
-    from jepsen_like.simulation.scenario import Scenario, write  # after the bug is in place
-    from jepsen_like.simulation.shrink import shrink
-    from jepsen_like.simulation.swarm import draw
-    from jepsen_like.simulation.world import play
+    from jepsen_like.simulation.kernel.scenario import Scenario, write  # after the bug is in place
+    from jepsen_like.simulation.kernel.shrink import shrink
+    from jepsen_like.simulation.raft.swarm import draw
+    from jepsen_like.simulation.raft.world import play
 
     for seed in range(SEEDS_MAX):
         spoke = [v.oracle for v in play(seed, stop_at_first=False).violations if v.oracle not in NOT_ORACLES]
@@ -52,8 +52,8 @@ def bug_of(path: Path) -> str:
 def play_kept(name: str, bug: str) -> str | None:
     """What the oracle of a kept scenario says with this bug in place; None if nothing. In a process of its own."""
     install(by_name(bug))
-    from jepsen_like.simulation.scenario import read  # after the bug is in place
-    from jepsen_like.simulation.shrink import play_scenario
+    from jepsen_like.simulation.kernel.scenario import read  # after the bug is in place
+    from jepsen_like.simulation.kernel.shrink import play_scenario
 
     outcome = play_scenario(read((SCENARIOS / name).read_text()))
     return None if outcome is None else str(outcome.violation)

@@ -7,10 +7,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from jepsen_like.simulation import campaign, command
-from jepsen_like.simulation.campaign import FLOOR_MIN, FLOORS, Block, play_all
-from jepsen_like.simulation.findings import SeedResult, Violation
-from jepsen_like.simulation.world import play
+from jepsen_like.simulation.kernel import campaign, command
+from jepsen_like.simulation.kernel.campaign import FLOOR_MIN, FLOORS, Block, play_all
+from jepsen_like.simulation.kernel.findings import SeedResult, Violation
+from jepsen_like.simulation.raft.world import play
 
 pytestmark = pytest.mark.simulation
 

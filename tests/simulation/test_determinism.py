@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from jepsen_like.simulation.streams import stream
-from jepsen_like.simulation.tracing import Trace
-from jepsen_like.simulation.world import play
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.raft.tracing import Trace
+from jepsen_like.simulation.raft.world import play
 
 pytestmark = pytest.mark.simulation
 

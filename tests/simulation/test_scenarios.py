@@ -8,13 +8,13 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
-from jepsen_like.simulation import machine
-from jepsen_like.simulation.command import replay
-from jepsen_like.simulation.network import Network
-from jepsen_like.simulation.scenario import CALM, Scenario, read, write
-from jepsen_like.simulation.shrink import play_scenario, shrink
-from jepsen_like.simulation.swarm import Knobs, draw
-from jepsen_like.simulation.world import World
+from jepsen_like.simulation.kernel.command import replay
+from jepsen_like.simulation.kernel.network import Network
+from jepsen_like.simulation.kernel.scenario import CALM, Scenario, read, write
+from jepsen_like.simulation.kernel.shrink import play_scenario, shrink
+from jepsen_like.simulation.raft import machine
+from jepsen_like.simulation.raft.swarm import Knobs, draw
+from jepsen_like.simulation.raft.world import World
 from raft.core import RaftCore
 from raft.messages import VoteReply
 from raft.model import NO_WRITE, LogIndex, NodeId, Term, WriteId

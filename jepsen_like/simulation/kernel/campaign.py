@@ -13,8 +13,8 @@ from collections.abc import Generator, Mapping
 
 import attrs
 
-from jepsen_like.simulation.findings import SeedResult
-from jepsen_like.simulation.world import play
+from jepsen_like.simulation.kernel.findings import SeedResult
+from jepsen_like.simulation.raft.world import play
 
 BLOCK_SEEDS = 1000
 JUDGED_SEEDS_MIN = 200

@@ -10,7 +10,7 @@ import random
 
 import attrs
 
-from jepsen_like.simulation.streams import stream
+from jepsen_like.simulation.kernel.streams import stream
 from raft.config import RaftConfig
 
 

@@ -15,8 +15,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from jepsen_like.simulation.machine import Before, Machine
-from jepsen_like.simulation.record import ClusterRecord, LedgerEntry, content, prefix_holds, same
+from jepsen_like.simulation.raft.machine import Before, Machine
+from jepsen_like.simulation.raft.record import ClusterRecord, LedgerEntry, content, prefix_holds, same
 from raft.core import Leader
 from raft.events import Event, Receive
 from raft.messages import AppendAccepted, RequestPreVote

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, assert_never
 
-from jepsen_like.simulation.machine import Machine
-from jepsen_like.simulation.network import Link, Network
-from jepsen_like.simulation.rot import RotKind
-from jepsen_like.simulation.streams import stream
-from jepsen_like.simulation.swarm import FaultKind, Knobs, PlannedFault
+from jepsen_like.simulation.kernel.network import Link, Network
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.raft.machine import Machine
+from jepsen_like.simulation.raft.rot import RotKind
+from jepsen_like.simulation.raft.swarm import FaultKind, Knobs, PlannedFault
 from raft.effects import RoleName
 from raft.messages import (
     AppendAccepted,

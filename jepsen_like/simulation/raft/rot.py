@@ -9,7 +9,15 @@ import random
 
 import attrs
 
-from jepsen_like.simulation.durable import START_NAME, STATE, DurableLog, Flip, WholeFrame, read_start, whole_frames
+from jepsen_like.simulation.raft.durable import (
+    START_NAME,
+    STATE,
+    DurableLog,
+    Flip,
+    WholeFrame,
+    read_start,
+    whole_frames,
+)
 from log import mark
 from log.memory_disk import MemoryDisk
 

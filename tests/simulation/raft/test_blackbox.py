@@ -2,7 +2,7 @@
 
 import pytest
 
-from jepsen_like.simulation.blackbox import NEVER, Op, Outcome, check
+from jepsen_like.simulation.raft.blackbox import NEVER, Op, Outcome, check
 
 
 def append(values: tuple[int, ...], at: int, invoked: int, returned: int) -> Op:

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import attrs
 
-from jepsen_like.simulation.findings import Violation
-from jepsen_like.simulation.machine import Machine
-from jepsen_like.simulation.scenario import CALM, NUMBERS, Scenario
-from jepsen_like.simulation.swarm import Knobs
-from jepsen_like.simulation.world import World
+from jepsen_like.simulation.kernel.findings import Violation
+from jepsen_like.simulation.kernel.scenario import CALM, NUMBERS, Scenario
+from jepsen_like.simulation.raft.machine import Machine
+from jepsen_like.simulation.raft.swarm import Knobs
+from jepsen_like.simulation.raft.world import World
 from raft.config import RaftConfig
 from raft.effects import Effect
 from raft.events import Event

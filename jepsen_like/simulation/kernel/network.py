@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from jepsen_like.simulation.streams import stream
-from jepsen_like.simulation.swarm import Knobs
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.raft.swarm import Knobs
 from raft.messages import Message
 from raft.model import NodeId
 

@@ -8,8 +8,8 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
-from jepsen_like.simulation.command import ScopeType, scope_words, sim
-from jepsen_like.simulation.explorer import PARTED, Broken, Explorer, Node, Scope, State
+from jepsen_like.simulation.kernel.command import ScopeType, scope_words, sim
+from jepsen_like.simulation.raft.explorer import PARTED, Broken, Explorer, Node, Scope, State
 from raft.core import Leader, RaftCore
 from raft.effects import Send
 from raft.fingerprint import fingerprint, persist_fingerprint, start_fingerprint

@@ -12,14 +12,14 @@ from pathlib import Path
 import attrs
 import click
 
-from jepsen_like.simulation.campaign import BLOCK_SEEDS, FLOORS, JUDGED_SEEDS_MIN, Block, play_all
-from jepsen_like.simulation.explorer import Explored, Explorer, Scope
-from jepsen_like.simulation.findings import SeedResult
-from jepsen_like.simulation.scenario import Scenario, read, write
-from jepsen_like.simulation.shrink import Outcome, shrink
-from jepsen_like.simulation.swarm import draw
-from jepsen_like.simulation.tracing import HEADER, Trace
-from jepsen_like.simulation.world import World
+from jepsen_like.simulation.kernel.campaign import BLOCK_SEEDS, FLOORS, JUDGED_SEEDS_MIN, Block, play_all
+from jepsen_like.simulation.kernel.findings import SeedResult
+from jepsen_like.simulation.kernel.scenario import Scenario, read, write
+from jepsen_like.simulation.kernel.shrink import Outcome, shrink
+from jepsen_like.simulation.raft.explorer import Explored, Explorer, Scope
+from jepsen_like.simulation.raft.swarm import draw
+from jepsen_like.simulation.raft.tracing import HEADER, Trace
+from jepsen_like.simulation.raft.world import World
 
 VALID = 0
 VIOLATION = 1

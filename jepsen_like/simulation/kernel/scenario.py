@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from jepsen_like.simulation.swarm import FaultKind, Knobs, PlannedFault
+from jepsen_like.simulation.raft.swarm import FaultKind, Knobs, PlannedFault
 from raft.config import RaftConfig
 
 CALM = Knobs(

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from jepsen_like.simulation.findings import SeedResult
-from jepsen_like.simulation.world import play
+from jepsen_like.simulation.kernel.findings import SeedResult
+from jepsen_like.simulation.raft.world import play
 
 pytestmark = pytest.mark.simulation
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import attrs
 from crc32c import crc32c
 
-from jepsen_like.simulation.blackbox import Op, Outcome
-from jepsen_like.simulation.record import record_bytes
-from jepsen_like.simulation.streams import stream
-from jepsen_like.simulation.swarm import Knobs
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.raft.blackbox import Op, Outcome
+from jepsen_like.simulation.raft.record import record_bytes
+from jepsen_like.simulation.raft.swarm import Knobs
 from raft.effects import Committed, Rejected, Unknown
 from raft.model import Batch, EntryKind, LogIndex, NodeId, Offset, Token
 

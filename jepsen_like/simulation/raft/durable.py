@@ -17,7 +17,7 @@ import attrs
 import msgpack
 from crc32c import crc32c
 
-from jepsen_like.simulation.record import LedgerEntry
+from jepsen_like.simulation.raft.record import LedgerEntry
 from log.memory_disk import MemoryDisk
 from raft.model import NO_INDEX, NO_TERM, Entry, LogIndex, NodeId, Position, Term
 

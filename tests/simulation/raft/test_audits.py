@@ -11,13 +11,13 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from jepsen_like.simulation import audits, invariants
-from jepsen_like.simulation.durable import DurableLog, DurableStart
-from jepsen_like.simulation.machine import LOG_DIRECTORY, Before, Machine
-from jepsen_like.simulation.record import Replica
-from jepsen_like.simulation.rot import RotKind
-from jepsen_like.simulation.swarm import draw
-from jepsen_like.simulation.world import World
+from jepsen_like.simulation.raft import audits, invariants
+from jepsen_like.simulation.raft.durable import DurableLog, DurableStart
+from jepsen_like.simulation.raft.machine import LOG_DIRECTORY, Before, Machine
+from jepsen_like.simulation.raft.record import Replica
+from jepsen_like.simulation.raft.rot import RotKind
+from jepsen_like.simulation.raft.swarm import draw
+from jepsen_like.simulation.raft.world import World
 from log.disk import NoSpace
 from log.errors import CorruptLog, StorageFailed
 from log.segmented_log import LOCK_NAME

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from jepsen_like.simulation.reduction import Prospects, attainable_by, is_spent, reigns_that_matter, told_by
+from jepsen_like.simulation.raft.reduction import Prospects, attainable_by, is_spent, reigns_that_matter, told_by
 from raft.config import RaftConfig
 from raft.core import Leader, RaftCore
 from raft.effects import Persist, Send

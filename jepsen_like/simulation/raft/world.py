@@ -13,18 +13,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
-from jepsen_like.simulation import blackbox
-from jepsen_like.simulation.audits import Audits
-from jepsen_like.simulation.blackbox import Outcome
-from jepsen_like.simulation.clients import PROBE_CLIENT, Client, Clients
-from jepsen_like.simulation.findings import CRASH, SeedResult, Violation
-from jepsen_like.simulation.invariants import Invariants
-from jepsen_like.simulation.machine import NODE_ERRORS, Before, Machine
-from jepsen_like.simulation.nemesis import Nemesis
-from jepsen_like.simulation.network import Link, Network, Parcel
-from jepsen_like.simulation.record import ClusterRecord, same, values_of
-from jepsen_like.simulation.streams import stream
-from jepsen_like.simulation.swarm import Knobs, draw
+from jepsen_like.simulation.kernel.findings import CRASH, SeedResult, Violation
+from jepsen_like.simulation.kernel.network import Link, Network, Parcel
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.raft import blackbox
+from jepsen_like.simulation.raft.audits import Audits
+from jepsen_like.simulation.raft.blackbox import Outcome
+from jepsen_like.simulation.raft.clients import PROBE_CLIENT, Client, Clients
+from jepsen_like.simulation.raft.invariants import Invariants
+from jepsen_like.simulation.raft.machine import NODE_ERRORS, Before, Machine
+from jepsen_like.simulation.raft.nemesis import Nemesis
+from jepsen_like.simulation.raft.record import ClusterRecord, same, values_of
+from jepsen_like.simulation.raft.swarm import Knobs, draw
 from log.errors import CorruptLog, LogError, StorageError
 from raft.effects import Committed, Effect, Load, Rejected, Send, Unknown
 from raft.events import Disconnected, Event, Propose, Read, Receive

@@ -37,7 +37,7 @@ from raft.messages import (
 from raft.model import NO_WRITE
 
 if TYPE_CHECKING:
-    from jepsen_like.simulation.machine import Machine
+    from jepsen_like.simulation.raft.machine import Machine
 
 HEADER = f"{'time s':>10} {'node':<4} {'event':<58} {'role':<9} {'term':>4} {'commit':>6} {'last/durable':>12}  effects"
 ROLE_WORDS = {"pre_candidate": "pre-cand"}

@@ -15,11 +15,11 @@ from typing import NamedTuple, Protocol, assert_never
 
 import attrs
 
-from jepsen_like.simulation.durable import START_NAME, DurableLog
-from jepsen_like.simulation.record import ClusterRecord, Replica
-from jepsen_like.simulation.rot import Rot, RotKind, base_of, spoil
-from jepsen_like.simulation.streams import stream
-from jepsen_like.simulation.swarm import Knobs
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.raft.durable import START_NAME, DurableLog
+from jepsen_like.simulation.raft.record import ClusterRecord, Replica
+from jepsen_like.simulation.raft.rot import Rot, RotKind, base_of, spoil
+from jepsen_like.simulation.raft.swarm import Knobs
 from log.disk import NoSpace
 from log.errors import LogError, StorageError, StorageFailed
 from log.frame import HEADER_BYTES

@@ -18,10 +18,10 @@ and fsync, on the right nodes. An audit needs no such luck: the simulator knows 
 
 from collections.abc import Mapping
 
-from jepsen_like.simulation.durable import EMPTY, DurableLog, DurableStart
-from jepsen_like.simulation.invariants import Accuse
-from jepsen_like.simulation.machine import Legacy, Machine
-from jepsen_like.simulation.record import ClusterRecord, Replica
+from jepsen_like.simulation.raft.durable import EMPTY, DurableLog, DurableStart
+from jepsen_like.simulation.raft.invariants import Accuse
+from jepsen_like.simulation.raft.machine import Legacy, Machine
+from jepsen_like.simulation.raft.record import ClusterRecord, Replica
 from raft.effects import Committed, Send
 from raft.messages import AppendAccepted, InstallSnapshot, PreVoteReply, RequestPreVote, RequestVote, VoteReply
 from raft.model import Batch, Entry, LogIndex, LogStart, NodeId, Position, Term
