@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from jepsen_like.simulation.kernel import campaign, command
 from jepsen_like.simulation.kernel.campaign import FLOOR_MIN, FLOORS, Block, play_all
-from jepsen_like.simulation.kernel.findings import SeedResult, Violation
+from jepsen_like.simulation.kernel.findings import OracleViolation, SeedResult
 from jepsen_like.simulation.raft.world import play
 
 pytestmark = pytest.mark.simulation
@@ -70,7 +70,7 @@ def test_a_violation_ends_the_campaign_with_its_seed_and_the_command_that_replay
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken_at_three(seed: int) -> SeedResult:
-        found = (Violation("A1", 1.5, 2, "votes for n3 in term 4; its disk has no vote in that term"),)
+        found = (OracleViolation("A1", 1.5, 2, "votes for n3 in term 4; its disk has no vote in that term"),)
         return SeedResult(seed, found if seed == 3 else (), Counter(), 1, "")
 
     monkeypatch.setattr(campaign, "play", broken_at_three)

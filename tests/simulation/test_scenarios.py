@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from jepsen_like.simulation.kernel.command import replay
-from jepsen_like.simulation.kernel.network import Network
+from jepsen_like.simulation.kernel.network import SimulatedNetwork
 from jepsen_like.simulation.kernel.scenario import CALM, Scenario, read, write
 from jepsen_like.simulation.kernel.shrink import play_scenario, shrink
 from jepsen_like.simulation.raft import machine
 from jepsen_like.simulation.raft.swarm import Knobs, draw
-from jepsen_like.simulation.raft.world import World
+from jepsen_like.simulation.raft.world import RaftWorld
 from raft.core import RaftCore
 from raft.messages import VoteReply
 from raft.model import NO_WRITE, LogIndex, NodeId, Term, WriteId
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.simulation
 KEPT = sorted(SCENARIOS.glob("*.txt"))
 
 
-class AcknowledgesFromMemory(RaftCore):
+class AcknowledgesWithoutFlush(RaftCore):
     """Says that entries are on disk before they are."""
 
     def _write_covering(self, index: LogIndex) -> WriteId:
@@ -35,7 +35,7 @@ class AcknowledgesFromMemory(RaftCore):
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_a_kept_scenario_passes(path: Path) -> None:
-    assert World(read(path.read_text()).knobs).run().violations == ()
+    assert RaftWorld(read(path.read_text()).knobs).run().violations == ()
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
@@ -49,7 +49,7 @@ def test_a_kept_scenario_still_fails_with_its_bug(path: Path) -> None:
 
 def test_a_failing_world_is_made_small_and_fails_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as bug:
-        bug.setattr(machine, "RaftCore", AcknowledgesFromMemory)
+        bug.setattr(machine, "RaftCore", AcknowledgesWithoutFlush)
         large = Scenario("A2", draw(0))
         shrunk = shrink(large)
         small = shrunk.scenario
@@ -71,7 +71,9 @@ def test_a_message_that_is_lost_on_purpose_leaves_the_others_their_fate() -> Non
 def arrivals(knobs: Knobs) -> list[tuple[float, int]]:
     """When each of fifty messages arrives, by the term that numbers it."""
     arrived: list[tuple[float, int]] = []
-    network = Network(knobs, [NodeId(1), NodeId(2)], lambda at, parcel: arrived.append((at, parcel.message.term)))
+    network = SimulatedNetwork(
+        knobs, [NodeId(1), NodeId(2)], lambda at, parcel: arrived.append((at, parcel.message.term))
+    )
     for number in range(1, 51):
         network.transmit(float(number), (NodeId(1), NodeId(2)), VoteReply(Term(number), granted=True))
     return arrived
@@ -103,7 +105,7 @@ def test_the_command_replays_a_scenario_and_makes_a_failing_seed_small(
 ) -> None:
     kept = tmp_path / "small.txt"
     with monkeypatch.context() as bug:
-        bug.setattr(machine, "RaftCore", AcknowledgesFromMemory)
+        bug.setattr(machine, "RaftCore", AcknowledgesWithoutFlush)
         made = CliRunner().invoke(replay, ["0", "--shrink", "--keep", str(kept)], standalone_mode=False)
         assert made.return_value == 1
         assert "# steps" in made.output

@@ -15,11 +15,11 @@ import click
 from jepsen_like.simulation.kernel.campaign import BLOCK_SEEDS, FLOORS, JUDGED_SEEDS_MIN, Block, play_all
 from jepsen_like.simulation.kernel.findings import SeedResult
 from jepsen_like.simulation.kernel.scenario import Scenario, read, write
-from jepsen_like.simulation.kernel.shrink import Outcome, shrink
-from jepsen_like.simulation.raft.explorer import Explored, Explorer, Scope
+from jepsen_like.simulation.kernel.shrink import ShrinkOutcome, shrink
+from jepsen_like.simulation.raft.explorer import Explored, RaftExplorer, Scope
 from jepsen_like.simulation.raft.swarm import draw
 from jepsen_like.simulation.raft.tracing import HEADER, Trace
-from jepsen_like.simulation.raft.world import World
+from jepsen_like.simulation.raft.world import RaftWorld
 
 VALID = 0
 VIOLATION = 1
@@ -164,7 +164,7 @@ def replay(world: int | Scenario, level: str, quiet: bool, small: bool, keep: Pa
     if not quiet:
         click.echo(HEADER)
     knobs = draw(world) if isinstance(world, int) else world.knobs
-    result = World(knobs, observer=trace.event).run()
+    result = RaftWorld(knobs, observer=trace.event).run()
     for violation in result.violations:
         click.echo(f"{name}: {violation}")
     verdict = f"{len(result.violations)} violations" if result.violations else "no violation"
@@ -178,7 +178,7 @@ def run_shrinker(world: int | Scenario, keep: Path | None) -> int:
         raise click.UsageError(f"--keep: {keep.parent} is not a directory that can be written to")
     if isinstance(world, int):
         knobs = draw(world)
-        violations = World(knobs).run().violations
+        violations = RaftWorld(knobs).run().violations
         if not violations:
             click.echo(f"seed {world} breaks no promise: there is nothing to make small")
             return VALID
@@ -206,7 +206,7 @@ def run_shrinker(world: int | Scenario, keep: Path | None) -> int:
     return VIOLATION
 
 
-def _tell_smaller(smaller: Outcome, reruns: int) -> None:
+def _tell_smaller(smaller: ShrinkOutcome, reruns: int) -> None:
     if sys.stderr.isatty():
         faults = len(smaller.knobs.faults)
         click.echo(f"\r{smaller.steps:>7,} steps, {faults:>3} faults, {reruns:>6,} re-runs", err=True, nl=False)
@@ -219,7 +219,7 @@ def _ignore(line: str) -> None:
 def run_explorer(scope: Scope, seconds_max: float, as_json: bool) -> int:
     """Search, a line for each level; what was seen, and whether that was everything."""
     click.echo(f"scope {scope_words(scope)}, for at most {seconds_max / 60:g} minutes", err=as_json)
-    explored = Explorer(scope).explore(
+    explored = RaftExplorer(scope).explore(
         seconds_max=seconds_max,
         on_level=lambda level: _tell_level(level, as_json),
         on_progress=lambda level: _tell_inside_level(level, seconds_max),

@@ -9,7 +9,7 @@ CRASH = "crash"
 
 
 @attrs.frozen
-class Violation:
+class OracleViolation:
     """One broken promise: which oracle saw it, when (virtual seconds), at which node (0 = no one in particular)."""
 
     oracle: str
@@ -27,7 +27,7 @@ class SeedResult:
     """What one seed came to: its violations in the order found, its counts, and a fingerprint of the whole run."""
 
     seed: int
-    violations: tuple[Violation, ...]
+    violations: tuple[OracleViolation, ...]
     counts: Counter[str]
     steps: int
     fingerprint: str

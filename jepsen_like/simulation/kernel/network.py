@@ -52,7 +52,7 @@ HELD_MAX = 64
 """What a cut link keeps for later; a socket buffer is not endless either."""
 
 
-class Network:
+class SimulatedNetwork:
     """All links; `schedule(time, parcel)` is the world's promise to deliver."""
 
     def __init__(self, knobs: Knobs, nodes: Sequence[NodeId], schedule: Callable[[float, Parcel], None]) -> None:

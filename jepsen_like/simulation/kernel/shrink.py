@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import attrs
 
-from jepsen_like.simulation.kernel.findings import Violation
+from jepsen_like.simulation.kernel.findings import OracleViolation
 from jepsen_like.simulation.kernel.scenario import CALM, NUMBERS, Scenario
-from jepsen_like.simulation.raft.machine import Machine
+from jepsen_like.simulation.raft.machine import SimulatedMachine
 from jepsen_like.simulation.raft.swarm import Knobs
-from jepsen_like.simulation.raft.world import World
+from jepsen_like.simulation.raft.world import RaftWorld
 from raft.config import RaftConfig
 from raft.effects import Effect
 from raft.events import Event
@@ -26,11 +26,11 @@ Item = TypeVar("Item")
 
 
 @attrs.frozen
-class Outcome:
+class ShrinkOutcome:
     """A world that was played until its oracle spoke."""
 
     knobs: Knobs
-    violation: Violation
+    violation: OracleViolation
     steps: int
     """Of all cores together, until then."""
     messages: tuple[tuple[int, int, int], ...]
@@ -44,8 +44,8 @@ class Shrunk:
     """What became of a failing world."""
 
     oracle: str
-    before: Outcome
-    after: Outcome
+    before: ShrinkOutcome
+    after: ShrinkOutcome
     reruns: int
 
     @property
@@ -58,11 +58,11 @@ def play_scenario(
     scenario: Scenario,
     *,
     steps_max: int | None = None,
-    observer: Callable[[float, Machine | None, Event | str, Sequence[Effect]], None] | None = None,
-) -> Outcome | None:
+    observer: Callable[[float, SimulatedMachine | None, Event | str, Sequence[Effect]], None] | None = None,
+) -> ShrinkOutcome | None:
     """Play it; None if its oracle had nothing to say."""
     knobs = scenario.knobs
-    world = World(knobs, stop_at_first=False, stop_at=scenario.oracle, steps_max=steps_max, observer=observer)
+    world = RaftWorld(knobs, stop_at_first=False, stop_at=scenario.oracle, steps_max=steps_max, observer=observer)
     result = world.run()
     spoke = [violation for violation in result.violations if violation.oracle == scenario.oracle]
     if not spoke:
@@ -71,7 +71,7 @@ def play_scenario(
     requests = [
         (client.number, number) for client in world.clients.clients for number in range(1, client.considered + 1)
     ]
-    return Outcome(
+    return ShrinkOutcome(
         knobs,
         spoke[0],
         result.steps,
@@ -81,7 +81,7 @@ def play_scenario(
 
 
 def shrink(
-    scenario: Scenario, *, on_progress: Callable[[Outcome, int], None] = lambda _outcome, _reruns: None
+    scenario: Scenario, *, on_progress: Callable[[ShrinkOutcome, int], None] = lambda _outcome, _reruns: None
 ) -> Shrunk:
     """Make it small; `ValueError` if it does not fail. `on_progress` hears of each smaller world and of the re-runs so far."""
     before = play_scenario(scenario)
@@ -92,7 +92,7 @@ def shrink(
     return Shrunk(scenario.oracle, before, search.best, search.reruns)
 
 
-def _size(outcome: Outcome) -> tuple[int, int, int, int]:
+def _size(outcome: ShrinkOutcome) -> tuple[int, int, int, int]:
     """What must not grow, the weightiest first: steps, faults, how far the knobs are from calm, and single exceptions."""
     knobs = outcome.knobs
     return outcome.steps, len(knobs.faults), _unrest(knobs), len(knobs.lost) + len(knobs.unasked)
@@ -108,8 +108,8 @@ def _unrest(knobs: Knobs) -> int:
 @attrs.define
 class _Search:
     oracle: str
-    best: Outcome
-    on_progress: Callable[[Outcome, int], None]
+    best: ShrinkOutcome
+    on_progress: Callable[[ShrinkOutcome, int], None]
     reruns: int = 0
     _refused: set[Knobs] = attrs.field(factory=set)
 

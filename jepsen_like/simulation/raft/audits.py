@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 from jepsen_like.simulation.raft.durable import EMPTY, DurableLog, DurableStart
 from jepsen_like.simulation.raft.invariants import Accuse
-from jepsen_like.simulation.raft.machine import Legacy, Machine
+from jepsen_like.simulation.raft.machine import Legacy, SimulatedMachine
 from jepsen_like.simulation.raft.record import ClusterRecord, Replica
 from raft.effects import Committed, Send
 from raft.messages import AppendAccepted, InstallSnapshot, PreVoteReply, RequestPreVote, RequestVote, VoteReply
@@ -30,7 +30,7 @@ from raft.model import Batch, Entry, LogIndex, LogStart, NodeId, Position, Term
 class Audits:
     """The wire tap and the disk tap."""
 
-    def __init__(self, record: ClusterRecord, machines: Mapping[NodeId, Machine], accuse: Accuse) -> None:
+    def __init__(self, record: ClusterRecord, machines: Mapping[NodeId, SimulatedMachine], accuse: Accuse) -> None:
         self._record = record
         self._machines = machines
         self._accuse = accuse
@@ -38,7 +38,7 @@ class Audits:
         self._votes: dict[tuple[NodeId, Term], NodeId] = {}
         self._asked: dict[tuple[NodeId, Term], Position] = {}
 
-    def sent(self, machine: Machine, send: Send) -> None:
+    def sent(self, machine: SimulatedMachine, send: Send) -> None:
         """A1, A2, A7 and A8: `send` goes on the wire now."""
         match send.message:
             case RequestVote(term=term, last_index=index, last_term=last_term):
@@ -58,7 +58,7 @@ class Audits:
             case _:
                 pass
 
-    def _check_vote(self, machine: Machine, term: Term, candidate: NodeId, deed: str) -> None:
+    def _check_vote(self, machine: SimulatedMachine, term: Term, candidate: NodeId, deed: str) -> None:
         voted = machine.durable_log().votes.get(term)
         if voted != candidate:
             kept = f"a vote for n{voted}" if voted else "no vote"
@@ -67,7 +67,7 @@ class Audits:
         if given != candidate:
             self._accuse("A1", machine, f"{deed} in term {term}, in which it voted for n{given}")
 
-    def _note_candidacy(self, machine: Machine, term: Term, position: Position) -> None:
+    def _note_candidacy(self, machine: SimulatedMachine, term: Term, position: Position) -> None:
         held = machine.held_before
         if held is not None:
             self._accuse("A7", machine, f"campaigns with a log to {position}; it held one to {held}")
@@ -75,12 +75,12 @@ class Audits:
         if position.up_to_date_with(asked):
             self._asked[(machine.node_id, term)] = position
 
-    def _check_floor(self, machine: Machine, term: Term, candidate: NodeId) -> None:
+    def _check_floor(self, machine: SimulatedMachine, term: Term, candidate: NodeId) -> None:
         held, asked = machine.held_before, self._asked.get((candidate, term))
         if held is not None and asked is not None and not asked.up_to_date_with(held):
             self._accuse("A7", machine, f"votes for n{candidate}, whose log ends at {asked}; it held one to {held}")
 
-    def _check_accepted(self, machine: Machine, term: Term, match_index: LogIndex) -> None:
+    def _check_accepted(self, machine: SimulatedMachine, term: Term, match_index: LogIndex) -> None:
         durable, core = machine.durable_log(), machine.core
         if core is not None and core.term > term:
             self._accuse("A2", machine, f"accepts in term {term}, though it has gone on to term {core.term}")
@@ -95,17 +95,17 @@ class Audits:
         if match_index > len(leader_log) or not durable.has(leader_log[match_index - 1]):
             self._accuse("A2", machine, f"accepts up to {match_index}, where it differs from the leader of term {term}")
 
-    def trimmed(self, machine: Machine, start: LogStart) -> None:
+    def trimmed(self, machine: SimulatedMachine, start: LogStart) -> None:
         """A8: the log begins at `start` from now on, in memory at least."""
         self._check_left(machine, start, "lets its log begin")
 
-    def check_start(self, machine: Machine) -> None:
+    def check_start(self, machine: SimulatedMachine) -> None:
         """A8: what the disk says of where its log begins."""
         start = machine.durable_log().start
         if start.index:
             self._check_left(machine, start, "has a log on its disk that begins")
 
-    def _check_left(self, machine: Machine, start: LogStart | DurableStart, deed: str) -> None:
+    def _check_left(self, machine: SimulatedMachine, start: LogStart | DurableStart, deed: str) -> None:
         record, end, applied = self._record, start.position, start.applied
         known = record.ledger[end.index - 1].entry if 0 < end.index <= record.committed_index else None
         if known is None or (known.term, known.end_offset) != (end.term, start.offset):
@@ -116,7 +116,7 @@ class Audits:
         if applied.index < end.index or (made.applied, made.digest, applied.term) != true:
             self._accuse("A8", machine, f"{deed} with a snapshot that is not what was committed up to {applied}")
 
-    def answered(self, machine: Machine, batch: Batch, outcome: Committed) -> None:
+    def answered(self, machine: SimulatedMachine, batch: Batch, outcome: Committed) -> None:
         """A3: a client hears that `batch` is committed at a place."""
         ledger = self._record.ledger
         if outcome.index > len(ledger) or ledger[outcome.index - 1].entry.batch.crc != batch.crc:
@@ -129,7 +129,7 @@ class Audits:
         if len(copies) < self._majority:
             self._accuse("A3", machine, f"acknowledges entry {entry.index}, durable only on {copies}")
 
-    def check_electability(self, machine: Machine) -> None:
+    def check_electability(self, machine: SimulatedMachine) -> None:
         """A4, after `machine` changed what is durable or what is committed."""
         committed = self._record.committed_position
         if not committed.index:
@@ -145,7 +145,7 @@ class Audits:
             if votes >= self._majority:
                 self._accuse("A4", machine, f"n{other.node_id} could be elected without entry {committed.index}")
 
-    def restarted(self, machine: Machine) -> None:
+    def restarted(self, machine: SimulatedMachine) -> None:
         """A5: what recovery made of the disk, the disk itself, and what the node left when it died must agree."""
         core = machine.core
         assert core is not None
@@ -166,7 +166,7 @@ class Audits:
         if machine.legacy is not None:
             self._check_legacy(machine, machine.legacy, durable)
 
-    def _check_repair(self, machine: Machine) -> None:
+    def _check_repair(self, machine: SimulatedMachine) -> None:
         """Only damage is repaired; and until it holds as much again, the node knows how much it held."""
         core, log = machine.core, machine.log
         assert core is not None
@@ -177,7 +177,7 @@ class Audits:
         if held is not None and not (core.log.position.up_to_date_with(held) or core.floor.up_to_date_with(held)):
             self._accuse("A5", machine, f"has forgotten that its log reached {held}; its floor is {core.floor}")
 
-    def _entries_on(self, machine: Machine, durable: DurableLog) -> list[Entry]:
+    def _entries_on(self, machine: SimulatedMachine, durable: DurableLog) -> list[Entry]:
         """The entries that the disk holds, as they were first written."""
         known = self._record.entries
         entries: list[Entry] = []
@@ -189,7 +189,7 @@ class Audits:
             entries.append(entry)
         return entries
 
-    def _check_legacy(self, machine: Machine, legacy: Legacy, durable: DurableLog) -> None:
+    def _check_legacy(self, machine: SimulatedMachine, legacy: Legacy, durable: DurableLog) -> None:
         """What was durable is still there, or was being replaced; after a plain kill all that was written is."""
         before = legacy.durable
         if durable.term < before.term or (durable.term == before.term and before.vote not in (None, durable.vote)):
@@ -210,7 +210,7 @@ class Audits:
         ]:
             self._accuse("A5", machine, f"was killed with {len(legacy.entries)} entries, has {len(machine.entries)}")
 
-    def read_ready(self, machine: Machine, read_index: LogIndex, committed_when_asked: LogIndex) -> None:
+    def read_ready(self, machine: SimulatedMachine, read_index: LogIndex, committed_when_asked: LogIndex) -> None:
         """A6: a read is about to be served."""
         if read_index < committed_when_asked:
             self._accuse("A6", machine, f"reads at {read_index}; {committed_when_asked} was committed before it asked")

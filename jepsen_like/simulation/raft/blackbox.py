@@ -16,7 +16,7 @@ import attrs
 NEVER = 1 << 62
 
 
-class Outcome(enum.Enum):
+class RequestOutcome(enum.Enum):
     """How a request ended."""
 
     OK = "ok"
@@ -27,7 +27,7 @@ class Outcome(enum.Enum):
 
 
 @attrs.define
-class Op:
+class ClientRequest:
     """One request. An append has `values`; a read saw the log end at `end_offset`, after the value `last_value`."""
 
     client: int
@@ -35,7 +35,7 @@ class Op:
     values: tuple[int, ...]
     invoked: int
     returned: int = NEVER
-    outcome: Outcome = Outcome.UNKNOWN
+    outcome: RequestOutcome = RequestOutcome.UNKNOWN
     base_offset: int = -1
     end_offset: int = -1
     last_value: int = 0
@@ -50,12 +50,12 @@ Fault = tuple[str, str]
 """Which check failed, and the sentence that says how."""
 
 
-def check(history: Sequence[Op], final: Sequence[int]) -> list[Fault]:
+def check(history: Sequence[ClientRequest], final: Sequence[int]) -> list[Fault]:
     """Everything in `history` that the final log, a list of values by offset, contradicts."""
     return [*_placement(history, final), *_real_time(history), *_reads(history, final)]
 
 
-def _placement(history: Sequence[Op], final: Sequence[int]) -> Iterator[Fault]:
+def _placement(history: Sequence[ClientRequest], final: Sequence[int]) -> Iterator[Fault]:
     place: dict[int, int] = {}
     for offset, value in enumerate(final):
         if value in place:
@@ -64,11 +64,11 @@ def _placement(history: Sequence[Op], final: Sequence[int]) -> Iterator[Fault]:
     sent: set[int] = set()
     for op in history:
         sent.update(op.values)
-        if op.outcome is Outcome.FAIL:
+        if op.outcome is RequestOutcome.FAIL:
             for value in op.values:
                 if value in place:
                     yield "B-phantom", f"value {value} was refused, but stands at offset {place[value]}"
-        elif op.outcome is Outcome.OK:
+        elif op.outcome is RequestOutcome.OK:
             for count, value in enumerate(op.values):
                 promised = op.base_offset + count
                 found = place.get(value)
@@ -81,9 +81,9 @@ def _placement(history: Sequence[Op], final: Sequence[int]) -> Iterator[Fault]:
             yield "B-phantom", f"value {value} at offset {offset} was never sent"
 
 
-def _real_time(history: Sequence[Op]) -> Iterator[Fault]:
+def _real_time(history: Sequence[ClientRequest]) -> Iterator[Fault]:
     """Of two requests, one of which ended before the other began, the later sees at least what the earlier saw."""
-    finished = sorted((op for op in history if op.outcome is Outcome.OK), key=lambda op: op.returned)
+    finished = sorted((op for op in history if op.outcome is RequestOutcome.OK), key=lambda op: op.returned)
     started = sorted(finished, key=lambda op: op.invoked)
     floor = 0
     done = 0
@@ -97,13 +97,13 @@ def _real_time(history: Sequence[Op]) -> Iterator[Fault]:
             yield "B-order", f"value {op.values[0]} went to offset {op.base_offset} after the log reached {floor}"
 
 
-def _reads(history: Sequence[Op], final: Sequence[int]) -> Iterator[Fault]:
+def _reads(history: Sequence[ClientRequest], final: Sequence[int]) -> Iterator[Fault]:
     invoked = {value: op.invoked for op in history for value in op.values}
     newest = [0]
     for value in final:
         newest.append(max(newest[-1], invoked.get(value, 0)))
     for op in history:
-        if not op.is_read or op.outcome is not Outcome.OK:
+        if not op.is_read or op.outcome is not RequestOutcome.OK:
             continue
         if op.end_offset > len(final):
             yield "B-lost", f"a read saw the log end at {op.end_offset}; it ends at {len(final)}"

@@ -13,7 +13,7 @@ import attrs
 from crc32c import crc32c
 
 from jepsen_like.simulation.kernel.streams import stream
-from jepsen_like.simulation.raft.blackbox import Op, Outcome
+from jepsen_like.simulation.raft.blackbox import ClientRequest, RequestOutcome
 from jepsen_like.simulation.raft.record import record_bytes
 from jepsen_like.simulation.raft.swarm import Knobs
 from raft.effects import Committed, Rejected, Unknown
@@ -27,13 +27,13 @@ PROBE_CLIENT = 0
 class Waiting:
     """One request that has no outcome yet."""
 
-    op: Op
+    op: ClientRequest
     batch: Batch | None
     committed_when_asked: LogIndex
 
 
 @attrs.define
-class Client:
+class SimulatedClient:
     """What one client remembers."""
 
     number: int
@@ -57,45 +57,47 @@ class Clients:
         self._next_value = 0
         self._moment = 0
         self.counts: Counter[str] = Counter()
-        self.history: list[Op] = []
+        self.history: list[ClientRequest] = []
         self.waiting: dict[Token, Waiting] = {}
         self.clients = [
-            Client(number, stream(knobs.seed, f"client/{number}"), nodes[number % len(nodes)], nodes[0])
+            SimulatedClient(number, stream(knobs.seed, f"client/{number}"), nodes[number % len(nodes)], nodes[0])
             for number in range(knobs.clients + 1)
         ]
 
     # ---------------------------------------------------------------- asking
 
-    def choose_node(self, client: Client) -> NodeId:
+    def choose_node(self, client: SimulatedClient) -> NodeId:
         """Mostly the believed leader; sometimes the one before, which may not know that it is deposed; or anybody."""
         dice = client.rng.random()
         if dice < 0.8:
             return client.target
         return client.previous if dice < 0.9 else client.rng.choice(self._nodes)
 
-    def wants_read(self, client: Client) -> bool:
+    def wants_read(self, client: SimulatedClient) -> bool:
         """Whether the next request is a read."""
         return client.rng.random() < self._knobs.reads
 
-    def asks(self, client: Client) -> bool:
+    def asks(self, client: SimulatedClient) -> bool:
         """Whether it makes its next request; all but those that a scenario leaves out."""
         client.considered += 1
         return (client.number, client.considered) not in self._knobs.unasked
 
-    def begin_append(self, client: Client, node: NodeId, now: float, committed: LogIndex) -> tuple[Token, Batch]:
+    def begin_append(
+        self, client: SimulatedClient, node: NodeId, now: float, committed: LogIndex
+    ) -> tuple[Token, Batch]:
         """Invoke an append of a few new values at `node`."""
         rng = client.rng
         values = tuple(self._new_value() for _ in range(rng.randint(1, self._knobs.records_max)))
         filler = rng.randint(0, self._knobs.filler_bytes_max)
         data = b"".join(record_bytes(value, filler) for value in values)
         batch = Batch(EntryKind.RECORDS, len(values), int(now * 1000), data, crc32c(data))
-        return self._begin(client, Op(client.number, node, values, self._tick()), batch, committed), batch
+        return self._begin(client, ClientRequest(client.number, node, values, self._tick()), batch, committed), batch
 
-    def begin_read(self, client: Client, node: NodeId, committed: LogIndex) -> Token:
+    def begin_read(self, client: SimulatedClient, node: NodeId, committed: LogIndex) -> Token:
         """Invoke a read at `node`; `committed` is what any node has committed at this moment."""
-        return self._begin(client, Op(client.number, node, (), self._tick()), None, committed)
+        return self._begin(client, ClientRequest(client.number, node, (), self._tick()), None, committed)
 
-    def _begin(self, client: Client, op: Op, batch: Batch | None, committed: LogIndex) -> Token:
+    def _begin(self, client: SimulatedClient, op: ClientRequest, batch: Batch | None, committed: LogIndex) -> Token:
         self._next_token += 1
         token = Token(self._next_token)
         self.waiting[token] = Waiting(op, batch, committed)
@@ -113,7 +115,7 @@ class Clients:
 
     # ---------------------------------------------------------------- hearing
 
-    def append_ended(self, token: Token, outcome: Committed | Rejected | Unknown) -> Client | None:
+    def append_ended(self, token: Token, outcome: Committed | Rejected | Unknown) -> SimulatedClient | None:
         """The outcome of an append; the client, unless it had given up."""
         waiting = self.waiting.get(token)
         if waiting is None:
@@ -123,22 +125,22 @@ class Clients:
             case Committed(base_offset=base_offset):
                 self._seen(waiting.op, base_offset)
                 self.counts["acknowledgements"] += 1
-                return self._end(token, Outcome.OK)
+                return self._end(token, RequestOutcome.OK)
             case Rejected(leader_hint=hint):
                 self.counts["refusals"] += 1
                 self._retarget(client, hint)
-                return self._end(token, Outcome.FAIL)
+                return self._end(token, RequestOutcome.FAIL)
             case Unknown(leader_hint=hint):
                 self.counts["unknown_outcomes"] += 1
                 self._retarget(client, hint)
-                return self._end(token, Outcome.UNKNOWN)
+                return self._end(token, RequestOutcome.UNKNOWN)
 
-    def _seen(self, op: Op, base_offset: Offset) -> None:
+    def _seen(self, op: ClientRequest, base_offset: Offset) -> None:
         """It is at `base_offset`, and whoever said so leads."""
         op.base_offset = base_offset
         op.end_offset = base_offset + len(op.values)
 
-    def read_ended(self, token: Token, end_offset: int, last_value: int) -> Client | None:
+    def read_ended(self, token: Token, end_offset: int, last_value: int) -> SimulatedClient | None:
         """A read saw the log end at `end_offset`, just after `last_value`."""
         waiting = self.waiting.get(token)
         if waiting is None:
@@ -146,33 +148,35 @@ class Clients:
         waiting.op.end_offset = end_offset
         waiting.op.last_value = last_value
         self.counts["reads"] += 1
-        return self._end(token, Outcome.OK)
+        return self._end(token, RequestOutcome.OK)
 
-    def failed(self, token: Token, outcome: Outcome) -> Client | None:
+    def failed(self, token: Token, outcome: RequestOutcome) -> SimulatedClient | None:
         """No answer: refused, the connection broke, or time is up."""
         waiting = self.waiting.get(token)
         if waiting is None:
             return None
-        self.counts["refusals" if outcome is Outcome.FAIL else "unknown_outcomes"] += 1
+        self.counts["refusals" if outcome is RequestOutcome.FAIL else "unknown_outcomes"] += 1
         self._retarget(self.clients[waiting.op.client], None)
         return self._end(token, outcome)
 
-    def connection_lost(self, node: NodeId) -> list[Client]:
+    def connection_lost(self, node: NodeId) -> list[SimulatedClient]:
         """`node` died: a read had no effect, an append may have had it."""
         lost = [(token, waiting.op) for token, waiting in self.waiting.items() if waiting.op.node == node]
-        ended = [self.failed(token, Outcome.FAIL if op.is_read else Outcome.UNKNOWN) for token, op in lost]
+        ended = [
+            self.failed(token, RequestOutcome.FAIL if op.is_read else RequestOutcome.UNKNOWN) for token, op in lost
+        ]
         return [client for client in ended if client is not None]
 
-    def _end(self, token: Token, outcome: Outcome) -> Client:
+    def _end(self, token: Token, outcome: RequestOutcome) -> SimulatedClient:
         op = self.waiting.pop(token).op
         op.outcome = outcome
-        if outcome is not Outcome.UNKNOWN:
+        if outcome is not RequestOutcome.UNKNOWN:
             op.returned = self._tick()
         client = self.clients[op.client]
         client.outstanding -= 1
         return client
 
-    def _retarget(self, client: Client, hint: NodeId | None) -> None:
+    def _retarget(self, client: SimulatedClient, hint: NodeId | None) -> None:
         client.discouraged = True
         aim = hint if hint is not None else client.rng.choice(self._nodes)
         if aim != client.target:

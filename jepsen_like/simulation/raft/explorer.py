@@ -129,7 +129,7 @@ class _Earliest(random.Random):
 
 
 @attrs.define
-class Node:
+class ExplorerNode:
     """A core, its outbox, and a disk that completes one write at a time; the disk's `log` is what follows its `start`."""
 
     core: RaftCore
@@ -153,7 +153,7 @@ class Node:
         return NO_POSITION if self.position().up_to_date_with(floor) else floor
 
 
-def _has(node: Node, index: int, term: Term) -> bool:
+def _has(node: ExplorerNode, index: int, term: Term) -> bool:
     """Whether the entry is on the node's disk, or was committed and has left it."""
     start = node.start
     if index <= start.index:
@@ -179,7 +179,7 @@ def _view_of(start: LogStart, log: list[Entry]) -> LogView:
     )
 
 
-def _terms_to(node: Node, last_index: int) -> Iterator[tuple[LogIndex, Term]]:
+def _terms_to(node: ExplorerNode, last_index: int) -> Iterator[tuple[LogIndex, Term]]:
     """Index and term of all that the disk tells of its log up to `last_index`."""
     if 0 < node.start.index <= last_index:
         yield node.start.index, node.start.position.term
@@ -203,7 +203,7 @@ class Posted(NamedTuple):
     message: Message
 
 
-class Action(NamedTuple):
+class ExplorerAction(NamedTuple):
     """One thing that happens to one node; `posted` names the message that is delivered, or counts what damage leaves or a trim takes."""
 
     kind: str
@@ -242,7 +242,7 @@ class State(NamedTuple):
 
 
 @attrs.frozen
-class Found:
+class BrokenPath:
     """A broken promise, and the shortest way to it."""
 
     sentence: str
@@ -258,10 +258,10 @@ class Explored:
     depth: int = 0
     exhausted: bool = False
     seconds: float = 0.0
-    found: Found | None = None
+    found: BrokenPath | None = None
 
 
-class Broken(Exception):
+class BrokenPromise(Exception):
     """A promise does not hold."""
 
 
@@ -269,7 +269,7 @@ def _ignore(_: Explored) -> None:
     pass
 
 
-class Explorer:
+class RaftExplorer:
     """One search. `make_core` builds the cores, so that a test can search a core with a deliberate bug.
 
     `reduced=False` leaves nothing out, so that a test can see whether that makes a difference.
@@ -294,19 +294,19 @@ class Explorer:
         self._node_ids: dict[tuple[Any, ...], int] = {}
         self._renamed_ids: dict[tuple[Any, ...], int] = {}
         self._node_names: list[tuple[int, ...]] = []
-        self._views: list[Node] = []
+        self._views: list[ExplorerNode] = []
         self._posted: list[Posted] = []
         self._posted_ids: dict[Posted, int] = {}
         self._posted_terms: list[int] = []
         self._posted_names: list[tuple[int, ...]] = []
-        self._reactions: dict[Action | tuple[Action, int], Reaction | str] = {}
+        self._reactions: dict[ExplorerAction | tuple[ExplorerAction, int], Reaction | str] = {}
         self._pairs: dict[tuple[int, int], str] = {}
         self._electable: dict[tuple[Any, ...], str] = {}
         self._spent: dict[tuple[int, int, int, Prospects], bool] = {}
         self._ceilings: dict[tuple[int, ...], int] = {}
         self._least: dict[tuple[int, ...], tuple[int, list[int]]] = {}
-        self._actions: list[Action] = []
-        self._action_ids: dict[Action, int] = {}
+        self._actions: list[ExplorerAction] = []
+        self._action_ids: dict[ExplorerAction, int] = {}
 
     # ---------------------------------------------------------------- the search
 
@@ -340,9 +340,9 @@ class Explorer:
                     explored.transitions += 1
                     try:
                         successor = self._after(state, action)
-                    except Broken as broken:
+                    except BrokenPromise as broken:
                         path = (*self._path(parents, steps, number), self._say(action))
-                        explored.found = Found(str(broken), path)
+                        explored.found = BrokenPath(str(broken), path)
                     else:
                         if successor is state or (key := self._key(successor)) in seen:
                             continue
@@ -375,7 +375,7 @@ class Explorer:
             number = parents[number]
         return path[::-1]
 
-    def _say(self, action: Action) -> str:
+    def _say(self, action: ExplorerAction) -> str:
         node = self._ids[action.node]
         if action.kind == "damage":
             return f"damage n{node} down to {action.posted} entries"
@@ -386,7 +386,7 @@ class Explorer:
         posted = self._posted[action.posted]
         return f"deliver n{posted.sender}→n{posted.to} {posted.message}"
 
-    def _action_id(self, action: Action) -> int:
+    def _action_id(self, action: ExplorerAction) -> int:
         known = self._action_ids.get(action)
         if known is None:
             known = self._action_ids[action] = len(self._actions)
@@ -400,7 +400,7 @@ class Explorer:
         newest = Term(max((entry.term for log in logs for entry in log), default=0))
         state = HardState(newest)
         nodes = [
-            Node(self._start(node, ORIGIN, log, state, 0.0), log, state)
+            ExplorerNode(self._start(node, ORIGIN, log, state, 0.0), log, state)
             for node, log in zip(self._ids, logs, strict=True)
         ]
         places = tuple(self._intern_node(node) for node in nodes)
@@ -410,7 +410,7 @@ class Explorer:
         return State(places, (), *budgets, committed, ())
 
     @staticmethod
-    def _committed_before(nodes: list[Node]) -> tuple[tuple[int, int, int], ...]:
+    def _committed_before(nodes: list[ExplorerNode]) -> tuple[tuple[int, int, int], ...]:
         """Where disks are damaged, all that a majority holds at the beginning is what an earlier leader has committed."""
         held = [(entry.index, entry.term) for entry in max((node.log for node in nodes), key=len)]
         return tuple(
@@ -430,39 +430,39 @@ class Explorer:
             now=now,
         )
 
-    def _possible(self, state: State) -> Iterator[Action]:
+    def _possible(self, state: State) -> Iterator[ExplorerAction]:
         last = -1
         for posted in state.network:
             if posted != last:
-                yield Action("deliver", self._posted[posted].to - 1, posted)
+                yield ExplorerAction("deliver", self._posted[posted].to - 1, posted)
                 last = posted
         for place, local in enumerate(state.locals_):
             node = self._views[local]
             leads = isinstance(node.core.role, Leader)
             if node.writes:
-                yield Action("persist", place)
+                yield ExplorerAction("persist", place)
             if state.timeouts and not leads:
-                yield Action("timeout", place)
+                yield ExplorerAction("timeout", place)
             if state.entries and leads:
-                yield Action("propose", place)
+                yield ExplorerAction("propose", place)
             if state.heartbeats and leads:
-                yield Action("heartbeat", place)
+                yield ExplorerAction("heartbeat", place)
             if state.crashes:
-                yield Action("crash", place)
+                yield ExplorerAction("crash", place)
             if state.damages:
                 for kept in range(len(node.log)):
-                    yield Action("damage", place, kept)
+                    yield ExplorerAction("damage", place, kept)
             if state.trims:
                 core = node.core
                 for last in range(core.log.start.index + 1, min(core.commit_index, core.log.durable_index) + 1):
-                    yield Action("trim", place, last)
+                    yield ExplorerAction("trim", place, last)
 
-    def _after(self, state: State, action: Action) -> State:
+    def _after(self, state: State, action: ExplorerAction) -> State:
         """The state after `action`; `state` itself if that changes nothing and says nothing."""
         place = action.node
         reaction = self._react(state.locals_[place], action)
         if isinstance(reaction, str):
-            raise Broken(reaction)
+            raise BrokenPromise(reaction)
         if self._reduced and reaction.local == state.locals_[place] and not reaction.posted:
             return state
         locals_ = (*state.locals_[:place], reaction.local, *state.locals_[place + 1 :])
@@ -539,7 +539,7 @@ class Explorer:
 
     # ---------------------------------------------------------------- one node
 
-    def _react(self, local: int, action: Action) -> Reaction | str:
+    def _react(self, local: int, action: ExplorerAction) -> Reaction | str:
         known = self._reactions.get((action, local))
         if known is None:
             node = copy.deepcopy(self._views[local])
@@ -547,12 +547,12 @@ class Explorer:
                 known = self._carry_out(node, action)
             except AssertionError as error:
                 known = f"invariant: {error} ({render(node.core)})"
-            except Broken as broken:
+            except BrokenPromise as broken:
                 known = str(broken)
             self._reactions[action, local] = known
         return known
 
-    def _carry_out(self, node: Node, action: Action) -> Reaction:
+    def _carry_out(self, node: ExplorerNode, action: ExplorerAction) -> Reaction:
         before, start, end, led = (
             node.core.commit_index,
             node.core.log.start,
@@ -583,7 +583,7 @@ class Explorer:
                     higher = end if end.up_to_date_with(floor) else floor
                     node.hard_state = attrs.evolve(node.hard_state, floor=higher)
                 core = self._start(node.core.node_id, node.start, node.log, node.hard_state, now)
-                node = Node(core, node.log, node.hard_state, start=node.start)
+                node = ExplorerNode(core, node.log, node.hard_state, start=node.start)
         leads = isinstance(node.core.role, Leader)
         reached, log = node.core.commit_index, node.core.log
         committed = reached if leads and reached > before else 0
@@ -591,14 +591,14 @@ class Explorer:
         settled = reached if has_changed else 0
         return Reaction(self._intern_node(node), tuple(posted), committed, settled, leads and node.core.term != led)
 
-    def _send_heartbeats(self, node: Node, posted: list[int]) -> None:
+    def _send_heartbeats(self, node: ExplorerNode, posted: list[int]) -> None:
         """Its timer fires; that it has not heard from a majority for long is left out."""
         role = node.core.role
         assert isinstance(role, Leader)
         role.heartbeat_due, role.quorum_check_due = node.core._now, float("inf")
         self._step(node, Tick(), posted)
 
-    def _trim(self, node: Node, last_index: LogIndex, posted: list[int]) -> None:
+    def _trim(self, node: ExplorerNode, last_index: LogIndex, posted: list[int]) -> None:
         """Everything up to `last_index` leaves the log; what became of the state machine is no matter of the core's."""
         last = node.log[node.kept(last_index) - 1]
         position = Position(last_index, last.term)
@@ -607,7 +607,7 @@ class Explorer:
         node.start = start
         self._step(node, Trimmed(start), posted)
 
-    def _step(self, node: Node, event: Event, posted: list[int]) -> None:
+    def _step(self, node: ExplorerNode, event: Event, posted: list[int]) -> None:
         for effect in node.core.step(node.core._now + PATIENCE_S, event):
             match effect:
                 case Persist():
@@ -618,7 +618,7 @@ class Explorer:
                 case _:
                     pass  # what a search does not look at: answers, commits (the core tells its index), roles
 
-    def _complete_write(self, node: Node, posted: list[int]) -> None:
+    def _complete_write(self, node: ExplorerNode, posted: list[int]) -> None:
         write = node.writes.popleft()
         if write.hard_state is not None:
             self._check_vote(node, write.hard_state)
@@ -632,13 +632,13 @@ class Explorer:
         for send in node.outbox.release(write.write_id, node.core.term):
             self._post(node, send, posted)
 
-    def _post(self, node: Node, send: Send, posted: list[int]) -> None:
+    def _post(self, node: ExplorerNode, send: Send, posted: list[int]) -> None:
         self._audit(node, send)
         posted.append(self._intern_posted(Posted(node.core.node_id, send.to, send.message)))
 
     # ---------------------------------------------------------------- names
 
-    def _intern_node(self, node: Node) -> int:
+    def _intern_node(self, node: ExplorerNode) -> int:
         print_ = self._node_fingerprint(node, self._identity)
         known = self._node_ids.get(print_)
         if known is None:
@@ -665,7 +665,7 @@ class Explorer:
         return self._renamed_ids.setdefault(print_, len(self._renamed_ids))
 
     @staticmethod
-    def _node_fingerprint(node: Node, rename: dict[NodeId, NodeId]) -> tuple[Any, ...]:
+    def _node_fingerprint(node: ExplorerNode, rename: dict[NodeId, NodeId]) -> tuple[Any, ...]:
         vote = node.hard_state.vote
         return (
             fingerprint(node.core, rename),
@@ -681,52 +681,52 @@ class Explorer:
     # ---------------------------------------------------------------- promises
 
     @staticmethod
-    def _check_vote(node: Node, new: HardState) -> None:
+    def _check_vote(node: ExplorerNode, new: HardState) -> None:
         """A1: the disk has one vote in a term, and its term does not fall."""
         old = node.hard_state
         if new.term < old.term or (new.term == old.term and old.vote not in (None, new.vote)):
             now = f"for n{new.vote} in term {new.term}"
-            raise Broken(f"A1: n{node.core.node_id} voted for n{old.vote} in term {old.term}, and now {now}")
+            raise BrokenPromise(f"A1: n{node.core.node_id} voted for n{old.vote} in term {old.term}, and now {now}")
 
     @staticmethod
-    def _audit(node: Node, send: Send) -> None:
+    def _audit(node: ExplorerNode, send: Send) -> None:
         """A1 and A2: what a message promises is on this disk as it leaves."""
         durable, message = node.hard_state, send.message
         me = node.core.node_id
         match message:
             case RequestVote(term=term):
                 if (durable.term, durable.vote) != (term, me):
-                    raise Broken(f"A1: n{me} asks for votes in term {term} before its own vote is durable")
+                    raise BrokenPromise(f"A1: n{me} asks for votes in term {term} before its own vote is durable")
             case VoteReply(term=term, granted=True):
                 if (durable.term, durable.vote) != (term, send.to):
-                    raise Broken(f"A1: n{me} votes for n{send.to} in term {term} before that is durable")
+                    raise BrokenPromise(f"A1: n{me} votes for n{send.to} in term {term} before that is durable")
             case AppendAccepted(term=term, match_index=match_index):
                 view = node.core.log
                 held = node.position().index >= match_index and all(
                     view.matches(index, term) for index, term in _terms_to(node, match_index)
                 )
                 if not held or durable.term < term:
-                    raise Broken(f"A2: n{me} acknowledges {match_index} in term {term} before that is durable")
+                    raise BrokenPromise(f"A2: n{me} acknowledges {match_index} in term {term} before that is durable")
             case _:
                 pass
 
     def _crowned(
-        self, leaders: tuple[tuple[int, int], ...], node: Node, committed: tuple[tuple[int, int, int], ...]
+        self, leaders: tuple[tuple[int, int], ...], node: ExplorerNode, committed: tuple[tuple[int, int, int], ...]
     ) -> tuple[tuple[int, int], ...]:
         """One leader a term, for ever; and whoever begins a reign holds what was committed before it."""
         term, me = node.core.term, node.core.node_id
         known = dict(leaders)
         if known.setdefault(term, me) != me:
-            raise Broken(f"election safety: n{known[term]} and n{me} both lead in term {term}")
+            raise BrokenPromise(f"election safety: n{known[term]} and n{me} both lead in term {term}")
         for index, entry_term, reign in committed:
             if reign < term and not node.core.log.matches(LogIndex(index), Term(entry_term)):
-                raise Broken(
+                raise BrokenPromise(
                     f"leader completeness: n{me} leads in term {term} without the committed {index}@{entry_term}"
                 )
         return tuple(sorted(known.items()))
 
     def _committed(
-        self, committed: tuple[tuple[int, int, int], ...], node: Node, upto: int, locals_: tuple[int, ...]
+        self, committed: tuple[tuple[int, int, int], ...], node: ExplorerNode, upto: int, locals_: tuple[int, ...]
     ) -> tuple[tuple[int, int, int], ...]:
         """A3 for what a leader has just committed, and nobody leads in a later term without it."""
         nodes = [self._views[local] for local in locals_]
@@ -735,11 +735,13 @@ class Explorer:
         # A copy that damage took away counts while a floor stands for it.
         having = sum(_has(n, upto, term) or n.floor().up_to_date_with(newest) for n in nodes)
         if having < majority(len(nodes)):
-            raise Broken(f"A3: n{node.core.node_id} commits {upto}@{term}, which {having} disks hold")
+            raise BrokenPromise(f"A3: n{node.core.node_id} commits {upto}@{term}, which {having} disks hold")
         for other in nodes:
             later = isinstance(other.core.role, Leader) and other.core.term > reign
             if later and not other.core.log.matches(LogIndex(upto), term):
-                raise Broken(f"leader completeness: n{other.core.node_id} leads without the committed {upto}@{term}")
+                raise BrokenPromise(
+                    f"leader completeness: n{other.core.node_id} leads without the committed {upto}@{term}"
+                )
         new = range(len(committed) + 1, upto + 1)
         return committed + tuple((index, node.core.log.term_at(LogIndex(index)), reign) for index in new)
 
@@ -747,12 +749,14 @@ class Explorer:
     def _check_settled(committed: tuple[tuple[int, int, int], ...], core: RaftCore, upto: int) -> None:
         """What a node takes for committed was committed by a leader, and it holds all of that."""
         if upto > len(committed):
-            raise Broken(
+            raise BrokenPromise(
                 f"state-machine safety: n{core.node_id} takes {upto} for committed, which no leader has committed"
             )
         for index, term, _ in committed[:upto]:
             if not core.log.matches(LogIndex(index), Term(term)):
-                raise Broken(f"state-machine safety: n{core.node_id} has committed another entry than {index}@{term}")
+                raise BrokenPromise(
+                    f"state-machine safety: n{core.node_id} has committed another entry than {index}@{term}"
+                )
 
     def _check_electable(self, committed: tuple[tuple[int, int, int], ...], locals_: tuple[int, ...]) -> None:
         """A4: nobody without the last committed entry could win by the logs that are on the disks."""
@@ -764,10 +768,10 @@ class Explorer:
                 [self._views[local] for local in locals_], upto, Term(term)
             )
         if sentence:
-            raise Broken(sentence)
+            raise BrokenPromise(sentence)
 
     @staticmethod
-    def _pretender(nodes: list[Node], upto: int, term: Term) -> str:
+    def _pretender(nodes: list[ExplorerNode], upto: int, term: Term) -> str:
         for candidate in nodes:
             if not _has(candidate, upto, term) and candidate.floor() == NO_POSITION:
                 own = candidate.position()
@@ -785,7 +789,7 @@ class Explorer:
         if sentence is None:
             sentence = self._pairs[pair] = self._difference(self._views[one].core, self._views[other].core)
         if sentence:
-            raise Broken(sentence)
+            raise BrokenPromise(sentence)
 
     @staticmethod
     def _difference(one: RaftCore, other: RaftCore) -> str:

@@ -15,27 +15,27 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from jepsen_like.simulation.raft.machine import Before, Machine
+from jepsen_like.simulation.raft.machine import BeforeStep, SimulatedMachine
 from jepsen_like.simulation.raft.record import ClusterRecord, LedgerEntry, content, prefix_holds, same
 from raft.core import Leader
 from raft.events import Event, Receive
 from raft.messages import AppendAccepted, RequestPreVote
 from raft.model import NO_TERM, Entry, LogIndex, NodeId
 
-Accuse = Callable[[str, Machine, str], None]
+Accuse = Callable[[str, SimulatedMachine, str], None]
 """`accuse(oracle, machine, sentence)`: a promise was broken."""
 
 
 class Invariants:
     """The cluster-wide rules; the world tells it of every append, commit and step."""
 
-    def __init__(self, record: ClusterRecord, machines: Mapping[NodeId, Machine], accuse: Accuse) -> None:
+    def __init__(self, record: ClusterRecord, machines: Mapping[NodeId, SimulatedMachine], accuse: Accuse) -> None:
         self._record = record
         self._machines = machines
         self._accuse = accuse
         self._majority = len(machines) // 2 + 1
 
-    def appended(self, machine: Machine, entries: Sequence[Entry]) -> None:
+    def appended(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
         """I2, I4, I5, before `entries` replace the tail of the machine's log."""
         core = machine.core
         assert core is not None
@@ -57,7 +57,7 @@ class Invariants:
             log = self._record.leader_logs.setdefault(core.term, [])
             log.extend(entries if log else [*machine.entries[: first.index - 1], *entries])
 
-    def _check_overwritten(self, machine: Machine, entries: Sequence[Entry]) -> None:
+    def _check_overwritten(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
         """I4: an append that reaches down into the committed log must find itself there."""
         first, committed = entries[0].index, machine.commit_index
         if first <= len(machine.entries):
@@ -70,7 +70,7 @@ class Invariants:
         if entries[-1].index < committed:
             self._accuse("I4", machine, f"committed entries above {entries[-1].index} are cut")
 
-    def committed(self, machine: Machine, index: LogIndex) -> None:
+    def committed(self, machine: SimulatedMachine, index: LogIndex) -> None:
         """I4, I6, I9 for everything that `machine` now considers committed."""
         core, record = machine.core, self._record
         assert core is not None
@@ -89,26 +89,26 @@ class Invariants:
         record.ledger.extend(LedgerEntry(entry, core.term) for entry in machine.entries[known:index])
         self._check_durable_quorum(machine, newest)
 
-    def _check_durable_quorum(self, machine: Machine, entry: Entry) -> None:
+    def _check_durable_quorum(self, machine: SimulatedMachine, entry: Entry) -> None:
         """I9; by log matching, who has the newest entry has the rest."""
         copies = [other.node_id for other in self._machines.values() if other.vouches_for(entry)]
         if len(copies) < self._majority:
             self._accuse("I9", machine, f"entry {entry.index} is committed, but durable only on {copies}")
 
-    def applied(self, machine: Machine) -> None:
+    def applied(self, machine: SimulatedMachine) -> None:
         """I11, after `machine` gave more to its state machine or restored it."""
         replica, index = machine.replica, machine.applied_index
         if (replica.applied, replica.digest) != (index, self._record.digest(index)):
             self._accuse("I11", machine, f"has applied {replica.applied} entries, not the committed ones up to {index}")
 
-    def decided(self, machine: Machine, before: Before) -> None:
+    def decided(self, machine: SimulatedMachine, before: BeforeStep) -> None:
         """I1, I3 before a step's effects are carried out: a leader that is gone by then has led all the same."""
         core = machine.core
         assert core is not None
         if isinstance(core.role, Leader) and (not before.led or core.term != before.term):
             self._check_new_leader(machine)
 
-    def stepped(self, machine: Machine, before: Before, event: Event) -> None:
+    def stepped(self, machine: SimulatedMachine, before: BeforeStep, event: Event) -> None:
         """I7, I8 once a step's effects are carried out."""
         core = machine.core
         assert core is not None
@@ -118,7 +118,7 @@ class Invariants:
         if isinstance(event, Receive) and isinstance(event.message, AppendAccepted):
             self._check_match(machine, event.sender)
 
-    def _check_monotone(self, machine: Machine, before: Before) -> None:
+    def _check_monotone(self, machine: SimulatedMachine, before: BeforeStep) -> None:
         core = machine.core
         assert core is not None
         if core.term < before.term:
@@ -132,7 +132,7 @@ class Invariants:
                 "I2", machine, f"the log view ends at {core.log.last_index}, the log at {len(machine.entries)}"
             )
 
-    def _check_new_leader(self, machine: Machine) -> None:
+    def _check_new_leader(self, machine: SimulatedMachine) -> None:
         core, record = machine.core, self._record
         assert core is not None
         machine.counts["leader_changes"] += 1
@@ -150,7 +150,7 @@ class Invariants:
         if must_hold is not None and not prefix_holds(machine.entries, must_hold):
             self._accuse("I3", machine, f"leads term {core.term} without the committed entry {must_hold.index}")
 
-    def _check_match(self, machine: Machine, peer: NodeId) -> None:
+    def _check_match(self, machine: SimulatedMachine, peer: NodeId) -> None:
         """I8, as long as no later term has been let in at the follower: a later leader may overwrite what was matched."""
         core = machine.core
         assert core is not None

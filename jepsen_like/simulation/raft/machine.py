@@ -76,7 +76,7 @@ def _failing_after(calls: int) -> Callable[[str, str], None]:
 
 
 @attrs.define
-class Clock:
+class SimulatedClock:
     """A node's own idea of time: it may run too fast or too slow and jump forward, but never goes back."""
 
     rate: float = 1.0
@@ -130,7 +130,7 @@ class Legacy:
     """True after a plain kill: the page cache then gives everything back."""
 
 
-class Before(NamedTuple):
+class BeforeStep(NamedTuple):
     """A node's state just before a step."""
 
     term: Term
@@ -148,47 +148,47 @@ class Surroundings(Protocol):
     def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
         """Call `action(*arguments)` at time `at`."""
 
-    def appended(self, machine: "Machine", entries: Sequence[Entry]) -> None:
+    def appended(self, machine: "SimulatedMachine", entries: Sequence[Entry]) -> None:
         """`machine` is about to put `entries` into its log."""
 
-    def sent(self, machine: "Machine", send: Send) -> None:
+    def sent(self, machine: "SimulatedMachine", send: Send) -> None:
         """`machine` puts a message on the wire, now."""
 
-    def committed(self, machine: "Machine", index: LogIndex) -> None:
+    def committed(self, machine: "SimulatedMachine", index: LogIndex) -> None:
         """`machine` considers everything up to `index` committed."""
 
-    def trimmed(self, machine: "Machine", start: LogStart) -> None:
+    def trimmed(self, machine: "SimulatedMachine", start: LogStart) -> None:
         """The log of `machine` begins at `start` from now on."""
 
-    def applied(self, machine: "Machine") -> None:
+    def applied(self, machine: "SimulatedMachine") -> None:
         """The state machine of `machine` was given more, or restored."""
 
-    def answered(self, machine: "Machine", token: Token, outcome: Committed | Rejected | Unknown) -> None:
+    def answered(self, machine: "SimulatedMachine", token: Token, outcome: Committed | Rejected | Unknown) -> None:
         """The client behind `token` hears the outcome of its proposal, now."""
 
-    def read_answered(self, machine: "Machine", token: Token, read_index: LogIndex | None) -> None:
+    def read_answered(self, machine: "SimulatedMachine", token: Token, read_index: LogIndex | None) -> None:
         """The client behind `token` may read at `read_index`; None if it was refused."""
 
-    def decided(self, machine: "Machine", before: Before) -> None:
+    def decided(self, machine: "SimulatedMachine", before: BeforeStep) -> None:
         """`machine` has taken one step, whose effects are still to be carried out: it may lose its power among them."""
 
-    def stepped(self, machine: "Machine", before: Before, event: Event, effects: Sequence[Effect]) -> None:
+    def stepped(self, machine: "SimulatedMachine", before: BeforeStep, event: Event, effects: Sequence[Effect]) -> None:
         """`machine` has taken one step and carried out its effects."""
 
-    def restarted(self, machine: "Machine") -> None:
+    def restarted(self, machine: "SimulatedMachine") -> None:
         """`machine` has come up from its disk."""
 
-    def synced(self, machine: "Machine") -> None:
+    def synced(self, machine: "SimulatedMachine") -> None:
         """An fsync of `machine` has ended: more of its log is durable."""
 
-    def died(self, machine: "Machine", error: Exception) -> None:
+    def died(self, machine: "SimulatedMachine", error: Exception) -> None:
         """`machine` raised and ends."""
 
-    def sprung(self, machine: "Machine") -> None:
+    def sprung(self, machine: "SimulatedMachine") -> None:
         """A crash point of `machine` was reached: cut its power, now."""
 
 
-class Machine:
+class SimulatedMachine:
     """One node and everything that belongs to it alone.
 
     `commit_index` and `entries` are the log as the core has ordered it, kept apart from core and storage so that both can be
@@ -216,7 +216,7 @@ class Machine:
         self.lost = False
         """Its disk was refused: it never comes back."""
         self.outbox = Outbox()
-        self.clock = Clock()
+        self.clock = SimulatedClock()
         self.traps = Traps()
         self.paused = False
         self.slowness = 1.0
@@ -479,7 +479,7 @@ class Machine:
         assert core is not None
         assert storage is not None
         incarnation = self.incarnation
-        before = Before(core.term, core.vote, core.commit_index, isinstance(core.role, Leader))
+        before = BeforeStep(core.term, core.vote, core.commit_index, isinstance(core.role, Leader))
         effects: Sequence[Effect] = ()
         try:
             if not self._has_room(storage, event):

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, assert_never
 
-from jepsen_like.simulation.kernel.network import Link, Network
+from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
-from jepsen_like.simulation.raft.machine import Machine
+from jepsen_like.simulation.raft.machine import SimulatedMachine
 from jepsen_like.simulation.raft.rot import RotKind
 from jepsen_like.simulation.raft.swarm import FaultKind, Knobs, PlannedFault
 from raft.effects import RoleName
@@ -39,16 +39,16 @@ class Victims(Protocol):
     """What the nemesis asks of the world."""
 
     now: float
-    network: Network
-    machines: Mapping[NodeId, Machine]
+    network: SimulatedNetwork
+    machines: Mapping[NodeId, SimulatedMachine]
 
     def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
         """Call `action(*arguments)` at time `at`."""
 
-    def cut_power(self, machine: Machine, back_after_s: float) -> None:
+    def cut_power(self, machine: SimulatedMachine, back_after_s: float) -> None:
         """Cut a machine's power; start it again after a while."""
 
-    def kill(self, machine: Machine, back_after_s: float) -> None:
+    def kill(self, machine: SimulatedMachine, back_after_s: float) -> None:
         """Kill a machine's process; start it again after a while."""
 
     def reset(self, link: Link) -> None:
@@ -58,7 +58,7 @@ class Victims(Protocol):
         """Say in the trace what was done."""
 
 
-class Nemesis:
+class SimulatedNemesis:
     """Carries out planned faults; `heal` undoes all that is still in force."""
 
     def __init__(self, world: Victims, knobs: Knobs) -> None:
@@ -114,12 +114,12 @@ class Nemesis:
             case _:
                 assert_never(fault.kind)
 
-    def recovery_crash(self, machine: Machine) -> bool:
+    def recovery_crash(self, machine: SimulatedMachine) -> bool:
         """Whether power is lost again as soon as `machine` is up."""
         rng = stream(self._knobs.seed, f"recovery/{machine.node_id}/{machine.incarnation}")
         return rng.random() < self._knobs.recovery_crash
 
-    def rot(self, machine: Machine) -> None:
+    def rot(self, machine: SimulatedMachine) -> None:
         """Perhaps let a bit rot on the disk of a machine that is about to start: on a minority, until it has caught up."""
         rng = stream(self._knobs.seed, f"rot/{machine.node_id}/{machine.incarnation}")
         if rng.random() >= self._knobs.rot or machine.rot is not None:
@@ -132,13 +132,13 @@ class Nemesis:
 
     # ---------------------------------------------------------------- whom and how long
 
-    def _live(self) -> list[Machine]:
+    def _live(self) -> list[SimulatedMachine]:
         return [machine for machine in self._world.machines.values() if machine.up]
 
-    def _leaders(self) -> list[Machine]:
+    def _leaders(self) -> list[SimulatedMachine]:
         return [machine for machine in self._live() if machine.core and machine.core.role_name is RoleName.LEADER]
 
-    def _one(self, rng: random.Random) -> Machine | None:
+    def _one(self, rng: random.Random) -> SimulatedMachine | None:
         """A leader in half of the cases."""
         leaders = self._leaders()
         live = self._live()
@@ -146,7 +146,7 @@ class Nemesis:
             return rng.choice(leaders)
         return rng.choice(live) if live else None
 
-    def _victims(self, rng: random.Random) -> list[Machine]:
+    def _victims(self, rng: random.Random) -> list[SimulatedMachine]:
         """Mostly one node, sometimes several at the same moment."""
         first = self._one(rng)
         if first is None:
@@ -181,7 +181,7 @@ class Nemesis:
             machine.pause()
             self._later(rng, self._resume, machine, machine.incarnation, timers_first)
 
-    def _resume(self, machine: Machine, incarnation: int, timers_first: bool) -> None:
+    def _resume(self, machine: SimulatedMachine, incarnation: int, timers_first: bool) -> None:
         if machine.incarnation == incarnation and machine.paused:
             self._world.note("resumed", machine.node_id)
             machine.resume(timers_first=timers_first)
@@ -200,7 +200,7 @@ class Nemesis:
             self._world.note(f"disk {machine.slowness:.0f} times slower", machine.node_id)
             self._later(rng, self._restore_disk, machine)
 
-    def _restore_disk(self, machine: Machine) -> None:
+    def _restore_disk(self, machine: SimulatedMachine) -> None:
         machine.slowness = 1.0
 
     def _fill_disk(self, rng: random.Random) -> None:

@@ -34,7 +34,7 @@ from raft.messages import (
 from raft.model import NO_TERM, HardState, Term
 
 
-class Place(Protocol):
+class NodeView(Protocol):
     """One node: its core, and what its disk says of term and vote."""
 
     core: RaftCore
@@ -48,7 +48,7 @@ class Prospects(NamedTuple):
     timeouts: int
     crashes: int
 
-    def floor(self, node: Place) -> Term:
+    def floor(self, node: NodeView) -> Term:
         """The term below which `node` never falls."""
         return node.hard_state.term if self.crashes else node.core.term
 
@@ -65,7 +65,7 @@ def told_by(message: Message) -> Term:
     return message.term
 
 
-def is_spent(message: Message, sender: Place, receiver: Place, prospects: Prospects) -> bool:
+def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: Prospects) -> bool:
     """Whether `message` can matter no more. Once true it stays so: floors never fall, ceiling and budgets never rise."""
     floor = prospects.floor(receiver)
     match message:
@@ -96,7 +96,7 @@ def is_spent(message: Message, sender: Place, receiver: Place, prospects: Prospe
             assert_never(message)
 
 
-def _grant_is_void(asker: Place, term: Term, prospects: Prospects) -> bool:
+def _grant_is_void(asker: NodeView, term: Term, prospects: Prospects) -> bool:
     """A granted pre-vote counts for a pre-candidate in the term before; nobody goes back, and only a timeout makes one."""
     if prospects.floor(asker) >= term:
         return True
@@ -105,7 +105,7 @@ def _grant_is_void(asker: Place, term: Term, prospects: Prospects) -> bool:
 
 
 def reigns_that_matter(
-    reigns: Sequence[tuple[int, int]], nodes: Sequence[Place], prospects: Prospects
+    reigns: Sequence[tuple[int, int]], nodes: Sequence[NodeView], prospects: Prospects
 ) -> tuple[tuple[int, int], ...]:
     """Of all (term, leader) so far, those whose term can still get a leader: a second one would be a violation.
 

@@ -37,7 +37,7 @@ from raft.messages import (
 from raft.model import NO_WRITE
 
 if TYPE_CHECKING:
-    from jepsen_like.simulation.raft.machine import Machine
+    from jepsen_like.simulation.raft.machine import SimulatedMachine
 
 HEADER = f"{'time s':>10} {'node':<4} {'event':<58} {'role':<9} {'term':>4} {'commit':>6} {'last/durable':>12}  effects"
 ROLE_WORDS = {"pre_candidate": "pre-cand"}
@@ -51,7 +51,9 @@ class Trace:
         self._digest = blake2b(digest_size=16)
         self.lines = 0
 
-    def event(self, now: float, machine: "Machine | None", what: Event | str, effects: Sequence[Effect]) -> None:
+    def event(
+        self, now: float, machine: "SimulatedMachine | None", what: Event | str, effects: Sequence[Effect]
+    ) -> None:
         """One event at one node, or at no one in particular."""
         name = "" if machine is None else f"n{machine.node_id}"
         text = what if isinstance(what, str) else describe_event(what)
@@ -67,7 +69,7 @@ class Trace:
         return self._digest.hexdigest()
 
 
-def _state(machine: "Machine | None") -> str:
+def _state(machine: "SimulatedMachine | None") -> str:
     core = None if machine is None else machine.core
     if core is None:
         role = "" if machine is None else "down"

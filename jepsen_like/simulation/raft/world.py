@@ -13,16 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
-from jepsen_like.simulation.kernel.findings import CRASH, SeedResult, Violation
-from jepsen_like.simulation.kernel.network import Link, Network, Parcel
+from jepsen_like.simulation.kernel.findings import CRASH, OracleViolation, SeedResult
+from jepsen_like.simulation.kernel.network import Link, Parcel, SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft import blackbox
 from jepsen_like.simulation.raft.audits import Audits
-from jepsen_like.simulation.raft.blackbox import Outcome
-from jepsen_like.simulation.raft.clients import PROBE_CLIENT, Client, Clients
+from jepsen_like.simulation.raft.blackbox import RequestOutcome
+from jepsen_like.simulation.raft.clients import PROBE_CLIENT, Clients, SimulatedClient
 from jepsen_like.simulation.raft.invariants import Invariants
-from jepsen_like.simulation.raft.machine import NODE_ERRORS, Before, Machine
-from jepsen_like.simulation.raft.nemesis import Nemesis
+from jepsen_like.simulation.raft.machine import NODE_ERRORS, BeforeStep, SimulatedMachine
+from jepsen_like.simulation.raft.nemesis import SimulatedNemesis
 from jepsen_like.simulation.raft.record import ClusterRecord, same, values_of
 from jepsen_like.simulation.raft.swarm import Knobs, draw
 from log.errors import CorruptLog, LogError, StorageError
@@ -45,11 +45,11 @@ class _Stop(Exception):
     """The first violation was found, and one is enough."""
 
 
-Observer = Callable[[float, Machine | None, Event | str, Sequence[Effect]], None]
+Observer = Callable[[float, SimulatedMachine | None, Event | str, Sequence[Effect]], None]
 """Sees every event: when it happened, at which node if at any, what it was, and the effects it had."""
 
 
-class World:
+class RaftWorld:
     """A cluster and everything around it; `run` plays it once."""
 
     def __init__(
@@ -68,15 +68,17 @@ class World:
         self.healed = False
         self.finished = False
         self.counts: Counter[str] = Counter()
-        self.violations: list[Violation] = []
+        self.violations: list[OracleViolation] = []
         self.record = ClusterRecord()
         nodes = [NodeId(number) for number in range(1, knobs.nodes + 1)]
-        self.network = Network(knobs, nodes, self._post)
-        self.machines: Mapping[NodeId, Machine] = {node: Machine(self, knobs, node, nodes) for node in nodes}
+        self.network = SimulatedNetwork(knobs, nodes, self._post)
+        self.machines: Mapping[NodeId, SimulatedMachine] = {
+            node: SimulatedMachine(self, knobs, node, nodes) for node in nodes
+        }
         self.clients = Clients(knobs, nodes)
         self._invariants = Invariants(self.record, self.machines, self._accuse)
         self._audits = Audits(self.record, self.machines, self._accuse)
-        self._nemesis = Nemesis(self, knobs)
+        self._nemesis = SimulatedNemesis(self, knobs)
         self._observer = observer
         self._stop_at_first = stop_at_first
         self._stop_at = stop_at
@@ -97,7 +99,7 @@ class World:
             pass
         except NODE_ERRORS as error:
             # Whatever a node can raise inside a step ends that node; out here it is a bug too, and the seed must be named.
-            self.violations.append(Violation(CRASH, self.now, 0, f"{type(error).__name__}: {error}"))
+            self.violations.append(OracleViolation(CRASH, self.now, 0, f"{type(error).__name__}: {error}"))
         return SeedResult(self.knobs.seed, tuple(self.violations), self._total(), self.steps, self._fingerprint())
 
     def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
@@ -135,51 +137,51 @@ class World:
 
     # ---------------------------------------------------------------- what machines report
 
-    def appended(self, machine: Machine, entries: Sequence[Entry]) -> None:
+    def appended(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
         """See `Surroundings`."""
         self._invariants.appended(machine, entries)
 
-    def sent(self, machine: Machine, send: Send) -> None:
+    def sent(self, machine: SimulatedMachine, send: Send) -> None:
         """See `Surroundings`: the wire tap."""
         self._audits.sent(machine, send)
         self.network.transmit(self.now, (machine.node_id, send.to), send.message)
 
-    def committed(self, machine: Machine, index: LogIndex) -> None:
+    def committed(self, machine: SimulatedMachine, index: LogIndex) -> None:
         """See `Surroundings`."""
         known = self.record.committed_index
         self._invariants.committed(machine, index)
         if self.record.committed_index != known:
             self._audits.check_electability(machine)
 
-    def trimmed(self, machine: Machine, start: LogStart) -> None:
+    def trimmed(self, machine: SimulatedMachine, start: LogStart) -> None:
         """See `Surroundings`."""
         self._audits.trimmed(machine, start)
 
-    def applied(self, machine: Machine) -> None:
+    def applied(self, machine: SimulatedMachine) -> None:
         """See `Surroundings`."""
         self._invariants.applied(machine)
 
-    def synced(self, machine: Machine) -> None:
+    def synced(self, machine: SimulatedMachine) -> None:
         """See `Surroundings`."""
         self._audits.check_start(machine)
         self._audits.check_electability(machine)
 
-    def decided(self, machine: Machine, before: Before) -> None:
+    def decided(self, machine: SimulatedMachine, before: BeforeStep) -> None:
         """See `Surroundings`."""
         self._invariants.decided(machine, before)
 
-    def stepped(self, machine: Machine, before: Before, event: Event, effects: Sequence[Effect]) -> None:
+    def stepped(self, machine: SimulatedMachine, before: BeforeStep, event: Event, effects: Sequence[Effect]) -> None:
         """See `Surroundings`."""
         self.steps += 1
         self._invariants.stepped(machine, before, event)
         if self._observer is not None:
             self._observer(self.now, machine, event, effects)
 
-    def restarted(self, machine: Machine) -> None:
+    def restarted(self, machine: SimulatedMachine) -> None:
         """See `Surroundings`: the log apart starts from what the disk holds."""
         self._audits.restarted(machine)
 
-    def died(self, machine: Machine, error: Exception) -> None:
+    def died(self, machine: SimulatedMachine, error: Exception) -> None:
         """See `Surroundings`: a node that raises ends, as its process would, and is started again."""
         if machine.disk_refused(error):
             # The disk failed or filled up as the nemesis asked, and so the process ends, as it must.
@@ -197,14 +199,14 @@ class World:
         if machine.up:
             self.kill(machine, self.knobs.raft.election_timeout_s_max, in_step=True)
 
-    def sprung(self, machine: Machine) -> None:
+    def sprung(self, machine: SimulatedMachine) -> None:
         """See `Surroundings`."""
         back = stream(self.knobs.seed, f"trap/{machine.node_id}/{machine.incarnation}")
         self.cut_power(machine, back.choice((0.02, 0.3, 1.0)) * self.knobs.raft.election_timeout_s_max)
 
     # ---------------------------------------------------------------- clients
 
-    def _client_wakes(self, client: Client) -> None:
+    def _client_wakes(self, client: SimulatedClient) -> None:
         if self.healed:
             return
         node = self.clients.choose_node(client)
@@ -221,11 +223,11 @@ class World:
         client.outstanding -= 1
         self._client_ended(client)
 
-    def _ask_append(self, client: Client, node: NodeId) -> None:
+    def _ask_append(self, client: SimulatedClient, node: NodeId) -> None:
         token, batch = self.clients.begin_append(client, node, self.now, self.record.committed_index)
         self._ask(node, token, Propose(token, batch))
 
-    def _ask_read(self, client: Client, node: NodeId) -> None:
+    def _ask_read(self, client: SimulatedClient, node: NodeId) -> None:
         token = self.clients.begin_read(client, node, self.record.committed_index)
         self._ask(node, token, Read(token))
 
@@ -239,12 +241,12 @@ class World:
             self.schedule(self.now + self.knobs.delay_s, self._client_refused, token)
 
     def _client_refused(self, token: Token) -> None:
-        self._client_ended(self.clients.failed(token, Outcome.FAIL))
+        self._client_ended(self.clients.failed(token, RequestOutcome.FAIL))
 
     def _client_gives_up(self, token: Token) -> None:
-        self._client_ended(self.clients.failed(token, Outcome.UNKNOWN))
+        self._client_ended(self.clients.failed(token, RequestOutcome.UNKNOWN))
 
-    def _client_ended(self, client: Client | None) -> None:
+    def _client_ended(self, client: SimulatedClient | None) -> None:
         if client is None or client.outstanding:
             return
         if client.number == PROBE_CLIENT:
@@ -254,7 +256,7 @@ class World:
             client.discouraged = False
             self.schedule(self.now + mean_s * client.rng.expovariate(1.0), self._client_wakes, client)
 
-    def answered(self, machine: Machine, token: Token, outcome: Committed | Rejected | Unknown) -> None:
+    def answered(self, machine: SimulatedMachine, token: Token, outcome: Committed | Rejected | Unknown) -> None:
         """See `Surroundings`."""
         waiting = self.clients.waiting.get(token)
         if waiting is None:
@@ -266,20 +268,20 @@ class World:
                 self._probes["append"] = True
         self._client_ended(self.clients.append_ended(token, outcome))
 
-    def read_answered(self, machine: Machine, token: Token, read_index: LogIndex | None) -> None:
+    def read_answered(self, machine: SimulatedMachine, token: Token, read_index: LogIndex | None) -> None:
         """See `Surroundings`: the read is served from the node's own log on disk, at exactly the index promised."""
         waiting = self.clients.waiting.get(token)
         if waiting is None:
             return
         if read_index is None:
-            self._client_ended(self.clients.failed(token, Outcome.FAIL))
+            self._client_ended(self.clients.failed(token, RequestOutcome.FAIL))
             return
         self._audits.read_ready(machine, read_index, waiting.committed_when_asked)
         if waiting.op.client == PROBE_CLIENT:
             self._probes["read"] = True
         self._client_ended(self.clients.read_ended(token, *self._look(machine, read_index)))
 
-    def _look(self, machine: Machine, index: LogIndex) -> tuple[int, int]:
+    def _look(self, machine: SimulatedMachine, index: LogIndex) -> tuple[int, int]:
         """The end offset at `index` and the last value before it, as the node's storage has them."""
         assert machine.storage is not None
         assert machine.core is not None
@@ -321,7 +323,7 @@ class World:
 
     # ---------------------------------------------------------------- power
 
-    def cut_power(self, machine: Machine, back_after_s: float) -> None:
+    def cut_power(self, machine: SimulatedMachine, back_after_s: float) -> None:
         """See `Victims`."""
         if not machine.up:
             return
@@ -331,7 +333,7 @@ class World:
         machine.cut_power()
         self._after_death(machine, back_after_s)
 
-    def kill(self, machine: Machine, back_after_s: float, *, in_step: bool = False) -> None:
+    def kill(self, machine: SimulatedMachine, back_after_s: float, *, in_step: bool = False) -> None:
         """See `Victims`: peers see its connections close at once."""
         if not machine.up:
             return
@@ -346,12 +348,12 @@ class World:
     def _peer_gone(self, node: NodeId, peer: NodeId) -> None:
         self.machines[node].deliver(Disconnected(peer))
 
-    def _after_death(self, machine: Machine, back_after_s: float) -> None:
+    def _after_death(self, machine: SimulatedMachine, back_after_s: float) -> None:
         for client in self.clients.connection_lost(machine.node_id):
             self._client_ended(client)
         self.schedule(self.now + back_after_s, self._restart, machine, machine.incarnation)
 
-    def _restart(self, machine: Machine, incarnation: int) -> None:
+    def _restart(self, machine: SimulatedMachine, incarnation: int) -> None:
         if machine.incarnation != incarnation or machine.up or machine.lost:
             return
         if not self.healed:
@@ -376,7 +378,7 @@ class World:
             self.counts["recovery_crashes"] += 1
             self.cut_power(machine, 0.01)
 
-    def _start_failed(self, machine: Machine, error: StorageError) -> None:
+    def _start_failed(self, machine: SimulatedMachine, error: StorageError) -> None:
         """A disk that fails or is full may keep a node down for a while; a sound one may not."""
         if machine.disk_refused(error):
             self.counts["disk_failures"] += 1
@@ -384,11 +386,11 @@ class World:
             self._report("A5", machine, f"cannot restart, though its disk is sound: {error}")
         self._restart_later(machine)
 
-    def _restart_later(self, machine: Machine) -> None:
+    def _restart_later(self, machine: SimulatedMachine) -> None:
         machine.give_up_start()
         self.schedule(self.now + self.knobs.raft.election_timeout_s_max, self._restart, machine, machine.incarnation)
 
-    def _refused(self, machine: Machine, error: CorruptLog) -> None:
+    def _refused(self, machine: SimulatedMachine, error: CorruptLog) -> None:
         """Damage that cannot be repaired is told, and the node stays down; but only a power cut leaves such damage."""
         if not machine.spoilt:
             self._report("A5", machine, f"cannot restart: {error}")
@@ -483,13 +485,13 @@ class World:
         if self._observer is not None:
             self._observer(self.now, None if node is None else self.machines[node], text, ())
 
-    def _accuse(self, oracle: str, machine: Machine, sentence: str) -> None:
+    def _accuse(self, oracle: str, machine: SimulatedMachine, sentence: str) -> None:
         self._report(oracle, machine, sentence)
 
-    def _report(self, oracle: str, machine: Machine | None, sentence: str) -> None:
+    def _report(self, oracle: str, machine: SimulatedMachine | None, sentence: str) -> None:
         if len(self.violations) < VIOLATIONS_MAX:
             node = 0 if machine is None else machine.node_id
-            self.violations.append(Violation(oracle, self.now, node, sentence))
+            self.violations.append(OracleViolation(oracle, self.now, node, sentence))
             self.note(f"VIOLATION {oracle}: {sentence}", None if machine is None else machine.node_id)
         if self._stop_at_first or oracle == self._stop_at:
             raise _Stop
@@ -515,4 +517,4 @@ class World:
 
 def play(seed: int, *, stop_at_first: bool = True, observer: Observer | None = None) -> SeedResult:
     """The world of `seed`, played once."""
-    return World(draw(seed), stop_at_first=stop_at_first, observer=observer).run()
+    return RaftWorld(draw(seed), stop_at_first=stop_at_first, observer=observer).run()

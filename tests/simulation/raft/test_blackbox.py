@@ -2,22 +2,24 @@
 
 import pytest
 
-from jepsen_like.simulation.raft.blackbox import NEVER, Op, Outcome, check
+from jepsen_like.simulation.raft.blackbox import NEVER, ClientRequest, RequestOutcome, check
 
 
-def append(values: tuple[int, ...], at: int, invoked: int, returned: int) -> Op:
+def append(values: tuple[int, ...], at: int, invoked: int, returned: int) -> ClientRequest:
     """An acknowledged append."""
-    return Op(1, 1, values, invoked, returned, Outcome.OK, at, at + len(values))
+    return ClientRequest(1, 1, values, invoked, returned, RequestOutcome.OK, at, at + len(values))
 
 
-def unanswered(values: tuple[int, ...], invoked: int, outcome: Outcome = Outcome.UNKNOWN) -> Op:
+def unanswered(
+    values: tuple[int, ...], invoked: int, outcome: RequestOutcome = RequestOutcome.UNKNOWN
+) -> ClientRequest:
     """An append without a place."""
-    return Op(1, 1, values, invoked, NEVER if outcome is Outcome.UNKNOWN else invoked + 1, outcome)
+    return ClientRequest(1, 1, values, invoked, NEVER if outcome is RequestOutcome.UNKNOWN else invoked + 1, outcome)
 
 
-def read(end: int, last: int, invoked: int, returned: int) -> Op:
+def read(end: int, last: int, invoked: int, returned: int) -> ClientRequest:
     """A read that saw the log end at `end`, behind `last`."""
-    return Op(1, 1, (), invoked, returned, Outcome.OK, end_offset=end, last_value=last)
+    return ClientRequest(1, 1, (), invoked, returned, RequestOutcome.OK, end_offset=end, last_value=last)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +28,7 @@ def read(end: int, last: int, invoked: int, returned: int) -> Op:
         pytest.param("B-lost", [append((7,), 0, 1, 2)], [], id="an acknowledged value is gone"),
         pytest.param("B-moved", [append((7,), 0, 1, 2), unanswered((8,), 1)], [8, 7], id="it stands elsewhere"),
         pytest.param("B-duplicate", [append((7,), 0, 1, 2)], [7, 7], id="it stands twice"),
-        pytest.param("B-phantom", [unanswered((7,), 1, Outcome.FAIL)], [7], id="a refused value stands"),
+        pytest.param("B-phantom", [unanswered((7,), 1, RequestOutcome.FAIL)], [7], id="a refused value stands"),
         pytest.param("B-phantom", [], [9], id="a value that nobody sent stands"),
         pytest.param(
             "B-order", [append((7,), 1, 1, 2), append((8,), 0, 3, 4)], [8, 7], id="a later append went before"
@@ -49,7 +51,7 @@ def read(end: int, last: int, invoked: int, returned: int) -> Op:
         pytest.param("B-future", [read(1, 7, 1, 2), append((7,), 0, 3, 4)], [7], id="seen before it was sent"),
     ],
 )
-def test_a_broken_promise_is_named(oracle: str, history: list[Op], final: list[int]) -> None:
+def test_a_broken_promise_is_named(oracle: str, history: list[ClientRequest], final: list[int]) -> None:
     assert oracle in [name for name, _ in check(history, final)]
 
 
@@ -67,5 +69,5 @@ def test_a_broken_promise_is_named(oracle: str, history: list[Op], final: list[i
         ),
     ],
 )
-def test_what_can_be_true_is_believed(history: list[Op], final: list[int]) -> None:
+def test_what_can_be_true_is_believed(history: list[ClientRequest], final: list[int]) -> None:
     assert check(history, final) == []

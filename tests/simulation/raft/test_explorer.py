@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from jepsen_like.simulation.kernel.command import ScopeType, scope_words, sim
-from jepsen_like.simulation.raft.explorer import PARTED, Broken, Explorer, Node, Scope, State
+from jepsen_like.simulation.raft.explorer import PARTED, BrokenPromise, ExplorerNode, RaftExplorer, Scope, State
 from raft.core import Leader, RaftCore
 from raft.effects import Send
 from raft.fingerprint import fingerprint, persist_fingerprint, start_fingerprint
@@ -165,14 +165,14 @@ class ComesBackWithAllCommitted(RaftCore):
 
 
 def test_a_small_scope_is_exhausted_and_clean() -> None:
-    explored = Explorer(SMALL).explore()
+    explored = RaftExplorer(SMALL).explore()
     assert explored.found is None
     assert explored.exhausted
     assert explored.states > 4_000
 
 
 def test_damage_to_any_one_disk_unmakes_nothing_that_was_committed() -> None:
-    explored = Explorer(DAMAGED).explore()
+    explored = RaftExplorer(DAMAGED).explore()
     assert explored.found is None
     assert explored.exhausted
     assert explored.states > 40_000
@@ -187,7 +187,7 @@ def test_damage_to_any_one_disk_unmakes_nothing_that_was_committed() -> None:
     ],
 )
 def test_what_has_left_a_log_is_committed_and_missed_by_nobody(scope: Scope) -> None:
-    explorer = Explorer(scope)
+    explorer = RaftExplorer(scope)
     explored = explorer.explore()
     assert explored.found is None
     assert explored.exhausted
@@ -195,7 +195,7 @@ def test_what_has_left_a_log_is_committed_and_missed_by_nobody(scope: Scope) -> 
     assert any(write.start is not None for node in explorer._views for write in node.writes)
 
 
-class Witness(Explorer):
+class Witness(RaftExplorer):
     """Remembers what the nodes are and have on disk in every state that it comes to."""
 
     def __init__(self, scope: Scope, *, reduced: bool) -> None:
@@ -212,7 +212,7 @@ class Witness(Explorer):
         return {frozenset(frozenset(names[local] for local in locals_) for names in named) for locals_ in self._met}
 
 
-def core_and_disk(node: Node, rename: Mapping[NodeId, NodeId]) -> tuple[Any, ...]:
+def core_and_disk(node: ExplorerNode, rename: Mapping[NodeId, NodeId]) -> tuple[Any, ...]:
     vote = node.hard_state.vote
     log = (start_fingerprint(node.start), tuple((entry.term, entry.batch.data) for entry in node.log))
     disk = (node.hard_state.term, vote and rename[vote], log)
@@ -247,7 +247,7 @@ def test_the_command_says_how_much_it_has_seen() -> None:
 
 
 def test_logs_that_have_parted_come_together() -> None:
-    explored = Explorer(FIGURE_8).explore()
+    explored = RaftExplorer(FIGURE_8).explore()
     assert explored.found is None
     assert explored.exhausted
 
@@ -265,7 +265,7 @@ def test_a_scope_that_names_nothing_is_refused() -> None:
 
 
 def test_the_same_scope_has_the_same_states_each_time() -> None:
-    once, again = (Explorer(SMALL).explore() for _ in range(2))
+    once, again = (RaftExplorer(SMALL).explore() for _ in range(2))
     assert (once.states, once.transitions, once.depth) == (again.states, again.transitions, again.depth)
 
 
@@ -300,7 +300,7 @@ def test_the_same_scope_has_the_same_states_each_time() -> None:
     ],
 )
 def test_a_planted_bug_is_found(bug: type[RaftCore], scope: Scope, oracle: str) -> None:
-    explored = Explorer(scope, make_core=bug).explore(states_max=200_000)
+    explored = RaftExplorer(scope, make_core=bug).explore(states_max=200_000)
     assert explored.found is not None
     assert explored.found.sentence.startswith(oracle)
     assert explored.found.path
@@ -310,9 +310,9 @@ def test_a_planted_bug_is_found(bug: type[RaftCore], scope: Scope, oracle: str) 
 def test_what_a_node_has_committed_is_compared_with_what_was_committed_before(
     committed: tuple[tuple[int, int, int], ...], holds: bool
 ) -> None:
-    explorer = Explorer(FIGURE_8)
+    explorer = RaftExplorer(FIGURE_8)
     core = explorer._views[explorer._first_state(PARTED).locals_[0]].core
-    with contextlib.nullcontext() if holds else pytest.raises(Broken, match="another entry than 2@3"):
+    with contextlib.nullcontext() if holds else pytest.raises(BrokenPromise, match="another entry than 2@3"):
         explorer._check_settled(committed, core, 2)
 
 
