@@ -63,12 +63,8 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),
     "check": LazyCommand("jepsen_like.checker.command:check", "Check a history or a run directory."),
     "report": LazyCommand("jepsen_like.report.command:report", "Write report.html of a run directory again."),
-    "sim": LazyCommand(
-        "jepsen_like.simulation.kernel.command:sim", "Simulate many seeds; stop at the first violation."
-    ),
-    "replay": LazyCommand(
-        "jepsen_like.simulation.kernel.command:replay", "Replay one simulated seed, one line per event."
-    ),
+    "sim": LazyCommand("jepsen_like.simulation.command:sim", "Simulate many seeds; stop at the first violation."),
+    "replay": LazyCommand("jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."),
     "bench": LazyCommand("jepsen_like.bench.command:bench", "Measure beside peers and the machine's limits."),
     "doctor": LazyCommand("jepsen_like.doctor:doctor", "Say what this machine lacks and what mends it."),
 }

@@ -178,7 +178,7 @@ def replay(name: str, seed: int | None, seeds: int) -> None:
             raise click.ClickException(f"{name} survives {seeds} seeds")
         seed = verdict.seed
     install(mutant)
-    from jepsen_like.simulation.kernel.command import replay as replay_seed  # after the bug is in place
+    from jepsen_like.simulation.command import replay as replay_seed  # after the bug is in place
 
     raise click.exceptions.Exit(replay_seed.main([str(seed)], standalone_mode=False))
 

@@ -51,12 +51,12 @@ Judge = Callable[[Mutant, range], Judgement]
 
 def simulate(mutant: Mutant, seeds: range) -> Judgement:
     """Simulated clusters, past crashes, until an invariant, an audit or the black box speaks."""
-    from jepsen_like.simulation.raft.world import play  # after the bug is in place
+    from jepsen_like.simulation.raft.model import RAFT  # after the bug is in place
 
     crashed: Counter[str] = Counter()
     for seed in seeds:
         try:
-            result = play(seed, stop_at_first=False)
+            result = RAFT.play(seed, stop_at_first=False)
         except Exception as error:  # noqa: BLE001 - a bug may break the simulator itself, which proves nothing
             crashed[type(error).__name__] += 1
             continue
@@ -71,11 +71,11 @@ def simulate(mutant: Mutant, seeds: range) -> Judgement:
 def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
     """A block of seeds as a campaign plays it: an idle simulator misses a floor."""
     from jepsen_like.simulation.kernel.campaign import JUDGED_SEEDS_MIN, Block
-    from jepsen_like.simulation.raft.world import play
+    from jepsen_like.simulation.raft.model import RAFT
 
-    block = Block(0)
+    block = Block(0, RAFT.floors)
     for seed in range(JUDGED_SEEDS_MIN):
-        block.add(play(seed))
+        block.add(RAFT.play(seed))
     missed = block.shortfalls()
     if missed:
         return Judgement("floor", block.seeds, "; ".join(map(str, missed)))

@@ -117,11 +117,11 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="happy-generator",
         bug="the generator of worlds draws no fault",
-        module="jepsen_like.simulation.raft.swarm",
+        module="jepsen_like.simulation.kernel.swarm",
         edits=[
             Edit(
-                "    kinds = [kind for kind in FaultKind if rng.random() < 0.5]\n",
-                "    kinds = [kind for kind in FaultKind if rng.random() < 0]\n",
+                "    kinds = [kind for kind in kinds if rng.random() < 0.5]\n",
+                "    kinds = [kind for kind in kinds if rng.random() < 0]\n",
             )
         ],
         oracles=["floor"],

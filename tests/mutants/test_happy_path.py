@@ -13,7 +13,7 @@ import pytest
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.simulation.raft.blackbox import RequestOutcome
-from jepsen_like.simulation.raft.swarm import Knobs, draw
+from jepsen_like.simulation.raft.swarm import RaftKnobs, draw
 from jepsen_like.simulation.raft.world import RaftWorld
 from log.memory_disk import MemoryDisk
 from log.segmented_log import Frame, LogConfig, SegmentedLog
@@ -21,7 +21,7 @@ from raft.config import RaftConfig
 from tests.jepsen_like.checker.planted import Base, log_base, register_base, write_run
 
 
-def calm_weather(seed: int) -> Knobs:
+def calm_weather(seed: int) -> RaftKnobs:
     """Three nodes, a good network, fast disks, no faults."""
     return attrs.evolve(
         draw(seed),

@@ -20,7 +20,8 @@ STATES_MAX = 1_000_000
 
 def explore(states_max: int) -> dict[str, Any]:
     """Search the first scope, both its starts, as `quorumlog sim --explore` does."""
-    from jepsen_like.simulation.raft.explorer import RaftExplorer, Scope  # after the bug is in place
+    from jepsen_like.simulation.raft.explorer import RaftExplorer  # after the bug is in place
+    from jepsen_like.simulation.raft.scope import Scope
 
     explored = RaftExplorer(Scope()).explore(states_max=states_max)
     found = explored.found

@@ -4,6 +4,10 @@ from collections import Counter
 
 import attrs
 
+from log.errors import LogError
+
+NODE_ERRORS = (AssertionError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, LogError)
+"""What a node may die of: its own assertions, plain bugs, and whatever storage raises."""
 CRASH = "crash"
 """A node raised: a bug, but found by the product's own assertions, not by an oracle."""
 

@@ -8,20 +8,23 @@ Only `transmit` and `heal` put anything on its way; the world delivers it when i
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 import attrs
 
 from jepsen_like.simulation.kernel.streams import stream
-from jepsen_like.simulation.raft.swarm import Knobs
-from raft.messages import Message
-from raft.model import NodeId
+from jepsen_like.simulation.kernel.swarm import Knobs
 
-Link = tuple[NodeId, NodeId]
+N = TypeVar("N", bound=int)
+"""What names a node."""
+M = TypeVar("M")
+"""What nodes send each other."""
+Link = tuple[N, N]
 """From, to."""
 
 
 @attrs.define
-class LinkState:
+class LinkState(Generic[M]):
     """One direction between two nodes."""
 
     rng: random.Random
@@ -34,39 +37,39 @@ class LinkState:
     holds: bool = False
     """Whether a cut keeps messages for later instead of losing them."""
     last_arrival: float = 0.0
-    held: list[Message] = attrs.field(factory=list)
+    held: list[M] = attrs.field(factory=list)
 
 
 @attrs.frozen
-class Parcel:
+class Parcel(Generic[N, M]):
     """A message on its way."""
 
-    link: Link
+    link: Link[N]
     epoch: int
-    message: Message
+    message: M
 
 
 LATE_TIMEOUTS = 6.0
-"""How late a late copy may be, in election timeouts."""
+"""How late a late copy may be, in timeouts of the model (`Knobs.patience_s`)."""
 HELD_MAX = 64
 """What a cut link keeps for later; a socket buffer is not endless either."""
 
 
-class SimulatedNetwork:
+class SimulatedNetwork(Generic[N, M]):
     """All links; `schedule(time, parcel)` is the world's promise to deliver."""
 
-    def __init__(self, knobs: Knobs, nodes: Sequence[NodeId], schedule: Callable[[float, Parcel], None]) -> None:
+    def __init__(self, knobs: Knobs, nodes: Sequence[N], schedule: Callable[[float, Parcel[N, M]], None]) -> None:
         self._knobs = knobs
         self._schedule = schedule
         self.counts: Counter[str] = Counter()
         self.loss = knobs.loss
         self.duplicate = knobs.duplicate
         self.delay_s = knobs.delay_s
-        self.links: dict[Link, LinkState] = {
+        self.links: dict[Link[N], LinkState[M]] = {
             (a, b): LinkState(stream(knobs.seed, f"link/{a}>{b}")) for a in nodes for b in nodes if a != b
         }
 
-    def transmit(self, now: float, link: Link, message: Message) -> None:
+    def transmit(self, now: float, link: Link[N], message: M) -> None:
         """Put one message on the wire."""
         state = self.links[link]
         self.counts["messages"] += 1
@@ -93,7 +96,7 @@ class SimulatedNetwork:
             else:
                 self._send_late(now, link, state, message)
 
-    def _lose(self, state: LinkState) -> None:
+    def _lose(self, state: LinkState[M]) -> None:
         """The link draws for it all the same: what comes after it shall not fare differently."""
         self.counts["messages_lost"] += 1
         if not state.cuts and not (self.loss and state.rng.random() < self.loss):
@@ -102,7 +105,7 @@ class SimulatedNetwork:
                 state.rng.random()
                 state.rng.random()
 
-    def _send(self, now: float, link: Link, state: LinkState, message: Message) -> None:
+    def _send(self, now: float, link: Link[N], state: LinkState[M], message: M) -> None:
         knobs = self._knobs
         arrival = now + self.delay_s * (0.5 + state.rng.expovariate(1.0) * knobs.delay_s_spread)
         if arrival < state.last_arrival:
@@ -113,12 +116,12 @@ class SimulatedNetwork:
         state.last_arrival = max(arrival, state.last_arrival)
         self._schedule(arrival, Parcel(link, state.epoch, message))
 
-    def _send_late(self, now: float, link: Link, state: LinkState, message: Message) -> None:
+    def _send_late(self, now: float, link: Link[N], state: LinkState[M], message: M) -> None:
         """A copy from another age: it arrives after leaders have come and gone."""
-        late_s = state.rng.random() * LATE_TIMEOUTS * self._knobs.raft.election_timeout_s_max
+        late_s = state.rng.random() * LATE_TIMEOUTS * self._knobs.patience_s
         self._schedule(now + late_s, Parcel(link, state.epoch, message))
 
-    def arrives(self, parcel: Parcel) -> bool:
+    def arrives(self, parcel: Parcel[N, M]) -> bool:
         """Whether this parcel gets through: its connection still stands and its direction is not cut."""
         state = self.links[parcel.link]
         if parcel.epoch != state.epoch:
@@ -132,13 +135,13 @@ class SimulatedNetwork:
             return False
         return True
 
-    def cut(self, links: Sequence[Link], *, holds: bool) -> None:
+    def cut(self, links: Sequence[Link[N]], *, holds: bool) -> None:
         """Cut these directions; each `cut` is undone by one `heal` of the same links."""
         for link in links:
             self.links[link].cuts += 1
             self.links[link].holds = holds
 
-    def heal(self, now: float, links: Sequence[Link]) -> None:
+    def heal(self, now: float, links: Sequence[Link[N]]) -> None:
         """Undo one cut of each of these directions; held messages then go out at last."""
         for link in links:
             state = self.links[link]
@@ -150,7 +153,7 @@ class SimulatedNetwork:
                 for message in held:
                     self._send(now, link, state, message)
 
-    def reset(self, link: Link) -> None:
+    def reset(self, link: Link[N]) -> None:
         """Break the connection of this direction: what is in flight or held never arrives."""
         state = self.links[link]
         state.epoch += 1

@@ -8,31 +8,29 @@ re-runs are used up. Lists are halved and halved again (delta debugging, Zeller 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 
 from jepsen_like.simulation.kernel.findings import OracleViolation
-from jepsen_like.simulation.kernel.scenario import CALM, NUMBERS, Scenario
-from jepsen_like.simulation.raft.machine import SimulatedMachine
-from jepsen_like.simulation.raft.swarm import Knobs
-from jepsen_like.simulation.raft.world import RaftWorld
-from raft.config import RaftConfig
-from raft.effects import Effect
-from raft.events import Event
+from jepsen_like.simulation.kernel.model import SystemModel
+from jepsen_like.simulation.kernel.scenario import Scenario, ScenarioFormat
+from jepsen_like.simulation.kernel.swarm import Knobs
+from jepsen_like.simulation.kernel.tracing import Observer
 
 RERUNS_MAX = 4000
 Item = TypeVar("Item")
+K = TypeVar("K", bound=Knobs)
 
 
 @attrs.frozen
-class ShrinkOutcome:
+class ShrinkOutcome(Generic[K]):
     """A world that was played until its oracle spoke."""
 
-    knobs: Knobs
+    knobs: K
     violation: OracleViolation
     steps: int
-    """Of all cores together, until then."""
+    """Of all nodes together, until then."""
     messages: tuple[tuple[int, int, int], ...]
     """(from, to, number) of all that were put on the wire."""
     requests: tuple[tuple[int, int], ...]
@@ -40,103 +38,116 @@ class ShrinkOutcome:
 
 
 @attrs.define
-class Shrunk:
+class Shrunk(Generic[K]):
     """What became of a failing world."""
 
     oracle: str
-    before: ShrinkOutcome
-    after: ShrinkOutcome
+    before: ShrinkOutcome[K]
+    after: ShrinkOutcome[K]
     reruns: int
 
     @property
-    def scenario(self) -> Scenario:
+    def scenario(self) -> Scenario[K]:
         """The small world."""
         return Scenario(self.oracle, self.after.knobs)
 
 
 def play_scenario(
-    scenario: Scenario,
+    model: SystemModel[K],
+    scenario: Scenario[K],
     *,
     steps_max: int | None = None,
-    observer: Callable[[float, SimulatedMachine | None, Event | str, Sequence[Effect]], None] | None = None,
-) -> ShrinkOutcome | None:
-    """Play it; None if its oracle had nothing to say."""
+    observer: Observer | None = None,
+) -> ShrinkOutcome[K] | None:
+    """Play it; None if its oracle had nothing to report."""
     knobs = scenario.knobs
-    world = RaftWorld(knobs, stop_at_first=False, stop_at=scenario.oracle, steps_max=steps_max, observer=observer)
+    world = model.world(knobs, stop_at_first=False, stop_at=scenario.oracle, steps_max=steps_max, observer=observer)
     result = world.run()
     spoke = [violation for violation in result.violations if violation.oracle == scenario.oracle]
     if not spoke:
         return None
     messages = [(*link, number) for link, state in world.network.links.items() for number in range(1, state.sent + 1)]
-    requests = [
-        (client.number, number) for client in world.clients.clients for number in range(1, client.considered + 1)
-    ]
     return ShrinkOutcome(
         knobs,
         spoke[0],
         result.steps,
         tuple(sent for sent in messages if sent not in knobs.lost),
-        tuple(made for made in requests if made not in knobs.unasked),
+        tuple(made for made in world.asked() if made not in knobs.unasked),
     )
 
 
 def shrink(
-    scenario: Scenario, *, on_progress: Callable[[ShrinkOutcome, int], None] = lambda _outcome, _reruns: None
-) -> Shrunk:
-    """Make it small; `ValueError` if it does not fail. `on_progress` hears of each smaller world and of the re-runs so far."""
-    before = play_scenario(scenario)
+    model: SystemModel[K],
+    scenario: Scenario[K],
+    *,
+    on_progress: Callable[[ShrinkOutcome[K], int], None] = lambda _outcome, _reruns: None,
+) -> Shrunk[K]:
+    """Make it small. `on_progress` is called with each smaller world and the number of re-runs so far.
+
+    Raises `ValueError` if it does not fail.
+    """
+    before = play_scenario(model, scenario)
     if before is None:
         raise ValueError(f"{scenario.oracle} has nothing to say about this world")
-    search = _Search(scenario.oracle, before, on_progress)
+    search = _Search(model, scenario.oracle, before, on_progress)
     search.run()
     return Shrunk(scenario.oracle, before, search.best, search.reruns)
 
 
-def _size(outcome: ShrinkOutcome) -> tuple[int, int, int, int]:
+def _size(outcome: ShrinkOutcome[K], form: ScenarioFormat[K]) -> tuple[int, int, int, int]:
     """What must not grow, the weightiest first: steps, faults, how far the knobs are from calm, and single exceptions."""
     knobs = outcome.knobs
-    return outcome.steps, len(knobs.faults), _unrest(knobs), len(knobs.lost) + len(knobs.unasked)
+    return outcome.steps, len(knobs.faults), _unrest(knobs, form), len(knobs.lost) + len(knobs.unasked)
 
 
-def _unrest(knobs: Knobs) -> int:
+def _unrest(knobs: K, form: ScenarioFormat[K]) -> int:
     """In how many knobs and settings it differs from fair weather."""
-    settings = [field.name for field in attrs.fields(RaftConfig)]
-    changed = [name for name in (*NUMBERS, "retention_bytes") if getattr(knobs, name) != getattr(CALM, name)]
-    return len(changed) + len([name for name in settings if getattr(knobs.raft, name) != getattr(CALM.raft, name)])
+    calm = form.calm
+    plain = [name for name in (*form.numbers, *form.optional) if getattr(knobs, name) != getattr(calm, name)]
+    grouped = [
+        name
+        for group, name in form.settings
+        if getattr(getattr(knobs, group), name) != getattr(getattr(calm, group), name)
+    ]
+    return len(plain) + len(grouped)
 
 
 @attrs.define
-class _Search:
+class _Search(Generic[K]):
+    model: SystemModel[K]
     oracle: str
-    best: ShrinkOutcome
-    on_progress: Callable[[ShrinkOutcome, int], None]
+    best: ShrinkOutcome[K]
+    on_progress: Callable[[ShrinkOutcome[K], int], None]
     reruns: int = 0
-    _refused: set[Knobs] = attrs.field(factory=set)
+    _refused: set[K] = attrs.field(factory=set)
 
     def run(self) -> None:
         """Round after round, until one changes nothing."""
         self._end_after_the_violation()
         while self.reruns < RERUNS_MAX:
-            size = _size(self.best)
+            size = self._size_of(self.best)
             self._fewer_faults()
             self._fewer_nodes_and_clients()
-            for knobs in _calmer(self.best.knobs):
+            for knobs in _calmer(self.best.knobs, self.model.scenarios):
                 self._try(knobs)
             self._fewer_requests()
             self._fewer_messages()
             self._fewer_exceptions()
             self._end_after_the_violation()
-            if _size(self.best) == size:
+            if self._size_of(self.best) == size:
                 return
 
-    def _try(self, knobs: Knobs, *, steps_may_grow: bool = False) -> bool:
+    def _size_of(self, outcome: ShrinkOutcome[K]) -> tuple[int, int, int, int]:
+        return _size(outcome, self.model.scenarios)
+
+    def _try(self, knobs: K, *, steps_may_grow: bool = False) -> bool:
         """Whether this world fails alike and is smaller; it is then the best."""
         if knobs in self._refused or knobs == self.best.knobs or self.reruns >= RERUNS_MAX:
             return False
         self.reruns += 1
         steps_max = None if steps_may_grow else self.best.steps
-        outcome = play_scenario(Scenario(self.oracle, knobs), steps_max=steps_max)
-        if outcome is None or not (steps_may_grow or _size(outcome) <= _size(self.best)):
+        outcome = play_scenario(self.model, Scenario(self.oracle, knobs), steps_max=steps_max)
+        if outcome is None or not (steps_may_grow or self._size_of(outcome) <= self._size_of(self.best)):
             self._refused.add(knobs)
             return False
         self.best = outcome
@@ -206,21 +217,26 @@ class _Search:
             size //= 2
 
 
-def _calmer(knobs: Knobs) -> Iterator[Knobs]:
+def _calmer(knobs: K, form: ScenarioFormat[K]) -> Iterator[K]:
     """Each knob and each setting as in fair weather, or as a round number, each on its own."""
-    yield attrs.evolve(knobs, retention_bytes=None)
-    for name in NUMBERS:
+    calm = form.calm
+    changed: dict[str, Any]
+    for name in form.optional:
+        changed = {name: None}
+        yield attrs.evolve(knobs, **changed)
+    for name in form.numbers:
         if name not in ("seed", "nodes", "clients", "safety_s"):
-            for value in _plainer(getattr(knobs, name), getattr(CALM, name)):
-                changed: dict[str, Any] = {name: value}
+            for value in _plainer(getattr(knobs, name), getattr(calm, name)):
+                changed = {name: value}
                 yield attrs.evolve(knobs, **changed)
-    for field in attrs.fields(RaftConfig):
-        for value in _plainer(getattr(knobs.raft, field.name), getattr(CALM.raft, field.name)):
-            setting: dict[str, Any] = {field.name: value}
+    for group, name in form.settings:
+        settings = getattr(knobs, group)
+        for value in _plainer(getattr(settings, name), getattr(getattr(calm, group), name)):
             try:
-                yield attrs.evolve(knobs, raft=attrs.evolve(knobs.raft, **setting))
+                changed = {group: attrs.evolve(settings, **{name: value})}
             except ValueError:
                 continue  # does not fit the other settings
+            yield attrs.evolve(knobs, **changed)
 
 
 def _plainer(value: int | float, calm: int | float) -> tuple[int | float, ...]:

@@ -15,7 +15,7 @@ from crc32c import crc32c
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft.blackbox import ClientRequest, RequestOutcome
 from jepsen_like.simulation.raft.record import record_bytes
-from jepsen_like.simulation.raft.swarm import Knobs
+from jepsen_like.simulation.raft.swarm import RaftKnobs
 from raft.effects import Committed, Rejected, Unknown
 from raft.model import Batch, EntryKind, LogIndex, NodeId, Offset, Token
 
@@ -50,7 +50,7 @@ class SimulatedClient:
 class Clients:
     """All clients of one world, and the history they leave."""
 
-    def __init__(self, knobs: Knobs, nodes: Sequence[NodeId]) -> None:
+    def __init__(self, knobs: RaftKnobs, nodes: Sequence[NodeId]) -> None:
         self._knobs = knobs
         self._nodes = nodes
         self._next_token = 0

@@ -13,7 +13,6 @@ What makes it fast enough to be useful in Python:
 - nodes do not share anything, so a node's reaction is computed once for each of *its* states and remembered: most of
   the search is looking up integers;
 - states that differ only in the names of the nodes are one state (`fingerprint` takes a renaming);
-- what is visited is kept as 64-bit hashes, the way to it as two integers;
 - what can matter no more is left out (`reduction`), and so is an action that changes nothing and says nothing: the state
   before it can do all that the state after it can, for a message need not be delivered and a budget not be used.
 
@@ -26,8 +25,6 @@ is on the disks).
 
 import copy
 import random
-import time
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import permutations
@@ -35,7 +32,9 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from jepsen_like.simulation.kernel.explorer import BrokenPromise, Explorer
 from jepsen_like.simulation.raft.reduction import Prospects, attainable_by, is_spent, reigns_that_matter, told_by
+from jepsen_like.simulation.raft.scope import Scope
 from raft.config import RaftConfig
 from raft.core import Leader, RaftCore
 from raft.effects import Persist, Send
@@ -77,41 +76,6 @@ from raft.render import render
 PATIENCE_S = 1000.0
 """Between any two events, so that no promise of patience ever holds."""
 CACHE_BYTES = 1 << 30
-PROGRESS_EVERY_S = 0.5
-
-
-@attrs.frozen
-class Scope:
-    """How much may happen."""
-
-    nodes: int = 3
-    timeouts: int = 2
-    entries: int = 1
-    crashes: int = 1
-    heartbeats: int = 0
-    """How often a leader asks all others anew for what they hold."""
-    damages: int = 0
-    """How often a disk loses any part of its end, and the node comes back repaired, below its floor."""
-    trims: int = 0
-    """How often the beginning of a log leaves it."""
-    logs: tuple[tuple[int, ...], ...] = ()
-    """The terms of the entries that each node begins with, all durable.
-
-    By default a search begins twice: from nothing, and, when there are three nodes, from `PARTED`. The first is wide where
-    the second is deep.
-    """
-
-    @property
-    def starts(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """The logs that the search begins from."""
-        if self.logs:
-            return (self.logs,)
-        nothing = ((),) * self.nodes
-        return (nothing, PARTED) if self.nodes == len(PARTED) else (nothing,)
-
-
-PARTED = ((1, 2), (1,), (1, 3))
-"""What earlier terms may have left, as in figures 7 and 8 of the paper: leaders of 2 and 3 wrote where nobody heard them."""
 
 
 def _entries_of(terms: tuple[int, ...]) -> list[Entry]:
@@ -241,41 +205,14 @@ class State(NamedTuple):
     """(term, node) of every reign so far."""
 
 
-@attrs.frozen
-class BrokenPath:
-    """A broken promise, and the shortest way to it."""
-
-    sentence: str
-    path: tuple[str, ...]
-
-
-@attrs.define
-class Explored:
-    """What a search came to: sizes, the depth of the last level begun, and whether nothing was left to see."""
-
-    states: int = 0
-    transitions: int = 0
-    depth: int = 0
-    exhausted: bool = False
-    seconds: float = 0.0
-    found: BrokenPath | None = None
-
-
-class BrokenPromise(Exception):
-    """A promise does not hold."""
-
-
-def _ignore(_: Explored) -> None:
-    pass
-
-
-class RaftExplorer:
+class RaftExplorer(Explorer[State, ExplorerAction]):
     """One search. `make_core` builds the cores, so that a test can search a core with a deliberate bug.
 
     `reduced=False` leaves nothing out, so that a test can see whether that makes a difference.
     """
 
     def __init__(self, scope: Scope, *, make_core: Callable[..., RaftCore] = RaftCore, reduced: bool = True) -> None:
+        super().__init__()
         self.scope = scope
         self._make_core = make_core
         # What can matter no more is proved for disks that only grow or are overwritten.
@@ -305,77 +242,9 @@ class RaftExplorer:
         self._spent: dict[tuple[int, int, int, Prospects], bool] = {}
         self._ceilings: dict[tuple[int, ...], int] = {}
         self._least: dict[tuple[int, ...], tuple[int, list[int]]] = {}
-        self._actions: list[ExplorerAction] = []
-        self._action_ids: dict[ExplorerAction, int] = {}
 
-    # ---------------------------------------------------------------- the search
-
-    def explore(
-        self,
-        *,
-        seconds_max: float | None = None,
-        states_max: int | None = None,
-        on_level: Callable[[Explored], None] = _ignore,
-        on_progress: Callable[[Explored], None] = _ignore,
-    ) -> Explored:
-        """Search level by level until everything was seen, a bound is reached or a promise is broken.
-
-        `on_level` hears of each level that is done, `on_progress` every `PROGRESS_EVERY_S` on the way.
-        """
-        began = told = time.monotonic()
-        explored = Explored()
-        seen: set[int] = set()
-        parents, steps = array("q"), array("q")
-        level: list[tuple[int, State]] = []
-        for first in map(self._first_state, self.scope.starts):
-            seen.add(self._key(first))
-            level.append((len(parents), first))
-            parents.append(-1)
-            steps.append(-1)
-        explored.states = len(seen)
-        while level:
-            following: list[tuple[int, State]] = []
-            for number, state in level:
-                for action in self._possible(state):
-                    explored.transitions += 1
-                    try:
-                        successor = self._after(state, action)
-                    except BrokenPromise as broken:
-                        path = (*self._path(parents, steps, number), self._say(action))
-                        explored.found = BrokenPath(str(broken), path)
-                    else:
-                        if successor is state or (key := self._key(successor)) in seen:
-                            continue
-                        seen.add(key)
-                        following.append((len(parents), successor))
-                        parents.append(number)
-                        steps.append(self._action_id(action))
-                    if explored.found is not None:
-                        break
-                now = time.monotonic()
-                explored.seconds = now - began
-                explored.states = len(seen)
-                if now - told >= PROGRESS_EVERY_S:
-                    told = now
-                    on_progress(explored)
-                over = seconds_max is not None and explored.seconds > seconds_max
-                if explored.found is not None or over or (states_max is not None and len(seen) >= states_max):
-                    return explored
-            level = following
-            if level:
-                explored.depth += 1
-            on_level(explored)
-        explored.exhausted = True
-        return explored
-
-    def _path(self, parents: "array[int]", steps: "array[int]", number: int) -> list[str]:
-        path: list[str] = []
-        while parents[number] >= 0:
-            path.append(self._say(self._actions[steps[number]]))
-            number = parents[number]
-        return path[::-1]
-
-    def _say(self, action: ExplorerAction) -> str:
+    def words(self, action: ExplorerAction) -> str:
+        """For example `persist n2`."""
         node = self._ids[action.node]
         if action.kind == "damage":
             return f"damage n{node} down to {action.posted} entries"
@@ -386,14 +255,11 @@ class RaftExplorer:
         posted = self._posted[action.posted]
         return f"deliver n{posted.sender}→n{posted.to} {posted.message}"
 
-    def _action_id(self, action: ExplorerAction) -> int:
-        known = self._action_ids.get(action)
-        if known is None:
-            known = self._action_ids[action] = len(self._actions)
-            self._actions.append(action)
-        return known
-
     # ---------------------------------------------------------------- states
+
+    def starts(self) -> Iterator[State]:
+        """From nothing, from logs that have parted, or from the scope's own logs."""
+        return map(self._first_state, self.scope.starts)
 
     def _first_state(self, terms_of_logs: tuple[tuple[int, ...], ...]) -> State:
         logs = [_entries_of(terms) for terms in terms_of_logs]
@@ -430,7 +296,8 @@ class RaftExplorer:
             now=now,
         )
 
-    def _possible(self, state: State) -> Iterator[ExplorerAction]:
+    def possible(self, state: State) -> Iterator[ExplorerAction]:
+        """Every single thing that can happen next, as far as the scope goes."""
         last = -1
         for posted in state.network:
             if posted != last:
@@ -457,7 +324,7 @@ class RaftExplorer:
                 for last in range(core.log.start.index + 1, min(core.commit_index, core.log.durable_index) + 1):
                     yield ExplorerAction("trim", place, last)
 
-    def _after(self, state: State, action: ExplorerAction) -> State:
+    def after(self, state: State, action: ExplorerAction) -> State:
         """The state after `action`; `state` itself if that changes nothing and says nothing."""
         place = action.node
         reaction = self._react(state.locals_[place], action)
@@ -495,7 +362,7 @@ class RaftExplorer:
         budgets = (timeouts, entries, crashes, heartbeats, damages, state.trims - (action.kind == "trim"))
         return State(locals_, tuple(network), *budgets, committed, leaders)
 
-    def _key(self, state: State) -> int:
+    def key(self, state: State) -> int:
         """One number for the state and all its namesakes."""
         least, renamings = self._least_names(state.locals_)
         names, key = self._posted_names, None

@@ -15,11 +15,14 @@ from typing import NamedTuple, Protocol, assert_never
 
 import attrs
 
+from jepsen_like.simulation.kernel.clock import SimulatedClock
+from jepsen_like.simulation.kernel.disks import PowerFailed, failing_after
+from jepsen_like.simulation.kernel.findings import NODE_ERRORS
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft.durable import START_NAME, DurableLog
 from jepsen_like.simulation.raft.record import ClusterRecord, Replica
 from jepsen_like.simulation.raft.rot import Rot, RotKind, base_of, spoil
-from jepsen_like.simulation.raft.swarm import Knobs
+from jepsen_like.simulation.raft.swarm import RaftKnobs
 from log.disk import NoSpace
 from log.errors import LogError, StorageError, StorageFailed
 from log.frame import HEADER_BYTES
@@ -49,9 +52,6 @@ from raft.model import NO_INDEX, NO_POSITION, Entry, LogIndex, LogStart, NodeId,
 from raft.outbox import Outbox
 from raft.storage import RaftStorage, StorageFlush
 
-NODE_ERRORS = (AssertionError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, LogError)
-"""What a node may die of: its own assertions, plain bugs, and whatever storage raises."""
-
 LOG_DIRECTORY = "log"
 LOG_ID = 1
 ROUNDING_S = 1e-9
@@ -59,45 +59,6 @@ ROUNDING_S = 1e-9
 NEVER = 1 << 62
 INBOX_MAX = 2000
 """What piles up at a node that stands still; beyond it messages are lost, as full socket buffers lose them."""
-
-
-class _PowerFailed(Exception):
-    """Ends a flush between two of its calls to the disk."""
-
-
-def _failing_after(calls: int) -> Callable[[str, str], None]:
-    left = iter(range(calls))
-
-    def before_call(operation: str, path: str) -> None:
-        if next(left, None) is None:
-            raise _PowerFailed
-
-    return before_call
-
-
-@attrs.define
-class SimulatedClock:
-    """A node's own idea of time: it may run too fast or too slow and jump forward, but never goes back."""
-
-    rate: float = 1.0
-    _reading: float = 0.0
-    _since: float = 0.0
-
-    def at(self, now: float) -> float:
-        """What it shows at the world's `now`."""
-        return self._reading + (now - self._since) * self.rate
-
-    def when(self, reading: float) -> float:
-        """The world's time at which it will show `reading`."""
-        return self._since + (reading - self._reading) / self.rate
-
-    def jump(self, seconds: float) -> None:
-        """Show `seconds` more from now on."""
-        self._reading += seconds
-
-    def steady(self, now: float) -> None:
-        """Run true from now on, from wherever it stands."""
-        self._reading, self._since, self.rate = self.at(now), now, 1.0
 
 
 @attrs.define
@@ -196,7 +157,7 @@ class SimulatedMachine:
     log's beginning. `incarnation` counts restarts: what was scheduled for an older incarnation does not happen.
     """
 
-    def __init__(self, world: Surroundings, knobs: Knobs, node_id: NodeId, voters: Sequence[NodeId]) -> None:
+    def __init__(self, world: Surroundings, knobs: RaftKnobs, node_id: NodeId, voters: Sequence[NodeId]) -> None:
         self.node_id = node_id
         self.incarnation = 0
         self.core: RaftCore | None = None
@@ -609,10 +570,10 @@ class SimulatedMachine:
         self._durable_stale = True
         rng = stream(self._knobs.seed, f"reset/{self.node_id}/{self._resets}")
         if rng.random() < self._knobs.reset_crash:
-            self.disk.before_call = _failing_after(rng.randrange(24))
+            self.disk.before_call = failing_after(rng.randrange(24))
         try:
             storage.persist(persist)
-        except _PowerFailed:
+        except PowerFailed:
             self.counts["cuts_in_reset"] += 1
             self._world.sprung(self)
             return
@@ -715,8 +676,8 @@ class SimulatedMachine:
         if incarnation != self.incarnation:
             return
         allowed = self._crash_rng.choice((0, 0, 1, 2, 4, 7))
-        with contextlib.suppress(_PowerFailed, StorageError), self.disk.issued_before(running.mark):
-            self.disk.before_call = _failing_after(allowed)
+        with contextlib.suppress(PowerFailed, StorageError), self.disk.issued_before(running.mark):
+            self.disk.before_call = failing_after(allowed)
             running.flush.run()
         self._durable_stale = True
         self._world.sprung(self)

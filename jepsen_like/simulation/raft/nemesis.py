@@ -7,9 +7,10 @@ from typing import Protocol, assert_never
 
 from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
 from jepsen_like.simulation.raft.machine import SimulatedMachine
 from jepsen_like.simulation.raft.rot import RotKind
-from jepsen_like.simulation.raft.swarm import FaultKind, Knobs, PlannedFault
+from jepsen_like.simulation.raft.swarm import RaftKnobs
 from raft.effects import RoleName
 from raft.messages import (
     AppendAccepted,
@@ -39,7 +40,7 @@ class Victims(Protocol):
     """What the nemesis asks of the world."""
 
     now: float
-    network: SimulatedNetwork
+    network: SimulatedNetwork[NodeId, Message]
     machines: Mapping[NodeId, SimulatedMachine]
 
     def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
@@ -51,22 +52,22 @@ class Victims(Protocol):
     def kill(self, machine: SimulatedMachine, back_after_s: float) -> None:
         """Kill a machine's process; start it again after a while."""
 
-    def reset(self, link: Link) -> None:
+    def reset(self, link: Link[NodeId]) -> None:
         """Break the connection of one direction and tell both ends."""
 
-    def note(self, text: str, node: NodeId | None = None) -> None:
+    def note(self, text: str, node: int | None = None) -> None:
         """Say in the trace what was done."""
 
 
 class SimulatedNemesis:
     """Carries out planned faults; `heal` undoes all that is still in force."""
 
-    def __init__(self, world: Victims, knobs: Knobs) -> None:
+    def __init__(self, world: Victims, knobs: RaftKnobs) -> None:
         self._world = world
         self._knobs = knobs
         self._nodes = list(world.machines)
         self.counts: Counter[str] = Counter()
-        self._unit_s = knobs.raft.election_timeout_s_max
+        self._unit_s = knobs.patience_s
 
     def strike(self, fault: PlannedFault) -> None:
         """Do it now."""
@@ -221,7 +222,7 @@ class SimulatedNemesis:
         self._world.network.cut(links, holds=rng.random() < 0.5)
         self._later(rng, self._heal, links)
 
-    def _heal(self, links: Sequence[Link]) -> None:
+    def _heal(self, links: Sequence[Link[NodeId]]) -> None:
         self._world.note(f"heals {' '.join(f'{a}>{b}' for a, b in links)}")
         self._world.network.heal(self._world.now, links)
 
@@ -253,7 +254,7 @@ class SimulatedNemesis:
                 self._world.schedule(wakes, self._resume, machine, machine.incarnation, rng.random() < 0.3)
         self._world.schedule(self._world.now + lasts, self._end_coup, links, group, rng)
 
-    def _end_coup(self, links: Sequence[Link], group: Collection[NodeId], rng: random.Random) -> None:
+    def _end_coup(self, links: Sequence[Link[NodeId]], group: Collection[NodeId], rng: random.Random) -> None:
         successors = [machine for machine in self._leaders() if machine.node_id not in group]
         self._heal(links)
         for machine in successors:
@@ -269,7 +270,7 @@ class SimulatedNemesis:
                 case _:
                     pass
 
-    def _links_to_cut(self, kind: FaultKind, rng: random.Random) -> list[Link]:
+    def _links_to_cut(self, kind: FaultKind, rng: random.Random) -> list[Link[NodeId]]:
         first = self._one(rng)
         if first is None or len(self._nodes) < 2:
             return []
@@ -292,7 +293,7 @@ class SimulatedNemesis:
             if any(a in group and b not in group and b in other for group in groups for other in groups)
         ]
 
-    def _one_way(self, first: NodeId, nodes: Sequence[NodeId], rng: random.Random) -> list[Link]:
+    def _one_way(self, first: NodeId, nodes: Sequence[NodeId], rng: random.Random) -> list[Link[NodeId]]:
         """Everything into one node, everything out of it, or any directions at random."""
         links = list(self._world.network.links)
         match rng.randrange(3):

@@ -5,86 +5,21 @@ random part of the faults and draws its own rates, windows, batch and cache size
 caches miss, windows fill).
 """
 
-import enum
 import random
 
 import attrs
 
 from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.swarm import Knobs, draw_faults
 from raft.config import RaftConfig
 
 
-class FaultKind(enum.Enum):
-    """What the nemesis can do to the cluster."""
-
-    POWER_CUT = "power_cut"
-    """Power is lost at once: whatever was not synced may be gone, in part or whole."""
-    CUT_IN_FLUSH = "cut_in_flush"
-    """Power is lost while the next fsync is under way."""
-    CUT_AFTER_SEND = "cut_after_send"
-    """Power is lost right after a chosen kind of message was put on the wire."""
-    CUT_AFTER_ANSWER = "cut_after_answer"
-    """Power is lost right after a client was told that its write is committed."""
-    CUT_ALL = "cut_all"
-    """Power is lost on every node at once."""
-    KILL = "kill"
-    """The process dies, its page cache survives."""
-    PAUSE = "pause"
-    """The process stands still and comes back with stale timers and a full inbox."""
-    ISOLATE = "isolate"
-    """One node is cut off from all others."""
-    HALVES = "halves"
-    """The nodes are split in two groups."""
-    ONE_WAY = "one_way"
-    """Some links are cut in one direction only."""
-    BRIDGE = "bridge"
-    """Two groups that see each other only through one node."""
-    COUP = "coup"
-    """A leader is cut off, alone or with one follower, while clients go on; as it comes back, its successor fails."""
-    RESET = "reset"
-    """Connections break: what was in flight is lost and both ends are told."""
-    CLOCK_JUMP = "clock_jump"
-    """A node's clock jumps forward."""
-    SLOW_DISK = "slow_disk"
-    """A node's fsyncs take many times longer."""
-    DISK_FULL = "disk_full"
-    """A node's disk has no room for entries, for a while."""
-    DISK_FAILS = "disk_fails"
-    """One of a node's next disk calls fails; a failed fsync may have lost what it should have saved."""
-    LOSS_BURST = "loss_burst"
-    """The network loses a third of all messages for a while."""
-
-
-TELLING = frozenset({FaultKind.COUP, FaultKind.CUT_IN_FLUSH, FaultKind.CUT_AFTER_SEND})
-"""Drawn twice as often: they aim at the moments in which most bugs show."""
-
-
-@attrs.frozen
-class PlannedFault:
-    """One fault: when it strikes, what it is, and the seed from which it draws everything else."""
-
-    at_s: float
-    kind: FaultKind
-    name: str
-
-
 @attrs.frozen(kw_only=True)
-class Knobs:
+class RaftKnobs(Knobs):
     """Everything that one seed decides. Seconds of virtual time, bytes, probabilities from 0 to 1."""
 
-    seed: int
-    nodes: int
     raft: RaftConfig
     segment_bytes_max: int
-    safety_s: float
-    """How long faults strike before the world heals."""
-    delay_s: float
-    """Typical one-way delay of a message; the tail is several times that."""
-    delay_s_spread: float
-    loss: float
-    duplicate: float
-    fifo: bool
-    """Whether a link keeps the order of messages, as one TCP connection does."""
     flush_s: float
     flush_s_spread: float
     handoff_s: float
@@ -93,7 +28,6 @@ class Knobs:
     """How long entries that the cache no longer holds take from the disk."""
     drift: float
     """The most by which a node's clock runs too fast or too slow, as a fraction."""
-    clients: int
     think_s: float
     retry_s: float
     """How long a client waits after a failure."""
@@ -109,11 +43,6 @@ class Knobs:
     """How likely power is lost again right after a recovery touched the disk."""
     rot: float
     """How likely a node that comes back finds that a bit of its disk has changed."""
-    faults: tuple[PlannedFault, ...]
-    lost: frozenset[tuple[int, int, int]] = frozenset()
-    """(from, to, number) of single messages that are lost, counted from 1 on each link; a seed draws none."""
-    unasked: frozenset[tuple[int, int]] = frozenset()
-    """(client, number) of single requests that are not made, counted from 1; a seed draws none."""
     retention_bytes: int | None = None
     """Oldest segments leave a node's log while the others hold at least so much; None: none ever leaves."""
     trim_every_s: float = 0.0
@@ -125,14 +54,50 @@ class Knobs:
     reset_crash: float = 0.0
     """How likely power is lost while a log begins anew."""
 
+    @property
+    def patience_s(self) -> float:
+        """The longest election timeout."""
+        return self.raft.election_timeout_s_max
 
-def draw(seed: int) -> Knobs:
+
+CALM = RaftKnobs(
+    seed=0,
+    nodes=3,
+    raft=RaftConfig(),
+    segment_bytes_max=20_000,
+    safety_s=6.0,
+    delay_s=0.002,
+    delay_s_spread=0.2,
+    loss=0.0,
+    duplicate=0.0,
+    fifo=True,
+    flush_s=0.001,
+    flush_s_spread=0.2,
+    handoff_s=0.0,
+    load_s=0.0,
+    rot=0.0,
+    drift=0.0,
+    clients=0,
+    think_s=0.05,
+    retry_s=0.1,
+    client_timeout_s=1.0,
+    burst=1,
+    reads=0.3,
+    records_max=1,
+    filler_bytes_max=0,
+    recovery_crash=0.0,
+    faults=(),
+)
+"""A good network, fast disks, no clients, no faults."""
+
+
+def draw(seed: int) -> RaftKnobs:
     """The world of `seed`."""
     rng = stream(seed, "swarm")
     raft = _raft_config(rng)
     safety_s = rng.uniform(6.0, 12.0) * raft.election_timeout_s_max
     calm_network = rng.random() < 0.35
-    knobs = Knobs(
+    knobs = RaftKnobs(
         seed=seed,
         nodes=_nodes(seed, rng.choice((3, 3, 3, 4, 5, 5))),
         raft=raft,
@@ -158,12 +123,12 @@ def draw(seed: int) -> Knobs:
         filler_bytes_max=rng.choice((0, 40, 300, 900)),
         recovery_crash=rng.choice((0.0, 0.0, 0.3)),
         rot=rng.choice((0.0, 0.0, 0.25, 0.7)),
-        faults=_faults(seed, safety_s),
+        faults=draw_faults(seed, safety_s),
     )
     return _with_trims(knobs)
 
 
-def _with_trims(knobs: Knobs) -> Knobs:
+def _with_trims(knobs: RaftKnobs) -> RaftKnobs:
     """In two of five worlds logs are trimmed; enough is written there that something leaves, and snapshots come twice or late."""
     rng = stream(knobs.seed, "trims")
     if rng.random() >= 0.4:
@@ -212,20 +177,4 @@ def _raft_config(rng: random.Random) -> RaftConfig:
         inflight_bytes_max=append_bytes_max * rng.choice((1, 3, 10)),
         uncommitted_bytes_max=rng.choice((1500, 20_000, 1_000_000)),
         cache_bytes_max=rng.choice((1, 500, 4000, 1_000_000)),
-    )
-
-
-def _faults(seed: int, safety_s: float) -> tuple[PlannedFault, ...]:
-    """A random part of the kinds, each with its own weight, at random moments; some seeds have no fault at all."""
-    rng = stream(seed, "faults")
-    kinds = [kind for kind in FaultKind if rng.random() < 0.5]
-    if not kinds or rng.random() < 0.02:
-        return ()
-    weights = [rng.choice((1, 2, 4)) * (2 if kind in TELLING else 1) for kind in kinds]
-    count = rng.randint(2, 14)
-    times = sorted(rng.uniform(0.05, 0.95) * safety_s for _ in range(count))
-    chosen = rng.choices(kinds, weights, k=count)
-    return tuple(
-        PlannedFault(at_s, kind, f"fault/{number}")
-        for number, (at_s, kind) in enumerate(zip(times, chosen, strict=True))
     )

@@ -1,11 +1,6 @@
-"""One line for each event of a seed, in fixed columns, and one hash over all of them.
+"""Events, messages, effects and nodes of a Raft group in a few words each, for the lines of a trace."""
 
-The hash is what a seed *is*: the same in every process, whatever PYTHONHASHSEED says. Columns: virtual time, node, event,
-role, term, commit index, last index / durable index, effects.
-"""
-
-from collections.abc import Callable, Sequence
-from hashlib import blake2b
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from raft.effects import (
@@ -39,37 +34,13 @@ from raft.model import NO_WRITE
 if TYPE_CHECKING:
     from jepsen_like.simulation.raft.machine import SimulatedMachine
 
-HEADER = f"{'time s':>10} {'node':<4} {'event':<58} {'role':<9} {'term':>4} {'commit':>6} {'last/durable':>12}  effects"
+COLUMNS = f"{'role':<9} {'term':>4} {'commit':>6} {'last/durable':>12}"
+"""What `describe_state` tells of a node."""
 ROLE_WORDS = {"pre_candidate": "pre-cand"}
 
 
-class Trace:
-    """Feeds each line to `write` and into the hash."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self._digest = blake2b(digest_size=16)
-        self.lines = 0
-
-    def event(
-        self, now: float, machine: "SimulatedMachine | None", what: Event | str, effects: Sequence[Effect]
-    ) -> None:
-        """One event at one node, or at no one in particular."""
-        name = "" if machine is None else f"n{machine.node_id}"
-        text = what if isinstance(what, str) else describe_event(what)
-        line = f"{now:10.4f} {name:<4} {text:<58} {_state(machine)}  {'; '.join(map(describe_effect, effects))}"
-        self.lines += 1
-        line = line.rstrip()
-        self._digest.update(line.encode() + b"\n")
-        self._write(line)
-
-    @property
-    def hash(self) -> str:
-        """Over all lines so far."""
-        return self._digest.hexdigest()
-
-
-def _state(machine: "SimulatedMachine | None") -> str:
+def describe_state(machine: "SimulatedMachine | None") -> str:
+    """The columns of one node; blank for none."""
     core = None if machine is None else machine.core
     if core is None:
         role = "" if machine is None else "down"

@@ -1,77 +1,44 @@
-"""One seed, one world: a heap of events in virtual time, pumped until the world has healed or a promise is broken.
+"""A Raft group with its clients in virtual time.
 
-Nothing here sleeps, threads or asks the real time. Two phases: in the first the nemesis strikes while clients work; then
-all faults end, every node comes back, and the cluster must converge and serve within a bound (V-liveness). Invariants and
-audits look on at every step; at the end the black box judges what the clients saw against the committed log.
-
-With `stop_at_first` false a world goes on after a violation, so that the power of different oracles can be compared; with
-`stop_at` it ends at the first violation that this oracle sees.
+While the nemesis strikes, clients work; once all faults have ended, every node comes back, and the group must converge and
+serve. Invariants and audits look on at every step; at the end the black box judges what the clients saw against the
+committed log.
 """
 
-import heapq
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Iterator, Mapping, Sequence
 
-from jepsen_like.simulation.kernel.findings import CRASH, OracleViolation, SeedResult
+from jepsen_like.simulation.kernel.findings import CRASH, NODE_ERRORS
 from jepsen_like.simulation.kernel.network import Link, Parcel, SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.tracing import TraceEvent
+from jepsen_like.simulation.kernel.world import POLL_S, SimulatedWorld
 from jepsen_like.simulation.raft import blackbox
 from jepsen_like.simulation.raft.audits import Audits
 from jepsen_like.simulation.raft.blackbox import RequestOutcome
 from jepsen_like.simulation.raft.clients import PROBE_CLIENT, Clients, SimulatedClient
 from jepsen_like.simulation.raft.invariants import Invariants
-from jepsen_like.simulation.raft.machine import NODE_ERRORS, BeforeStep, SimulatedMachine
+from jepsen_like.simulation.raft.machine import BeforeStep, SimulatedMachine
 from jepsen_like.simulation.raft.nemesis import SimulatedNemesis
 from jepsen_like.simulation.raft.record import ClusterRecord, same, values_of
-from jepsen_like.simulation.raft.swarm import Knobs, draw
+from jepsen_like.simulation.raft.swarm import RaftKnobs
+from jepsen_like.simulation.raft.tracing import describe_effect, describe_event, describe_state
 from log.errors import CorruptLog, LogError, StorageError
 from raft.effects import Committed, Effect, Load, Rejected, Send, Unknown
 from raft.events import Disconnected, Event, Propose, Read, Receive
 from raft.messages import Message
 from raft.model import Entry, EntryKind, LogIndex, LogStart, NodeId, Token
 
-STEPS_MAX = 10_000
-STEPS_PER_REQUEST_MAX = 40
-"""A cap on the steps of all cores together: a broken node may answer messages with messages for ever (V-storm). Sound worlds
-need about a thousand, and for each request what the network makes of it: twenty to thirty where it reorders nearly everything."""
-HEAL_S_MAX = 120.0
-"""How long a healed world may take until it has converged and served, in virtual seconds."""
-POLL_S = 0.02
-VIOLATIONS_MAX = 40
 
+class RaftWorld(SimulatedWorld[RaftKnobs]):
+    """A cluster and everything around it."""
 
-class _Stop(Exception):
-    """The first violation was found, and one is enough."""
-
-
-Observer = Callable[[float, SimulatedMachine | None, Event | str, Sequence[Effect]], None]
-"""Sees every event: when it happened, at which node if at any, what it was, and the effects it had."""
-
-
-class RaftWorld:
-    """A cluster and everything around it; `run` plays it once."""
-
-    def __init__(
-        self,
-        knobs: Knobs,
-        *,
-        stop_at_first: bool = True,
-        stop_at: str | None = None,
-        steps_max: int | None = None,
-        observer: Observer | None = None,
-    ) -> None:
-        self.knobs = knobs
-        self.now = 0.0
-        self.steps = 0
-        self.requests = 0
-        self.healed = False
-        self.finished = False
-        self.counts: Counter[str] = Counter()
-        self.violations: list[OracleViolation] = []
+    def build(self) -> None:
+        """Record, network, nodes, clients, and all that looks on."""
+        knobs = self.knobs
         self.record = ClusterRecord()
         nodes = [NodeId(number) for number in range(1, knobs.nodes + 1)]
-        self.network = SimulatedNetwork(knobs, nodes, self._post)
+        self.network: SimulatedNetwork[NodeId, Message] = SimulatedNetwork(knobs, nodes, self._post)
         self.machines: Mapping[NodeId, SimulatedMachine] = {
             node: SimulatedMachine(self, knobs, node, nodes) for node in nodes
         }
@@ -79,50 +46,10 @@ class RaftWorld:
         self._invariants = Invariants(self.record, self.machines, self._accuse)
         self._audits = Audits(self.record, self.machines, self._accuse)
         self._nemesis = SimulatedNemesis(self, knobs)
-        self._observer = observer
-        self._stop_at_first = stop_at_first
-        self._stop_at = stop_at
-        self._steps_max = steps_max
-        self._heap: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
-        self._posted = 0
         self._probes = {"append": False, "read": False}
 
-    # ---------------------------------------------------------------- the pump
-
-    def run(self) -> SeedResult:
-        """Play the whole seed."""
-        try:
-            self._begin()
-            self._pump()
-            self._judge()
-        except _Stop:
-            pass
-        except NODE_ERRORS as error:
-            # Whatever a node can raise inside a step ends that node; out here it is a bug too, and the seed must be named.
-            self.violations.append(OracleViolation(CRASH, self.now, 0, f"{type(error).__name__}: {error}"))
-        return SeedResult(self.knobs.seed, tuple(self.violations), self._total(), self.steps, self._fingerprint())
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`; what is scheduled for the same moment happens in this order."""
-        self._posted += 1
-        heapq.heappush(self._heap, (at, self._posted, action, arguments))
-
-    def _pump(self) -> None:
-        heap = self._heap
-        while heap and not self.finished:
-            at, _, action, arguments = heapq.heappop(heap)
-            if at > self.now:
-                self.now = at
-            action(*arguments)
-            if self.steps > self._steps_allowed:
-                self._report("V-storm", None, f"{self._steps_allowed} steps were not enough")
-                return
-
-    @property
-    def _steps_allowed(self) -> int:
-        return STEPS_MAX + STEPS_PER_REQUEST_MAX * self.requests if self._steps_max is None else self._steps_max
-
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Start the nodes with their clocks, the clients and the planned faults."""
         knobs = self.knobs
         clocks = stream(knobs.seed, "clocks")
         for machine in self.machines.values():
@@ -133,7 +60,6 @@ class RaftWorld:
                 self.schedule(knobs.think_s * client.rng.random(), self._client_wakes, client)
         for fault in knobs.faults:
             self.schedule(fault.at_s, self._nemesis.strike, fault)
-        self.schedule(knobs.safety_s, self._heal)
 
     # ---------------------------------------------------------------- what machines report
 
@@ -174,8 +100,10 @@ class RaftWorld:
         """See `Surroundings`."""
         self.steps += 1
         self._invariants.stepped(machine, before, event)
-        if self._observer is not None:
-            self._observer(self.now, machine, event, effects)
+        if self.observer is not None:
+            words = "; ".join(map(describe_effect, effects))
+            state = describe_state(machine)
+            self.observer(TraceEvent(self.now, f"n{machine.node_id}", describe_event(event), state, words))
 
     def restarted(self, machine: SimulatedMachine) -> None:
         """See `Surroundings`: the log apart starts from what the disk holds."""
@@ -187,15 +115,15 @@ class RaftWorld:
             # The disk failed or filled up as the nemesis asked, and so the process ends, as it must.
             self.counts["disk_failures"] += 1
         elif isinstance(error, StorageError):
-            self._report("A5", machine, f"says that a sound disk failed: {error}")
+            self._accuse("A5", machine, f"says that a sound disk failed: {error}")
         elif isinstance(error, CorruptLog) and machine.spoilt:
             # The next start finds it, and repairs the log.
             self.counts["rot_met"] += 1
             self.note("meets bit rot", machine.node_id)
         elif isinstance(error, CorruptLog):
-            self._report("A5", machine, f"finds damage on a disk that has none: {error}")
+            self._accuse("A5", machine, f"finds damage on a disk that has none: {error}")
         else:
-            self._report(CRASH, machine, f"{type(error).__name__}: {error}")
+            self._accuse(CRASH, machine, f"{type(error).__name__}: {error}")
         if machine.up:
             self.kill(machine, self.knobs.raft.election_timeout_s_max, in_step=True)
 
@@ -298,21 +226,21 @@ class RaftWorld:
 
     # ---------------------------------------------------------------- the network
 
-    def _post(self, arrival: float, parcel: Parcel) -> None:
+    def _post(self, arrival: float, parcel: Parcel[NodeId, Message]) -> None:
         self.schedule(arrival, self._arrives, parcel)
 
-    def _arrives(self, parcel: Parcel) -> None:
+    def _arrives(self, parcel: Parcel[NodeId, Message]) -> None:
         if self.network.arrives(parcel):
             self._receive(parcel.link, parcel.message)
 
-    def _receive(self, link: Link, message: Message) -> None:
+    def _receive(self, link: Link[NodeId], message: Message) -> None:
         sender, receiver = link
         machine = self.machines[receiver]
         if not machine.up:
             self.network.counts["messages_lost"] += 1
         machine.deliver(Receive(sender, message))
 
-    def reset(self, link: Link) -> None:
+    def reset(self, link: Link[NodeId]) -> None:
         """See `Victims`."""
         self.counts["resets"] += 1
         self.network.reset(link)
@@ -369,7 +297,7 @@ class RaftWorld:
             self._refused(machine, error)
             return
         except NODE_ERRORS as error:
-            self._report("A5", machine, f"cannot restart: {type(error).__name__}: {error}")
+            self._accuse("A5", machine, f"cannot restart: {type(error).__name__}: {error}")
             self.finished = True
             return
         if self.healed:
@@ -383,7 +311,7 @@ class RaftWorld:
         if machine.disk_refused(error):
             self.counts["disk_failures"] += 1
         else:
-            self._report("A5", machine, f"cannot restart, though its disk is sound: {error}")
+            self._accuse("A5", machine, f"cannot restart, though its disk is sound: {error}")
         self._restart_later(machine)
 
     def _restart_later(self, machine: SimulatedMachine) -> None:
@@ -393,7 +321,7 @@ class RaftWorld:
     def _refused(self, machine: SimulatedMachine, error: CorruptLog) -> None:
         """Damage that cannot be repaired is told, and the node stays down; but only a power cut leaves such damage."""
         if not machine.spoilt:
-            self._report("A5", machine, f"cannot restart: {error}")
+            self._accuse("A5", machine, f"cannot restart: {error}")
             self.finished = True
         elif machine.storage is not None:
             # Met while it read its newest entries; the next start looks there.
@@ -401,7 +329,7 @@ class RaftWorld:
             self._restart_later(machine)
         else:
             if machine.legacy is not None and machine.legacy.complete and not machine.start_spoilt:
-                self._report("A5", machine, f"was killed, everything is known, and yet it refuses: {error}")
+                self._accuse("A5", machine, f"was killed, everything is known, and yet it refuses: {error}")
             self.counts["repairs_refused"] += 1
             self.note(f"stays down: {error}", machine.node_id)
             machine.give_up_start()
@@ -409,11 +337,8 @@ class RaftWorld:
 
     # ---------------------------------------------------------------- healing
 
-    def _heal(self) -> None:
-        """End every fault; from here on the cluster owes liveness."""
-        self.healed = True
-        self.note("all faults end")
-        self.network.calm(self.now)
+    def end_faults(self) -> None:
+        """Every node comes back with a good disk, met damage and a true clock, and the probes begin."""
         patience_s = self.knobs.raft.election_timeout_s_min
         for machine in self.machines.values():
             machine.calm(flush_s=patience_s / 20)
@@ -422,9 +347,7 @@ class RaftWorld:
             else:
                 self._restart(machine, machine.incarnation)
         self.network.delay_s = min(self.network.delay_s, patience_s / 30)
-        self.schedule(self.now + HEAL_S_MAX, self._out_of_patience)
         self.schedule(self.now + POLL_S, self._probe)
-        self.schedule(self.now + POLL_S, self._poll)
 
     def _probe(self) -> None:
         """One append, then one read, repeated until each has succeeded."""
@@ -435,11 +358,12 @@ class RaftWorld:
         elif not self._probes["read"]:
             self._ask_read(client, node)
 
-    def _poll(self) -> None:
-        if all(self._probes.values()) and self._converged():
-            self.finished = True
-        else:
-            self.schedule(self.now + POLL_S, self._poll)
+    def unsettled(self) -> list[str]:
+        """Probes that have not succeeded yet, and whether the nodes agree."""
+        missing = [f"no {probe} succeeded" for probe, done in self._probes.items() if not done]
+        if not self._converged():
+            missing.append("the nodes do not agree")
+        return missing
 
     def _converged(self) -> bool:
         cores = [machine.core for machine in self.machines.values() if not machine.lost]
@@ -451,14 +375,7 @@ class RaftWorld:
             and ends == {(cores[0].log.last_index, cores[0].log.last_index, cores[0].log.position)}
         )
 
-    def _out_of_patience(self) -> None:
-        missing = [f"no {probe} succeeded" for probe, done in self._probes.items() if not done]
-        if not self._converged():
-            missing.append("the nodes do not agree")
-        self._report("V-liveness", None, f"{HEAL_S_MAX:.0f} s after the last fault: {', '.join(missing)}")
-        self.finished = True
-
-    def _judge(self) -> None:
+    def judge(self) -> None:
         """The logs as stored on every node against each other, and against what clients saw."""
         for machine in self.machines.values():
             if machine.storage is None or not self.record.ledger or not self._converged():
@@ -467,36 +384,24 @@ class RaftWorld:
                 stored = machine.stored_entries()
                 machine.apply_all()
             except LogError as error:
-                self._report("B-diverged", machine, f"its stored log cannot be read: {error}")
+                self._accuse("B-diverged", machine, f"its stored log cannot be read: {error}")
                 continue
             assert machine.core is not None
             kept = self.record.ledger[machine.core.log.start.index :]
             if len(stored) < len(kept) or not all(
                 same(entry, known.entry) for entry, known in zip(stored, kept, strict=False)
             ):
-                self._report("B-diverged", machine, "its stored log differs from the committed log")
+                self._accuse("B-diverged", machine, "its stored log differs from the committed log")
         for oracle, sentence in blackbox.check(self.clients.history, self.record.values()):
-            self._report(oracle, None, sentence)
+            self.report(oracle, 0, sentence)
 
     # ---------------------------------------------------------------- findings
 
-    def note(self, text: str, node: NodeId | None = None) -> None:
-        """See `Victims`."""
-        if self._observer is not None:
-            self._observer(self.now, None if node is None else self.machines[node], text, ())
-
     def _accuse(self, oracle: str, machine: SimulatedMachine, sentence: str) -> None:
-        self._report(oracle, machine, sentence)
+        self.report(oracle, machine.node_id, sentence)
 
-    def _report(self, oracle: str, machine: SimulatedMachine | None, sentence: str) -> None:
-        if len(self.violations) < VIOLATIONS_MAX:
-            node = 0 if machine is None else machine.node_id
-            self.violations.append(OracleViolation(oracle, self.now, node, sentence))
-            self.note(f"VIOLATION {oracle}: {sentence}", None if machine is None else machine.node_id)
-        if self._stop_at_first or oracle == self._stop_at:
-            raise _Stop
-
-    def _total(self) -> Counter[str]:
+    def totals(self) -> Counter[str]:
+        """What happened in the world, on the network, to the clients and in each node."""
         total = self.counts + self.network.counts + self.clients.counts + self._nemesis.counts
         for machine in self.machines.values():
             total += machine.counts
@@ -504,17 +409,19 @@ class RaftWorld:
         total["committed_entries"] = len(self.record.ledger)
         return total
 
-    def _fingerprint(self) -> str:
-        """The same for the same seed in any process; cheap, so that every seed has one."""
-        digest = blake2b(digest_size=8)
-        digest.update(repr((self.steps, self.now, sorted(self._total().items()))).encode())
+    def outcome(self) -> Iterator[object]:
+        """The committed log, and the size and age of each node's."""
         for known in self.record.ledger:
-            digest.update(repr((known.entry.term, known.reign, known.entry.batch.crc)).encode())
+            yield known.entry.term, known.reign, known.entry.batch.crc
         for machine in self.machines.values():
-            digest.update(repr((machine.incarnation, len(machine.entries), machine.durable_log().term)).encode())
-        return digest.hexdigest()
+            yield machine.incarnation, len(machine.entries), machine.durable_log().term
 
+    def asked(self) -> list[tuple[int, int]]:
+        """The requests of all clients, probes too."""
+        return [
+            (client.number, number) for client in self.clients.clients for number in range(1, client.considered + 1)
+        ]
 
-def play(seed: int, *, stop_at_first: bool = True, observer: Observer | None = None) -> SeedResult:
-    """The world of `seed`, played once."""
-    return RaftWorld(draw(seed), stop_at_first=stop_at_first, observer=observer).run()
+    def state_of(self, node: int) -> str:
+        """Role, term, commit index and ends of the log."""
+        return describe_state(self.machines[NodeId(node)] if node else None)

@@ -8,8 +8,10 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
-from jepsen_like.simulation.kernel.command import ScopeType, scope_words, sim
-from jepsen_like.simulation.raft.explorer import PARTED, BrokenPromise, ExplorerNode, RaftExplorer, Scope, State
+from jepsen_like.simulation.command import sim
+from jepsen_like.simulation.kernel.explorer import BrokenPromise
+from jepsen_like.simulation.raft.explorer import ExplorerNode, RaftExplorer, State
+from jepsen_like.simulation.raft.scope import PARTED, Scope, read_scope
 from raft.core import Leader, RaftCore
 from raft.effects import Send
 from raft.fingerprint import fingerprint, persist_fingerprint, start_fingerprint
@@ -202,9 +204,9 @@ class Witness(RaftExplorer):
         super().__init__(scope, reduced=reduced)
         self._met: set[tuple[int, ...]] = set()
 
-    def _key(self, state: State) -> int:
+    def key(self, state: State) -> int:
         self._met.add(state.locals_)
-        return super()._key(state)
+        return super().key(state)
 
     def met(self) -> set[frozenset[Any]]:
         """Each of them under all names of the nodes."""
@@ -253,9 +255,9 @@ def test_logs_that_have_parted_come_together() -> None:
 
 
 def test_a_scope_is_told_as_it_is_typed() -> None:
-    typed = ScopeType().convert("nodes=3,timeouts=1,heartbeats=1,logs=1.2/1/1.3", None, None)
+    typed = read_scope("nodes=3,timeouts=1,heartbeats=1,logs=1.2/1/1.3")
     assert typed == Scope(timeouts=1, heartbeats=1, logs=FIGURE_8.logs)
-    assert ScopeType().convert(scope_words(typed), None, None) == typed
+    assert read_scope(str(typed)) == typed
 
 
 def test_a_scope_that_names_nothing_is_refused() -> None:

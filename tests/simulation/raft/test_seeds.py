@@ -6,7 +6,7 @@ import time
 import pytest
 
 from jepsen_like.simulation.kernel.findings import SeedResult
-from jepsen_like.simulation.raft.world import play
+from jepsen_like.simulation.raft.model import RAFT
 
 pytestmark = pytest.mark.simulation
 
@@ -40,7 +40,7 @@ def told(result: SeedResult) -> str:
 
 @pytest.mark.parametrize("seed", REGRESSIONS, ids=lambda seed: f"seed {seed}")
 def test_what_was_once_broken_stays_mended(seed: int) -> None:
-    result = play(seed)
+    result = RAFT.play(seed)
     assert not result.violations, told(result)
 
 
@@ -50,7 +50,7 @@ def test_no_fresh_seed_breaks_a_promise(shard: int) -> None:
     seed = FRESH_SEEDS_FROM + time.time_ns() // 1000 * SHARDS + shard
     played = 0
     while time.monotonic() - began < SHARD_S:
-        result = play(seed)
+        result = RAFT.play(seed)
         assert not result.violations, told(result)
         seed += SHARDS
         played += 1
