@@ -83,8 +83,9 @@ def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
 
 
 def told_lies(mutant: Mutant, seeds: range) -> Judgement:
-    """Each audit and the black box are told lies by hand, and must name them."""
-    return _failing("lies", "tests/simulation/raft/test_audits.py", "tests/simulation/raft/test_blackbox.py")
+    """Every audit, the judge of the end, the black box and the search are told lies by hand, and must name them."""
+    tests = ("test_blackbox", "test_end_state", "test_recency", "test_audits")
+    return _failing("lies", *(f"tests/simulation/raft/{test}.py" for test in tests))
 
 
 def let_go(mutant: Mutant, seeds: range) -> Judgement:

@@ -242,4 +242,38 @@ SIMULATOR: Sequence[Mutant] = (
         oracles=["lies"],
         judge="lies",
     ),
+    Mutant(
+        name="judge-looks-at-the-leader-alone",
+        bug="at the end of a world only the leader's stored log is compared with the committed one (B-diverged)",
+        module="jepsen_like.simulation.raft.world",
+        edits=[
+            Edit(
+                "            if machine.storage is None or not self.record.ledger or not self._converged():\n",
+                "            if machine.core is None or machine.core.role_name.value != 'leader' or machine.storage is None:\n",
+            )
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="judge-compares-what-both-have",
+        bug="at the end of a world a stored log may be shorter than the committed one (B-diverged)",
+        module="jepsen_like.simulation.raft.record",
+        edits=[
+            Edit(
+                "    if differs is None and len(entries) != len(others):\n",
+                "    if differs is None and len(entries) > len(others):\n",
+            )
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="oracles-compare-lengths-first",
+        bug="for the oracles the longer log is the more recent one, whatever its last term (A4, A5, A7)",
+        module="jepsen_like.simulation.raft.record",
+        edits=[Edit("    if position.term != other.term:\n", "    if position.term < 0:\n")],
+        oracles=["lies"],
+        judge="lies",
+    ),
 )

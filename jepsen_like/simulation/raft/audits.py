@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from jepsen_like.simulation.raft.durable import EMPTY, DurableLog, DurableStart
 from jepsen_like.simulation.raft.invariants import Accuse
 from jepsen_like.simulation.raft.machine import Legacy, SimulatedMachine
-from jepsen_like.simulation.raft.record import ClusterRecord, Replica
+from jepsen_like.simulation.raft.record import ClusterRecord, Replica, as_recent
 from raft.effects import Committed, Send
 from raft.messages import AppendAccepted, InstallSnapshot, PreVoteReply, RequestPreVote, RequestVote, VoteReply
 from raft.model import Batch, Entry, LogIndex, LogStart, NodeId, Position, Term
@@ -72,12 +72,12 @@ class Audits:
         if held is not None:
             self._accuse("A7", machine, f"campaigns with a log to {position}; it held one to {held}")
         asked = self._asked.setdefault((machine.node_id, term), position)
-        if position.up_to_date_with(asked):
+        if as_recent(position, asked):
             self._asked[(machine.node_id, term)] = position
 
     def _check_floor(self, machine: SimulatedMachine, term: Term, candidate: NodeId) -> None:
         held, asked = machine.held_before, self._asked.get((candidate, term))
-        if held is not None and asked is not None and not asked.up_to_date_with(held):
+        if held is not None and asked is not None and not as_recent(asked, held):
             self._accuse("A7", machine, f"votes for n{candidate}, whose log ends at {asked}; it held one to {held}")
 
     def _check_accepted(self, machine: SimulatedMachine, term: Term, match_index: LogIndex) -> None:
@@ -139,7 +139,7 @@ class Audits:
             if log.holds(committed) or other.held_before is not None:
                 continue
             votes = sum(
-                log.position.up_to_date_with(voter.position) and log.position.up_to_date_with(node.held_before or EMPTY)
+                as_recent(log.position, voter.position) and as_recent(log.position, node.held_before or EMPTY)
                 for node, voter in logs
             )
             if votes >= self._majority:
@@ -174,7 +174,7 @@ class Audits:
         if log.recovery.repaired is not None and not machine.came_up_spoilt:
             self._accuse("A5", machine, f"repairs a disk that has no damage: {log.recovery.repaired}")
         held = machine.held_before
-        if held is not None and not (core.log.position.up_to_date_with(held) or core.floor.up_to_date_with(held)):
+        if held is not None and not (as_recent(core.log.position, held) or as_recent(core.floor, held)):
             self._accuse("A5", machine, f"has forgotten that its log reached {held}; its floor is {core.floor}")
 
     def _entries_on(self, machine: SimulatedMachine, durable: DurableLog) -> list[Entry]:

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from jepsen_like.simulation.kernel.explorer import BrokenPromise, Explorer
+from jepsen_like.simulation.raft.record import as_recent
 from jepsen_like.simulation.raft.reduction import Prospects, attainable_by, is_spent, reigns_that_matter, told_by
 from jepsen_like.simulation.raft.scope import Scope
 from raft.config import RaftConfig
@@ -114,7 +115,7 @@ class ExplorerNode:
     def floor(self) -> Position:
         """Where the durable log once ended, if damage has cut it since and it holds less; else (0, 0)."""
         floor = self.hard_state.floor
-        return NO_POSITION if self.position().up_to_date_with(floor) else floor
+        return NO_POSITION if as_recent(self.position(), floor) else floor
 
 
 def _has(node: ExplorerNode, index: int, term: Term) -> bool:
@@ -278,7 +279,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
     @staticmethod
     def _committed_before(nodes: list[ExplorerNode]) -> tuple[tuple[int, int, int], ...]:
         """Where disks are damaged, all that a majority holds at the beginning is what an earlier leader has committed."""
-        held = [(entry.index, entry.term) for entry in max((node.log for node in nodes), key=len)]
+        held = sorted({(entry.index, entry.term) for node in nodes for entry in node.log})
         return tuple(
             (index, term, term)
             for index, term in held
@@ -447,7 +448,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
                 if action.kind == "damage":
                     end, floor = node.position(), node.hard_state.floor
                     del node.log[action.posted :]
-                    higher = end if end.up_to_date_with(floor) else floor
+                    higher = end if as_recent(end, floor) else floor
                     node.hard_state = attrs.evolve(node.hard_state, floor=higher)
                 core = self._start(node.core.node_id, node.start, node.log, node.hard_state, now)
                 node = ExplorerNode(core, node.log, node.hard_state, start=node.start)
@@ -600,7 +601,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         term, reign = node.core.log.term_at(LogIndex(upto)), node.core.term
         newest = Position(LogIndex(upto), term)
         # A copy that damage took away counts while a floor stands for it.
-        having = sum(_has(n, upto, term) or n.floor().up_to_date_with(newest) for n in nodes)
+        having = sum(_has(n, upto, term) or as_recent(n.floor(), newest) for n in nodes)
         if having < majority(len(nodes)):
             raise BrokenPromise(f"A3: n{node.core.node_id} commits {upto}@{term}, which {having} disks hold")
         for other in nodes:
@@ -642,9 +643,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         for candidate in nodes:
             if not _has(candidate, upto, term) and candidate.floor() == NO_POSITION:
                 own = candidate.position()
-                votes = sum(
-                    own.up_to_date_with(voter.position()) and own.up_to_date_with(voter.floor()) for voter in nodes
-                )
+                votes = sum(as_recent(own, voter.position()) and as_recent(own, voter.floor()) for voter in nodes)
                 if votes >= majority(len(nodes)):
                     return f"A4: {upto}@{term} is committed, but n{candidate.core.node_id} can be elected without it"
         return ""

@@ -20,7 +20,7 @@ from jepsen_like.simulation.kernel.disks import PowerFailed, failing_after
 from jepsen_like.simulation.kernel.findings import NODE_ERRORS
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft.durable import START_NAME, DurableLog
-from jepsen_like.simulation.raft.record import ClusterRecord, Replica
+from jepsen_like.simulation.raft.record import ClusterRecord, Replica, as_recent
 from jepsen_like.simulation.raft.rot import Rot, RotKind, base_of, spoil
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from log.disk import NoSpace
@@ -264,7 +264,7 @@ class SimulatedMachine:
         held, core = self.held_before, self.core
         if held is None or core is None or core.floor != NO_POSITION:
             return
-        if self.durable_log().position.up_to_date_with(held):
+        if as_recent(self.durable_log().position, held):
             self.rot = None
             self.counts["caught_up"] += 1
 

@@ -136,6 +136,26 @@ def same(entry: Entry, other: Entry) -> bool:
     )
 
 
+def first_difference(entries: Sequence[Entry], others: Sequence[Entry]) -> int | None:
+    """Where in both, counted from 0, one has another entry or ends before the other; None if they are equal."""
+    both = zip(entries, others, strict=False)
+    differs = next((at for at, (entry, other) in enumerate(both) if not same(entry, other)), None)
+    if differs is None and len(entries) != len(others):
+        return min(len(entries), len(others))
+    return differs
+
+
+def as_recent(position: Position, other: Position) -> bool:
+    """Whether a log that ends at `position` is as recent as one that ends at `other`, or more recent.
+
+    The rule of section 5.4.1 of the paper, written once more for the oracles: they must not decide by the product's own
+    `Position.up_to_date_with`, since a mistake there would then excuse itself.
+    """
+    if position.term != other.term:
+        return position.term > other.term
+    return position.index >= other.index
+
+
 def prefix_holds(entries: Sequence[Entry], wanted: Entry) -> bool:
     """Whether `entries` has `wanted` at its index."""
     return len(entries) >= wanted.index and same(entries[wanted.index - 1], wanted)

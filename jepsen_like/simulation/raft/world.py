@@ -20,7 +20,7 @@ from jepsen_like.simulation.raft.clients import PROBE_CLIENT, Clients, Simulated
 from jepsen_like.simulation.raft.invariants import Invariants
 from jepsen_like.simulation.raft.machine import BeforeStep, SimulatedMachine
 from jepsen_like.simulation.raft.nemesis import SimulatedNemesis
-from jepsen_like.simulation.raft.record import ClusterRecord, same, values_of
+from jepsen_like.simulation.raft.record import ClusterRecord, first_difference, values_of
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from jepsen_like.simulation.raft.tracing import describe_effect, describe_event, describe_state
 from log.errors import CorruptLog, LogError, StorageError
@@ -376,7 +376,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         )
 
     def judge(self) -> None:
-        """The logs as stored on every node against each other, and against what clients saw."""
+        """The log as stored on every node against the committed one, and that against what clients saw."""
         for machine in self.machines.values():
             if machine.storage is None or not self.record.ledger or not self._converged():
                 continue
@@ -387,11 +387,14 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
                 self._accuse("B-diverged", machine, f"its stored log cannot be read: {error}")
                 continue
             assert machine.core is not None
-            kept = self.record.ledger[machine.core.log.start.index :]
-            if len(stored) < len(kept) or not all(
-                same(entry, known.entry) for entry, known in zip(stored, kept, strict=False)
-            ):
-                self._accuse("B-diverged", machine, "its stored log differs from the committed log")
+            first_index = LogIndex(machine.core.log.start.index + 1)
+            committed = [known.entry for known in self.record.ledger[first_index - 1 :]]
+            at = first_difference(stored, committed)
+            if at is not None:
+                index, ends = first_index + at, f"{first_index}..{first_index + len(stored) - 1}"
+                self._accuse(
+                    "B-diverged", machine, f"its stored log, {ends}, differs from the committed log at {index}"
+                )
         for oracle, sentence in blackbox.check(self.clients.history, self.record.values()):
             self.report(oracle, 0, sentence)
 
