@@ -189,12 +189,12 @@ class Visits:
 
 def play_chunk(seeds: Sequence[int]) -> list[tuple[int, dict[str, int]]]:
     """Each seed with its visits, in a process that has called `install`."""
-    from jepsen_like.simulation.world import play  # the observed modules come with it
+    from jepsen_like.simulation.raft.model import RAFT  # the observed modules come with it
 
     played: list[tuple[int, dict[str, int]]] = []
     for seed in seeds:
         before = {module: list(instrumented(module).visits) for module in MODULES}
-        violations = play(seed).violations
+        violations = RAFT.play(seed).violations
         assert not violations, f"seed {seed}: {violations[0]}"
         played.append((seed, {name: visits for name, visits in _since(before) if visits}))
     return played
