@@ -21,7 +21,7 @@ from jepsen_like.report.canvas import rounded, seconds
 from jepsen_like.report.findings import Check, Fault, Findings, read_findings
 from jepsen_like.report.overview import overview, readings, tone
 from jepsen_like.report.witness import witness
-from log.flusher import FlushPolicy
+from log.policy import FlushPolicy
 
 VIOLATIONS_MAX = 40
 """More would bury the first one; all of them are in results.json."""

@@ -19,7 +19,7 @@ from jepsen_like.exercise import RunPlan
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.results import Observed
 from jepsen_like.run import checked, concluded
-from log.flusher import FlushPolicy
+from log.policy import FlushPolicy
 from raft.settings import NodeSettings
 from tests.jepsen_like.checker.planted import PLANTS, Base, planted, write_run
 from tests.jepsen_like.checker.plants_found import base_of
