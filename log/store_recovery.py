@@ -306,5 +306,5 @@ class StoreRecovery:
                 each.segment.file.close()
         for name in names:
             path = f"{self._directory}/{name}"
-            if name.endswith(".tmp") or (name.endswith(SEGMENT_SUFFIX) and path not in kept):
+            if name.endswith(SEGMENT_SUFFIX) and path not in kept:
                 self._disk.remove(path)
