@@ -4,7 +4,7 @@ All logs of a store share one directory and its lock, one budget of descriptors 
 *round*, which syncs the files of all logs that were written to side by side. A log lies in a directory of its own; one that is
 small takes a few blocks of the disk. It is opened when it is first asked for.
 
-    <directory>/lock
+    <directory>/lock, room
     <directory>/logs/<name>/manifest, durable, <address>.log
 
 One thread owns the store and its logs; only `FlushRound.run` may be called in another one, beside appends and reads. (With
@@ -24,11 +24,12 @@ from log.file_pool import FilePool
 from log.manifest import DELETED_NAME, Manifest
 from log.manifest import NAME as MANIFEST_NAME
 from log.segment import SEGMENT_SUFFIX
-from log.store_flush import FlushRound
+from log.store_flush import FlushRound, Room
 from log.store_log import SharedResources, StoreLog, log_id_of
 
 LOCK_NAME = "lock"
 LOGS_NAME = "logs"
+ROOM_NAME = "room"
 NAME_BYTES_MAX = 255
 _NAME = re.compile(r"[A-Za-z0-9._%|-]+")
 
@@ -42,7 +43,9 @@ class LogStore:
         self.config = config
         self._disk = disk
         self._lock = lock
-        self._shared = SharedResources(disk, FilePool(disk, config.open_files_max), config)
+        self._shared = SharedResources(
+            disk, FilePool(disk, config.open_files_max), Room(disk, f"{directory}/{ROOM_NAME}"), config
+        )
         self._names: set[str] = set()
         self._logs: dict[str, StoreLog] = {}
         self._round: FlushRound | None = None

@@ -1,15 +1,41 @@
 """One flush of one log of a store, and the round that carries out those of many logs side by side."""
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from log.disk import Disk
+from log.disk import Disk, File
 from log.errors import NoSpace, StorageError, StorageFailed
 from log.frame import Address
 from log.manifest import Manifest
 from log.mark import Mark, MarkFile
 from log.store_recovery import StoreSegment
+
+ROOM_BYTES = 64 * 1024
+
+
+class Room:
+    """Room on the disk that a store keeps for manifests, so that a full disk can be trimmed; there may not be as much."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._lock = threading.Lock()
+        self.keep()
+
+    def keep(self) -> None:
+        """Take what is there, up to `ROOM_BYTES`."""
+        with self._lock, contextlib.suppress(NoSpace), self._file() as file:
+            file.reserve(ROOM_BYTES)
+
+    def give(self) -> None:
+        """Give it back to the disk, for those who need it now."""
+        with self._lock, self._file() as file:
+            file.cut(0)
+
+    def _file(self) -> contextlib.AbstractContextManager[File]:
+        return contextlib.closing(self._disk.open(self._path, create=True))
 
 
 class LogFlush:
@@ -21,6 +47,7 @@ class LogFlush:
     def __init__(
         self,
         disk: Disk,
+        room: Room,
         name: str,
         directory: str,
         mark: MarkFile,
@@ -49,6 +76,7 @@ class LogFlush:
         self.committed = False
         """Whether the manifest is in force; on a full disk it may not be, and waits for the next flush."""
         self._disk = disk
+        self._room = room
         self._directory = directory
         self._mark = mark
         self._active = active
@@ -82,18 +110,30 @@ class LogFlush:
         if self._active is not None:
             self._active.file.sync()
         if self.manifest is not None:
-            try:
-                self.manifest.write(self._disk, self._directory)
-                self.committed, self._version = True, self.manifest.version
-            except NoSpace:
-                self._disk.sync_directory(self._directory)
-        elif self.names_changed:
+            self.committed = self._has_written(self.manifest)
+        if self.names_changed and not self.committed:
             self._disk.sync_directory(self._directory)
         self._mark.write(Mark.of(self.durable_end, self._version, 0, None))
-        if self.committed:
+        if self.committed and self.retired:
             for segment in self.retired:
                 segment.file.close()
                 self._disk.remove(segment.file.path)
+            self._room.keep()
+
+    def _has_written(self, manifest: Manifest) -> bool:
+        """Put a manifest in force. False on a full disk; then its log is as durable, and nothing of it leaves the disk."""
+        try:
+            manifest.write(self._disk, self._directory)
+        except NoSpace:
+            if not self.retired:
+                return False
+            self._room.give()
+            try:
+                manifest.write(self._disk, self._directory)
+            except NoSpace:
+                return False
+        self._version = manifest.version
+        return True
 
 
 class FlushRound:

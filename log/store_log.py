@@ -32,7 +32,7 @@ from log.recovery import RecoveryReport
 from log.replacement import Replacement
 from log.retention import Retention, SegmentFacts
 from log.segment import Window
-from log.store_flush import LogFlush
+from log.store_flush import LogFlush, Room
 from log.store_recovery import StoreRecovery, StoreSegment
 
 INDEXES_MAX = 64
@@ -46,6 +46,7 @@ class SharedResources:
 
     disk: Disk
     pool: FilePool
+    room: Room
     config: StoreConfig
     dirty: "dict[str, StoreLog]" = attrs.field(factory=dict)
     indexes: "OrderedDict[StoreSegment, BatchIndex]" = attrs.field(factory=OrderedDict)
@@ -311,6 +312,7 @@ class StoreLog:
             manifest = self._build(self._segments[:-1], self._active)
         flush = LogFlush(
             self._disk,
+            self._shared.room,
             self.name,
             self.directory,
             self._mark,
