@@ -11,8 +11,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Self
 
-from log.frame import HEADER_BYTES, Buffer, Header, checksum, decode_header
-from log.segment import Window
+from log.frame import Buffer, checksum
 
 _MAGIC = b"QLBI"
 _LAYOUT = struct.Struct("<4sIQQ")
@@ -78,18 +77,3 @@ class BatchIndex:
         for at, column in enumerate(columns):
             column.extend(struct.unpack_from(f"<{count}Q", view, _LAYOUT.size + 8 * count * at))
         return index
-
-    @classmethod
-    def built(cls, window: Window, end: int, *, base: int, log_id: int, interval_bytes: int) -> Self:
-        """The index of the frames before the position `end`, by their headers; raises as `decode_header` does."""
-        index, position = cls(interval_bytes), 0
-        while position < end:
-            header = header_at(window, position, base=base, log_id=log_id)
-            index.note(header.base_offset, header.timestamp_ms, position)
-            position += header.frame_bytes
-        return index
-
-
-def header_at(window: Window, position: int, *, base: int, log_id: int) -> Header:
-    """The header of the frame at `position` of a segment that begins at the address `base`."""
-    return decode_header(window.at(position, HEADER_BYTES), 0, log_id=log_id, address=base + position)

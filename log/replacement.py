@@ -24,6 +24,7 @@ class Replacement:
 
     def __init__(
         self,
+        disk: Disk,
         pool: FilePool,
         directory: str,
         replaced: Sequence[SealedSegment],
@@ -39,6 +40,7 @@ class Replacement:
         self.segments: list[StoreSegment] = []
         """What takes their place."""
         self.finished = False
+        self._disk = disk
         self._pool = pool
         self._directory = directory
         self._log_id = log_id
@@ -76,17 +78,19 @@ class Replacement:
         self._put(segment, buffers, waiting)
 
     def finish(self) -> None:
-        """Make all of it durable, but for the names, which the manifest's replacement does."""
+        """Make all of it durable, names too: a manifest names no file that a power cut may take."""
         for segment in self.segments:
             segment.seal()
             segment.file.sync()
+        if self.segments:
+            self._disk.sync_directory(self._directory)
         self.finished = True
 
-    def abandon(self, disk: Disk) -> None:
+    def abandon(self) -> None:
         """Remove what was written; the replaced segments stay."""
         for segment in self.segments:
             segment.file.close()
-            disk.remove(segment.file.path)
+            self._disk.remove(segment.file.path)
         self.segments.clear()
 
     def _segment_for(self, batch: StoredBatch) -> StoreSegment:

@@ -109,10 +109,10 @@ class LogFlush:
             segment.file.sync()
         if self._active is not None:
             self._active.file.sync()
+        if self.names_changed:
+            self._disk.sync_directory(self._directory)
         if self.manifest is not None:
             self.committed = self._has_written(self.manifest)
-        if self.names_changed and not self.committed:
-            self._disk.sync_directory(self._directory)
         self._mark.write(Mark.of(self.durable_end, self._version, 0, None))
         if self.committed and self.retired:
             for segment in self.retired:

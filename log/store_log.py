@@ -14,12 +14,12 @@ Rules that everything here keeps:
 import contextlib
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
 from log.batch import StoredBatch
-from log.batch_index import BatchIndex, header_at
+from log.batch_index import BatchIndex
 from log.config import StoreConfig
 from log.disk import Disk
 from log.epoch_cache import EpochCache
@@ -249,19 +249,38 @@ class StoreLog:
 
     def retain(self, rule: Retention, now_ms: int) -> int:
         """Let whole segments leave by a rule; returns the new start offset. See `trim`."""
-        return self.trim(max(self._start_offset, rule.first_index(self.segment_facts(), now_ms)))
+        facts = self.segment_facts()
+        first_offset = rule.first_index(facts, now_ms)
+        return self.trim(first_offset) if first_offset > facts[0].first_index else self._start_offset
 
     # Replacing sealed segments
+
+    def replace(self, segments: Sequence[SealedSegment], batches: Iterable[StoredBatch]) -> None:
+        """Let `batches` take the place of a run of `sealed` segments, all at once; durable when it returns.
+
+        A crash leaves either. Raises as `begin_replacement`, `Replacement.write` and `end_replacement`, the same in three steps
+        of which only the first and the last need the log's own thread; whatever is raised, the log is as it was.
+        """
+        replacement = self.begin_replacement(segments)
+        try:
+            replacement.write(batches)
+            replacement.finish()
+        except (ValueError, NoSpace):
+            replacement.abandon()
+            raise
+        self.end_replacement(replacement)
 
     def begin_replacement(self, segments: Sequence[SealedSegment]) -> Replacement:
         """Begin to rewrite a run of `sealed` segments. What is written does not count until `end_replacement`.
 
-        `ValueError` unless the log holds these segments, one after the other.
+        Call `end_replacement`, or `abandon` it, before the log is deleted or closed. `ValueError` unless the log holds these
+        segments, one after the other.
         """
         self._require_usable()
         at = self._place_of(segments)
         self._version += 1
         return Replacement(
+            self._disk,
             self._shared.pool,
             self.directory,
             segments,
@@ -289,7 +308,7 @@ class StoreLog:
             self._commit(listed, (self._rolled or [self._active])[0])
         except (ValueError, NoSpace):
             with self._fatal():
-                replacement.abandon(self._disk)
+                replacement.abandon()
             raise
         self._segments = segments
         self._remove(gone)
@@ -437,7 +456,7 @@ class StoreLog:
     def _headers_in(self, segment: StoreSegment, window: Window, position: int) -> Iterator[tuple[int, Header]]:
         while position < segment.size:
             try:
-                header = header_at(window, position, base=segment.base, log_id=self.log_id)
+                header = window.header(position, base=segment.base, log_id=self.log_id)
             except (DamagedFrame, ForeignFrame) as damage:
                 raise self._damage(segment, position, damage.reason) from None
             yield position, header
@@ -508,6 +527,8 @@ class StoreLog:
             for each in kept:
                 if each in self._rolled or each.file is self._active.file or each not in self._segments:
                     each.file.sync()
+            if self._names_changed:
+                self._disk.sync_directory(self.directory)
             # One byte further: no file has had this name.
             active = self._new_segment(Address(self._active.end + 1), end_offset)
         epochs = EpochCache()

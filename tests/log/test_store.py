@@ -272,22 +272,43 @@ def test_what_was_killed_before_a_flush_is_written_again_before_it_counts() -> N
     ]
 
 
-def test_a_torn_tail_is_cut_and_told_and_nothing_of_it_comes_back() -> None:
-    for seed in range(40):
+@pytest.mark.parametrize("in_new_segment", [False, True])
+def test_a_torn_tail_is_cut_and_told_and_nothing_of_it_comes_back(in_new_segment: bool) -> None:
+    """Frames of the same size: one that was lost lies where the next new one would end."""
+    torn_logs = 0
+    for seed in range(60):
         disk = memory_disk(seed)
         store = open_store(disk)
         log = filled(store, "a", 2)
-        log.append([batch(at, mark="lost ", size=300) for at in range(2, 8)])
+        if in_new_segment:
+            log.roll()
+        for at in range(2, 8):
+            log.append([batch(at, mark="lost ", size=300)])
         torn = disk.after_crash(random.Random(seed), loss=PowerLoss.KEEP_SUBSET)
         reopened = open_store(torn)
         found = reopened.log("a")
         held = offsets(found)
         assert held == list(range(len(held)))
-        found.append([batch(at, mark="new ", size=300) for at in range(len(held), 8)])
+        torn_logs += found.recovery.torn_at is not None
+        found.append([batch(len(held), mark="new ", size=300)])
         reopened.flush()
-        last = open_store(torn.after_crash(random.Random(seed))).log("a")
-        assert moment_of(last) == moment_of(found)
-        assert len(offsets(last)) == 8
+        for after in (torn.after_crash(random.Random(seed)), torn.after_kill(random.Random(seed))):
+            assert moment_of(open_store(after).log("a")) == moment_of(found)
+    assert torn_logs > 20
+
+
+def test_what_a_full_disk_refused_never_turns_up() -> None:
+    for seed in range(60):
+        disk = memory_disk(seed)
+        store = open_store(disk)
+        log = filled(store, "a", 2, size=300)
+        disk.capacity_bytes = disk.used_bytes() + 300 * (seed % 5)
+        with pytest.raises(NoSpace):
+            log.append([batch(at, mark="refused ", size=300) for at in range(2, 9)])
+        disk.capacity_bytes = None
+        log.append([batch(2, mark="new ", size=300)])
+        after = open_store(disk.after_crash(random.Random(seed), loss=PowerLoss.KEEP_SUBSET)).log("a")
+        assert content(after) in (content(log)[:2], content(log))
 
 
 # ---------------------------------------------------------------- rounds
@@ -369,9 +390,13 @@ def test_a_change_waits_for_the_part_of_the_round_that_runs(change: str) -> None
     assert syncing.wait(20)
 
     def carry_out() -> None:
-        {"delete": lambda: store.delete("a"), "truncate": lambda: log.truncate(2), "reset": lambda: log.reset(9)}[
-            change
-        ]()
+        match change:
+            case "delete":
+                store.delete("a")
+            case "truncate":
+                log.truncate(2)
+            case _:
+                log.reset(9)
         order.append("changed")
 
     changer = threading.Thread(target=carry_out)
@@ -508,6 +533,14 @@ def test_a_cut_is_durable_when_it_returns() -> None:
     survivor = open_store(disk.durable_copy()).log("a")
     assert moment_of(survivor) == moment_of(log)
     assert offsets(survivor) == list(range(11))
+
+
+def test_a_cut_makes_durable_what_it_leaves() -> None:
+    disk = memory_disk()
+    log = open_store(disk).create("a")
+    log.append([batch(at) for at in range(5)])
+    assert log.truncate(3) == log.durable_offset == 3
+    assert offsets(open_store(disk.durable_copy()).log("a")) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ def _all_lost(disk: MemoryDisk, seed: int) -> MemoryDisk:
     return disk.after_crash(random.Random(seed), loss=PowerLoss.LOSE_ALL)
 
 
+TRIES = 8
+"""Power cuts at the same moment, which take different things."""
 FATES = pytest.mark.parametrize("fate", [_killed, _power_cut, _all_lost])
 
 
@@ -55,11 +57,7 @@ def replace(log: StoreLog, disk: MemoryDisk, *, keep: Callable[[int], bool]) -> 
     run = log.sealed[2:7]
     following = log.sealed[7].first_offset
     kept = [each for each in log.read(run[0].first_offset, 1 << 30, following) if keep(each.base_offset)]
-    replacement = log.begin_replacement(run)
-    for each in kept:
-        replacement.write([each])
-    replacement.finish()
-    log.end_replacement(replacement)
+    log.replace(run, kept)
 
 
 def each_failure(fate: Fate, change: Callable[[LogStore, StoreLog, MemoryDisk], None], *, failures_min: int) -> None:
@@ -79,11 +77,12 @@ def each_failure(fate: Fate, change: Callable[[LogStore, StoreLog, MemoryDisk], 
             assert disk.failed_as_asked
         else:
             break
-        found = fate(disk, n)
-        moment = moment_of(open_store(found).log("a"))
-        assert moment in (before, after)
-        assert moment_of(open_store(_all_lost(found, n)).log("a")) == moment
-        seen.append(moment)
+        for seed in range(TRIES if fate is _power_cut else 1):
+            found = fate(disk, n * TRIES + seed)
+            moment = moment_of(open_store(found).log("a"))
+            assert moment in (before, after)
+            assert moment_of(open_store(_all_lost(found, n)).log("a")) == moment
+            seen.append(moment)
     assert len(seen) >= failures_min
     assert seen[0] == before
     disk.fail_call(1 << 60)
@@ -186,10 +185,8 @@ def test_a_replacement_that_finds_no_room_leaves_the_log_as_it_was() -> None:
     for room in (0, 1_000, 5_000):
         disk.capacity_bytes = disk.used_bytes() + room
         run = log.sealed[2:7]
-        replacement = log.begin_replacement(run)
         with pytest.raises(NoSpace):
-            replacement.write(log.read(run[0].first_offset, 1 << 30, log.sealed[7].first_offset))
-        replacement.abandon(disk)
+            log.replace(run, log.read(run[0].first_offset, 1 << 30, log.sealed[7].first_offset))
         assert moment_of(log) == before
         assert disk.used_bytes() <= disk.capacity_bytes
     disk.capacity_bytes = None
@@ -203,13 +200,39 @@ def test_what_was_replaced_is_found_by_time_and_may_be_replaced_again() -> None:
     once = moment_of(log)
     made = [each for each in log.sealed if each.generation]
     assert made
-    replacement = log.begin_replacement(made)
-    replacement.write(log.read(made[0].first_offset, 1))
-    replacement.finish()
-    log.end_replacement(replacement)
+    log.replace(made, log.read(made[0].first_offset, 1))
     assert len(moment_of(log).entries) < len(once.entries)
     assert {entry(each) for each in log.read(0, 1 << 30)} < set(once.entries)
     reopened = open_store(_all_lost(disk, 0)).log("a")
     assert moment_of(reopened) == moment_of(log)
     assert [each.generation for each in reopened.sealed] == [each.generation for each in log.sealed]
     assert DIRECTORY in disk.paths()[0]
+
+
+@FATES
+@pytest.mark.parametrize("change", [lambda log: log.flush(), lambda log: log.truncate(15)], ids=["flush", "cut"])
+def test_what_seals_segments_names_no_file_that_a_power_cut_may_take(
+    fate: Fate, change: Callable[[StoreLog], int]
+) -> None:
+    """Segments that were begun since the last flush are in the first manifest that comes after them."""
+    held = 0
+    for n in range(1, 200):
+        disk = memory_disk(n)
+        store = open_store(disk)
+        log = store.create("a")
+        log.append([batch(0, size=1000)])
+        store.flush()
+        for at in range(1, 20):
+            log.append([batch(at, size=1000)])
+        disk.fail_call(n)
+        try:
+            change(log)
+        except StorageFailed:
+            for seed in range(TRIES if fate is _power_cut else 1):
+                found = offsets(open_store(fate(disk, n * TRIES + seed)).log("a"))
+                assert found == list(range(len(found)))
+                assert found
+            held += 1
+        else:
+            break
+    assert held > 10

@@ -14,7 +14,7 @@ from log.store_flush import FlushRound
 from log.store_log import StoreLog
 from tests.log.store_model import LogModel, batch, entry, memory_disk, moment_of, open_store
 
-NAMES = st.sampled_from(["a", "b", "c"])
+NAMES = st.sampled_from(["a", "a", "b"])
 NEVER = 2**62
 
 
@@ -37,6 +37,8 @@ class StoreMachine(RuleBasedStateMachine):
     def begin(self, seed: int) -> None:
         self.disk = memory_disk(seed)
         self.store = open_store(self.disk)
+        self.create("a", None)
+        self.create("b", None)
 
     # One change each: the model first, because a call that fails may have done all of it, a part of it, or nothing.
 
@@ -57,13 +59,13 @@ class StoreMachine(RuleBasedStateMachine):
     def append(self, name: str, data: st.DataObject) -> None:
         log, model = self.log(name)
         offset, epoch = log.end_offset, log.last_epoch
+        rng = random.Random(data.draw(st.integers(0, 2**32)))
         batches = []
-        for _ in range(data.draw(st.integers(1, 6))):
+        for _ in range(rng.randint(1, 6)):
             self.written += 1
-            offset += data.draw(st.sampled_from([0, 0, 0, 1, 7]))
-            epoch += data.draw(st.sampled_from([0, 0, 0, 1]))
-            size, span = data.draw(st.sampled_from([20, 300, 1500])), data.draw(st.sampled_from([1, 1, 5]))
-            time = data.draw(st.integers(0, 1000))
+            offset += rng.choice([0, 0, 0, 1, 7])
+            epoch += rng.choice([0, 0, 0, 1])
+            size, span, time = rng.choice([20, 300, 1500]), rng.choice([1, 1, 5]), rng.randint(0, 1000)
             batches.append(batch(offset, epoch, span=span, timestamp_ms=time, size=size, mark=f"#{self.written} "))
             offset += span
         before = list(model.moments)
@@ -106,18 +108,19 @@ class StoreMachine(RuleBasedStateMachine):
         following = log.segment_facts()[last + 1].first_index
         begins = max(sealed[first].first_offset, log.start_offset)
         held = [each for each in log.read(begins, 1 << 30, following) if each.base_offset >= sealed[first].first_offset]
-        kept = [each for each in held if data.draw(st.booleans())]
+        rng = random.Random(data.draw(st.integers(0, 2**32)))
+        kept = [each for each in held if rng.random() < 0.5]
         replacement = log.begin_replacement(sealed[first : last + 1])
         try:
             replacement.write(kept)
             replacement.finish()
         except NoSpace:
-            replacement.abandon(self.disk)
+            replacement.abandon()
             raise
         model.begin_replacement(sealed[first].first_offset, following, map(entry, kept))
         self.change(model, lambda: log.end_replacement(replacement))
 
-    def flush(self, name: str, data: st.DataObject) -> None:
+    def flush(self, name: str, data: st.DataObject | None) -> None:
         if self.round is None:
             so_far = {each: model.so_far for each, model in self.models.items()}
             self.store.flush()
@@ -136,7 +139,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self.store.log(name), self.models[name]
 
     CHANGES = st.sampled_from(
-        [append, append, append, append, roll, trim, truncate, reset, replace, replace, flush, create, delete]
+        [append, append, append, roll, trim, truncate, truncate, replace, replace, flush, reset, create, delete]
     )
 
     # What happens
@@ -145,10 +148,34 @@ class StoreMachine(RuleBasedStateMachine):
     def make(self, name: str) -> None:
         self.create(name, None)
 
-    @rule(name=NAMES, change=CHANGES, data=st.data())
-    def do(self, name: str, change: Callable[..., None], data: st.DataObject) -> None:
+    @rule(name=NAMES, changes=st.lists(CHANGES, min_size=1, max_size=8), data=st.data())
+    def do(self, name: str, changes: list[Callable[..., None]], data: st.DataObject) -> None:
+        for change in changes:
+            if name in self.models:
+                change(self, name, data)
+
+    @rule(name=NAMES, data=st.data())
+    def cut(self, name: str, data: st.DataObject) -> None:
         if name in self.models:
-            change(self, name, data)
+            self.truncate(name, data)
+
+    @rule(name=NAMES, data=st.data())
+    def compact(self, name: str, data: st.DataObject) -> None:
+        if name in self.models:
+            self.replace(name, data)
+
+    @rule(name=NAMES, count=st.integers(8, 20), size=st.sampled_from([700, 1300]), flush=st.booleans())
+    def fill(self, name: str, count: int, size: int, flush: bool) -> None:
+        """Several segments."""
+        if name in self.models:
+            log, model = self.log(name)
+            for _ in range(count):
+                self.written += 1
+                written = [batch(log.end_offset + 1, log.last_epoch, size=size, mark=f"#{self.written} ")]
+                model.append(written)
+                log.append(written)
+            if flush:
+                self.flush(name, None)
 
     @rule(
         name=NAMES,
