@@ -1,5 +1,6 @@
 """Fail the n-th call to the disk of each change to a store, for n = 1 until it goes through untouched; then restart and look."""
 
+import itertools
 import random
 from collections.abc import Callable
 
@@ -215,9 +216,9 @@ def test_what_seals_segments_names_no_file_that_a_power_cut_may_take(
     fate: Fate, change: Callable[[StoreLog], int]
 ) -> None:
     """Segments that were begun since the last flush are in the first manifest that comes after them."""
-    held = 0
-    for n in range(1, 200):
-        disk = memory_disk(n)
+    failures = 0
+    for n, again in itertools.product(range(1, 200), range(TRIES if fate is _power_cut else 1)):
+        disk = memory_disk(n * TRIES + again)
         store = open_store(disk)
         log = store.create("a")
         log.append([batch(0, size=1000)])
@@ -228,11 +229,10 @@ def test_what_seals_segments_names_no_file_that_a_power_cut_may_take(
         try:
             change(log)
         except StorageFailed:
-            for seed in range(TRIES if fate is _power_cut else 1):
-                found = offsets(open_store(fate(disk, n * TRIES + seed)).log("a"))
-                assert found == list(range(len(found)))
-                assert found
-            held += 1
+            found = offsets(open_store(fate(disk, n * TRIES + again)).log("a"))
+            assert found == list(range(len(found)))
+            assert found
+            failures += 1
         else:
             break
-    assert held > 10
+    assert failures > 10
