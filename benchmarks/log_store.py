@@ -3,7 +3,7 @@
     python benchmarks/log_store.py [--logs 1000] [--directory DIR]
 
 Makes so many logs with one small record each, closes the store and opens all of them again (warm: the page cache has them),
-then writes to each of them and flushes all in one round. Prints a table of what was measured beside its bound, and exits with
+then writes to each of them and flushes all in one round. Prints a table of what was measured and its bound, and exits with
 status 0 only where every bound holds. The bounds are those of 1,000 logs, whatever `--logs` is.
 """
 

@@ -7,8 +7,8 @@ small takes a few blocks of the disk. It is opened when it is first asked for.
     <directory>/lock, room
     <directory>/logs/<name>/manifest, durable, <address>.log
 
-One thread owns the store and its logs; only `FlushRound.run` may be called in another one, beside appends and reads. (With
-`StoreConfig.threads` above 1 it and `open_all` spread their work over threads of the store.)
+One thread owns the store and its logs; only `FlushRound.run` may be called in another one, while the owner appends and reads.
+(With `StoreConfig.threads` above 1 it and `open_all` spread their work over threads of the store.)
 """
 
 import contextlib
@@ -160,7 +160,9 @@ class LogStore:
         """What must be synced for everything that was done so far, in all logs; cheap. One round at a time."""
         self._require_open()
         assert self._round is None, "a round is under way: call end_round first"
-        flushes = [log.begin_flush() for log in list(self._shared.dirty.values()) if log.failed is None]
+        dirty = list(self._shared.dirty.values())
+        self._shared.dirty.clear()  # a log that has failed will not be flushed any more
+        flushes = [log.begin_flush() for log in dirty if log.failed is None]
         self._round = FlushRound(flushes, self._side_by_side)
         return self._round
 

@@ -7,8 +7,8 @@ Rules that everything here keeps:
    holds at once and is durable with the next flush; files go only then.
 3. Everything but appending is one replacement of the manifest (see `manifest.py`): a crash leaves the log as before or after.
 4. A failed write or sync is final: every later call raises `StorageFailed`. `NoSpace` is not: the log holds what it held before.
-5. One thread owns the object. Only `LogFlush.run`, and the writing of a `Replacement`, may run elsewhere, beside appends and
-   reads.
+5. One thread owns the object. Only `LogFlush.run`, and the writing of a `Replacement`, may run in another one, while the owner
+   appends and reads.
 """
 
 import contextlib
@@ -630,5 +630,5 @@ class StoreLog:
 
 
 def log_id_of(name: str) -> int:
-    """What the frames of a log are told by: a file that lies in the wrong directory is not taken for a part of the log."""
+    """Returns the number in every frame of a log, so that a file in the wrong directory is not taken for a part of the log."""
     return checksum(name.encode())

@@ -3,10 +3,10 @@
 The manifest names the sealed segments. Behind them lie the open ones: whole frames, one after the other, each segment at the
 address where the one before it ends. Where that stops, everything further was never promised, or is damage. The *known durable
 end* tells which: the greatest of the mark that each flush leaves, the beginning of the open segments, and the durable end in
-any whole frame header, also behind the damage. A manifest older than the mark tells of is damage, too.
+any whole frame header, also behind the damage. A manifest that is older than the mark names is damage, too.
 
 A torn tail is not cut off: the log goes on in a new segment, at an address that was never used, so nothing that a power cut may
-bring back is ever taken for a part of it. The new manifest says where the torn segment ends. What survives beyond the known
+bring back is ever taken for a part of it. The new manifest records where the torn segment ends. What survives beyond the known
 durable end was read from the page cache, which proves nothing about the platter: it is written again and synced first.
 
 Every step can be repeated: a crash in between finds the same question and gives it the same answer. A log that was closed, or
@@ -55,7 +55,7 @@ class StoreSegment:
 
     @property
     def sealed(self) -> SealedSegment:
-        """What a manifest says of it."""
+        """Its entry in a manifest."""
         newest_ms = self.index.newest_ms if self.index is not None else self.newest_ms
         return SealedSegment(self.base, self.generation, self.size, self.first_offset, newest_ms)
 

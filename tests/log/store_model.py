@@ -28,7 +28,7 @@ Entry = tuple[int, int, int, int, bytes]
 def batch(
     offset: int, epoch: int = 1, *, span: int = 1, timestamp_ms: int = 0, size: int = 100, mark: str = ""
 ) -> StoredBatch:
-    """A batch that says which one it is."""
+    """A batch that names itself."""
     payload = f"{mark}{offset}@{epoch}".encode().ljust(size, b".")
     return StoredBatch.of(payload, base_offset=offset, epoch=epoch, span=span, timestamp_ms=timestamp_ms)
 
@@ -68,7 +68,7 @@ class Moment:
 
 
 def moment_of(log: StoreLog) -> Moment:
-    """What a log says of itself, all of it cross-checked."""
+    """What a log holds, all of it cross-checked."""
     entries = content(log)
     start, end = log.start_offset, log.end_offset
     assert all(each[0] + each[1] <= following[0] for each, following in itertools.pairwise(entries))

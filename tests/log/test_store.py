@@ -273,7 +273,7 @@ def test_what_was_killed_before_a_flush_is_written_again_before_it_counts() -> N
 
 
 @pytest.mark.parametrize("in_new_segment", [False, True])
-def test_a_torn_tail_is_cut_and_told_and_nothing_of_it_comes_back(in_new_segment: bool) -> None:
+def test_a_torn_tail_is_cut_and_reported_and_nothing_of_it_comes_back(in_new_segment: bool) -> None:
     """Frames of the same size: one that was lost lies where the next new one would end."""
     torn_logs = 0
     for seed in range(60):
@@ -351,6 +351,7 @@ def test_a_log_that_fails_in_a_round_leaves_the_others_durable() -> None:
     logs[0].append([batch(1)])
     store.flush()
     assert logs[0].durable_offset == 2
+    assert not store.is_dirty
 
 
 def test_a_log_that_is_deleted_before_its_round_runs_is_left_out() -> None:
@@ -414,7 +415,7 @@ def test_a_change_waits_for_the_part_of_the_round_that_runs(change: str) -> None
         assert log.end_offset == log.durable_offset == {"truncate": 2, "reset": 9}[change]
 
 
-def test_appends_and_reads_go_on_beside_a_round_in_threads(tmp_path: Path) -> None:
+def test_appends_and_reads_go_on_during_a_round_in_threads(tmp_path: Path) -> None:
     store = LogStore.open(RealDisk(), str(tmp_path), StoreConfig(segment_bytes_max=4096, open_files_max=8, threads=4))
     logs = [store.create(f"log-{at}") for at in range(20)]
     for at in range(0, 60, 2):
