@@ -8,7 +8,7 @@ small takes a few blocks of the disk. It is opened when it is first asked for.
     <directory>/logs/<name>/manifest, durable, <address>.log
 
 One thread owns the store and its logs; only `FlushRound.run` may be called in another one, while the owner appends and reads.
-(With `StoreConfig.threads` above 1 it and `open_all` spread their work over threads of the store.)
+(With `StoreConfig.threads` above 1 it, `open_all` and `create_all` spread their work over threads of the store.)
 """
 
 import contextlib
@@ -21,11 +21,13 @@ from log.config import StoreConfig
 from log.disk import Disk, Lock
 from log.errors import LogError, LogExists, UnknownLog
 from log.file_pool import FilePool
-from log.manifest import DELETED_NAME, Manifest
+from log.manifest import DELETED_NAME, ORIGIN, Manifest
 from log.manifest import NAME as MANIFEST_NAME
+from log.mark import Mark
 from log.segment import SEGMENT_SUFFIX
 from log.store_flush import FlushRound, Room
 from log.store_log import SharedResources, StoreLog, log_id_of
+from log.store_recovery import open_mark
 
 LOCK_NAME = "lock"
 LOGS_NAME = "logs"
@@ -49,7 +51,7 @@ class LogStore:
         self._names: set[str] = set()
         self._logs: dict[str, StoreLog] = {}
         self._round: FlushRound | None = None
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = ThreadPoolExecutor(config.threads, thread_name_prefix="log-store")
         self._closed = False
         for name in disk.list_directory(f"{directory}/{LOGS_NAME}"):
             found = disk.list_directory(self._path(name))
@@ -87,17 +89,29 @@ class LogStore:
 
     def create(self, name: str) -> StoreLog:
         """Make an empty log, durably. `LogExists` if there is one, `ValueError` for a name that no log may have."""
-        self._require_open()
-        require_name(name)
-        if name in self._names:
-            raise LogExists(name)
-        path = self._path(name)
-        self._disk.make_directory(path)
-        if self._disk.list_directory(path):
-            self._clear(name, keep_directory=True)
-        Manifest(log_id=log_id_of(name)).write(self._disk, path)
-        self._names.add(name)
+        self.create_all([name])
         return self.log(name)
+
+    def create_all(self, names: Iterable[str]) -> None:
+        """Make several logs, side by side. Nothing is made if a name is refused; see `create`."""
+        self._require_open()
+        wanted = list(dict.fromkeys(names))
+        for name in wanted:
+            require_name(name)
+            if name in self._names:
+                raise LogExists(name)
+        waiting, errors = iter(wanted), list[LogError]()
+
+        def work() -> None:
+            for name in waiting:
+                try:
+                    self._make(name)
+                except LogError as error:
+                    errors.append(error)
+
+        self._side_by_side(work, len(wanted))
+        if errors:
+            raise errors[0]
 
     def log(self, name: str) -> StoreLog:
         """A log by its name, opened if it was not yet.
@@ -195,14 +209,24 @@ class LogStore:
             for log in self._logs.values():
                 with contextlib.suppress(LogError):
                     log.close()
-            if self._threads is not None:
-                self._threads.shutdown()
+            self._threads.shutdown()
             self._lock.release()
 
     # How it is done
 
     def _path(self, name: str) -> str:
         return f"{self.directory}/{LOGS_NAME}/{name}"
+
+    def _make(self, name: str) -> None:
+        path, log_id = self._path(name), log_id_of(name)
+        self._disk.make_directory(path)
+        if self._disk.list_directory(path):
+            self._clear(name, keep_directory=True)
+        Manifest(log_id=log_id).write(self._disk, path)
+        # Only now, because it vouches for the manifest's name.
+        with contextlib.closing(open_mark(self._shared.pool, path, log_id)) as mark:
+            mark.write(Mark.of(ORIGIN, 1, 0, None))
+        self._names.add(name)
 
     def _opened(self, name: str) -> StoreLog:
         return StoreLog(self._shared, name, self._path(name))
@@ -226,8 +250,6 @@ class LogStore:
         if threads <= 1:
             work()
             return
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self.config.threads, thread_name_prefix="log-store")
         for each in wait([self._threads.submit(work) for _ in range(threads)]).done:
             each.result()
 

@@ -113,7 +113,7 @@ class StoreRecovery:
         for each in manifest.sealed:
             if each.name not in names:
                 raise CorruptLog(f"{self._directory}/{each.name}", 0, "the segment is missing")
-        mark = self._open_mark()
+        mark = open_mark(self._pool, self._directory, self._log_id)
         newest = mark.newest
         if newest is not None and newest.last_index > manifest.version:
             raise CorruptLog(self._directory, 0, "the manifest is older than the one that was in force")
@@ -165,13 +165,6 @@ class StoreRecovery:
             names_changed=is_blank or reason is not None,
             report=report,
         )
-
-    def _open_mark(self) -> MarkFile:
-        file = self._pool.file(f"{self._directory}/{MARK_NAME}", create=True, lossy=True)
-        if file.size() < 2 * SLOT_BYTES:
-            # All the room it will ever need, so that a full disk takes marks.
-            file.write_at(0, [bytes(2 * SLOT_BYTES)])
-        return MarkFile(file, self._log_id)
 
     def _opened(self, base: Address, first_offset: int, *, create: bool = False) -> StoreSegment:
         file = self._pool.file(f"{self._directory}/{file_name(base, 0)}", create=create)
@@ -308,3 +301,12 @@ class StoreRecovery:
             path = f"{self._directory}/{name}"
             if name.endswith(SEGMENT_SUFFIX) and path not in kept:
                 self._disk.remove(path)
+
+
+def open_mark(pool: FilePool, directory: str, log_id: int) -> MarkFile:
+    """The mark in a log's directory, made if it is missing."""
+    file = pool.file(f"{directory}/{MARK_NAME}", create=True, lossy=True)
+    if file.size() < 2 * SLOT_BYTES:
+        # All the room it will ever need, so that a full disk takes marks.
+        file.write_at(0, [bytes(2 * SLOT_BYTES)])
+    return MarkFile(file, log_id)

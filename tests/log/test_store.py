@@ -73,6 +73,22 @@ def test_a_log_is_made_once_and_deleted_once() -> None:
         log.append([batch(0)])
 
 
+def test_several_logs_are_made_side_by_side_or_none_if_a_name_is_refused(tmp_path: Path) -> None:
+    store = LogStore.open(RealDisk(), str(tmp_path), StoreConfig(threads=4))
+    names = [f"log-{at:02}" for at in range(30)]
+    store.create_all([*names, names[0]])
+    assert store.names() == names
+    with pytest.raises(LogExists):
+        store.create_all(["new", names[3]])
+    with pytest.raises(ValueError, match="no name"):
+        store.create_all(["new", ".."])
+    store.close()
+    again = LogStore.open(RealDisk(), str(tmp_path))
+    assert again.names() == names
+    assert again.open_all() == {}
+    again.close()
+
+
 def test_a_name_is_free_again_once_its_log_is_deleted() -> None:
     disk = memory_disk()
     store = open_store(disk)
