@@ -11,7 +11,7 @@ from pathlib import Path
 from jepsen_like.bench import answers, figures
 from jepsen_like.cli import COMMANDS
 from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
-from log.flusher import FlushPolicy
+from log.policy import FlushPolicy
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = re.compile(r"(<!-- printed: (\w+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)

@@ -20,7 +20,7 @@ from jepsen_like.run.command import checked, concluded
 from jepsen_like.run.exercise import RunPlan
 from jepsen_like.run.results import Observed
 from jepsen_like.systems.raft.mode import RaftMode
-from log.flusher import FlushPolicy
+from log.policy import FlushPolicy
 from tests.jepsen_like.checker.planted import PLANTS, Base, planted, write_run
 from tests.jepsen_like.checker.plants_found import base_of
 

@@ -163,19 +163,7 @@ def call(mutant: Mutant, seeds: range) -> Judgement:
     return _played(client_world.play, client_world.Broken)
 
 
-def flush(mutant: Mutant, seeds: range) -> Judgement:
-    """A node, and then the flusher of the log alone, on a disk that takes its time."""
-    from tests.log import flusher_world
-    from tests.raft.shell import flush_world
-
-    async def play(seed: int) -> None:
-        await flusher_world.play(seed)
-        await flush_world.play(seed)
-
-    return _played(play, (flusher_world.Broken, flush_world.Broken))
-
-
-def _played(play: Callable[[int], Awaitable[None]], broken: type[Exception] | tuple[type[Exception], ...]) -> Judgement:
+def _played(play: Callable[[int], Awaitable[None]], broken: type[Exception]) -> Judgement:
     import trio
 
     crashed: Counter[str] = Counter()
@@ -251,7 +239,6 @@ JUDGES: Mapping[str, Judge] = {
     "checker": check,
     "drivers": drive,
     "clients": call,
-    "flushes": flush,
     "run": run_processes,
     "verdicts": conclude,
 }

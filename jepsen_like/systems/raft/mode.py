@@ -12,7 +12,7 @@ from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import named
 from jepsen_like.systems.port import FaultSeen, Mode, WrongMode
 from jepsen_like.systems.raft.promises import Replication, allowances, describe, may_lose
-from log.flusher import FlushPolicy
+from log.policy import FlushPolicy
 from log.retention import KEEP_ALL
 from raft.settings import NodeSettings, WrongSetting, parse_settings
 

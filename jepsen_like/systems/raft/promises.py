@@ -17,7 +17,7 @@ from jepsen_like.nemesis.disks import SLOW_SYNCS_S, DiskSlow
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.systems.port import FaultSeen
-from log.flusher import FlushPolicy
+from log.policy import FlushPolicy
 
 
 class Replication(enum.StrEnum):

@@ -23,7 +23,7 @@ from jepsen_like.systems.raft.promises import (
     describe,
     may_lose,
 )
-from log.flusher import FlushPolicy
+from log.policy import FlushPolicy
 from tests.jepsen_like.run.test_recovery_time import a_fault
 
 S = 1_000_000_000
