@@ -31,7 +31,8 @@ from raft.messages import (
 )
 from raft.model import Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
 from raft.net.crc import JOINING_BYTES, joined
-from raft.net.framing import LARGE_BYTES, Buffer, encode_frame, encode_frame_in_pieces
+from raft.net.decoder import LARGE_BYTES, Buffer
+from raft.net.framing import encode_frame, encode_frame_in_pieces
 
 REQUEST_PRE_VOTE = 64
 PRE_VOTE_REPLY = 65

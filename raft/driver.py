@@ -92,7 +92,7 @@ from raft.model import (
     Token,
 )
 from raft.net.crc import joined
-from raft.net.framing import LARGE_BYTES
+from raft.net.decoder import LARGE_BYTES
 from raft.outbox import Outbox
 from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage, StorageFlush, entries_bytes

@@ -12,10 +12,11 @@ more. Tasks outside of the block that wait for an answer get `OutcomeUnknown`, a
 
 import json
 import logging
+import math
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 
 import attrs
@@ -162,7 +163,8 @@ class RaftGroup:
         settings: NodeSettings,
         rng: random.Random,
         notify: Notify,
-        owns_thread: bool,
+        reactor: Reactor,
+        owns_reactor: bool,
     ) -> None:
         """Use `open`."""
         self._settings = settings
@@ -177,7 +179,8 @@ class RaftGroup:
         self._goes_on = trio.Event()
         self._goes_on.set()
         self._incoming: dict[NodeId, list[Connection[Frame]]] = {}
-        self._reactor = Reactor(self._on_round_end, self._on_urgent_sent, owns_thread=owns_thread)
+        self._reactor = reactor
+        self._owns_reactor = owns_reactor
         self._links = Links(
             reactor=self._reactor,
             on_disconnected=lambda peer: self._driver.disconnected(peer),
@@ -267,6 +270,7 @@ class RaftGroup:
         disk: Disk | None = None,
         notify: Notify | None = None,
         owns_thread: bool = False,
+        reactor: Reactor | None = None,
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
@@ -275,11 +279,17 @@ class RaftGroup:
         changes of role, links and refused connections. With `owns_thread` the node serves its sockets faster, and whatever
         else runs in this Trio loop may wait up to 20 ms: for a program that is nothing but this node.
 
+        A program that serves more than this group gives a `reactor`, on which it has its own listeners and perhaps other groups;
+        it runs the reactor, and closes it when all groups are closed. What fails in the loop then fails all of them: the error
+        comes out of `reactor.run`. Closing the group waits, in the loop, for a flush that is under way.
+
         `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
         `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot. Addresses may change from start to start, the ids
-        of the members may not. `ValueError`, before anything is touched, for ids or a `cluster_id` that cannot be, and for a
-        retention with a state machine that is no `SnapshotMachine`.
+        of the members may not. `ValueError`, before anything is touched, for ids or a `cluster_id` that cannot be, for a
+        retention with a state machine that is no `SnapshotMachine`, and for `owns_thread` with a `reactor`, which knows by itself.
         """
+        if owns_thread and reactor is not None:
+            raise ValueError("a reactor that is given knows by itself whether it owns its thread")
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
         settings = settings or NodeSettings()
@@ -304,14 +314,17 @@ class RaftGroup:
                 settings=settings,
                 rng=rng or random.Random(),
                 notify=notify or _log,
-                owns_thread=owns_thread,
+                reactor=reactor or Reactor(owns_thread=owns_thread),
+                owns_reactor=reactor is None,
             )
             # Last pushed, first done; each is done even if one before it fails.
             stack.callback(group._driver.settle_flush)
-            stack.callback(group._reactor.close)
+            if reactor is None:
+                stack.callback(group._reactor.close)
             stack.callback(group._flusher.close)
             stack.callback(group._listener.close, NODE_STOPS)
-            stack.callback(group._say_farewell)
+            stack.callback(group._answer_all)
+            group._reactor.attach(group)
             async with trio.open_nursery() as nursery:
                 group._block = nursery.cancel_scope
                 nursery.start_soon(group._run)
@@ -322,27 +335,21 @@ class RaftGroup:
                 finally:
                     nursery.cancel_scope.cancel()
 
-    async def _guard(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Remember that the node itself failed, as opposed to whoever uses it: then nobody may be told anything definite.
+    def on_failed(self) -> None:
+        """See `Participant`: the node itself has failed, as opposed to its user, so no call may get a definite answer.
 
-        Callers of this process must not wait on for ever; who called over a connection sees it close.
+        Callers of this process must not wait forever; who called over a connection sees it close.
         """
-        try:
-            await task()
-        except trio.Cancelled:
-            raise
-        except BaseException:
-            self._has_failed = True
-            # First, so that calls made within the block end as cancelled, and what comes out of it is the cause alone.
-            self._block.cancel()
-            self._caller.give_up()
-            raise
+        self._has_failed = True
+        # First, so that calls made within the block end as cancelled, and what comes out of it is the cause alone.
+        self._block.cancel()
+        self._caller.give_up()
 
-    def _say_farewell(self) -> None:
-        """Everybody who waits is answered, unless the node has failed; from here on nothing more is decided."""
+    def _answer_all(self) -> None:
+        """All calls that wait are answered, unless the node has failed; from here on nothing more is decided."""
         if not self._has_failed:
             self._driver.close()
-        self._reactor.on_round_end, self._reactor.on_urgent_sent = lambda: None, lambda: None
+        self._reactor.detach(self)
         if not self._has_failed:
             self._reactor.round()
 
@@ -416,7 +423,12 @@ class RaftGroup:
     # ---------------------------------------------------------------- for tests of what uses it
 
     def pause(self) -> None:
-        """Stand still until `resume`, as a process does at SIGSTOP: sockets stay open, nothing is heard, decided or said."""
+        """Stand still until `resume`, as a process does at SIGSTOP: sockets stay open, nothing is read, decided or sent.
+
+        Raises `RuntimeError` for a group on a reactor that it was given, which others need.
+        """
+        if not self._owns_reactor:
+            raise RuntimeError("a group on a reactor that it was given cannot stand still alone")
         if self._goes_on.is_set():
             self._goes_on = trio.Event()
         self._life.cancel()
@@ -460,10 +472,12 @@ class RaftGroup:
                 await self._goes_on.wait()
             async with trio.open_nursery() as nursery:
                 self._life = nursery.cancel_scope
-                nursery.start_soon(self._guard, self._reactor.run)
-                nursery.start_soon(self._guard, self._run_timer)
+                if self._owns_reactor:
+                    nursery.start_soon(self._reactor.run)
+                nursery.start_soon(self._run_timer)
 
-    def _on_round_end(self) -> None:
+    def on_round_end(self) -> None:
+        """See `Participant`: decide."""
         try:
             self._driver.pump()
         except AssertionError as error:
@@ -471,7 +485,8 @@ class RaftGroup:
             self._notify("broken_invariant", reason=str(error), state=render(self._driver.core))
             raise
 
-    def _on_urgent_sent(self) -> None:
+    def on_urgent_sent(self) -> None:
+        """See `Participant`: let the disk begin."""
         self._driver.begin_flush()
         self._arm()
 
@@ -489,8 +504,16 @@ class RaftGroup:
             self._deadline_moved = trio.Event()
             with trio.move_on_at(self._armed_for):
                 await self._deadline_moved.wait()
-            if trio.current_time() >= self._driver.deadline:
+            if trio.current_time() < self._driver.deadline:
+                continue
+            if self._owns_reactor:
                 self._reactor.round()
+                continue
+            # What fails in a round is to come out of `run`, where the owner of the reactor expects it, and not of this task.
+            self._armed_for = math.inf
+            self._deadline_moved = trio.Event()
+            self._reactor.request_round()
+            await self._deadline_moved.wait()
 
     # ---------------------------------------------------------------- connections (Doorkeeper)
 

@@ -26,8 +26,10 @@ from raft.errors import ProtocolError, RaftError
 from raft.messages import AppendEntries, Message
 from raft.model import NodeId
 from raft.net.connection import Connection, Session
+from raft.net.decoder import Buffer
 from raft.net.dialing import dial
-from raft.net.framing import HEADER, Buffer, Frame, FrameDecoder
+from raft.net.errors import WireError
+from raft.net.framing import HEADER, Frame, FrameDecoder
 from raft.net.reactor import Reactor
 
 BACKOFF_S_MIN = 0.02
@@ -205,7 +207,7 @@ class PeerLink(Session[Frame]):
     def on_drained(self) -> None:
         """Nothing was held back: what did not fit was dropped."""
 
-    def on_protocol_error(self, error: ProtocolError) -> None:
+    def on_wire_error(self, error: WireError) -> None:
         """Closing says enough."""
 
     def on_closed(self, reason: str) -> None:

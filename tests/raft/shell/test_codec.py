@@ -26,7 +26,8 @@ from raft.messages import (
 )
 from raft.model import NOOP, Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
 from raft.net.crc import JOINING_BYTES
-from raft.net.framing import HEADER, LARGE_BYTES, Buffer, FrameDecoder
+from raft.net.decoder import LARGE_BYTES, Buffer
+from raft.net.framing import HEADER, FrameDecoder
 
 numbers = st.integers(0, NUMBER_MAX)
 terms = numbers.map(Term)

@@ -28,7 +28,7 @@ from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftErr
 from raft.membership import Configuration
 from raft.messages import AppendAccepted, AppendEntries, Message, PreVoteReply, RequestPreVote, RequestVote, VoteReply
 from raft.model import Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
-from raft.net.framing import LARGE_BYTES
+from raft.net.decoder import LARGE_BYTES
 from raft.register import RegisterMachine
 from raft.state_machine import StateMachine
 from raft.storage import RaftStorage
