@@ -16,7 +16,7 @@ import math
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 
 import attrs
@@ -37,22 +37,24 @@ from raft.client_codec import (
     pack_batch,
 )
 from raft.core import Follower, RaftCore
-from raft.driver import DriverConfig, Notify, RaftDriver
+from raft.driver import DriverConfig, RaftDriver
 from raft.errors import InvalidRequest, OutcomeUnknown, RaftError, ShuttingDown, WrongStateMachine
 from raft.flusher import Flusher
 from raft.links import Links
 from raft.membership import Configuration
-from raft.model import NodeId
+from raft.model import LogIndex, NodeId, Position, Term
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, Connection
 from raft.net.framing import Frame
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
+from raft.notices import ConnectionClosed, ConnectionRefused, InvariantBroken, LogRepaired, Notice, Notify, event_of
 from raft.register import RegisterMachine
 from raft.render import render
 from raft.server import FRAME_OVERHEAD_BYTES, Greeting, ServerIdentity
 from raft.settings import NodeSettings
 from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage, log_id_of
+from raft.subscription import Subscriber, Subscription
 
 logger = logging.getLogger(__name__)
 
@@ -117,17 +119,36 @@ class _Waiter:
         return self._outcome
 
 
+@attrs.frozen
+class _Callback:
+    """One append of this process that does not wait."""
+
+    count: int
+    done: Callable[[Appended | RaftError], None]
+
+    def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
+        if isinstance(outcome, RaftError):
+            self.done(outcome)
+        else:
+            base_offset, term, _ = outcome
+            self.done(Appended(base_offset, self.count, term))
+
+
 class _LocalCaller:
     """The `Caller` of this process: request ids to waiters."""
 
     def __init__(self) -> None:
-        self._waiters: dict[int, _Waiter] = {}
+        self._waiters: dict[int, _Waiter | _Callback] = {}
         self._last_id = 0
 
     def new(self) -> tuple[int, _Waiter]:
+        waiter = _Waiter()
+        return self.add(waiter), waiter
+
+    def add(self, waiter: _Waiter | _Callback) -> int:
         self._last_id += 1
-        waiter = self._waiters[self._last_id] = _Waiter()
-        return self._last_id, waiter
+        self._waiters[self._last_id] = waiter
+        return self._last_id
 
     def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
         self._waiters.pop(request_id).settle((base_offset, term, b""))
@@ -142,8 +163,9 @@ class _LocalCaller:
         self._waiters.pop(request_id).settle(error)
 
     def give_up(self) -> None:
-        """Nobody else will answer any more."""
-        for waiter in self._waiters.values():
+        """The driver will answer no more."""
+        waiters, self._waiters = self._waiters, {}
+        for waiter in waiters.values():
             waiter.settle(OutcomeUnknown("the node has failed while the request was in flight"))
 
 
@@ -207,7 +229,7 @@ class RaftGroup:
             limits=ListenerLimits(
                 connections_max=settings.connections_max, greeting_timeout_s=settings.greeting_timeout_s
             ),
-            on_refused=lambda name, reason: notify("connection_refused", peer=name, reason=reason),
+            on_refused=lambda name, reason: notify(ConnectionRefused(name, reason)),
         )
 
     def _make_driver(
@@ -275,8 +297,8 @@ class RaftGroup:
         """Start this node and stop it at the end of the block.
 
         `members` tells of every node, this one included, where this node dials it; `listen` where it listens itself, if
-        that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is told of
-        changes of role, links and refused connections. With `owns_thread` the node serves its sockets faster, and whatever
+        that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is given
+        changes of role, links and refused connections (`raft.notices`). With `owns_thread` the node serves its sockets faster, and whatever
         else runs in this Trio loop may wait up to 20 ms: for a program that is nothing but this node.
 
         A program that serves more than this group gives a `reactor`, on which it has its own listeners and perhaps other groups;
@@ -379,6 +401,18 @@ class RaftGroup:
         base_offset, term, _ = await self._settled(waiter)
         return Appended(base_offset, len(records), term)
 
+    def submit(self, records: Sequence[bytes], done: Callable[[Appended | RaftError], None]) -> None:
+        """Like `append`, in the order of the calls and without waiting: `done` is called with what became of it, later and once.
+
+        It is called in the loop and must not raise. Raises at once what makes the request impossible: `InvalidRequest`, `ShuttingDown`.
+        """
+        batch = pack_batch(records)
+        self._require_fit("a batch", batch)
+        self._require_working()
+        request_id = self._caller.add(_Callback(len(records), done))
+        self._driver.append(self._caller, request_id, batch, len(records))
+        self._reactor.request_round()
+
     async def read(self, offset: int, bytes_max: int = 1024 * 1024) -> Records:
         """Committed entries from the one that holds `offset` on.
 
@@ -419,6 +453,16 @@ class RaftGroup:
     def status(self) -> dict[str, object]:
         """What this node knows, right now."""
         return self._driver.status()
+
+    def subscribe(self, subscriber: Subscriber, after_index: int = 0) -> Subscription:
+        """Have `subscriber` called with all that is committed behind `after_index`, in order, and with changes of leadership.
+
+        See `raft.subscription` for what it gets, and when. Returns the subscription, which `close` ends; the group's end does, too.
+        """
+        subscription = Subscription(subscriber, after_index)
+        self._driver.subscribe(subscription)
+        self._reactor.request_round()
+        return subscription
 
     # ---------------------------------------------------------------- for tests of what uses it
 
@@ -482,7 +526,7 @@ class RaftGroup:
             self._driver.pump()
         except AssertionError as error:
             # The state of the moment is worth more than the traceback, and gone in the next.
-            self._notify("broken_invariant", reason=str(error), state=render(self._driver.core))
+            self._notify(InvariantBroken(str(error), render(self._driver.core)))
             raise
 
     def on_urgent_sent(self) -> None:
@@ -559,7 +603,7 @@ class RaftGroup:
         """See `Doorkeeper`."""
         self._listener.forget(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):
-            self._notify("connection_closed", peer=connection.name, role=role, reason=reason)
+            self._notify(ConnectionClosed(connection.name, role, reason))
 
 
 def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -> None:
@@ -618,8 +662,8 @@ def open_storage(disk: Disk, directory: str, identity: _Identity, settings: Node
 def _tell_repair(report: RecoveryReport, notify: Notify) -> None:
     """One event for a damaged log that was cut: from which address to which, and how far it had reached."""
     if (repaired := report.repaired) is not None:
-        floor = {"index": repaired.floor.index, "term": repaired.floor.epoch}
-        notify("repaired", cut_from=repaired.cut_from, cut_to=repaired.cut_to, floor=floor)
+        floor = Position(LogIndex(repaired.floor.index), Term(repaired.floor.epoch))
+        notify(LogRepaired(repaired.cut_from, repaired.cut_to, floor))
 
 
 def _require_same(directory: str, found: _Identity, given: _Identity) -> None:
@@ -648,5 +692,6 @@ def _read_identity(disk: Disk, directory: str) -> _Identity | None:
         raise WrongDirectory(directory, f"nobody this version knows ({path} cannot be read)") from None
 
 
-def _log(event: str, **fields: object) -> None:
+def _log(notice: Notice) -> None:
+    event, fields = event_of(notice)
     logger.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
