@@ -161,8 +161,8 @@ class DriverConfig:
     pending_bytes_max: int = 32 * 1024 * 1024
     """Appends and commands that wait to be proposed; above, `Busy`."""
     retention: Retention = KEEP_ALL
-    snapshot_bytes_max: int = 16 * 1024 * 1024
-    """A larger snapshot would not fit a frame to a peer: it is not taken, and nothing leaves the log."""
+    snapshot_bytes_max: int = 256 * 1024 * 1024
+    """A larger snapshot is not taken, and nothing leaves the log; nor is one of a leader accepted."""
 
 
 @frozen
@@ -338,9 +338,15 @@ class RaftDriver:
         elif isinstance(message, InstallSnapshot):
             if not isinstance(self._state_machine, SnapshotMachine):
                 raise WrongStateMachine(self.storage.log.directory, type(self._state_machine).__name__)
+            if message.total > self.config.snapshot_bytes_max:
+                self._notify(SnapshotTooLarge(message.total, self.config.snapshot_bytes_max))
+                return
+            if message.bytes_left:
+                self._inbox.append(Receive(sender, message))  # kept in memory until the last part is there
+                return
             if self._flush is not None:
                 return  # a log begins anew between two flushes only; the leader will ask again
-            needed = len(message.start.snapshot)
+            needed = message.total
         else:
             self._inbox.append(Receive(sender, message))
             return

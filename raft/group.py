@@ -268,7 +268,7 @@ class RaftGroup:
                 batch_bytes_max=settings.batch_bytes_max,
                 pending_bytes_max=settings.pending_bytes_max,
                 retention=settings.retention,
-                snapshot_bytes_max=settings.frame_bytes_max,
+                snapshot_bytes_max=settings.snapshot_bytes_max,
             ),
             notify=self._notify,
         )

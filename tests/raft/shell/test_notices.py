@@ -51,7 +51,7 @@ LINES: list[tuple[Notice, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("notice", "line"), LINES, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(("notice", "line"), LINES, ids=[line for _, line in LINES])
 def test_a_notice_is_printed_as_it_always_was(notice: Notice, line: str) -> None:
     event, fields = event_of(notice)
     assert f"{event} {json.dumps(fields)}" == line
