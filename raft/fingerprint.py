@@ -101,7 +101,7 @@ def message_fingerprint(message: Message) -> tuple[Any, ...]:
         case VoteReply(term=term, granted=granted):
             return (7, term, granted)
         case InstallSnapshot(term=term, start=start, round=round_):
-            return (8, term, start_fingerprint(start), round_, message.offset, message.total)
+            return (8, term, start_fingerprint(start), round_, message.offset, message.total, message.bytes_left)
         case SnapshotReceived(term=term, start_index=start_index, received=received, round=round_):
             return (9, term, start_index, received, round_)
         case _:
