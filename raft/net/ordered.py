@@ -91,8 +91,7 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         while self._replies and (pieces := self._replies[0].pieces) is not None:
             self._replies.popleft()
             self._held_bytes -= sum(map(len, pieces))
-            if pieces:
-                self.connection.write_pieces(pieces)
+            self.connection.write_pieces(pieces)
         self._resume()
 
     def on_drained(self) -> None:
