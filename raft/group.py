@@ -339,23 +339,29 @@ class RaftGroup:
                 reactor=reactor or Reactor(owns_thread=owns_thread),
                 owns_reactor=reactor is None,
             )
-            # Last pushed, first done; each is done even if one before it fails.
-            stack.callback(group._driver.settle_flush)
-            if reactor is None:
-                stack.callback(group._reactor.close)
-            stack.callback(group._flusher.close)
-            stack.callback(group._listener.close, NODE_STOPS)
-            stack.callback(group._answer_all)
-            group._reactor.attach(group)
+            group._close_with(stack)
             async with trio.open_nursery() as nursery:
-                group._block = nursery.cancel_scope
-                nursery.start_soon(group._run)
-                nursery.start_soon(group._listener.run)
-                nursery.start_soon(group._links.run)
+                group._start(nursery)
                 try:
                     yield group
                 finally:
                     nursery.cancel_scope.cancel()
+
+    def _close_with(self, stack: ExitStack) -> None:
+        """Last pushed, first done; each is done even if one before it fails."""
+        stack.callback(self._driver.settle_flush)
+        if self._owns_reactor:
+            stack.callback(self._reactor.close)
+        stack.callback(self._flusher.close)
+        stack.callback(self._listener.close, NODE_STOPS)
+        stack.callback(self._answer_all)
+
+    def _start(self, nursery: trio.Nursery) -> None:
+        self._block = nursery.cancel_scope
+        self._reactor.attach(self)
+        nursery.start_soon(self._run)
+        nursery.start_soon(self._listener.run)
+        nursery.start_soon(self._links.run)
 
     def on_failed(self) -> None:
         """See `Participant`: the node itself has failed, as opposed to its user, so no call may get a definite answer.
