@@ -6,7 +6,7 @@
 Arguments, results, errors and what they mean are those of `raft.client` and `raft.group`, whose code runs in a thread that
 the `async with` block starts and ends; a busy event loop holds no heartbeat up. A call that is cancelled, by
 `asyncio.timeout` for example, is cancelled there, too: like one that ends with `OutcomeUnknown`, it may have taken effect.
-Callbacks (`on_attempt`, `notify`, the state machine) run in that thread and must not block.
+Callbacks (`on_attempt`, `notify`, subscribers, the state machine) run in that thread and must not block.
 
 A node that ends by itself, because its disk failed, cancels the task that opened it, and its error comes out of the
 `async with` block.
@@ -139,3 +139,5 @@ class RaftGroup(Face[group.RaftGroup]):
     apply = awaiting(group.RaftGroup.apply)
     query = awaiting(group.RaftGroup.query)
     status = awaiting(in_loop(group.RaftGroup.status))
+    submit = awaiting(in_loop(group.RaftGroup.submit))
+    subscribe = awaiting(in_loop(group.RaftGroup.subscribe))

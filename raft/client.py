@@ -313,7 +313,7 @@ class Connection:
         """The frames of the next bytes to arrive; `ProtocolError` or `OSError` when there will be none."""
         while True:
             if self._decoder.failure is not None:
-                raise self._decoder.failure  # the frames before the fault have been given out
+                raise ProtocolError.of(self._decoder.failure)  # the frames before the fault have been given out
             await trio.lowlevel.wait_readable(self._socket)
             try:
                 chunk = self._socket.recv(RECEIVE_BYTES)

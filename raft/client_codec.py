@@ -28,7 +28,8 @@ from raft.codec import (
     unpack_array_with_data,
 )
 from raft.errors import ProtocolError, RaftError
-from raft.net.framing import Buffer, encode_frame
+from raft.net.decoder import Buffer
+from raft.net.framing import encode_frame
 
 HELLO = 1
 APPEND = 2

@@ -27,11 +27,13 @@ from raft.messages import (
     PreVoteReply,
     RequestPreVote,
     RequestVote,
+    SnapshotReceived,
     VoteReply,
 )
 from raft.model import Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
 from raft.net.crc import JOINING_BYTES, joined
-from raft.net.framing import LARGE_BYTES, Buffer, encode_frame, encode_frame_in_pieces
+from raft.net.decoder import LARGE_BYTES, Buffer
+from raft.net.framing import encode_frame, encode_frame_in_pieces
 
 REQUEST_PRE_VOTE = 64
 PRE_VOTE_REPLY = 65
@@ -41,6 +43,7 @@ APPEND_ENTRIES = 68
 APPEND_ACCEPTED = 69
 APPEND_REJECTED = 70
 INSTALL_SNAPSHOT = 71
+SNAPSHOT_RECEIVED = 72
 
 NUMBER_MAX = 2**62
 """Terms, indexes, offsets and ids end well below what 64 bits hold, so that adding to one cannot leave the wire's range."""
@@ -200,7 +203,9 @@ def encode_message(message: Message) -> tuple[Buffer, ...]:
             return _encode(VOTE_REPLY, (term, granted))
         case InstallSnapshot(term=term, start=start, round=round_):
             places = (start.index, start.position.term, start.offset, start.applied.index, start.applied.term)
-            return _encode(INSTALL_SNAPSHOT, (term, round_, *places, start.snapshot))
+            return _encode(INSTALL_SNAPSHOT, (term, round_, *places, message.offset, message.total, start.snapshot))
+        case SnapshotReceived(term=term, start_index=start_index, received=received, round=round_):
+            return _encode(SNAPSHOT_RECEIVED, (term, start_index, received, round_))
         case _:
             assert_never(message)
 
@@ -305,8 +310,8 @@ def _decode_reply(body: Buffer) -> tuple[Term, bool]:
 
 
 def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
-    values = unpack_array(body, length=8, array_max=8)
-    term, round_, start_index, start_term, start_offset, applied_index, applied_term, snapshot = values
+    values = unpack_array(body, length=10, array_max=10)
+    term, round_, start_index, start_term, start_offset, applied_index, applied_term, offset, total, part = values
     term = number(term, "term")
     # Entries have left the log, each of which had an index and a term, and all of them were applied.
     start_index = integer(start_index, "start_index", 1, NUMBER_MAX)
@@ -319,9 +324,25 @@ def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
         Position(LogIndex(start_index), Term(start_term)),
         Offset(number(start_offset, "start_offset")),
         Position(LogIndex(applied_index), Term(applied_term)),
-        binary(snapshot, "snapshot"),
+        binary(part, "part"),
     )
-    return InstallSnapshot(Term(term), start, number(round_, "round"))
+    total = number(total, "total")
+    offset = integer(offset, "offset", 0, total)
+    bytes_left = total - offset - len(start.snapshot)
+    # An empty part that is not the last would be asked for again and again.
+    if bytes_left < 0 or (bytes_left and not start.snapshot):
+        raise ProtocolError(f"a part of {len(start.snapshot)} at {offset} is no part of a snapshot of {total}")
+    return InstallSnapshot(Term(term), start, number(round_, "round"), offset, bytes_left)
+
+
+def _decode_snapshot_received(body: Buffer) -> SnapshotReceived:
+    term, start_index, received, round_ = unpack_array(body, length=4, array_max=4)
+    return SnapshotReceived(
+        Term(number(term, "term")),
+        LogIndex(number(start_index, "start_index")),
+        number(received, "received"),
+        number(round_, "round"),
+    )
 
 
 def _decode_append_entries(body: Buffer, body_crc: int | None) -> AppendEntries:
@@ -406,4 +427,5 @@ _DECODERS: dict[int, Callable[[Buffer], Message]] = {
     APPEND_ACCEPTED: _decode_append_accepted,
     APPEND_REJECTED: _decode_append_rejected,
     INSTALL_SNAPSHOT: _decode_install_snapshot,
+    SNAPSHOT_RECEIVED: _decode_snapshot_received,
 }

@@ -27,6 +27,8 @@ class RaftConfig:
     """Unacknowledged bytes to one peer."""
     uncommitted_bytes_max: int = attrs.field(default=64 * MIB, validator=gt(0))
     """Bytes a leader holds without commit before it refuses more: the bound in a minority partition."""
+    snapshot_part_bytes_max: int = attrs.field(default=MIB // 8, validator=gt(0))
+    """A snapshot goes to a peer in parts of this size, one at a time. Larger ones are faster, and hold up heartbeats on slow links."""
     cache_bytes_max: int = attrs.field(default=64 * MIB, validator=gt(0))
     """Newest durable entries kept in memory for followers that keep up; older ones are loaded from the log."""
 

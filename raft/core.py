@@ -60,6 +60,7 @@ from raft.messages import (
     PreVoteReply,
     RequestPreVote,
     RequestVote,
+    SnapshotReceived,
     VoteReply,
 )
 from raft.model import (
@@ -83,6 +84,7 @@ from raft.model import (
 from raft.progress import Progress
 from raft.quorum import majority, reached_by_majority
 from raft.read_index import ReadQueue
+from raft.staging import StagedSnapshot
 
 
 @attrs.define
@@ -194,6 +196,8 @@ class RaftCore:
         self._durable_write = NO_WRITE
         self._hard_state_write = NO_WRITE
         self._pending_writes: deque[PendingWrite] = deque()
+        self._staged: StagedSnapshot | None = None
+        """What has arrived of the snapshot that the leader of this term sends."""
         self._effects: list[Effect] = []
         self._told = (RoleName.FOLLOWER, self.term, self.leader)
         assert hard_state.term >= log.last_term, "the term must be durable before its entries (P2)"
@@ -245,8 +249,7 @@ class RaftCore:
             case Loaded(peer=peer, entries=entries):
                 self._on_loaded(peer, entries)
             case Trimmed(start=start):
-                assert start.index <= self.commit_index, "only what is committed may leave the log"
-                self.log.trim(start)
+                self._on_trimmed(start)
             case Disconnected(peer=peer):
                 self._on_disconnected(peer)
             case StepDown():
@@ -263,7 +266,7 @@ class RaftCore:
         match message:
             case AppendEntries():
                 self._on_append_entries(sender, message)
-            case AppendAccepted() | AppendRejected():
+            case AppendAccepted() | AppendRejected() | SnapshotReceived():
                 self._on_append_reply(sender, message)
             case RequestPreVote():
                 self._on_request_pre_vote(sender, message)
@@ -326,6 +329,7 @@ class RaftCore:
         if term > self.term:
             self.term = term
             self.vote = None
+            self._staged = None
             self._persist(hard_state=HardState(term, None, self.floor))
         match old:
             case Follower(deadline=deadline):
@@ -359,6 +363,7 @@ class RaftCore:
         assert isinstance(self.role, PreCandidate)
         self.term = Term(self.term + 1)
         self.vote = self.node_id
+        self._staged = None
         write = self._persist(hard_state=HardState(self.term, self.node_id, self.floor))
         self.role = Candidate(self._election_deadline(), write)
         request = RequestVote(self.term, self.log.last_index, self.log.last_term)
@@ -481,7 +486,12 @@ class RaftCore:
         follower = self._hear_leader(sender, request.term)
         if not self.log.matches(start.index, start.position.term):
             assert start.index > self.commit_index, "a committed entry differs from the leader's (P5)"
-            self._begin_anew(start)
+            self._staged = (self._staged or StagedSnapshot.of(request)).with_part(request)
+            if not self._staged.is_whole:
+                received = SnapshotReceived(self.term, start.index, self._staged.received, request.round)
+                self._effects.append(Send(sender, received, after=self._hard_state_write))
+                return
+            self._begin_anew(self._staged.joined())
         self._accept(sender, follower, start.index, request.round)
         self._commit(start.index)
 
@@ -517,6 +527,7 @@ class RaftCore:
         self._persist(entries=tuple(entries))
 
     def _begin_anew(self, start: LogStart) -> None:
+        self._staged = None
         self._discount(NO_INDEX)
         self.log.reset(start)
         self._persist(start=start)
@@ -627,10 +638,17 @@ class RaftCore:
         if progress.installing:
             progress.install_due = self._now + self.config.election_timeout_s_min
             progress.next_index = LogIndex(start.index + 1)
-            self._effects.append(Send(peer, InstallSnapshot(self.term, start, leader.round)))
+            self._send_snapshot_part(leader, peer, progress.snapshot_offset)
             return
         entries = self._cached_after(progress.next_index, self.config.append_bytes_max) or ()
         self._send_entries(leader, peer, LogIndex(progress.next_index - 1), entries)
+
+    def _send_snapshot_part(self, leader: Leader, peer: NodeId, offset: int) -> None:
+        start = self.log.start
+        part = start.snapshot[offset : offset + self.config.snapshot_part_bytes_max]
+        bytes_left = len(start.snapshot) - offset - len(part)
+        part_of_start = attrs.evolve(start, snapshot=part)
+        self._effects.append(Send(peer, InstallSnapshot(self.term, part_of_start, leader.round, offset, bytes_left)))
 
     def _cached_after(self, next_index: LogIndex, bytes_max: int) -> tuple[Entry, ...] | None:
         if next_index > self.log.last_index:
@@ -656,7 +674,7 @@ class RaftCore:
             anchor = progress.match_index if progress.match_index >= self.log.start.index else NO_INDEX
             self._send_entries(leader, peer, anchor)
 
-    def _on_append_reply(self, sender: NodeId, reply: AppendAccepted | AppendRejected) -> None:
+    def _on_append_reply(self, sender: NodeId, reply: AppendAccepted | AppendRejected | SnapshotReceived) -> None:
         if reply.term > self.term:
             self._become_follower(reply.term, leader=None)
             return
@@ -671,6 +689,8 @@ class RaftCore:
                 self._on_accepted(leader, progress, reply)
             case AppendRejected():
                 self._on_rejected(progress, reply)
+            case SnapshotReceived():
+                self._on_snapshot_received(progress, reply)
             case _:
                 assert_never(reply)
         self._replicate(leader, sender, progress)
@@ -698,6 +718,20 @@ class RaftCore:
             return  # an answer to an earlier question; a snapshot of this term is never refused
         agreed = self.log.last_position_within(min(reply.hint_index, reply.prev_index), reply.hint_term)
         progress.probe_from(LogIndex(min(agreed.index + 1, max(reply.prev_index, 1))))
+
+    def _on_snapshot_received(self, progress: Progress, reply: SnapshotReceived) -> None:
+        start = self.log.start
+        if reply.start_index != start.index or progress.match_index >= start.index:
+            return  # of a log that began elsewhere, or late: it has begun there since
+        if reply.received < len(start.snapshot):  # else nonsense: the last part is answered otherwise
+            progress.snapshot_received(start.index, reply.received)
+
+    def _on_trimmed(self, start: LogStart) -> None:
+        assert start.index <= self.commit_index, "only what is committed may leave the log"
+        self.log.trim(start)
+        if isinstance(self.role, Leader):
+            for progress in self.role.progress.values():
+                progress.snapshot_offset = 0  # those were of the snapshot before
 
     def _on_loaded(self, peer: NodeId, entries: tuple[Entry, ...]) -> None:
         leader = self.role

@@ -7,7 +7,7 @@ together, in this order:
 2. the tick, if it is due. A node that was paused or busy first hears what was said meanwhile, however many rounds that
    takes: its own lateness is not mistaken for a leader's silence;
 3. waiting reads, as one read; waiting commands and appends, each as few entries;
-4. committed entries go to the state machine, a bounded portion at a time;
+4. committed entries go to the state machine, then to subscribers, a bounded portion at a time;
 5. what the rule of retention does not keep leaves the log, if it is applied.
 
 What was ordered to be sent leaves before anything is written, at the latest now; after that, if anything was written and no
@@ -92,10 +92,12 @@ from raft.model import (
     Token,
 )
 from raft.net.crc import joined
-from raft.net.framing import LARGE_BYTES
+from raft.net.decoder import LARGE_BYTES
+from raft.notices import DiskStalled, LogTrimmed, NoSpaceLeft, Notify, SnapshotInstalled, SnapshotTooLarge
 from raft.outbox import Outbox
 from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage, StorageFlush, entries_bytes
+from raft.subscription import Subscription
 
 PIPELINE_S = 0.002
 """After so long the next entry no longer waits for the commit of the one before it: a network slower than that has room."""
@@ -116,9 +118,6 @@ TOO_LARGE_S = 60.0
 LATE_S = 0.02
 HEARING_FIRST_MAX = 64
 """So many rounds at the most a tick that is later than `LATE_S` waits for what has arrived meanwhile."""
-
-Notify = Callable[..., None]
-"""Told of what people want to know: `notify("role", role=..., term=..., leader=...)`."""
 
 
 class Caller(Protocol):
@@ -162,8 +161,8 @@ class DriverConfig:
     pending_bytes_max: int = 32 * 1024 * 1024
     """Appends and commands that wait to be proposed; above, `Busy`."""
     retention: Retention = KEEP_ALL
-    snapshot_bytes_max: int = 16 * 1024 * 1024
-    """A larger snapshot would not fit a frame to a peer: it is not taken, and nothing leaves the log."""
+    snapshot_bytes_max: int = 256 * 1024 * 1024
+    """A larger snapshot is not taken, and nothing leaves the log; nor is one of a leader accepted."""
 
 
 @frozen
@@ -257,6 +256,8 @@ class RaftDriver:
         self._heard = 0
         self._rounds_late = 0
         self._closing = False
+        self._subscriptions: list[Subscription] = []
+        self._delivers_more = False
         self._restored = NO_POSITION
         """What the state machine was restored to, until that is known to be committed here."""
         self._trim_at: float = 0
@@ -337,9 +338,15 @@ class RaftDriver:
         elif isinstance(message, InstallSnapshot):
             if not isinstance(self._state_machine, SnapshotMachine):
                 raise WrongStateMachine(self.storage.log.directory, type(self._state_machine).__name__)
+            if message.total > self.config.snapshot_bytes_max:
+                self._notify(SnapshotTooLarge(message.total, self.config.snapshot_bytes_max))
+                return
+            if message.bytes_left:
+                self._inbox.append(Receive(sender, message))  # kept in memory until the last part is there
+                return
             if self._flush is not None:
                 return  # a log begins anew between two flushes only; the leader will ask again
-            needed = len(message.start.snapshot)
+            needed = message.total
         else:
             self._inbox.append(Receive(sender, message))
             return
@@ -347,7 +354,7 @@ class RaftDriver:
         try:
             self.storage.reserve(self._inbox_bytes + needed)
         except NoSpace as error:
-            self._notify("storage_full", detail=str(error))
+            self._notify(NoSpaceLeft(str(error)))
             return
         self._inbox_bytes += needed
         self._inbox.append(Receive(sender, message))
@@ -355,6 +362,11 @@ class RaftDriver:
     def disconnected(self, peer: NodeId) -> None:
         """A connection from or to this peer broke."""
         self._inbox.append(Disconnected(peer))
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Give it what is committed, from its place on, until it is closed."""
+        self._subscriptions.append(subscription)
+        self._delivers_more = True
 
     def flushed(self) -> None:
         """The flush that was submitted has ended, without an error."""
@@ -369,7 +381,7 @@ class RaftDriver:
     @property
     def deadline(self) -> float:
         """When `pump` is due even if nothing happens, on the driver's clock."""
-        if self._applies_more:
+        if self._applies_more or self._delivers_more:
             return -math.inf
         if self._proposals and (self._appends or self._commands) and not self._waits_for_disk:
             return min(self.core.deadline, self._proposed_at + PIPELINE_S)
@@ -421,6 +433,8 @@ class RaftDriver:
             # An answer can set free the next request of a caller that had too many under way.
             if not (self._inbox or self._reads or ((self._appends or self._commands) and self._may_propose)):
                 break
+        if self._subscriptions:
+            self._deliver_committed()
         if self._trims and (now >= self._trim_due or self.storage.log.end >= self._trim_at):
             self._trim(now)
 
@@ -455,7 +469,7 @@ class RaftDriver:
             and now - self._flush_begun > self.config.flush_stall_s
             and isinstance(self.core.role, Leader)
         ):
-            self._notify("disk_stalled", seconds=round(now - self._flush_begun, 3))
+            self._notify(DiskStalled(round(now - self._flush_begun, 3)))
             self._step(now, StepDown())
 
     def _step(self, now: float, event: Event) -> None:
@@ -476,12 +490,7 @@ class RaftDriver:
                     self._restore(effect.start)  # first: a machine that cannot must not cost this node its log
                 self.storage.persist(effect)
                 if effect.start is not None:
-                    self._notify(
-                        "snapshot_installed",
-                        start_index=effect.start.index,
-                        start_offset=effect.start.offset,
-                        applied_index=self.applied_index,
-                    )
+                    self._notify(SnapshotInstalled(effect.start.index, effect.start.offset, self.applied_index))
                 if self.config.flush_policy is not FlushPolicy.BEFORE_ACK:
                     self._inbox.append(Persisted(write_id))
             case Answer(token=token, outcome=outcome):
@@ -496,9 +505,9 @@ class RaftDriver:
             case ReadRejected(token=token, leader_hint=leader_hint):
                 for read in self._reads_asked.pop(token):
                     read.caller.refused(read.request_id, self._not_leader(leader_hint))
-            case RoleChanged(role=role, term=term, leader=leader):
+            case RoleChanged():
                 self._batch_bytes_max = self._batch_bytes_min  # each reign sees for itself what is quick
-                self._notify("role", role=role.value, term=term, leader=leader or 0)
+                self._notify(effect)
             case _:
                 assert_never(effect)
 
@@ -544,7 +553,7 @@ class RaftDriver:
                     self.storage.reserve(entries_bytes((batch,)))
             except NoSpace as error:
                 self._refuse(requests, StorageFull(str(error)))
-                self._notify("storage_full", detail=str(error))
+                self._notify(NoSpaceLeft(str(error)))
                 self._step(now, StepDown())
                 continue
             self._proposed_at = now
@@ -681,6 +690,12 @@ class RaftDriver:
                 if request is not None:
                     request.caller.applied(request.request_id, entry.index, result)
 
+    def _deliver_committed(self) -> None:
+        self._subscriptions = [each for each in self._subscriptions if not each.is_closed]
+        for subscription in tuple(self._subscriptions):
+            subscription.advance(self.core, self.storage)
+        self._delivers_more = any(each.lacks(self.core) for each in self._subscriptions)
+
     # ---------------------------------------------------------------- snapshots
 
     def _restore(self, start: LogStart) -> None:
@@ -723,7 +738,7 @@ class RaftDriver:
             return
         snapshot = machine.snapshot()
         if len(snapshot) > self.config.snapshot_bytes_max:
-            self._notify("snapshot_too_large", bytes=len(snapshot), bytes_max=self.config.snapshot_bytes_max)
+            self._notify(SnapshotTooLarge(len(snapshot), self.config.snapshot_bytes_max))
             self._trim_due, self._trim_at = now + TOO_LARGE_S, math.inf
             return
         applied = Position(self.applied_index, core.log.term_at(self.applied_index))
@@ -731,7 +746,7 @@ class RaftDriver:
         if start is not None:
             self._has_trimmed = True
             self._step(now, Trimmed(start))
-            self._notify("trimmed", start_index=start.index, start_offset=start.offset)
+            self._notify(LogTrimmed(start.index, start.offset))
 
     # ---------------------------------------------------------------- the disk
 

@@ -8,6 +8,8 @@ from typing import ClassVar
 
 import attrs
 
+from raft.net.errors import WireError
+
 
 class RaftError(Exception):
     """Root of everything this package raises on purpose; a broken invariant is an `AssertionError` instead."""
@@ -118,11 +120,11 @@ class OutcomeUnknown(RaftError):
         return f"{self.detail}; it may still be committed: read before you repeat it"
 
 
-@attrs.define
-class ProtocolError(RaftError):
+@attrs.define(str=False)
+class ProtocolError(WireError, RaftError):
     """A peer or client sent nonsense; its connection is closed and nothing else happens."""
 
-    detail: str
-
-    def __str__(self) -> str:
-        return f"protocol error: {self.detail}"
+    @classmethod
+    def of(cls, error: WireError) -> "ProtocolError":
+        """The same, as an error of this package; itself if it is one already."""
+        return error if isinstance(error, cls) else cls(error.detail)

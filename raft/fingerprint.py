@@ -21,6 +21,7 @@ from raft.messages import (
     PreVoteReply,
     RequestPreVote,
     RequestVote,
+    SnapshotReceived,
     VoteReply,
 )
 from raft.model import Entry, LogIndex, LogStart, NodeId, Term, WriteId
@@ -47,6 +48,9 @@ def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
         tuple((_outstanding(core, write.write_id), write.last_index) for write in core._pending_writes),
         _outstanding(core, core._hard_state_write),
         _role_fingerprint(core, rename),
+        ()
+        if core._staged is None
+        else (start_fingerprint(core._staged.start), core._staged.total, core._staged.received),
     )
 
 
@@ -97,7 +101,9 @@ def message_fingerprint(message: Message) -> tuple[Any, ...]:
         case VoteReply(term=term, granted=granted):
             return (7, term, granted)
         case InstallSnapshot(term=term, start=start, round=round_):
-            return (8, term, start_fingerprint(start), round_)
+            return (8, term, start_fingerprint(start), round_, message.offset, message.total, message.bytes_left)
+        case SnapshotReceived(term=term, start_index=start_index, received=received, round=round_):
+            return (9, term, start_index, received, round_)
         case _:
             assert_never(message)
 
@@ -137,6 +143,7 @@ def _progress_fingerprint(leader: Leader, rename: Renaming) -> tuple[Any, ...]:
                 progress.probing,
                 progress.probe_round if progress.probe_sent else -1,
                 progress.installing,
+                progress.snapshot_offset,
                 progress.loading,
                 progress.acked_round,
                 progress.accepted_round,

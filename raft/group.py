@@ -12,10 +12,11 @@ more. Tasks outside of the block that wait for an answer get `OutcomeUnknown`, a
 
 import json
 import logging
+import math
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 
 import attrs
@@ -36,22 +37,24 @@ from raft.client_codec import (
     pack_batch,
 )
 from raft.core import Follower, RaftCore
-from raft.driver import DriverConfig, Notify, RaftDriver
+from raft.driver import DriverConfig, RaftDriver
 from raft.errors import InvalidRequest, OutcomeUnknown, RaftError, ShuttingDown, WrongStateMachine
 from raft.flusher import Flusher
 from raft.links import Links
 from raft.membership import Configuration
-from raft.model import NodeId
+from raft.model import LogIndex, NodeId, Position, Term
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, Connection
 from raft.net.framing import Frame
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
+from raft.notices import ConnectionClosed, ConnectionRefused, InvariantBroken, LogRepaired, Notice, Notify, event_of
 from raft.register import RegisterMachine
 from raft.render import render
 from raft.server import FRAME_OVERHEAD_BYTES, Greeting, ServerIdentity
 from raft.settings import NodeSettings
 from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage, log_id_of
+from raft.subscription import Subscriber, Subscription
 
 logger = logging.getLogger(__name__)
 
@@ -116,17 +119,36 @@ class _Waiter:
         return self._outcome
 
 
+@attrs.frozen
+class _Callback:
+    """One append of this process that does not wait."""
+
+    count: int
+    done: Callable[[Appended | RaftError], None]
+
+    def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
+        if isinstance(outcome, RaftError):
+            self.done(outcome)
+        else:
+            base_offset, term, _ = outcome
+            self.done(Appended(base_offset, self.count, term))
+
+
 class _LocalCaller:
     """The `Caller` of this process: request ids to waiters."""
 
     def __init__(self) -> None:
-        self._waiters: dict[int, _Waiter] = {}
+        self._waiters: dict[int, _Waiter | _Callback] = {}
         self._last_id = 0
 
     def new(self) -> tuple[int, _Waiter]:
+        waiter = _Waiter()
+        return self.add(waiter), waiter
+
+    def add(self, waiter: _Waiter | _Callback) -> int:
         self._last_id += 1
-        waiter = self._waiters[self._last_id] = _Waiter()
-        return self._last_id, waiter
+        self._waiters[self._last_id] = waiter
+        return self._last_id
 
     def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
         self._waiters.pop(request_id).settle((base_offset, term, b""))
@@ -141,8 +163,9 @@ class _LocalCaller:
         self._waiters.pop(request_id).settle(error)
 
     def give_up(self) -> None:
-        """Nobody else will answer any more."""
-        for waiter in self._waiters.values():
+        """The driver will answer no more."""
+        waiters, self._waiters = self._waiters, {}
+        for waiter in waiters.values():
             waiter.settle(OutcomeUnknown("the node has failed while the request was in flight"))
 
 
@@ -162,7 +185,8 @@ class RaftGroup:
         settings: NodeSettings,
         rng: random.Random,
         notify: Notify,
-        owns_thread: bool,
+        reactor: Reactor,
+        owns_reactor: bool,
     ) -> None:
         """Use `open`."""
         self._settings = settings
@@ -177,7 +201,8 @@ class RaftGroup:
         self._goes_on = trio.Event()
         self._goes_on.set()
         self._incoming: dict[NodeId, list[Connection[Frame]]] = {}
-        self._reactor = Reactor(self._on_round_end, self._on_urgent_sent, owns_thread=owns_thread)
+        self._reactor = reactor
+        self._owns_reactor = owns_reactor
         self._links = Links(
             reactor=self._reactor,
             on_disconnected=lambda peer: self._driver.disconnected(peer),
@@ -204,7 +229,7 @@ class RaftGroup:
             limits=ListenerLimits(
                 connections_max=settings.connections_max, greeting_timeout_s=settings.greeting_timeout_s
             ),
-            on_refused=lambda name, reason: notify("connection_refused", peer=name, reason=reason),
+            on_refused=lambda name, reason: notify(ConnectionRefused(name, reason)),
         )
 
     def _make_driver(
@@ -243,7 +268,7 @@ class RaftGroup:
                 batch_bytes_max=settings.batch_bytes_max,
                 pending_bytes_max=settings.pending_bytes_max,
                 retention=settings.retention,
-                snapshot_bytes_max=settings.frame_bytes_max,
+                snapshot_bytes_max=settings.snapshot_bytes_max,
             ),
             notify=self._notify,
         )
@@ -267,19 +292,26 @@ class RaftGroup:
         disk: Disk | None = None,
         notify: Notify | None = None,
         owns_thread: bool = False,
+        reactor: Reactor | None = None,
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
         `members` tells of every node, this one included, where this node dials it; `listen` where it listens itself, if
-        that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is told of
-        changes of role, links and refused connections. With `owns_thread` the node serves its sockets faster, and whatever
+        that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is given
+        changes of role, links and refused connections (`raft.notices`). With `owns_thread` the node serves its sockets faster, and whatever
         else runs in this Trio loop may wait up to 20 ms: for a program that is nothing but this node.
+
+        A program that serves more than this group gives a `reactor`, on which it has its own listeners and perhaps other groups;
+        it runs the reactor, and closes it when all groups are closed. What fails in the loop then fails all of them: the error
+        comes out of `reactor.run`. Closing the group waits, in the loop, for a flush that is under way.
 
         `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
         `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot. Addresses may change from start to start, the ids
-        of the members may not. `ValueError`, before anything is touched, for ids or a `cluster_id` that cannot be, and for a
-        retention with a state machine that is no `SnapshotMachine`.
+        of the members may not. `ValueError`, before anything is touched, for ids or a `cluster_id` that cannot be, for a
+        retention with a state machine that is no `SnapshotMachine`, and for `owns_thread` with a `reactor`, which knows by itself.
         """
+        if owns_thread and reactor is not None:
+            raise ValueError("a reactor that is given knows by itself whether it owns its thread")
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
         settings = settings or NodeSettings()
@@ -304,45 +336,48 @@ class RaftGroup:
                 settings=settings,
                 rng=rng or random.Random(),
                 notify=notify or _log,
-                owns_thread=owns_thread,
+                reactor=reactor or Reactor(owns_thread=owns_thread),
+                owns_reactor=reactor is None,
             )
-            # Last pushed, first done; each is done even if one before it fails.
-            stack.callback(group._driver.settle_flush)
-            stack.callback(group._reactor.close)
-            stack.callback(group._flusher.close)
-            stack.callback(group._listener.close, NODE_STOPS)
-            stack.callback(group._say_farewell)
+            group._close_with(stack)
             async with trio.open_nursery() as nursery:
-                group._block = nursery.cancel_scope
-                nursery.start_soon(group._run)
-                nursery.start_soon(group._listener.run)
-                nursery.start_soon(group._links.run)
+                group._start(nursery)
                 try:
                     yield group
                 finally:
                     nursery.cancel_scope.cancel()
 
-    async def _guard(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Remember that the node itself failed, as opposed to whoever uses it: then nobody may be told anything definite.
+    def _close_with(self, stack: ExitStack) -> None:
+        """Last pushed, first done; each is done even if one before it fails."""
+        stack.callback(self._driver.settle_flush)
+        if self._owns_reactor:
+            stack.callback(self._reactor.close)
+        stack.callback(self._flusher.close)
+        stack.callback(self._listener.close, NODE_STOPS)
+        stack.callback(self._answer_all)
 
-        Callers of this process must not wait on for ever; who called over a connection sees it close.
+    def _start(self, nursery: trio.Nursery) -> None:
+        self._block = nursery.cancel_scope
+        self._reactor.attach(self)
+        nursery.start_soon(self._run)
+        nursery.start_soon(self._listener.run)
+        nursery.start_soon(self._links.run)
+
+    def on_failed(self) -> None:
+        """See `Participant`: the node itself has failed, as opposed to its user, so no call may get a definite answer.
+
+        Callers of this process must not wait forever; who called over a connection sees it close.
         """
-        try:
-            await task()
-        except trio.Cancelled:
-            raise
-        except BaseException:
-            self._has_failed = True
-            # First, so that calls made within the block end as cancelled, and what comes out of it is the cause alone.
-            self._block.cancel()
-            self._caller.give_up()
-            raise
+        self._has_failed = True
+        # First, so that calls made within the block end as cancelled, and what comes out of it is the cause alone.
+        self._block.cancel()
+        self._caller.give_up()
 
-    def _say_farewell(self) -> None:
-        """Everybody who waits is answered, unless the node has failed; from here on nothing more is decided."""
+    def _answer_all(self) -> None:
+        """All calls that wait are answered, unless the node has failed; from here on nothing more is decided."""
         if not self._has_failed:
             self._driver.close()
-        self._reactor.on_round_end, self._reactor.on_urgent_sent = lambda: None, lambda: None
+        self._reactor.detach(self)
         if not self._has_failed:
             self._reactor.round()
 
@@ -371,6 +406,18 @@ class RaftGroup:
         self._driver.append(self._caller, request_id, batch, len(records))
         base_offset, term, _ = await self._settled(waiter)
         return Appended(base_offset, len(records), term)
+
+    def submit(self, records: Sequence[bytes], done: Callable[[Appended | RaftError], None]) -> None:
+        """Like `append`, in the order of the calls and without waiting: `done` is called with what became of it, later and once.
+
+        It is called in the loop and must not raise. Raises at once what makes the request impossible: `InvalidRequest`, `ShuttingDown`.
+        """
+        batch = pack_batch(records)
+        self._require_fit("a batch", batch)
+        self._require_working()
+        request_id = self._caller.add(_Callback(len(records), done))
+        self._driver.append(self._caller, request_id, batch, len(records))
+        self._reactor.request_round()
 
     async def read(self, offset: int, bytes_max: int = 1024 * 1024) -> Records:
         """Committed entries from the one that holds `offset` on.
@@ -413,10 +460,25 @@ class RaftGroup:
         """What this node knows, right now."""
         return self._driver.status()
 
+    def subscribe(self, subscriber: Subscriber, after_index: int = 0) -> Subscription:
+        """Have `subscriber` called with all that is committed behind `after_index`, in order, and with changes of leadership.
+
+        See `raft.subscription` for what it gets, and when. Returns the subscription, which `close` ends; the group's end does, too.
+        """
+        subscription = Subscription(subscriber, after_index)
+        self._driver.subscribe(subscription)
+        self._reactor.request_round()
+        return subscription
+
     # ---------------------------------------------------------------- for tests of what uses it
 
     def pause(self) -> None:
-        """Stand still until `resume`, as a process does at SIGSTOP: sockets stay open, nothing is heard, decided or said."""
+        """Stand still until `resume`, as a process does at SIGSTOP: sockets stay open, nothing is read, decided or sent.
+
+        Raises `RuntimeError` for a group on a reactor that it was given, which others need.
+        """
+        if not self._owns_reactor:
+            raise RuntimeError("a group on a reactor that it was given cannot stand still alone")
         if self._goes_on.is_set():
             self._goes_on = trio.Event()
         self._life.cancel()
@@ -460,18 +522,21 @@ class RaftGroup:
                 await self._goes_on.wait()
             async with trio.open_nursery() as nursery:
                 self._life = nursery.cancel_scope
-                nursery.start_soon(self._guard, self._reactor.run)
-                nursery.start_soon(self._guard, self._run_timer)
+                if self._owns_reactor:
+                    nursery.start_soon(self._reactor.run)
+                nursery.start_soon(self._run_timer)
 
-    def _on_round_end(self) -> None:
+    def on_round_end(self) -> None:
+        """See `Participant`: decide."""
         try:
             self._driver.pump()
         except AssertionError as error:
             # The state of the moment is worth more than the traceback, and gone in the next.
-            self._notify("broken_invariant", reason=str(error), state=render(self._driver.core))
+            self._notify(InvariantBroken(str(error), render(self._driver.core)))
             raise
 
-    def _on_urgent_sent(self) -> None:
+    def on_urgent_sent(self) -> None:
+        """See `Participant`: let the disk begin."""
         self._driver.begin_flush()
         self._arm()
 
@@ -489,8 +554,16 @@ class RaftGroup:
             self._deadline_moved = trio.Event()
             with trio.move_on_at(self._armed_for):
                 await self._deadline_moved.wait()
-            if trio.current_time() >= self._driver.deadline:
+            if trio.current_time() < self._driver.deadline:
+                continue
+            if self._owns_reactor:
                 self._reactor.round()
+                continue
+            # What fails in a round is to come out of `run`, where the owner of the reactor expects it, and not of this task.
+            self._armed_for = math.inf
+            self._deadline_moved = trio.Event()
+            self._reactor.request_round()
+            await self._deadline_moved.wait()
 
     # ---------------------------------------------------------------- connections (Doorkeeper)
 
@@ -536,7 +609,7 @@ class RaftGroup:
         """See `Doorkeeper`."""
         self._listener.forget(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):
-            self._notify("connection_closed", peer=connection.name, role=role, reason=reason)
+            self._notify(ConnectionClosed(connection.name, role, reason))
 
 
 def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -> None:
@@ -595,8 +668,8 @@ def open_storage(disk: Disk, directory: str, identity: _Identity, settings: Node
 def _tell_repair(report: RecoveryReport, notify: Notify) -> None:
     """One event for a damaged log that was cut: from which address to which, and how far it had reached."""
     if (repaired := report.repaired) is not None:
-        floor = {"index": repaired.floor.index, "term": repaired.floor.epoch}
-        notify("repaired", cut_from=repaired.cut_from, cut_to=repaired.cut_to, floor=floor)
+        floor = Position(LogIndex(repaired.floor.index), Term(repaired.floor.epoch))
+        notify(LogRepaired(repaired.cut_from, repaired.cut_to, floor))
 
 
 def _require_same(directory: str, found: _Identity, given: _Identity) -> None:
@@ -625,5 +698,6 @@ def _read_identity(disk: Disk, directory: str) -> _Identity | None:
         raise WrongDirectory(directory, f"nobody this version knows ({path} cannot be read)") from None
 
 
-def _log(event: str, **fields: object) -> None:
+def _log(notice: Notice) -> None:
+    event, fields = event_of(notice)
     logger.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))

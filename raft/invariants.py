@@ -40,6 +40,7 @@ def check(before: Snapshot, core: "RaftCore") -> None:
     assert start_index <= commit_index, "what is not committed has left the log"
     assert log.durable_index <= last_index, "more is durable than is in the log"
     assert log.last_term <= term, "an entry comes from a later term"
+    assert core._staged is None or core._staged.term == term, "a snapshot of another term is kept"
     assert floor is NO_POSITION or floor == NO_POSITION or core.role_name is RoleName.FOLLOWER, (
         "a node below its floor campaigns"
     )

@@ -21,14 +21,16 @@ import trio
 from raft import client_codec
 from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello
 from raft.codec import encode_message
-from raft.driver import Notify
 from raft.errors import ProtocolError, RaftError
 from raft.messages import AppendEntries, Message
 from raft.model import NodeId
 from raft.net.connection import Connection, Session
+from raft.net.decoder import Buffer
 from raft.net.dialing import dial
-from raft.net.framing import HEADER, Buffer, Frame, FrameDecoder
+from raft.net.errors import WireError
+from raft.net.framing import HEADER, Frame, FrameDecoder
 from raft.net.reactor import Reactor
+from raft.notices import FrameTooLarge, LinkDown, LinkRefused, LinkUp, Notify
 
 BACKOFF_S_MIN = 0.02
 BACKOFF_S_MAX = 0.5
@@ -128,7 +130,7 @@ class PeerLink(Session[Frame]):
         size = sum(map(len, frame))
         if size - HEADER.size > self.frame_bytes_max:
             # It would close the link, and come again with the next.
-            self.notify("frame_too_large", peer=self.peer, bytes=size, bytes_max=self.frame_bytes_max)
+            self.notify(FrameTooLarge(self.peer, size, self.frame_bytes_max))
             return
         self._connection.write_pieces(frame)
 
@@ -200,12 +202,12 @@ class PeerLink(Session[Frame]):
             self.is_up = True
             self.frame_bytes_max = reply.frame_bytes_max
             self._settled.set()
-            self.notify("link_up", peer=self.peer)
+            self.notify(LinkUp(self.peer))
 
     def on_drained(self) -> None:
         """Nothing was held back: what did not fit was dropped."""
 
-    def on_protocol_error(self, error: ProtocolError) -> None:
+    def on_wire_error(self, error: WireError) -> None:
         """Closing says enough."""
 
     def on_closed(self, reason: str) -> None:
@@ -213,10 +215,10 @@ class PeerLink(Session[Frame]):
         if self.is_up:
             self.is_up = False
             self.on_disconnected(self.peer)
-            self.notify("link_down", peer=self.peer, reason=reason)
+            self.notify(LinkDown(self.peer, reason))
         elif reason != self._why:
             # A peer that refuses us does so at every dial; once is enough.
-            self.notify("link_refused", peer=self.peer, reason=reason)
+            self.notify(LinkRefused(self.peer, reason))
         self._why = reason
         self._connection = None
         self._settled.set()

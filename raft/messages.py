@@ -96,11 +96,35 @@ class InstallSnapshot:
     """Paper section 7: the leader no longer has what this follower lacks, so the follower begins anew where its log does.
 
     Unlike the paper's, `start` is where the leader's log begins, not how far its state machine is: what the log still holds
-    follows entry by entry, for the entries are what a queue keeps. Answered as an AppendEntries that ends there.
+    follows entry by entry, for the entries are what a queue keeps.
+
+    As in the paper (figure 13) a snapshot travels in parts: `start.snapshot` is the part that begins at `offset`, and `bytes_left`
+    of the snapshot are behind it. One part is on its way at a time, and each but the last is answered with `SnapshotReceived`;
+    the last one as an AppendEntries that ends where the log begins.
     """
 
     term: Term
     start: LogStart
+    round: int
+    offset: int = 0
+    bytes_left: int = 0
+
+    @property
+    def total(self) -> int:
+        """Bytes of the whole snapshot."""
+        return self.offset + len(self.start.snapshot) + self.bytes_left
+
+
+@frozen
+class SnapshotReceived:
+    """Of the leader's snapshot for a log that begins behind `start_index`, the first `received` bytes are here: send what follows.
+
+    They are in memory only: a receiver that restarts answers the next part with 0.
+    """
+
+    term: Term
+    start_index: LogIndex
+    received: int
     round: int
 
 
@@ -113,4 +137,5 @@ Message = (
     | AppendAccepted
     | AppendRejected
     | InstallSnapshot
+    | SnapshotReceived
 )

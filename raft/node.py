@@ -33,6 +33,7 @@ from raft import descriptors
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
 from raft.errors import SnapshotDiverged, WrongStateMachine
 from raft.group import Address, RaftGroup, WrongDirectory, WrongMembers
+from raft.notices import Notice, event_of
 from raft.register import RegisterMachine
 from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
 from raft.state_machine import StateMachine
@@ -68,6 +69,11 @@ class Teller:
             # Stdout may be a file on the very disk that is full, which is no reason to end. What is left in the buffer goes
             # out with a later line.
             return
+
+    def notice(self, notice: Notice) -> None:
+        """One line for what the node tells."""
+        event, fields = event_of(notice)
+        self(event, **fields)
 
     @staticmethod
     def _has_room() -> bool:
@@ -235,7 +241,7 @@ async def _serve(plan: _NodePlan) -> None:
             advertised=plan.advertised,
             state_machine=plan.state_machine(),
             settings=plan.settings,
-            notify=tell,
+            notify=tell.notice,
             owns_thread=True,
         ) as group:
             host, port = group.address

@@ -30,8 +30,9 @@ class Progress:
 
     `acked_round` is the newest round it has answered, `accepted_round` the newest it has not refused.
 
-    While *installing*, what was sent last to ask is a snapshot. The next one leaves at `install_due` at the earliest: who cannot
-    take one now, for want of room on its disk, is not helped by ten a second.
+    While *installing*, what was sent last to ask is a part of a snapshot, from `snapshot_offset` on. When the follower has it the next
+    one leaves; else the same one again, at `install_due` at the earliest: a follower that cannot take it now, for want of room on
+    its disk, is not helped by ten a second. The offset outlives broken connections: the follower may still have what came before.
 
     Invariant: `match_index < next_index`; nothing is in flight while probing.
     """
@@ -44,6 +45,7 @@ class Progress:
     probe_round: int = 0
     installing: bool = False
     install_due: float = -math.inf
+    snapshot_offset: int = 0
     loading: bool = False
     acked_round: int = 0
     accepted_round: int = 0
@@ -81,6 +83,18 @@ class Progress:
         self.installing = installing
         self.probe_sent = True
         self.probe_round = sent_round
+
+    def snapshot_received(self, start_index: LogIndex, received: int) -> None:
+        """The follower has so many bytes of the snapshot for a log that begins behind `start_index`.
+
+        More than before: the next part is due. Otherwise an answer was late, which changes nothing, or the follower has restarted;
+        then the part that it lacks leaves when the last is found lost. Were it sent at once, each answer that comes twice would
+        bring each part behind it twice.
+        """
+        if received > self.snapshot_offset:
+            self.install_due = -math.inf
+            self.probe_from(start_index)
+        self.snapshot_offset = received
 
     def lost_before(self, answered_round: int, verified_index: LogIndex) -> bool:
         """Whether an answer to a later round shows that a message sent before it never arrived."""

@@ -24,7 +24,9 @@ from raft.driver import RaftDriver
 from raft.errors import Busy, InvalidRequest, ProtocolError, RaftError, RecordsTrimmed, ShuttingDown
 from raft.model import NodeId
 from raft.net.connection import Connection, Session
-from raft.net.framing import Buffer, Frame, FrameDecoder
+from raft.net.decoder import Buffer
+from raft.net.errors import WireError
+from raft.net.framing import Frame, FrameDecoder
 
 REQUESTS_MAX = 1024
 READ_WEIGHT = 64
@@ -116,9 +118,9 @@ class Greeting(Session[Frame]):
     def on_drained(self) -> None:
         """Nothing was held back."""
 
-    def on_protocol_error(self, error: ProtocolError) -> None:
-        """Say why."""
-        self.connection.write(client_codec.encode_error(0, error))
+    def on_wire_error(self, error: WireError) -> None:
+        """Answer why."""
+        self.connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
 
     def on_closed(self, reason: str) -> None:
         """Gone before it was greeted."""
@@ -142,9 +144,9 @@ class PeerSession(Session[Frame]):
     def on_drained(self) -> None:
         """Nothing is sent this way but the handshake."""
 
-    def on_protocol_error(self, error: ProtocolError) -> None:
-        """Say why."""
-        self._connection.write(client_codec.encode_error(0, error))
+    def on_wire_error(self, error: WireError) -> None:
+        """Answer why."""
+        self._connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
 
     def on_closed(self, reason: str) -> None:
         """The peer died, restarted, was cut off, or sent nonsense."""
@@ -192,9 +194,9 @@ class ClientSession(Session[Frame]):
         """The client reads its answers again."""
         self._resume()
 
-    def on_protocol_error(self, error: ProtocolError) -> None:
-        """Say why."""
-        self._connection.write(client_codec.encode_error(0, error))
+    def on_wire_error(self, error: WireError) -> None:
+        """Answer why."""
+        self._connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
 
     def on_closed(self, reason: str) -> None:
         """What is under way goes on; its answers find nobody."""

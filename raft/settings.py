@@ -54,6 +54,9 @@ class NodeSettings:
     `append_bytes_max` is the bound. 3 MiB, or `frame_bytes_max` if that is less."""
     pending_bytes_max: int = attrs.field(default=32 * MIB, validator=ge(1))
     """Appends that wait to be proposed; above, they are refused as busy."""
+    snapshot_bytes_max: int = attrs.field(default=256 * MIB, validator=ge(1))
+    """The largest snapshot of the state machine; the same on all nodes. It is held in memory: once by each, and twice by a node that
+    is being sent one. Above, nothing leaves the log."""
     read_bytes_max: int = attrs.field(default=4 * MIB, validator=ge(1))
     """About the most that one read brings, whatever it asks for."""
 
@@ -71,6 +74,8 @@ class NodeSettings:
             raise ValueError("need batch_bytes_max <= frame_bytes_max")
         if self.raft.append_bytes_max > 2 * self.frame_bytes_max:
             raise ValueError("need append_bytes_max <= 2 * frame_bytes_max")
+        if self.raft.snapshot_part_bytes_max > 2 * self.frame_bytes_max:
+            raise ValueError("need snapshot_part_bytes_max <= 2 * frame_bytes_max")
         if self.read_bytes_max > self.frame_bytes_max // 2:
             raise ValueError("need read_bytes_max <= frame_bytes_max / 2")
         # And no message may hold more entries than its receiver takes, even if they are all but empty.

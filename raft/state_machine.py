@@ -34,7 +34,7 @@ class SnapshotMachine(StateMachine, Protocol):
     """A machine that needs no commands from before a snapshot of it, so that its log can be trimmed.
 
     Both are called in the loop of the node, which stands still meanwhile: a machine of many megabytes should keep them
-    quick. A snapshot that does not fit a frame (`frame_bytes_max`) is not taken, and then nothing leaves the log.
+    quick. A snapshot of more than `snapshot_bytes_max` is not taken, and then nothing leaves the log.
     """
 
     def snapshot(self) -> bytes:

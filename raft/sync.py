@@ -5,7 +5,7 @@
 
 Arguments, results, errors and what they mean are those of `raft.client` and `raft.group`, whose code runs in a thread that
 the `with` block starts and ends. A call of `Client` ends by its `deadline_s`. A call that Ctrl-C interrupts is cancelled:
-like one that ends with `OutcomeUnknown`, it may have taken effect. Callbacks (`on_attempt`, `notify`, the state machine)
+like one that ends with `OutcomeUnknown`, it may have taken effect. Callbacks (`on_attempt`, `notify`, subscribers, the state machine)
 run in that thread and must not block.
 
 A node that ends by itself, because its disk failed, refuses what it is asked; its error comes out of the `with` block.
@@ -108,3 +108,5 @@ class RaftGroup(Face[group.RaftGroup]):
     apply = blocking(group.RaftGroup.apply)
     query = blocking(group.RaftGroup.query)
     status = blocking(in_loop(group.RaftGroup.status))
+    submit = blocking(in_loop(group.RaftGroup.submit))
+    subscribe = blocking(in_loop(group.RaftGroup.subscribe))

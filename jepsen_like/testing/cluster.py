@@ -38,6 +38,7 @@ from raft.client import Connection
 from raft.client_codec import Records
 from raft.errors import RaftError, ShuttingDown
 from raft.group import RaftGroup
+from raft.notices import LinkUp, Notice, event_of
 from raft.register import RegisterMachine
 from raft.settings import NodeSettings, parse_settings
 from raft.state_machine import StateMachine
@@ -172,7 +173,7 @@ class LocalCluster(BreakableCluster):
                     settings=self._settings,
                     rng=random.Random(self._rng.getrandbits(64)),
                     disk=self._disks[node],
-                    notify=lambda event, **fields: self._hear(node, event, fields),
+                    notify=lambda notice: self._on_notice(node, notice),
                 ) as group:
                     is_up = True
                     task_status.started(_LocalNode(group, life, ended))
@@ -189,10 +190,11 @@ class LocalCluster(BreakableCluster):
         if refused is not None:
             raise refused
 
-    def _hear(self, node: int, event: str, fields: dict[str, object]) -> None:
+    def _on_notice(self, node: int, notice: Notice) -> None:
+        event, fields = event_of(notice)
         self.tell(node, event, **fields)
-        if event == "link_up":
-            self._links_missing.discard((node, int(str(fields["peer"]))))
+        if isinstance(notice, LinkUp):
+            self._links_missing.discard((node, notice.peer))
             if not self._links_missing:
                 self._links_up.set()
 

@@ -8,7 +8,7 @@ cannot send keeps its bytes up to `outbound_bytes_max`, and then does one of two
 - any other takes the frame, and its owner, who sees `is_full`, stops reading requests until `on_drained`. What an owner
   answers to requests it has already taken is its own to bound.
 
-Isolation: a broken socket or a `ProtocolError` from decoder or session closes this connection, with a reason, and
+Isolation: a broken socket or a `WireError` from decoder or session closes this connection, with a reason, and
 nothing else. Any other exception climbs. A half-closed connection counts as closed.
 """
 
@@ -19,9 +19,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Generic, Protocol
 
-from raft.errors import ProtocolError
-from raft.net.framing import LARGE_BYTES, Buffer, Decoder, FrameT
+from raft.net.decoder import LARGE_BYTES, Buffer, Decoder, FrameT
+from raft.net.errors import WireError
 from raft.net.reactor import BROKEN, READABLE, WRITABLE, Reactor
+from raft.net.transform import Transform
 
 JOIN_BYTES = 128 * 1024
 """Frames are joined into sends of about this size."""
@@ -35,12 +36,12 @@ class Session(Protocol[FrameT]):
     """The meaning of a connection's frames."""
 
     def on_frames(self, frames: list[FrameT]) -> None:
-        """Frames arrived; `ProtocolError` closes the connection."""
+        """Frames arrived; `WireError` closes the connection."""
 
     def on_drained(self) -> None:
         """The outbound queue, which had been full, is empty again."""
 
-    def on_protocol_error(self, error: ProtocolError) -> None:
+    def on_wire_error(self, error: WireError) -> None:
         """The connection is about to be closed for this; the last chance to write to it."""
 
     def on_closed(self, reason: str) -> None:
@@ -57,7 +58,7 @@ class _Over:
     def on_drained(self) -> None:
         """Nothing is said any more."""
 
-    def on_protocol_error(self, error: ProtocolError) -> None:
+    def on_wire_error(self, error: WireError) -> None:
         """Nothing is wrong any more."""
 
     def on_closed(self, reason: str) -> None:
@@ -75,7 +76,9 @@ class Connection(Generic[FrameT]):
         "_flush_asked",
         "_outbound",
         "_reading",
+        "_transform",
         "_was_full",
+        "_written",
         "decoder",
         "frames_in",
         "is_closed",
@@ -100,6 +103,7 @@ class Connection(Generic[FrameT]):
         lossy: bool = False,
         urgent: bool = False,
         name: str = "",
+        transform: Transform | None = None,
     ) -> None:
         connected.setblocking(False)
         self.reactor = reactor
@@ -114,11 +118,16 @@ class Connection(Generic[FrameT]):
         self.frames_in = 0
         self.is_closed = False
         self._outbound: deque[Buffer] = deque()
+        self._transform = transform
+        self._written: deque[Buffer] = self._outbound if transform is None else deque()
+        """Where writers put their bytes: what leaves as it is, or what the transform is given when the round ends."""
         self._flush_asked = False
         self._was_full = False
         self._reading = True
         self._events = READABLE
         reactor.register(self, READABLE)
+        if transform is not None:
+            self._ask_flush()  # a handshake may begin here
 
     def fileno(self) -> int:
         """The socket's descriptor."""
@@ -138,7 +147,7 @@ class Connection(Generic[FrameT]):
         """Send at the end of the round; false if it was dropped (lossy and full, or closed)."""
         if self.is_closed or (self.lossy and self._lacks_room(len(data))):
             return False
-        self._outbound.append(data)
+        self._written.append(data)
         self.outbound_bytes += len(data)
         if not self._flush_asked:
             self._ask_flush()
@@ -149,7 +158,7 @@ class Connection(Generic[FrameT]):
         size = sum(map(len, pieces))
         if self.is_closed or (self.lossy and self._lacks_room(size)):
             return False
-        self._outbound.extend(pieces)
+        self._written.extend(pieces)
         self.outbound_bytes += size
         if not self._flush_asked:
             self._ask_flush()
@@ -171,6 +180,8 @@ class Connection(Generic[FrameT]):
     def flush(self) -> None:
         """Send what the socket takes; wait for it to be writable for the rest."""
         self._flush_asked = False
+        if self._transform is not None:
+            self._transform_written(self._transform)
         outbound = self._outbound
         while outbound:
             if len(outbound) > 1:
@@ -197,6 +208,15 @@ class Connection(Generic[FrameT]):
             self._was_full = False
             self.reactor.has_news = True
             self.session.on_drained()
+
+    def _transform_written(self, transform: Transform) -> None:
+        """What was written becomes what the socket gets."""
+        plain_bytes = sum(map(len, self._written))
+        data = transform.to_send(self._written)
+        self._written.clear()
+        self.outbound_bytes += len(data) - plain_bytes
+        if data:
+            self._outbound.append(data)
 
     def _join_first(self) -> None:
         """Make one piece of as many as are small together."""
@@ -233,7 +253,8 @@ class Connection(Generic[FrameT]):
 
     def _receive(self) -> None:
         decoder = self.decoder
-        room = decoder.room() if decoder.pending_bytes else None
+        # What a transform gives back is in a place of its own already.
+        room = decoder.room() if decoder.pending_bytes and self._transform is None else None
         buffer = self.reactor.receive_buffer if room is None else room
         try:
             count = self.socket.recv_into(buffer)
@@ -245,7 +266,16 @@ class Connection(Generic[FrameT]):
         if count == 0:
             self.close(CLOSED_BY_OTHER_SIDE)
             return
-        if room is not None:
+        if self._transform is not None:
+            try:
+                plain = self._transform.received(bytes(buffer[:count]))
+            except WireError as error:
+                self.refuse(error)
+                return
+            if not self._flush_asked:
+                self._ask_flush()  # it may have something to answer
+            frames = decoder.feed(plain) if plain else []
+        elif room is not None:
             frames = decoder.filled(count)
         elif count < LARGE_BYTES:
             frames = decoder.feed(bytes(buffer[:count]))  # cheaper to take apart than a view
@@ -255,7 +285,7 @@ class Connection(Generic[FrameT]):
         try:
             if frames:
                 self.session.on_frames(frames)
-        except ProtocolError as error:
+        except WireError as error:
             self.refuse(error)
         else:
             if self.decoder.failure is not None:
@@ -263,10 +293,10 @@ class Connection(Generic[FrameT]):
 
     # ---------------------------------------------------------------- the end
 
-    def refuse(self, error: ProtocolError) -> None:
+    def refuse(self, error: WireError) -> None:
         """Close for nonsense, after a last word if the session has one."""
         if not self.is_closed:
-            self.session.on_protocol_error(error)
+            self.session.on_wire_error(error)
             self.flush()
             self.close(str(error))
 
@@ -280,6 +310,7 @@ class Connection(Generic[FrameT]):
             self.socket.shutdown(socket.SHUT_WR)
         self.socket.close()
         self._outbound.clear()
+        self._written.clear()
         self.outbound_bytes = 0
         self.reactor.has_news = True
         session, self.session = self.session, _OVER

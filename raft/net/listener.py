@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from raft.net.connection import Connection
-from raft.net.framing import FrameT
+from raft.net.decoder import FrameT
 from raft.net.reactor import READABLE, Reactor
 
 ACCEPTS_PER_ROUND = 64

@@ -1,25 +1,28 @@
-"""One Trio task for every socket of a node: a wake handles all that is ready, then works once for all of it.
+"""One Trio task for every socket of a process: a wake handles all that is ready, then works once for all of it.
 
 Trio costs 10-20 us each time a task waits for a socket, more than a small request does. So sockets are registered,
 level-triggered, in an epoll object, and the one task waits for that. A *round* is: every ready socket is read once, then
-`on_round_end` runs (the owner's chance to decide about everything that arrived together), then what was written to
-connections leaves, joined: the urgent first, then `on_urgent_sent` runs (the owner's chance to begin slow work that should
-delay no peer), then the rest. The owner may let the urgent leave sooner (`flush_urgent`). A round never awaits: within it
+`on_round_end` of each participant runs (its chance to decide about everything that arrived together), then what was written to
+connections leaves, joined: the urgent first, then `on_urgent_sent` of each runs (its chance to begin slow work that should
+delay no peer), then the rest. A participant may let the urgent leave sooner (`flush_urgent`). A round never awaits: within it
 nothing else runs.
+
+A process that serves more than one thing makes one reactor, attaches what takes part (each `RaftGroup` does so itself), registers
+its own listeners, and keeps `run` running until all of them are closed; then it closes the reactor.
 
 Who has the thread to itself (`owns_thread`) need not go through Trio for every wake: after a round it waits for the next
 one in place, a few milliseconds at a time, and lets Trio run what it has at least every `TURN_S`. There it does not sleep if the
 last wait was over in a moment: being woken costs more than such a wait (the processor may have gone to sleep, too), so it asks
 again and again, and offers the processor to others each time. One wait that takes longer, and it sleeps again.
 
-Failures: what concerns one connection is settled there (see `Connection`); anything else climbs out of `run`.
+Failures: what concerns one connection is settled there (see `Connection`); anything else is a failure of all participants, who
+are informed of it (`on_failed`), and climbs out of `run`.
 """
 
 import math
 import os
 import select
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 import trio
@@ -61,22 +64,27 @@ class Flushable(Protocol):
         """Send as much as the socket takes."""
 
 
-def _nothing() -> None:
-    """Nobody asked."""
+class Participant(Protocol):
+    """Something that works once a round, for all that arrived in it."""
+
+    def on_round_end(self) -> None:
+        """Everything that was ready has been read; what is written now leaves with this round."""
+
+    def on_urgent_sent(self) -> None:
+        """What is urgent has left; slow work may begin."""
+
+    def on_failed(self) -> None:
+        """A round has raised, and no other comes: nothing that waits will be decided by this process."""
 
 
 class Reactor:
-    """Owns the epoll object; everything is called from the one thread that runs Trio."""
+    """Owns the epoll object; everything is called from the one thread that runs Trio.
 
-    def __init__(
-        self,
-        on_round_end: Callable[[], None] = _nothing,
-        on_urgent_sent: Callable[[], None] = _nothing,
-        *,
-        owns_thread: bool = False,
-    ) -> None:
-        self.on_round_end = on_round_end
-        self.on_urgent_sent = on_urgent_sent
+    With `owns_thread` sockets are served faster, and whatever else runs in this Trio loop may wait up to `TURN_S`.
+    """
+
+    def __init__(self, *, owns_thread: bool = False) -> None:
+        self._participants: tuple[Participant, ...] = ()
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         """Where sockets are read into unless a decoder has room; its content lives until the next read."""
         self._owns_thread = owns_thread
@@ -109,6 +117,14 @@ class Reactor:
         """Forget it; to be called before its descriptor is closed."""
         if self._registered.pop(pollable.fileno(), None) is not None:
             self._epoll.unregister(pollable.fileno())
+
+    def attach(self, participant: Participant) -> None:
+        """Call it in every round, behind those that were attached before."""
+        self._participants = (*self._participants, participant)
+
+    def detach(self, participant: Participant) -> None:
+        """Call it no more; from within a round, from the next on. Nothing happens if it is not attached."""
+        self._participants = tuple(each for each in self._participants if each is not participant)
 
     def flush_later(self, flushable: Flushable, *, urgent: bool) -> None:
         """Flush at the end of the round, the urgent before the others; outside of a round, ask for one."""
@@ -155,8 +171,13 @@ class Reactor:
                 pollable = self._registered.get(descriptor)
                 if pollable is not None:
                     pollable.on_ready(events)
-            self.on_round_end()
+            for participant in self._participants:
+                participant.on_round_end()
             self._flush_written()
+        except BaseException:
+            for participant in self._participants:
+                participant.on_failed()
+            raise
         finally:
             self._in_round = False
         if self.has_news or self._written or self._urgent:
@@ -182,7 +203,8 @@ class Reactor:
 
     def _flush_written(self) -> None:
         self.flush_urgent()
-        self.on_urgent_sent()
+        for participant in self._participants:
+            participant.on_urgent_sent()
         written, self._written = self._written, []
         for flushable in written:
             flushable.flush()

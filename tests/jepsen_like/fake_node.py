@@ -11,7 +11,8 @@ import trio
 from raft import client_codec
 from raft.client_codec import HelloReply
 from raft.errors import RaftError
-from raft.net.framing import Buffer, FrameDecoder
+from raft.net.decoder import Buffer
+from raft.net.framing import FrameDecoder
 
 SILENCE = b""
 """An answer that never comes."""

@@ -369,8 +369,7 @@ TRIMS: Sequence[Mutant] = (
         module=CORE,
         edits=[
             Edit(
-                "            self._effects.append(Send(peer, InstallSnapshot(self.term, start, leader.round)))\n"
-                "            return\n",
+                "            self._send_snapshot_part(leader, peer, progress.snapshot_offset)\n            return\n",
                 "",
             )
         ],

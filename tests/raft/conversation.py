@@ -23,7 +23,7 @@ Commands (`ID` is a node, `A>B` a link):
   disconnect ID PEER      ID notices that its connection with PEER broke
   stepdown ID             ID is asked to stop leading
   crash ID                ID loses power and restarts with what was durable
-  trim ID INDEX           everything up to INDEX leaves ID's log, durably
+  trim ID INDEX [TEXT]    everything up to INDEX leaves ID's log, durably; TEXT is its snapshot (default: empty)
   damage ID KEEP          ID loses power, damage all durable entries above index KEEP, and it restarts repaired
   stabilize [ID ...]      disks complete and messages arrive, among these nodes (default: all), until nothing moves
   cut ID ...              from now on nothing passes between these nodes and the others
@@ -68,6 +68,7 @@ from raft.messages import (
     PreVoteReply,
     RequestPreVote,
     RequestVote,
+    SnapshotReceived,
     VoteReply,
 )
 from raft.model import (
@@ -230,11 +231,11 @@ class Conversation:
     def do_loaded(self, node: str) -> None:
         self._step(int(node), self.slow[int(node)].popleft())
 
-    def do_trim(self, node: str, index: str) -> None:
+    def do_trim(self, node: str, index: str, snapshot: str = "") -> None:
         here = self._node(int(node))
         last = here.log[int(index) - here.start.index - 1]
         position = Position(last.index, last.term)
-        here.start = LogStart(position, last.end_offset, position, b"")
+        here.start = LogStart(position, last.end_offset, position, snapshot.encode())
         here.log = [entry for entry in here.log if entry.index > last.index]
         self._step(int(node), Trimmed(here.start))
         self.do_show_one(int(node))
@@ -373,7 +374,8 @@ def say(effect: Effect) -> str:
                 if hard_state.floor != NO_POSITION:
                     parts.append(f"floor={hard_state.floor.index}@{hard_state.floor.term}")
             if start is not None:
-                parts.append(f"start={start.index}@{start.position.term}")
+                text = f":{start.snapshot.decode()}" if start.snapshot else ""
+                parts.append(f"start={start.index}@{start.position.term}{text}")
             parts += [say_entry(entry) for entry in entries]
             return " ".join(parts)
         case Send(to=to, message=message, after=after):
@@ -432,7 +434,10 @@ def say_message(message: Message) -> str:
         case AppendRejected(term=term, prev_index=prev, hint_index=hint, hint_term=hint_term):
             return f"AppendRejected t{term} prev={prev} hint={hint}@{hint_term} r{message.round}"
         case InstallSnapshot(term=term, start=start):
-            return f"InstallSnapshot t{term} start={start.index}@{start.position.term} r{message.round}"
+            part = f" part={message.offset}+{len(start.snapshot)}/{message.total}" if message.total else ""
+            return f"InstallSnapshot t{term} start={start.index}@{start.position.term}{part} r{message.round}"
+        case SnapshotReceived(term=term, start_index=start_index, received=received):
+            return f"SnapshotReceived t{term} start={start_index} received={received} r{message.round}"
         case _:
             assert_never(message)
 

@@ -3,6 +3,7 @@
 import math
 import random
 
+import attrs
 import pytest
 
 from raft.config import RaftConfig
@@ -12,7 +13,15 @@ from raft.events import Persisted, Receive, Trimmed
 from raft.fingerprint import fingerprint, message_fingerprint, persist_fingerprint
 from raft.log_view import LogView
 from raft.membership import Configuration
-from raft.messages import AppendAccepted, AppendEntries, AppendRejected, InstallSnapshot, Message, VoteReply
+from raft.messages import (
+    AppendAccepted,
+    AppendEntries,
+    AppendRejected,
+    InstallSnapshot,
+    Message,
+    SnapshotReceived,
+    VoteReply,
+)
 from raft.model import (
     NO_INDEX,
     NOOP,
@@ -445,6 +454,50 @@ LAGGING = ("cut 3", "elect 1", "propose 1 a", "propose 1 b", "stabilize", "timeo
 
 def refusal(prev: int, hint: int, round_: int = 9) -> AppendRejected:
     return AppendRejected(Term(1), LogIndex(prev), LogIndex(hint), Term(0), round=round_)
+
+
+def test_the_search_tells_parts_of_snapshots_apart() -> None:
+    names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
+    whole = snapshot(attrs.evolve(place(3, 2), snapshot=b"abcdef"))
+    part = snapshot(attrs.evolve(place(3, 2), snapshot=b"abc"))
+    parts = [whole, attrs.evolve(part, bytes_left=3), attrs.evolve(part, bytes_left=4), attrs.evolve(part, offset=3)]
+    answers: list[Message] = [SnapshotReceived(Term(9), LogIndex(3), received, 1) for received in (0, 3)]
+    assert len({message_fingerprint(each) for each in [*parts, *answers]}) == 6
+    core, other = trimmed(ORIGIN, 1), trimmed(ORIGIN, 1)
+    hears(core, 2, attrs.evolve(part, bytes_left=3))
+    hears(other, 2, attrs.evolve(part, bytes_left=3, offset=1))
+    assert fingerprint(core, names) != fingerprint(other, names)
+
+
+def test_a_part_that_is_not_the_next_is_not_taken() -> None:
+    core = trimmed(ORIGIN, 1)
+    part = snapshot(attrs.evolve(place(3, 2), snapshot=b"abc"))
+    for offset, received in ((3, 0), (0, 3), (0, 3), (6, 3), (3, 6)):
+        effects = hears(core, 2, attrs.evolve(part, offset=offset, bytes_left=9 - offset))
+        assert [each.message for each in effects if isinstance(each, Send)] == [
+            SnapshotReceived(Term(9), LogIndex(3), received, 0)
+        ]
+    hears(core, 2, attrs.evolve(part, offset=6, bytes_left=3))
+    (written,) = begun_anew(hears(core, 2, attrs.evolve(part, offset=9)))
+    assert written.snapshot == b"abc" * 4
+
+
+@pytest.mark.parametrize(
+    ("start_index", "received"), [(3, 10), (3, 99), (2, 4)], ids=["all", "more than all", "of another log"]
+)
+def test_an_answer_that_no_follower_gives_changes_nothing(start_index: int, received: int) -> None:
+    behind = ("set snapshot_part_bytes_max 4", *LAGGING[:-2], "trim 1 3 abcdefghij", "heal", "disconnect 1 3")
+    group, leader = leading(*behind)
+    hears(leader, 3, refusal(3, 0), now=group.now)
+    names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
+    hears(leader, 3, SnapshotReceived(Term(1), LogIndex(3), 0, 1), now=group.now)
+    before = fingerprint(leader, names)
+    assert hears(leader, 3, SnapshotReceived(Term(1), LogIndex(start_index), received, 1), now=group.now) == []
+    assert fingerprint(leader, names) == before
+    (sent,) = hears(leader, 3, SnapshotReceived(Term(1), LogIndex(3), 4, 1), now=group.now)
+    assert isinstance(sent, Send)
+    assert isinstance(sent.message, InstallSnapshot)
+    assert (sent.message.offset, sent.message.start.snapshot, sent.message.bytes_left) == (4, b"efgh", 2)
 
 
 def test_while_a_snapshot_is_on_its_way_no_refusal_brings_another() -> None:

@@ -18,6 +18,8 @@ and fsync, on the right nodes. An audit needs no such luck: the simulator knows 
 
 from collections.abc import Mapping
 
+import attrs
+
 from jepsen_like.simulation.raft.durable import EMPTY, DurableLog, DurableStart
 from jepsen_like.simulation.raft.invariants import Accuse
 from jepsen_like.simulation.raft.machine import Legacy, SimulatedMachine
@@ -53,8 +55,8 @@ class Audits:
                 self._check_floor(machine, term, send.to)
             case AppendAccepted(term=term, match_index=match_index):
                 self._check_accepted(machine, term, match_index)
-            case InstallSnapshot(start=start):
-                self._check_left(machine, start, "sends a snapshot")
+            case InstallSnapshot() as message:
+                self._check_part(machine, message)
             case _:
                 pass
 
@@ -104,6 +106,17 @@ class Audits:
         start = machine.durable_log().start
         if start.index:
             self._check_left(machine, start, "has a log on its disk that begins")
+
+    def _check_part(self, machine: SimulatedMachine, message: InstallSnapshot) -> None:
+        """A part counts as the whole that it is a part of: the one with which the sender's log begins."""
+        start = message.start
+        if message.total > len(start.snapshot):
+            assert machine.core is not None
+            whole = machine.core.log.start.snapshot
+            if whole[message.offset : len(whole) - message.bytes_left] != start.snapshot:
+                self._accuse("A8", machine, f"sends what is no part of its snapshot, from {message.offset} on")
+            start = attrs.evolve(start, snapshot=whole)
+        self._check_left(machine, start, "sends a snapshot")
 
     def _check_left(self, machine: SimulatedMachine, start: LogStart | DurableStart, deed: str) -> None:
         record, end, applied = self._record, start.position, start.applied

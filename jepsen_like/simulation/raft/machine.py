@@ -456,8 +456,7 @@ class SimulatedMachine:
                 if self.incarnation != incarnation:
                     return
             if isinstance(event, Receive) and isinstance(event.message, InstallSnapshot):
-                anew = any(isinstance(effect, Persist) and effect.start is not None for effect in effects)
-                self.counts["snapshots_installed" if anew else "snapshots_ignored"] += 1
+                self._count_part(event.message, effects)
             if isinstance(event, Persisted):
                 released = self._release(event.write_id)
                 if self.incarnation != incarnation:
@@ -473,6 +472,13 @@ class SimulatedMachine:
             self._start_flush()
             self._schedule_tick()
 
+    def _count_part(self, message: InstallSnapshot, effects: Sequence[Effect]) -> None:
+        if message.bytes_left:
+            self.counts["snapshot_parts"] += 1
+            return
+        anew = any(isinstance(effect, Persist) and effect.start is not None for effect in effects)
+        self.counts["snapshots_installed" if anew else "snapshots_ignored"] += 1
+
     def _has_room(self, storage: RaftStorage, event: Event) -> bool:
         """The disk's veto, before the core hears of what would not fit: refused or dropped, nothing written."""
         token: Token | None = None
@@ -481,11 +487,11 @@ class SimulatedMachine:
                 needed = len(batch.data) + HEADER_BYTES
             case Receive(message=AppendEntries(entries=entries)) if entries:
                 needed = sum(len(entry.batch.data) + HEADER_BYTES for entry in entries)
-            case Receive(message=InstallSnapshot(start=start)):
+            case Receive(message=InstallSnapshot(bytes_left=0) as message):
                 if self.flush is not None:
                     self.counts["snapshots_dropped"] += 1
                     return False
-                needed = len(start.snapshot)
+                needed = message.total
             case _:
                 return True
         try:

@@ -43,6 +43,7 @@ FLOORS: Mapping[str, int] = {
     "repairs_refused": 25,
     "caught_up": 180,
     "trims": 1_000,
+    "snapshot_parts": 130,
     "snapshots_installed": 50,
     "snapshots_ignored": 3,
     "snapshots_dropped": 6,

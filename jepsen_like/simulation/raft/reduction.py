@@ -29,6 +29,7 @@ from raft.messages import (
     PreVoteReply,
     RequestPreVote,
     RequestVote,
+    SnapshotReceived,
     VoteReply,
 )
 from raft.model import NO_TERM, HardState, Term
@@ -69,7 +70,7 @@ def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: 
     """Whether `message` can matter no more. Once true it stays so: floors never fall, ceiling and budgets never rise."""
     floor = prospects.floor(receiver)
     match message:
-        case AppendAccepted(term=term) | AppendRejected(term=term):
+        case AppendAccepted(term=term) | AppendRejected(term=term) | SnapshotReceived(term=term):
             # Listened to in its own term by that term's leader. Nobody comes to lead a term but its candidate, and nobody
             # becomes a candidate of a term that it has reached.
             return floor > term or (floor == term and not isinstance(receiver.core.role, Leader | Candidate))

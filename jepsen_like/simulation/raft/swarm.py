@@ -13,6 +13,9 @@ from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import Knobs, draw_faults
 from raft.config import RaftConfig
 
+SNAPSHOT_HEAD_BYTES = 24
+"""What a snapshot of the simulated state machine has besides its filler (`record.Replica.snapshot`)."""
+
 
 @attrs.frozen(kw_only=True)
 class RaftKnobs(Knobs):
@@ -135,7 +138,7 @@ def _with_trims(knobs: RaftKnobs) -> RaftKnobs:
         return knobs
     # Where nearly all is kept, much is written: damage in what a restart does not read is met as it is applied.
     kept = rng.choice((0.0, 0.0, 0.3, 1.0, 3.0, 30.0))
-    return attrs.evolve(
+    trimming = attrs.evolve(
         knobs,
         retention_bytes=int(knobs.segment_bytes_max * kept),
         trim_every_s=rng.choice((0.0, 0.0, 1.0)),
@@ -149,6 +152,10 @@ def _with_trims(knobs: RaftKnobs) -> RaftKnobs:
         segment_bytes_max=rng.choice((4096, 4096, knobs.segment_bytes_max)),
         filler_bytes_max=max(knobs.filler_bytes_max, rng.choice((0, 300, 900))),
     )
+    # Snapshots travel whole or in a few parts; drawn apart, so that older seeds keep all else.
+    parts = stream(knobs.seed, "parts").choice((1, 2, 5))
+    part_bytes_max = (trimming.snapshot_bytes + SNAPSHOT_HEAD_BYTES) // parts + 1
+    return attrs.evolve(trimming, raft=attrs.evolve(knobs.raft, snapshot_part_bytes_max=part_bytes_max))
 
 
 def _nodes(seed: int, usual: int) -> int:

@@ -27,6 +27,7 @@ from raft.messages import (
     PreVoteReply,
     RequestPreVote,
     RequestVote,
+    SnapshotReceived,
     VoteReply,
 )
 from raft.model import NO_WRITE
@@ -97,7 +98,10 @@ def describe_message(message: Message) -> str:
             return f"rejected prev={message.prev_index} hint={hint} term={message.term} round={message.round}"
         case InstallSnapshot(term=term, start=start, round=number):
             applied = f"applied={start.applied.index}@{start.applied.term}"
-            return f"begin after {start.index}@{start.position.term} {applied} term={term} round={number}"
+            part = f"{message.offset}+{len(start.snapshot)}/{message.total}"
+            return f"begin after {start.index}@{start.position.term} {applied} part={part} term={term} round={number}"
+        case SnapshotReceived(term=term, start_index=start_index, received=received, round=number):
+            return f"received {received} of snapshot at {start_index} term={term} round={number}"
         case _:
             assert_never(message)
 

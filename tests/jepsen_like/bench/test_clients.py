@@ -15,7 +15,8 @@ from jepsen_like.bench.systems import Cluster
 from jepsen_like.cluster.ports import LOOPBACK
 from raft import client_codec
 from raft.errors import NotLeader
-from raft.net.framing import Buffer, FrameDecoder
+from raft.net.decoder import Buffer
+from raft.net.framing import FrameDecoder
 
 Answer = Callable[[int], bytes | None]
 """From the number of an append, counted over all connections from 1, to the answer; None closes the connection."""

@@ -121,7 +121,7 @@ class Node:
             wall_clock_ms=lambda: 0,
             addresses={},
             config=DriverConfig(batch_bytes_max=world.batch_bytes_max),
-            notify=lambda event, **fields: None,
+            notify=lambda notice: None,
         )
         self.is_up = True
         self.pump()

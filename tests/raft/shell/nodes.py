@@ -14,6 +14,7 @@ from jepsen_like.cluster.ports import ReservedPorts
 from raft.config import RaftConfig
 from raft.errors import RaftError
 from raft.group import RaftGroup
+from raft.notices import event_of
 from raft.settings import NodeSettings
 
 CLUSTER_ID = "test"
@@ -65,7 +66,7 @@ class LocalCluster:
                 cluster_id=CLUSTER_ID,
                 settings=self.settings,
                 rng=random.Random(node_id),
-                notify=lambda event, **fields: self.told.append((node_id, event, fields)),
+                notify=lambda notice: self.told.append((node_id, *event_of(notice))),
             ) as group:
                 task_status.started(RunningNode(group, stop, stopped))
                 await trio.sleep_forever()

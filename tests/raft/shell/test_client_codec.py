@@ -22,7 +22,8 @@ from raft.errors import (
     StorageFull,
 )
 from raft.net.crc import JOINING_BYTES
-from raft.net.framing import HEADER, LARGE_BYTES
+from raft.net.decoder import LARGE_BYTES
+from raft.net.framing import HEADER
 
 numbers = st.integers(0, NUMBER_MAX)
 

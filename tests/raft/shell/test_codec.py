@@ -22,11 +22,13 @@ from raft.messages import (
     PreVoteReply,
     RequestPreVote,
     RequestVote,
+    SnapshotReceived,
     VoteReply,
 )
 from raft.model import NOOP, Batch, Entry, EntryKind, LogIndex, LogStart, Offset, Position, Term
 from raft.net.crc import JOINING_BYTES
-from raft.net.framing import HEADER, LARGE_BYTES, Buffer, FrameDecoder
+from raft.net.decoder import LARGE_BYTES, Buffer
+from raft.net.framing import HEADER, FrameDecoder
 
 numbers = st.integers(0, NUMBER_MAX)
 terms = numbers.map(Term)
@@ -67,7 +69,9 @@ def install_snapshots(draw: st.DrawFn) -> InstallSnapshot:
         Position(LogIndex(index + more), Term(applied_term)),
         draw(st.binary(max_size=40)),
     )
-    return InstallSnapshot(Term(term), start, draw(numbers))
+    offset = draw(st.integers(0, NUMBER_MAX - len(start.snapshot)))
+    bytes_left = draw(st.integers(0, NUMBER_MAX - len(start.snapshot) - offset)) if start.snapshot else 0
+    return InstallSnapshot(Term(term), start, draw(numbers), offset, bytes_left)
 
 
 messages = st.one_of(
@@ -79,6 +83,7 @@ messages = st.one_of(
     st.builds(AppendAccepted, terms, indexes, indexes, numbers),
     st.builds(AppendRejected, terms, indexes, indexes, terms, numbers),
     install_snapshots(),
+    st.builds(SnapshotReceived, terms, indexes, numbers, numbers),
 )
 
 
@@ -132,9 +137,16 @@ GOLDEN: list[Any] = [
                 Position(LogIndex(7), Term(3)), Offset(2**40), Position(LogIndex(300), Term(4)), b"\x92\x01\xc4\x01a"
             ),
             300,
+            offset=10,
+            bytes_left=5,
         ),
-        "0000001b 01 47 1e96 97f14025 9805cd012c0703cf0000010000000000cd012c04c4059201c40161",
+        "0000001d 01 47 e881 9137abe7 9a05cd012c0703cf0000010000000000cd012c040a14c4059201c40161",
         id="InstallSnapshot",
+    ),
+    pytest.param(
+        SnapshotReceived(Term(5), LogIndex(7), 300, 2),
+        "00000007 01 48 c5e7 c312c45e 940507cd012c02",
+        id="SnapshotReceived",
     ),
 ]
 
@@ -350,21 +362,25 @@ def test_entries_that_no_leader_sends_are_refused(values: list[object], reason: 
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        pytest.param([5, 0, 0, 3, 2, 9, 4, b""], "start_index", id="where nothing has left"),
-        pytest.param([5, 0, NUMBER_MAX + 1, 3, 2, 9, 4, b""], "start_index", id="an index out of range"),
-        pytest.param([5, 0, 7, 0, 2, 9, 4, b""], "start_term", id="an index without a term"),
-        pytest.param([5, 0, 7, 6, 2, 9, 6, b""], "start_term", id="a term above the sender's"),
-        pytest.param([5, 0, 7, 3, -1, 9, 4, b""], "start_offset", id="an offset before the first"),
-        pytest.param([5, 0, 7, 3, 2, 6, 3, b""], "applied_index", id="what left was not applied"),
-        pytest.param([5, 0, 7, 3, 2, 9, 2, b""], "applied_term", id="a term that falls"),
-        pytest.param([5, 0, 7, 3, 2, 9, 6, b""], "applied_term", id="an applied term above the sender's"),
-        pytest.param([5, 0, 7, 3, 2, 7, 4, b""], "two terms", id="one place of two terms"),
-        pytest.param([5, 0, 7, 3, 2, 9, 4, "text"], "snapshot", id="a snapshot that is text"),
-        pytest.param([5, 0, 7, 3, 2, 9, 4], "an array of 8", id="too few values"),
-        pytest.param([5, 0, 7, 3, 2, 9, 4, b"", 1], "array", id="too many values"),
-        pytest.param([0, 0, 7, 0, 2, 9, 0, b""], "start_term", id="before any term"),
-        pytest.param([5, -1, 7, 3, 2, 9, 4, b""], "round", id="a negative round"),
-        pytest.param([5, True, 7, 3, 2, 9, 4, b""], "round", id="a boolean for a number"),
+        pytest.param([5, 0, 0, 3, 2, 9, 4, 0, 0, b""], "start_index", id="where nothing has left"),
+        pytest.param([5, 0, NUMBER_MAX + 1, 3, 2, 9, 4, 0, 0, b""], "start_index", id="an index out of range"),
+        pytest.param([5, 0, 7, 0, 2, 9, 4, 0, 0, b""], "start_term", id="an index without a term"),
+        pytest.param([5, 0, 7, 6, 2, 9, 6, 0, 0, b""], "start_term", id="a term above the sender's"),
+        pytest.param([5, 0, 7, 3, -1, 9, 4, 0, 0, b""], "start_offset", id="an offset before the first"),
+        pytest.param([5, 0, 7, 3, 2, 6, 3, 0, 0, b""], "applied_index", id="what left was not applied"),
+        pytest.param([5, 0, 7, 3, 2, 9, 2, 0, 0, b""], "applied_term", id="a term that falls"),
+        pytest.param([5, 0, 7, 3, 2, 9, 6, 0, 0, b""], "applied_term", id="an applied term above the sender's"),
+        pytest.param([5, 0, 7, 3, 2, 7, 4, 0, 0, b""], "two terms", id="one place of two terms"),
+        pytest.param([5, 0, 7, 3, 2, 9, 4, 0, 4, "text"], "part", id="a snapshot that is text"),
+        pytest.param([5, 0, 7, 3, 2, 9, 4, 0, 0], "an array of 10", id="too few values"),
+        pytest.param([5, 0, 7, 3, 2, 9, 4, 0, 0, b"", 1], "array", id="too many values"),
+        pytest.param([0, 0, 7, 0, 2, 9, 0, 0, 0, b""], "start_term", id="before any term"),
+        pytest.param([5, -1, 7, 3, 2, 9, 4, 0, 0, b""], "round", id="a negative round"),
+        pytest.param([5, True, 7, 3, 2, 9, 4, 0, 0, b""], "round", id="a boolean for a number"),
+        pytest.param([5, 0, 7, 3, 2, 9, 4, 3, 2, b""], "offset", id="a part behind the end"),
+        pytest.param([5, 0, 7, 3, 2, 9, 4, 0, NUMBER_MAX + 1, b""], "total", id="a size out of range"),
+        pytest.param([5, 0, 7, 3, 2, 9, 4, 1, 3, b"abc"], "no part of a snapshot of 3", id="a part across the end"),
+        pytest.param([5, 0, 7, 3, 2, 9, 4, 1, 3, b""], "no part of a snapshot of 3", id="an empty part before the end"),
     ],
 )
 def test_a_snapshot_that_no_leader_sends_is_refused(values: list[object], reason: str) -> None:

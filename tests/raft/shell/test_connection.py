@@ -14,7 +14,9 @@ import trio
 
 from raft.errors import ProtocolError
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, JOIN_BYTES, Connection
-from raft.net.framing import Buffer, Frame, FrameDecoder, encode_frame
+from raft.net.decoder import Buffer
+from raft.net.errors import WireError
+from raft.net.framing import Frame, FrameDecoder, encode_frame
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import READABLE, SLEEPS_S, SPIN_S, Reactor
 
@@ -40,7 +42,7 @@ class Recorder:
     def on_drained(self) -> None:
         self.drained += 1
 
-    def on_protocol_error(self, error: ProtocolError) -> None:
+    def on_wire_error(self, error: WireError) -> None:
         self.errors.append(str(error))
 
     def on_closed(self, reason: str) -> None:
@@ -368,12 +370,17 @@ async def test_a_reactor_that_owns_its_thread_lets_others_run_however_busy_its_s
         ends = Ends(reactor)
         rounds = 0
 
-        def keep_busy() -> None:
-            nonlocal rounds
-            rounds += 1
-            ends.far.send(encode_frame(1, b"x"))
+        class Busy:
+            def on_round_end(self) -> None:
+                nonlocal rounds
+                rounds += 1
+                ends.far.send(encode_frame(1, b"x"))
 
-        reactor.on_round_end = keep_busy
+            def on_urgent_sent(self) -> None: ...
+
+            def on_failed(self) -> None: ...
+
+        reactor.attach(Busy())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reactor.run)
             reactor.request_round()

@@ -28,7 +28,8 @@ from raft.errors import Busy, InvalidRequest, NotLeader, OutcomeUnknown, RaftErr
 from raft.membership import Configuration
 from raft.messages import AppendAccepted, AppendEntries, Message, PreVoteReply, RequestPreVote, RequestVote, VoteReply
 from raft.model import Batch, Entry, EntryKind, LogIndex, NodeId, Offset, Term
-from raft.net.framing import LARGE_BYTES
+from raft.net.decoder import LARGE_BYTES
+from raft.notices import event_of
 from raft.register import RegisterMachine
 from raft.state_machine import StateMachine
 from raft.storage import RaftStorage
@@ -105,7 +106,7 @@ class Rig:
             wall_clock_ms=lambda: self.wall_ms,
             addresses={TWO: "two:1"},
             config=config or DriverConfig(),
-            notify=lambda event, **fields: self.told.append(event),
+            notify=lambda notice: self.told.append(event_of(notice)[0]),
         )
 
     def send(self, to: NodeId, message: Message) -> None:

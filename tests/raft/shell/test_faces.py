@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import queue
 import random
 import signal
 import socket
@@ -23,9 +24,11 @@ from raft import client as trio_client
 from raft import client_codec as wire
 from raft import group as trio_group
 from raft.client import Attempt, Unreachable
-from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ProtocolError, ShuttingDown
+from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ProtocolError, RaftError, ShuttingDown
+from raft.model import NodeId, Term
 from raft.net.framing import FrameDecoder
 from raft.settings import NodeSettings
+from raft.subscription import CommittedEntry, Delivered, LeaderChanged
 from tests.raft.shell.nodes import FAST, free_ports
 
 SETTINGS = NodeSettings(raft=FAST)
@@ -99,6 +102,9 @@ NOT_FOR_CALLERS = {
     "peer_arrived",
     "peer_left",
     "has_room_for_client",
+    "on_round_end",
+    "on_urgent_sent",
+    "on_failed",
 }
 """What is there for tests, and what a group lets its sessions call; a client's `close` is the end of its block."""
 
@@ -124,6 +130,15 @@ def test_plain_python_has_every_call_of_client_and_group() -> None:
             it.apply(WRITE)
             assert msgpack.unpackb(it.query(READ).result) == 5
             assert it.status()["role"] == "leader"
+        given: queue.SimpleQueue[Delivered] = queue.SimpleQueue()
+        outcomes: queue.SimpleQueue[wire.Appended | RaftError] = queue.SimpleQueue()
+        node.subscribe(given.put, after_index=1).close()
+        node.subscribe(given.put)
+        assert given.get(timeout=10) == LeaderChanged(NodeId(1), Term(1))
+        node.submit([b"three"], outcomes.put)
+        assert outcomes.get(timeout=10) == wire.Appended(4, 1, 1)
+        committed = [given.get(timeout=10) for _ in range(6)]
+        assert [entry.index for entry in committed if isinstance(entry, CommittedEntry)] == [1, 2, 3, 4, 5, 6]
         assert node.recovery.torn_bytes_cut == 0
 
 

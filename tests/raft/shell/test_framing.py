@@ -7,17 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from raft.net.framing import (
-    GROWTH,
-    HEADER,
-    LARGE_BYTES,
-    TRUSTED_BYTES,
-    Buffer,
-    Frame,
-    FrameDecoder,
-    encode_frame,
-    header_check,
-)
+from raft.net.decoder import GROWTH, LARGE_BYTES, TRUSTED_BYTES, Buffer
+from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame, header_check
 
 BODY_BYTES_MAX = 1000
 

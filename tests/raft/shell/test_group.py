@@ -22,6 +22,7 @@ from raft.errors import InvalidRequest, NotLeader, OutcomeUnknown, ShuttingDown
 from raft.group import PEER_CONNECTIONS_MAX, RaftGroup, WrongDirectory, WrongMembers
 from raft.messages import AppendEntries
 from raft.model import LogIndex, NodeId, Term
+from raft.notices import event_of
 from raft.settings import NodeSettings, parse_settings
 from tests.raft.shell.nodes import FAST, free_ports, local_cluster, until
 
@@ -429,7 +430,7 @@ async def hearer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hearer]:
         directory="node",
         settings=NodeSettings(raft=RaftConfig(heartbeat_s=60, election_timeout_s_min=120, election_timeout_s_max=121)),
         disk=MemoryDisk(random.Random(1)),
-        notify=lambda event, **fields: told.append((event, fields)),
+        notify=lambda notice: told.append(event_of(notice)),
     ) as group:
         hearer = Hearer(group, told=told)
         monkeypatch.setattr(group._driver, "disconnected", hearer.lost.append)

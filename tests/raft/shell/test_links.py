@@ -15,6 +15,7 @@ from raft.messages import InstallSnapshot, RequestPreVote
 from raft.model import LogIndex, LogStart, NodeId, Offset, Position, Term
 from raft.net.dialing import dial
 from raft.net.reactor import Reactor
+from raft.notices import Notice, event_of
 from tests.raft.shell.nodes import local_cluster, until
 
 
@@ -48,7 +49,7 @@ async def test_what_is_pushed_has_left_before_the_round_ends() -> None:
             addresses={peer: listening.getsockname()},
             outbound_bytes_max=1 << 20,
             rng=random.Random(1),
-            notify=lambda event, **fields: up.set(),
+            notify=lambda notice: up.set(),
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reactor.run)
@@ -71,8 +72,8 @@ async def test_what_is_pushed_has_left_before_the_round_ends() -> None:
 async def test_what_the_peer_would_refuse_is_not_sent_and_the_link_stays() -> None:
     peer, reactor, up, told = NodeId(2), Reactor(), trio.Event(), list[str]()
 
-    def notify(event: str, **fields: object) -> None:
-        told.append(event)
+    def notify(notice: Notice) -> None:
+        told.append(event_of(notice)[0])
         up.set()
 
     start = LogStart(Position(LogIndex(1), Term(1)), Offset(0), Position(LogIndex(1), Term(1)), b"s" * 200)

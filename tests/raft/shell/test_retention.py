@@ -16,12 +16,13 @@ from raft.client import Attempt, Client
 from raft.driver import PIPELINE_S, TRIM_EVERY_S, DriverConfig
 from raft.errors import OutcomeUnknown, RecordsTrimmed, SnapshotDiverged, WrongStateMachine
 from raft.group import RaftGroup
-from raft.messages import AppendAccepted, AppendEntries, InstallSnapshot
+from raft.messages import AppendAccepted, AppendEntries, InstallSnapshot, SnapshotReceived
 from raft.model import LogIndex, LogStart, Offset, Position, Term
 from raft.node import _environment_line
 from raft.register import RegisterMachine
 from raft.settings import parse_settings
 from raft.state_machine import StateMachine
+from raft.subscription import CommittedEntry, Delivered, ResetToSnapshot
 from tests.raft.shell.nodes import CLUSTER_ID, free_ports, local_cluster, until
 from tests.raft.shell.test_driver import TWO, Rig, entry, heartbeat
 
@@ -337,6 +338,51 @@ def test_a_full_disk_takes_no_snapshot_and_loses_nothing() -> None:
     assert rig.core.log.last_index == 50
 
 
+def parts_of(message: InstallSnapshot, size: int) -> list[InstallSnapshot]:
+    """The same snapshot, in parts of this size."""
+    whole = message.start.snapshot
+    return [
+        InstallSnapshot(
+            message.term,
+            attrs.evolve(message.start, snapshot=whole[offset : offset + size]),
+            message.round,
+            offset,
+            max(len(whole) - offset - size, 0),
+        )
+        for offset in range(0, len(whole), size)
+    ]
+
+
+def test_parts_of_a_snapshot_wait_in_memory_and_only_the_last_waits_for_a_flush_to_end() -> None:
+    rig = Rig(3)
+    rig.hear(TWO, heartbeat(entry(1, b"kept")))
+    rig.settle()
+    first, second, last = parts_of(anew(term=1, size=100), 50)
+    log_bytes = rig.storage.log.end
+    rig.hear(TWO, first)
+    rig.hear(TWO, heartbeat(entry(2, b"under way"), prev=1))
+    assert len(rig.flushes) == 1
+    rig.hear(TWO, second)
+    rig.hear(TWO, last)
+    assert [each.received for _, each in rig.sent if isinstance(each, SnapshotReceived)] == [50, 100]
+    assert (rig.core.log.last_index, "snapshot_installed" in rig.told) == (2, False)
+    rig.settle()
+    assert rig.storage.log.end > log_bytes, "what came in between was written"
+    rig.hear(TWO, last)
+    rig.settle()
+    assert (rig.core.log.start.index, rig.told.count("snapshot_installed")) == (50, 1)
+    assert msgpack.unpackb(rig.driver.query(QUERY)) == 7
+
+
+def test_a_snapshot_that_is_too_large_for_this_node_is_not_kept_in_memory() -> None:
+    rig = Rig(3, config=DriverConfig(snapshot_bytes_max=99))
+    for part in parts_of(anew(size=100), 50):
+        rig.hear(TWO, part)
+    assert rig.messages(SnapshotReceived) == []
+    assert rig.core._staged is None
+    assert set(rig.told) == {"snapshot_too_large"}
+
+
 # -------------------------------------------------------------------- nodes
 
 
@@ -392,6 +438,42 @@ async def test_a_trimmed_log_is_not_opened_with_a_machine_that_has_no_snapshots(
     assert "\n" not in line
     async with RaftGroup.open(node_id=1, members=members, directory=directory) as group:
         assert group.status()["start_offset"] != 0
+
+
+async def test_a_snapshot_larger_than_a_frame_reaches_a_node_and_its_subscriber_while_appends_go_on(
+    tmp_path: Path,
+) -> None:
+    settings = attrs.evolve(
+        SETTINGS,
+        raft=attrs.evolve(SETTINGS.raft, append_bytes_max=64 * 1024, snapshot_part_bytes_max=16 * 1024),
+        frame_bytes_max=64 * 1024,
+        batch_bytes_max=64 * 1024,
+        read_bytes_max=32 * 1024,
+    )
+    async with local_cluster(tmp_path, settings=settings, start=(1, 2)) as cluster:
+        leader = await cluster.leader()
+        written = 0
+        while len(leader._driver.core.log.start.snapshot) <= 4 * settings.frame_bytes_max:
+            await leader.apply(msgpack.packb(["w", written, b"%d" % written * 5_000]))
+            written += 1
+        late = await cluster.start(3)
+        given: list[Delivered] = []
+        late.subscribe(given.append)
+        while not cluster.heard("snapshot_installed"):
+            assert (await leader.append([b"meanwhile"])).count == 1
+        assert leader.status()["role"] == "leader"
+        tail = await leader.tail()
+        await until(lambda: late.status()["committed_end"] == tail.committed_end)
+        await until(lambda: isinstance(given[-1], CommittedEntry) and given[-1].index == late.status()["commit_index"])
+        (reset,) = [each for each in given if isinstance(each, ResetToSnapshot)]
+        machine = RegisterMachine()
+        machine.restore(reset.snapshot)
+        assert len(machine.values) > 20
+        assert machine.values == {number: b"%d" % number * 5_000 for number in range(len(machine.values))}
+        last = msgpack.packb(["r", written - 1])
+        assert msgpack.unpackb(late._driver.query(last)) == b"%d" % (written - 1) * 5_000
+        assert not cluster.heard("frame_too_large")
+        assert len({fields["term"] for fields in cluster.heard("role")}) <= 2, "one election, and none for the transfer"
 
 
 async def test_a_client_is_told_at_once_where_the_log_begins(tmp_path: Path) -> None:

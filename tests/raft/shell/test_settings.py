@@ -42,6 +42,7 @@ def test_core_and_node_settings_are_taken_by_name() -> None:
         ("flush=sometimes", "flush is before-ack \\| interval \\| none"),
         ("batch_bytes_max=16777217", "batch_bytes_max <= frame_bytes_max"),
         ("frame_bytes_max=65536", "need append_bytes_max <= 2 \\* frame_bytes_max"),
+        ("snapshot_part_bytes_max=33554433", "snapshot_part_bytes_max <= 2 \\* frame_bytes_max"),
         ("read_bytes_max=16777216", "read_bytes_max <= frame_bytes_max / 2"),
         ("retention_bytes=-1", "'retention_bytes' must be >= 0"),
         ("retention_s=-0.5", "'retention_s' must be >= 0"),

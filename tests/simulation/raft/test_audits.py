@@ -470,6 +470,11 @@ def snapshot_of_another_moment(world: RaftWorld) -> None:
     world.sent(leader_of(world), Send(follower_of(world).node_id, message))
 
 
+def part_of_another_snapshot(world: RaftWorld) -> None:
+    start = attrs.evolve(true_start(world, 3, 5), snapshot=b"another")
+    world.sent(leader_of(world), Send(follower_of(world).node_id, InstallSnapshot(Term(1), start, 1, bytes_left=9)))
+
+
 def snapshot_of_less_than_what_left(world: RaftWorld) -> None:
     applied = true_start(world, 3, 3)
     start = attrs.evolve(true_start(world, 5, 5), applied=applied.applied, snapshot=applied.snapshot)
@@ -562,6 +567,7 @@ LIES: list[tuple[str, Callable[[RaftWorld], None]]] = [
     ("A8", start_at_another_offset),
     ("A8", start_of_another_term),
     ("A8", snapshot_of_another_moment),
+    ("A8", part_of_another_snapshot),
     ("A8", snapshot_of_less_than_what_left),
     ("I11", entry_applied_twice),
     ("I11", entry_skipped),

@@ -1,0 +1,161 @@
+"""How a byte stream becomes frames, for any wire: the port, and what wires share whose frames begin with their length.
+
+A `LengthPrefixedDecoder` takes the stream in whatever pieces it arrives and gives whole frames back:
+
+- a length above the bound is refused when the four bytes that give it have come; below it, memory grows only with bytes that
+  really arrived, at most `GROWTH` times as much;
+- frames and failure do not depend on how the stream was cut into pieces;
+- the bytes of a large frame are spared copies: the first that come are put where the frame grows, the socket is read into that
+  place from then on (`room`), and the body is a view of it; the frame of a `trusted` sender has its whole place by then, if
+  that is at most `TRUSTED_BYTES`;
+- after a failure nothing more is decoded: the stream has lost its place, only closing helps.
+
+`BodyDecoder` is all that a wire needs whose frame is a length of four bytes and a body, as those of Kafka and RocketMQ are.
+"""
+
+import struct
+from abc import ABC, abstractmethod
+from typing import Generic, Protocol, TypeVar
+
+from raft.net.errors import WireError
+
+PREFIX = struct.Struct("!I")
+
+LARGE_BYTES = 64 * 1024
+"""From here on a copy costs more than the care it takes to spare it."""
+
+GROWTH = 4
+"""The place of a large frame is so many times larger than what has arrived of it: seldom does one need another."""
+
+TRUSTED_BYTES = 4 * 1024 * 1024
+"""The place of a frame that a trusted sender has merely announced: no less than entries of joined appends need."""
+
+SLACK = 8
+"""A body that is a view keeps at most a part in so many beside it: views are kept long, and counted by their length alone."""
+
+Buffer = bytes | memoryview
+
+FrameT = TypeVar("FrameT")
+
+
+class Decoder(Protocol[FrameT]):
+    """Cuts one connection's stream into frames."""
+
+    failure: WireError | None
+    """Why nothing more will be decoded; the frames before the fault have all been given back."""
+
+    pending_bytes: int
+    """Bytes of a frame that has not arrived whole."""
+
+    def feed(self, chunk: Buffer) -> list[FrameT]:
+        """The frames that `chunk` completes, in order; it may be written over afterwards."""
+
+    def room(self) -> memoryview | None:
+        """Where the next bytes of the stream are wanted, instead of being fed; None if that is anywhere, as it is where no bytes
+        are pending."""
+
+    def filled(self, count: int) -> list[FrameT]:
+        """Like `feed`, when `count` bytes have been put at the beginning of `room`."""
+
+
+class LengthPrefixedDecoder(ABC, Generic[FrameT]):
+    """Keeps what has arrived of a frame; how frames lie in bytes that are at hand is `_decode`'s, each wire has its own.
+
+    `body_bytes_max` and `trusted` may change while the connection lives (after a handshake).
+    """
+
+    __slots__ = ("_growing", "_header_bytes", "_needed", "body_bytes_max", "failure", "pending_bytes", "trusted")
+
+    def __init__(self, body_bytes_max: int, header_bytes: int = PREFIX.size) -> None:
+        self.body_bytes_max = body_bytes_max
+        self.failure: WireError | None = None
+        self.pending_bytes = 0
+        self.trusted = False
+        """Whether the sender may have `TRUSTED_BYTES` of memory for what it announces, once `LARGE_BYTES` have arrived."""
+        self._growing = bytearray()
+        """Begins with `pending_bytes` of a frame; what lies behind is room for its rest."""
+        self._header_bytes = header_bytes
+        self._needed = header_bytes
+
+    def feed(self, chunk: Buffer) -> list[FrameT]:
+        """The frames that `chunk` completes, in order; sets `failure` at the first bytes that are no frame."""
+        if self.failure is not None:
+            return []
+        if not self.pending_bytes:
+            return self._decode(chunk, is_kept=False)
+        del self._growing[self.pending_bytes :]
+        self._growing += chunk
+        return self.filled(len(chunk))
+
+    def room(self) -> memoryview | None:
+        """The place for what is missing of a frame, if that is much, and much has arrived."""
+        if self.pending_bytes == len(self._growing):
+            if not self._is_worth_a_place():
+                return None
+            self._growing = self._place_for(self._growing)
+        return memoryview(self._growing)[self.pending_bytes :]
+
+    def filled(self, count: int) -> list[FrameT]:
+        """The frame, if `count` bytes at the beginning of `room` complete it."""
+        self.pending_bytes += count
+        if self.pending_bytes < self._needed:
+            return []
+        grown, self._growing = memoryview(self._growing)[: self.pending_bytes], bytearray()
+        self.pending_bytes = 0
+        return self._decode(grown, is_kept=True)
+
+    @abstractmethod
+    def _decode(self, arrived: Buffer, *, is_kept: bool) -> list[FrameT]:
+        """The frames in `arrived`, with `_keep` called for what is behind the last; or `failure` set.
+
+        If `arrived` `is_kept`, a body that is nearly all of it may be a view of it (`_is_view_enough`); all others are copies.
+        """
+
+    def _keep(self, rest: Buffer, needed: int) -> None:
+        """The last step of `_decode`: `rest` is the beginning of a frame of `needed` bytes, header and all, as far as is known."""
+        self._needed = needed
+        self.pending_bytes = len(rest)
+        if self.pending_bytes:
+            self._growing = self._place_for(rest) if self._is_worth_a_place() else bytearray(rest)
+
+    @staticmethod
+    def _is_view_enough(arrived_bytes: int, body_bytes: int) -> bool:
+        """Whether a view of the body holds on to little else."""
+        return SLACK * (arrived_bytes - body_bytes) <= body_bytes
+
+    def _is_worth_a_place(self) -> bool:
+        return min(self.pending_bytes, self._needed - self.pending_bytes) >= LARGE_BYTES
+
+    def _place_for(self, arrived: Buffer | bytearray) -> bytearray:
+        """Begins with what has arrived of a frame, and has room for much more of it, if not for all."""
+        ahead = TRUSTED_BYTES if self.trusted else 0
+        place = bytearray(min(self._needed, max(ahead, GROWTH * len(arrived))))
+        memoryview(place)[: len(arrived)] = arrived
+        return place
+
+
+class BodyDecoder(LengthPrefixedDecoder[Buffer]):
+    """Frames that are a length of four bytes, big endian, which does not count itself, and a body; gives the bodies."""
+
+    __slots__ = ()
+
+    def _decode(self, arrived: Buffer, *, is_kept: bool) -> list[Buffer]:
+        bodies: list[Buffer] = []
+        position = 0
+        needed = PREFIX.size
+        while len(arrived) - position >= PREFIX.size:
+            (length,) = PREFIX.unpack_from(arrived, position)
+            if length > self.body_bytes_max:
+                self.failure = WireError(f"a frame of {length} bytes is over the bound of {self.body_bytes_max}")
+                return bodies
+            start = position + PREFIX.size
+            if start + length > len(arrived):
+                needed = PREFIX.size + length
+                break
+            body = arrived[start : start + length]
+            if type(body) is not bytes and not (is_kept and self._is_view_enough(len(arrived), length)):
+                body = bytes(body)
+            bodies.append(body)
+            position = start + length
+        self._keep(arrived[position:], needed)
+        return bodies

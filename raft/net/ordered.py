@@ -1,0 +1,142 @@
+"""A session that answers requests in the order in which they came, while work on several of them overlaps.
+
+For wires whose clients match answers to requests by their order, as Kafka's do. Each request is given to `serve` with a `Reply`,
+which is answered once, at once or whenever the work is done; an answer leaves when those to all earlier requests have left.
+
+No more requests are taken, and then read from the socket, while
+
+- `requests_max` of them have no answer on its way yet, or the answers that wait for an earlier one hold `held_bytes_max`, or
+- the client does not read what it was sent (the connection `is_full`).
+
+So a connection holds a bounded amount of memory, besides the answers to `requests_max` requests already taken, and its client
+feels it as back-pressure. A request that is never answered holds up its own connection and no other.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic
+
+from raft.net.connection import Connection, Session
+from raft.net.decoder import Buffer, FrameT
+from raft.net.errors import WireError
+
+REQUESTS_MAX = 64
+HELD_BYTES_MAX = 1024 * 1024
+
+
+class Reply:
+    """The place of one request in the order of answers; for the thread of the loop."""
+
+    __slots__ = ("_pieces", "_session")
+
+    def __init__(self, session: "OrderedSession[FrameT]") -> None:
+        self._session: OrderedSession[FrameT] | None = session
+        self._pieces: Sequence[Buffer] | None = None
+
+    def send(self, *pieces: Buffer) -> None:
+        """Answer with these bytes, laid end to end; with none for a request that has no answer. To be called once.
+
+        Ignored if the connection has closed since.
+        """
+        assert self._pieces is None, "a request is answered once"
+        self._pieces = pieces
+        session, self._session = self._session, None
+        assert session is not None
+        session.answered(self)
+
+    @property
+    def pieces(self) -> Sequence[Buffer] | None:
+        """What it was answered with; None before that."""
+        return self._pieces
+
+
+class OrderedSession(Session[FrameT], Generic[FrameT]):
+    """The requests of one connection, which is put into `connection` before anything arrives.
+
+    `serve` may answer at once, later, or raise `WireError`, which closes the connection. `on_closed` is called once, at the end.
+    """
+
+    def __init__(
+        self,
+        serve: Callable[[FrameT, Reply], None],
+        on_closed: Callable[[Connection[FrameT], str], None],
+        *,
+        requests_max: int = REQUESTS_MAX,
+        held_bytes_max: int = HELD_BYTES_MAX,
+    ) -> None:
+        self.connection: Connection[FrameT]
+        self._serve = serve
+        self._on_closed = on_closed
+        self._requests_max = requests_max
+        self._held_bytes_max = held_bytes_max
+        self._backlog: deque[FrameT] = deque()
+        """Requests that were read and not yet taken: at most what one read of the socket brings."""
+        self._replies: deque[Reply] = deque()
+        """Those not yet sent, in the order of their requests."""
+        self._held_bytes = 0
+        self._paused = False
+        self._working = False
+
+    def on_frames(self, frames: list[FrameT]) -> None:
+        """See `Session`."""
+        self._backlog.extend(frames)
+        self._work()
+
+    def answered(self, reply: Reply) -> None:
+        """A request has its answer: it leaves, with those that waited for it, or waits for others itself."""
+        if self.connection.is_closed:
+            return
+        assert reply.pieces is not None
+        self._held_bytes += sum(map(len, reply.pieces))
+        while self._replies and (pieces := self._replies[0].pieces) is not None:
+            self._replies.popleft()
+            self._held_bytes -= sum(map(len, pieces))
+            self.connection.write_pieces(pieces)
+        self._resume()
+
+    def on_drained(self) -> None:
+        """See `Session`."""
+        self._resume()
+
+    def on_wire_error(self, error: WireError) -> None:
+        """What an error looks like differs from wire to wire; the close says that there was one."""
+
+    def on_closed(self, reason: str) -> None:
+        """See `Session`. Work under way goes on; its answers are ignored."""
+        self._backlog.clear()
+        self._replies.clear()
+        self._on_closed(self.connection, reason)
+
+    def _work(self) -> None:
+        """Take requests while there is room for their answers."""
+        if self._working:
+            return  # an answer within `serve`
+        self._working = True
+        try:
+            while self._backlog:
+                if self._is_full():
+                    self._paused = True
+                    self.connection.pause_reading()
+                    return
+                reply = Reply(self)
+                self._replies.append(reply)
+                self._serve(self._backlog.popleft(), reply)
+        finally:
+            self._working = False
+        if self._paused:
+            self._paused = False
+            self.connection.resume_reading()
+
+    def _is_full(self) -> bool:
+        return (
+            len(self._replies) >= self._requests_max
+            or self._held_bytes >= self._held_bytes_max
+            or self.connection.is_full
+        )
+
+    def _resume(self) -> None:
+        if self._paused:
+            try:
+                self._work()
+            except WireError as error:
+                self.connection.refuse(error)

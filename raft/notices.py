@@ -1,0 +1,161 @@
+"""What a node tells the program that runs it: one frozen class a notice, in the order in which things happen.
+
+They are for operators, logs and tests; no rule depends on them. `event_of` gives each the name and the fields that `quorumlog node`
+prints. What is committed, and who leads, reaches a program by `raft.subscription` instead.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import attrs
+
+from log.values import frozen
+from raft.effects import RoleChanged
+from raft.model import LogIndex, NodeId, Offset, Position
+
+
+@frozen
+class LinkUp:
+    """This node's connection to a peer is greeted: messages to it leave from now on."""
+
+    event: ClassVar[str] = "link_up"
+    peer: NodeId
+
+
+@frozen
+class LinkDown:
+    """This node's connection to a peer broke."""
+
+    event: ClassVar[str] = "link_down"
+    peer: NodeId
+    reason: str
+
+
+@frozen
+class LinkRefused:
+    """A peer was dialled and does not take the connection; given once as long as the reason stays the same."""
+
+    event: ClassVar[str] = "link_refused"
+    peer: NodeId
+    reason: str
+
+
+@frozen
+class ConnectionClosed:
+    """This node closed an incoming connection; `peer` is the address of its other end, `role` what it was greeted as."""
+
+    event: ClassVar[str] = "connection_closed"
+    peer: str
+    role: str
+    reason: str
+
+
+@frozen
+class ConnectionRefused:
+    """A new connection was closed before its first byte, for want of room."""
+
+    event: ClassVar[str] = "connection_refused"
+    peer: str
+    reason: str
+
+
+@frozen
+class NoSpaceLeft:
+    """Something was not written because there is no room: refused, or left for the leader to send again."""
+
+    event: ClassVar[str] = "storage_full"
+    detail: str
+
+
+@frozen
+class DiskStalled:
+    """A flush has been under way for so long that this leader steps down."""
+
+    event: ClassVar[str] = "disk_stalled"
+    seconds: float
+
+
+@frozen
+class LogTrimmed:
+    """The oldest entries have left the log, as its retention demands."""
+
+    event: ClassVar[str] = "trimmed"
+    start_index: LogIndex
+    start_offset: Offset
+
+
+@frozen
+class SnapshotInstalled:
+    """The log was reset to a snapshot of the leader, whose log no longer has what this one lacked."""
+
+    event: ClassVar[str] = "snapshot_installed"
+    start_index: LogIndex
+    start_offset: Offset
+    applied_index: LogIndex
+
+
+@frozen
+class SnapshotTooLarge:
+    """A snapshot was not taken, and nothing leaves the log; or one of a leader was not accepted."""
+
+    event: ClassVar[str] = "snapshot_too_large"
+    bytes: int
+    bytes_max: int
+
+
+@frozen
+class FrameTooLarge:
+    """A message was not sent, since its receiver takes smaller ones: the settings of the nodes differ."""
+
+    event: ClassVar[str] = "frame_too_large"
+    peer: NodeId
+    bytes: int
+    bytes_max: int
+
+
+@frozen
+class InvariantBroken:
+    """A rule that must always hold does not; the node ends. `state` is the node in one line, as `raft.render` has it."""
+
+    event: ClassVar[str] = "broken_invariant"
+    reason: str
+    state: str
+
+
+@frozen
+class LogRepaired:
+    """A damaged log was cut between two addresses; it had reached up to `floor`."""
+
+    event: ClassVar[str] = "repaired"
+    cut_from: int
+    cut_to: int
+    floor: Position
+
+
+Notice = (
+    RoleChanged
+    | LinkUp
+    | LinkDown
+    | LinkRefused
+    | ConnectionClosed
+    | ConnectionRefused
+    | NoSpaceLeft
+    | DiskStalled
+    | LogTrimmed
+    | SnapshotInstalled
+    | SnapshotTooLarge
+    | FrameTooLarge
+    | InvariantBroken
+    | LogRepaired
+)
+Notify = Callable[[Notice], None]
+"""Called in the loop of the node, which waits for it."""
+
+
+def event_of(notice: Notice) -> tuple[str, dict[str, object]]:
+    """Returns the name of the event and its fields, all of which JSON can carry."""
+    match notice:
+        case RoleChanged(role=role, term=term, leader=leader):
+            return "role", {"role": role.value, "term": term, "leader": leader or 0}
+        case _:
+            return notice.event, attrs.asdict(notice)

@@ -1,0 +1,49 @@
+"""What a follower keeps of a snapshot that arrives in parts, until it has them all.
+
+In memory, and so gone after a restart, from which the follower starts over: parts on disk would need a file format, and a flush
+each, to save no more than the sending again. The memory is bounded by what the shell accepts (`snapshot_bytes_max`), twice that at
+the moment in which the parts are joined. A broken connection takes nothing away.
+"""
+
+import attrs
+
+from log.values import frozen
+from raft.messages import InstallSnapshot
+from raft.model import LogStart, Term
+
+
+@frozen
+class StagedSnapshot:
+    """The beginning of one snapshot of one leader. Parts of different leaders are never mixed: bytes of equal states may differ."""
+
+    term: Term
+    start: LogStart
+    """Where the log will begin, without the snapshot."""
+    total: int
+    parts: tuple[bytes, ...] = ()
+    received: int = 0
+
+    @classmethod
+    def of(cls, message: InstallSnapshot) -> "StagedSnapshot":
+        """Nothing yet of the snapshot that `message` has a part of."""
+        return cls(message.term, attrs.evolve(message.start, snapshot=b""), message.total)
+
+    def with_part(self, message: InstallSnapshot) -> "StagedSnapshot":
+        """Returns this and the part in `message`, if it is the one that comes next; else what was there before it, or nothing
+        if the part is of another snapshot."""
+        staged = self.of(message)
+        if (staged.term, staged.start, staged.total) == (self.term, self.start, self.total):
+            staged = self
+        if message.offset != staged.received:
+            return staged
+        part = message.start.snapshot
+        return attrs.evolve(staged, parts=(*staged.parts, part), received=staged.received + len(part))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing."""
+        return self.received == self.total
+
+    def joined(self) -> LogStart:
+        """Where the log begins, with the snapshot."""
+        return attrs.evolve(self.start, snapshot=b"".join(self.parts))

@@ -1,0 +1,92 @@
+"""A host in small: one process that serves a protocol of its own and a raft group in one loop, as a broker would.
+
+Its protocol is a length of four bytes and a body. The body is appended to the group, and the answer is its offset as text, or
+`!` and the reason; a body that begins with `?` is echoed at once. Answers come in the order of the requests.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import trio
+
+from raft.client_codec import Appended
+from raft.errors import RaftError
+from raft.group import RaftGroup
+from raft.net.connection import Connection
+from raft.net.decoder import PREFIX, BodyDecoder, Buffer
+from raft.net.listener import Listener, ListenerLimits, bind
+from raft.net.ordered import OrderedSession, Reply
+from raft.net.reactor import Reactor
+from raft.settings import NodeSettings
+from raft.subscription import Delivered
+
+
+@attrs.define
+class EchoHost:
+    """One such process; `delivered` is what its subscriber was given."""
+
+    reactor: Reactor
+    group: RaftGroup
+    listener: Listener[Buffer] = attrs.field(init=False)
+    delivered: list[Delivered] = attrs.field(factory=list)
+
+    def open_connection(self, accepted: socket.socket, name: str) -> Connection[Buffer]:
+        session = OrderedSession[Buffer](
+            lambda body, reply: self.serve(session, body, reply), lambda gone, reason: self.listener.forget(gone)
+        )
+        session.connection = Connection(
+            self.reactor, accepted, BodyDecoder(1024 * 1024), session, outbound_bytes_max=64 * 1024, name=name
+        )
+        return session.connection
+
+    def serve(self, session: OrderedSession[Buffer], body: Buffer, reply: Reply) -> None:
+        self.listener.greeted(session.connection)  # this protocol has no handshake: the first request is one
+        if body[:1] == b"?":
+            answer(reply, bytes(body))
+        else:
+            self.group.submit([bytes(body)], lambda outcome: answer(reply, told(outcome)))
+
+
+def told(outcome: Appended | RaftError) -> bytes:
+    """What the client gets."""
+    return b"!" + str(outcome).encode() if isinstance(outcome, RaftError) else b"%d" % outcome.base_offset
+
+
+def answer(reply: Reply, body: bytes) -> None:
+    """One frame of the protocol."""
+    reply.send(PREFIX.pack(len(body)), body)
+
+
+@asynccontextmanager
+async def echo_host(
+    node_id: int, members: Mapping[int, tuple[str, int]], directory: Path, settings: NodeSettings
+) -> AsyncIterator[EchoHost]:
+    """A running host; stopped at the end."""
+    reactor = Reactor()
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reactor.run)
+            async with RaftGroup.open(
+                node_id=node_id, members=members, directory=str(directory), settings=settings, reactor=reactor
+            ) as group:
+                host = EchoHost(reactor, group)
+                limits = ListenerLimits()
+                host.listener = Listener(
+                    reactor,
+                    bind("127.0.0.1", 0),
+                    host.open_connection,
+                    limits=limits,
+                    on_refused=lambda name, why: None,
+                )
+                nursery.start_soon(host.listener.run)
+                group.subscribe(host.delivered.append)
+                try:
+                    yield host
+                finally:
+                    host.listener.close("the host stops")
+            nursery.cancel_scope.cancel()
+    finally:
+        reactor.close()

@@ -1,0 +1,284 @@
+"""What `raft.net` offers to wires of any kind: a length and a body, answers in the order of requests, a transformation of bytes."""
+
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raft.net.connection import Connection
+from raft.net.decoder import GROWTH, LARGE_BYTES, PREFIX, BodyDecoder, Buffer
+from raft.net.errors import WireError
+from raft.net.framing import FrameDecoder, encode_frame
+from raft.net.ordered import OrderedSession, Reply
+from raft.net.reactor import Reactor
+from raft.net.transform import Transform
+
+BODY_MAX = 1000
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(PREFIX.pack(len(body)) + body for body in bodies)
+
+
+def pieces_of(stream: bytes, places: list[int]) -> list[bytes]:
+    edges = sorted({0, len(stream), *(place % (len(stream) + 1) for place in places)})
+    return [stream[a:b] for a, b in pairwise(edges)]
+
+
+@given(st.lists(st.binary(max_size=200), max_size=8), st.lists(st.integers(0, 2000), max_size=12))
+def test_bodies_do_not_depend_on_how_the_stream_was_cut(bodies: list[bytes], places: list[int]) -> None:
+    decoder = BodyDecoder(BODY_MAX)
+    assert [body for piece in pieces_of(framed(*bodies), places) for body in decoder.feed(piece)] == bodies
+    assert (decoder.failure, decoder.pending_bytes) == (None, 0)
+
+
+@pytest.mark.parametrize("length", [BODY_MAX + 1, 2**31, 2**32 - 1], ids=str)
+def test_a_length_over_the_bound_is_refused_on_sight_after_the_bodies_before_it(length: int) -> None:
+    decoder = BodyDecoder(BODY_MAX)
+    assert decoder.feed(framed(b"kept") + PREFIX.pack(length)) == [b"kept"]
+    assert str(decoder.failure) == f"protocol error: a frame of {length} bytes is over the bound of {BODY_MAX}"
+    assert decoder.feed(framed(b"never")) == []
+
+
+def test_memory_grows_with_what_has_arrived_and_not_with_what_is_announced() -> None:
+    decoder = BodyDecoder(1 << 30)
+    decoder.feed(PREFIX.pack(1 << 30))
+    assert decoder.room() is None
+    decoder.feed(bytes(LARGE_BYTES))
+    room = decoder.room()
+    assert room is not None
+    assert len(room) <= GROWTH * (LARGE_BYTES + PREFIX.size)
+
+
+class Served:
+    """One connection with a session that answers in order; the requests that were taken, and the plain socket of its client."""
+
+    def __init__(self, reactor: Reactor, **bounds: int) -> None:
+        near, self.far = socket.socketpair()
+        self.far.setblocking(False)
+        self.taken: dict[bytes, Reply] = {}
+        self.closed: list[str] = []
+        session = OrderedSession[Buffer](self.serve, lambda gone, reason: self.closed.append(reason), **bounds)
+        session.connection = self.connection = Connection(
+            reactor, near, BodyDecoder(BODY_MAX), session, outbound_bytes_max=64 * 1024
+        )
+
+    def serve(self, body: Buffer, reply: Reply) -> None:
+        if body == b"nonsense":
+            raise WireError("nonsense")
+        self.taken[bytes(body)] = reply
+
+    def read(self) -> bytes:
+        try:
+            return self.far.recv(1 << 20)
+        except BlockingIOError:
+            return b""
+
+    def close(self) -> None:
+        self.connection.close("the test is over")
+        self.far.close()
+
+
+@pytest.fixture
+def reactor() -> Iterator[Reactor]:
+    with closing(Reactor()) as reactor:
+        yield reactor
+
+
+@given(st.permutations(range(6)))
+def test_whatever_is_done_first_answers_leave_in_the_order_of_requests(order: list[int]) -> None:
+    with closing(Reactor()) as reactor, closing(Served(reactor)) as served:
+        names = [b"%d" % number for number in range(6)]
+        served.far.send(framed(*names))
+        reactor.round()
+        assert list(served.taken) == names, "work on all of them overlaps"
+        received = b""
+        for done in order:
+            served.taken[names[done]].send(names[done])
+            reactor.round()
+            received += served.read()
+            assert b"012345".startswith(received)
+        assert received == b"012345"
+
+
+def test_a_request_may_have_no_answer_and_holds_nothing_up(reactor: Reactor) -> None:
+    with closing(Served(reactor)) as served:
+        served.far.send(framed(b"a", b"b"))
+        reactor.round()
+        served.taken[b"b"].send(b"B", b"!")
+        served.taken[b"a"].send()
+        reactor.round()
+        assert served.read() == b"B!"
+
+
+def test_no_more_requests_are_taken_than_the_bound_until_one_is_answered(reactor: Reactor) -> None:
+    with closing(Served(reactor, requests_max=2)) as served:
+        served.far.send(framed(b"a", b"b", b"c", b"d"))
+        reactor.round()
+        assert list(served.taken) == [b"a", b"b"]
+        served.taken[b"b"].send(b"B")  # waits for that to `a`, and so leaves no room
+        reactor.round()
+        assert list(served.taken) == [b"a", b"b"]
+        served.far.send(framed(b"e"))
+        reactor.round()
+        assert served.connection.decoder.pending_bytes == 0, "what was sent since stays in the socket"
+        served.taken[b"a"].send(b"A")
+        reactor.round()
+        assert served.read() == b"AB"
+        assert list(served.taken) == [b"a", b"b", b"c", b"d"]
+        served.taken[b"c"].send(b"C")
+        reactor.round()
+        reactor.round()
+        assert list(served.taken)[-1] == b"e"
+
+
+def test_answers_that_wait_for_an_earlier_one_are_bounded_in_bytes(reactor: Reactor) -> None:
+    with closing(Served(reactor, held_bytes_max=10)) as served:
+        served.far.send(framed(b"a", b"b"))
+        reactor.round()
+        served.taken[b"b"].send(b"0123456789")
+        served.far.send(framed(b"c"))
+        reactor.round()
+        assert b"c" not in served.taken
+        served.taken[b"a"].send(b"A")
+        reactor.round()
+        assert served.read() == b"A0123456789"
+        assert b"c" in served.taken
+
+
+def test_a_client_that_does_not_read_is_read_no_more_until_it_does(reactor: Reactor) -> None:
+    with closing(Served(reactor)) as served:
+        served.far.send(framed(b"a"))
+        reactor.round()
+        served.taken[b"a"].send(bytes(1 << 20))
+        reactor.round()
+        served.far.send(framed(b"b"))
+        reactor.round()
+        assert b"b" not in served.taken
+        received = 0
+        while received < 1 << 20:
+            received += len(served.read())
+            reactor.round()
+        reactor.round()
+        assert b"b" in served.taken
+
+
+def test_nonsense_closes_the_connection_and_late_answers_are_ignored(reactor: Reactor) -> None:
+    with closing(Served(reactor)) as served:
+        served.far.send(framed(b"a", b"nonsense", b"c"))
+        reactor.round()
+        assert served.closed == ["protocol error: nonsense"]
+        assert list(served.taken) == [b"a"]
+        served.taken[b"a"].send(b"A")
+        assert served.read() == b""
+
+
+def test_a_request_is_answered_once(reactor: Reactor) -> None:
+    with closing(Served(reactor)) as served:
+        served.far.send(framed(b"a"))
+        reactor.round()
+        served.taken[b"a"].send(b"A")
+        with pytest.raises(AssertionError, match="once"):
+            served.taken[b"a"].send(b"A")
+
+
+class Masked:
+    """A transformation in the shape of TLS: greets, keeps what is written until it was greeted, then masks every byte."""
+
+    GREETING = b"hello"
+
+    def __init__(self) -> None:
+        self._to_greet = self.GREETING
+        self._awaited = self.GREETING
+        self._kept = b""
+
+    def received(self, data: bytes) -> bytes:
+        known, data = data[: len(self._awaited)], data[len(self._awaited) :]
+        if not self._awaited.startswith(known):
+            raise WireError("not a greeting")
+        self._awaited = self._awaited[len(known) :]
+        return masked(data)
+
+    def to_send(self, plain: Iterable[Buffer]) -> bytes:
+        self._kept += b"".join(plain)
+        greeting, self._to_greet = self._to_greet, b""
+        if self._awaited:
+            return greeting
+        kept, self._kept = self._kept, b""
+        return greeting + masked(kept)
+
+
+def masked(data: bytes) -> bytes:
+    return bytes(byte ^ 0x55 for byte in data)
+
+
+class Notes:
+    """A session that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.closed: list[str] = []
+
+    def on_frames(self, frames: list[tuple[int, Buffer, int]]) -> None:
+        self.bodies += [bytes(body) for _, body, _ in frames]
+
+    def on_drained(self) -> None: ...
+
+    def on_wire_error(self, error: WireError) -> None: ...
+
+    def on_closed(self, reason: str) -> None:
+        self.closed.append(reason)
+
+
+def connected(
+    reactor: Reactor, near: socket.socket, transform: Transform | None
+) -> tuple[Notes, Connection[tuple[int, Buffer, int]]]:
+    notes = Notes()
+    decoder = FrameDecoder(1 << 20)
+    return notes, Connection(reactor, near, decoder, notes, outbound_bytes_max=1 << 21, transform=transform)
+
+
+def test_a_transformed_connection_shakes_hands_and_then_carries_what_was_written_before(reactor: Reactor) -> None:
+    near, far = socket.socketpair()
+    near_notes, near_connection = connected(reactor, near, Masked())
+    far_notes, far_connection = connected(reactor, far, Masked())
+    large = bytes(range(256)) * 2000
+    near_connection.write(encode_frame(1, b"small"))
+    near_connection.write_pieces([encode_frame(1, large), encode_frame(1, b"behind")])
+    for _ in range(40):
+        reactor.round()
+    assert far_notes.bodies == [b"small", large, b"behind"]
+    far_connection.send(encode_frame(1, b"answer"))
+    reactor.round()
+    assert near_notes.bodies == [b"answer"]
+    assert near_connection.outbound_bytes == far_connection.outbound_bytes == 0
+    near_connection.close("over")
+    reactor.round()
+    assert far_connection.is_closed
+
+
+def test_what_a_transformed_connection_sends_is_masked_and_a_wrong_handshake_closes_it(reactor: Reactor) -> None:
+    near, far = socket.socketpair()
+    notes, connection = connected(reactor, near, Masked())
+    with far:
+        reactor.round()
+        assert far.recv(100) == Masked.GREETING, "it greets without being asked"
+        connection.write(b"plain")
+        reactor.round()
+        far.send(b"hel")
+        reactor.round()
+        far.send(b"lo" + masked(encode_frame(1, b"body")))
+        reactor.round()
+        assert notes.bodies == [b"body"]
+        assert far.recv(100) == masked(b"plain")
+        other_near, other_far = socket.socketpair()
+        other_notes, _ = connected(reactor, other_near, Masked())
+        with other_far:
+            other_far.send(b"help me")
+            reactor.round()
+            assert other_notes.closed == ["protocol error: not a greeting"]
+    connection.close("over")
