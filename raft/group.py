@@ -225,6 +225,7 @@ class RaftGroup:
             hard_state=hard_state,
             rng=random.Random(rng.getrandbits(64)),
             now=trio.current_time(),
+            takes_snapshots=settings.retention != KEEP_ALL,
         )
         return RaftDriver(
             core=core,
