@@ -22,6 +22,7 @@ import attrs
 import trio
 
 from log.disk import Disk, RealDisk, replace_file
+from log.loss import missing_files
 from log.retention import KEEP_ALL
 from log.segmented_log import LogConfig, RecoveryReport
 from raft.client_codec import (
@@ -92,6 +93,22 @@ class WrongMembers(RaftError):
     def __str__(self) -> str:
         known, given = (", ".join(map(str, nodes)) for nodes in (self.known, self.given))
         return f"the group of {self.directory} is made of nodes {known}, not of {given}; its members cannot be changed"
+
+
+@attrs.define
+class IncompleteDirectory(RaftError):
+    """The data directory was a node's already, and a file is gone without which it would forget what it promised."""
+
+    directory: str
+    missing: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.directory} was used by a node before, but {self.missing} is missing: without it this node would forget how "
+            "it voted and which records it acknowledged, and the group could lose them. Restore what is missing; or, with all "
+            "other nodes up and holding everything that is committed, start this node with an empty directory: it fetches the "
+            "log from them"
+        )
 
 
 class _Waiter:
@@ -277,7 +294,7 @@ class RaftGroup:
         else runs in this Trio loop may wait up to 20 ms: for a program that is nothing but this node.
 
         `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
-        `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot. Addresses may change from start to start, the ids
+        `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot. Addresses may change from start to start, the ids
         of the members may not. `ValueError`, before anything is touched, for ids or a `cluster_id` that cannot be, and for a
         retention with a state machine that is no `SnapshotMachine`.
         """
@@ -574,18 +591,29 @@ class _Identity:
 
 
 def open_storage(disk: Disk, directory: str, identity: _Identity, settings: NodeSettings) -> RaftStorage:
-    """The log of this node, locked and recovered; `WrongDirectory` or `WrongMembers` if it is not this node's."""
+    """The log of this node, locked and recovered.
+
+    Raises `WrongDirectory` or `WrongMembers` if it is not this node's, `IncompleteDirectory` if it was, and what it promised is not
+    there any more. A new log is durable before the identity is, which in turn is durable before the log holds anything: so a
+    crash at any moment of the first start leaves an identity with a log, or none with at most an empty log.
+    """
+    log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
     found = _read_identity(disk, directory)
     if found is not None:
         _require_same(directory, found, identity)
+        if (missing := missing_files(disk, directory, log_id=log_id)) is not None:
+            raise IncompleteDirectory(directory, missing)
     config = LogConfig(segment_bytes_max=settings.segment_bytes_max, reserve_chunk_bytes=settings.reserve_bytes)
-    log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
     # Alone there is nobody to fetch from what a repair would cut.
     repair = identity.members is not None and len(identity.members) > 1
     storage = RaftStorage.open(disk, directory, config, log_id=log_id, repair=repair)
     if found != identity:
         content = json.dumps(attrs.asdict(identity)) + "\n"
         try:
+            if found is None:
+                if storage.log.end > 0:
+                    raise IncompleteDirectory(directory, f"the identity of the node (`{IDENTITY_NAME}`)")
+                storage.flush()
             replace_file(disk, directory, IDENTITY_NAME, content.encode())
         except BaseException:
             storage.close()
