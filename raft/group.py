@@ -25,6 +25,7 @@ from log.disk import Disk, RealDisk, replace_file
 from log.loss import missing_files
 from log.retention import KEEP_ALL
 from log.segmented_log import LogConfig, RecoveryReport
+from raft.addresses import address_of
 from raft.client_codec import (
     CLUSTER_ID_LENGTH_MAX,
     NODE_ID_MAX,
@@ -274,10 +275,10 @@ class RaftGroup:
         cls,
         *,
         node_id: int,
-        members: Mapping[int, Address],
+        members: Mapping[int, Address | str],
         directory: str,
         cluster_id: str = "quorumlog",
-        listen: Address | None = None,
+        listen: Address | str | None = None,
         advertised: Mapping[int, str] | None = None,
         state_machine: StateMachine | None = None,
         settings: NodeSettings | None = None,
@@ -288,24 +289,27 @@ class RaftGroup:
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
-        `members` tells of every node, this one included, where this node dials it; `listen` where it listens itself, if
+        `members` tells of every node, this one included, where this node dials it, as (host, port) or "host:port"; `listen` where it listens itself, if
         that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is told of
         changes of role, links and refused connections. With `owns_thread` the node serves its sockets faster, and whatever
         else runs in this Trio loop may wait up to 20 ms: for a program that is nothing but this node.
 
         `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
         `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot. Addresses may change from start to start, the ids
-        of the members may not. `ValueError`, before anything is touched, for ids or a `cluster_id` that cannot be, and for a
-        retention with a state machine that is no `SnapshotMachine`.
+        of the members may not. `ValueError`, before anything is touched, for ids, addresses or a `cluster_id` that cannot be, and
+        for a retention with a state machine that is no `SnapshotMachine`; `TypeError` for what is no state machine or no settings.
         """
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
-        settings = settings or NodeSettings()
-        machine = _fit_machine(state_machine or RegisterMachine(), settings)
-        known = {NodeId(member): f"{host}:{port}" for member, (host, port) in members.items()}
+        settings = NodeSettings() if settings is None else settings
+        if not isinstance(settings, NodeSettings):
+            raise TypeError(f"settings are NodeSettings (raft.settings), not {settings!r}")
+        machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
+        places = {NodeId(member): address_of(at) for member, at in members.items()}
+        known = {member: f"{host}:{port}" for member, (host, port) in places.items()}
         known.update({NodeId(member): address for member, address in (advertised or {}).items()})
         with ExitStack() as stack:
-            listening = stack.enter_context(bind(*(listen or members[node_id])))
+            listening = stack.enter_context(bind(*address_of(places[own_id] if listen is None else listen)))
             identity = _Identity(cluster_id, own_id, tuple(sorted(members)))
             storage = open_storage(disk or RealDisk(), directory, identity, settings)
             stack.callback(storage.close)
@@ -314,7 +318,7 @@ class RaftGroup:
             group = cls(
                 node_id=own_id,
                 cluster_id=cluster_id,
-                dial_addresses={NodeId(peer): at for peer, at in members.items() if peer != node_id},
+                dial_addresses={peer: at for peer, at in places.items() if peer != own_id},
                 advertised=known,
                 storage=storage,
                 listening=listening,
@@ -567,7 +571,9 @@ def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -
 
 
 def _fit_machine(machine: StateMachine, settings: NodeSettings) -> StateMachine:
-    """The same; `ValueError` for one that these settings would leave without what made it."""
+    """The same; `TypeError` for what is none, `ValueError` for one that these settings would leave without what made it."""
+    if isinstance(machine, type) or not isinstance(machine, StateMachine):
+        raise TypeError(f"a state machine has `check`, `apply` and `query` (raft.state_machine): {machine!r} is none")
     if settings.retention != KEEP_ALL and not isinstance(machine, SnapshotMachine):
         raise ValueError(
             f"with retention_bytes or retention_s commands leave the log: {type(machine).__name__} needs `snapshot` and "
