@@ -100,6 +100,11 @@ def let_go(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def refuse(mutant: Mutant, seeds: range) -> Judgement:
+    """What must be refused: messages that no correct peer sends, and directories that have lost what their node promised by."""
+    return _failing("refusals", "tests/raft/test_rules.py", "tests/raft/shell/test_lost_files.py")
+
+
 def _failing(oracle: str, *tests: str) -> Judgement:
     """Whether any of these tests fails with the bug in place."""
     import pytest
@@ -237,6 +242,7 @@ JUDGES: Mapping[str, Judge] = {
     "lies": told_lies,
     "retention": let_go,
     "checker": check,
+    "refusals": refuse,
     "drivers": drive,
     "clients": call,
     "run": run_processes,
