@@ -1,5 +1,5 @@
-# Two words are enough: `make demo` shows what this is, `make test` says whether it still holds.
-# Everything lives in .venv, made by a bare python3 with venv and pip; no Java and no root are needed.
+# `make demo` shows what this is; `make test` checks that it still holds.
+# Everything is installed into .venv, made by a bare python3 with venv and pip; no Java and no root are needed.
 
 PYTHON ?= python3
 WORKERS ?= auto

@@ -1,6 +1,6 @@
 """A guest book over HTTP, with asyncio: `POST /` writes a line and answers once it is safe, `GET /` shows all lines.
 
-The three outcomes of an append are the three answers: 201 it is written, 503 it is not (try again), 504 nobody knows.
+The three outcomes of an append are the three answers: 201 it is written, 503 it is not (try again), 504 it is unknown.
 
     python examples/guest_book.py 127.0.0.1:4001,127.0.0.1:4002,127.0.0.1:4003
 """

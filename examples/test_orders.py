@@ -1,4 +1,4 @@
-"""A test that breaks the cluster under its program: with pytest installed beside quorumlog, `pytest test_orders.py` on a copy.
+"""A test that breaks the cluster under its program: with pytest and quorumlog installed, `pytest test_orders.py` on a copy.
 
 The fixtures come with quorumlog. After each test the cluster is healed and held to what it acknowledged.
 """

@@ -1,6 +1,6 @@
 """A work queue that loses no job: three nodes in one Trio program, jobs put by one task and done by another.
 
-A queue is the log and a place in it. Whoever does the jobs remembers how far it came, here in the replicated register
+A queue is the log and a place in it. The worker remembers how far it came, here in the replicated register
 `done`: after a crash it goes on there, so that a job is done at least once.
 
     python examples/work_queue.py

@@ -59,7 +59,9 @@ class LazyCommand:
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
-    "run": LazyCommand("jepsen_like.run:run", "Start a cluster, load it, break it, check it and write a report."),
+    "run": LazyCommand(
+        "jepsen_like.run.command:run", "Start a cluster, load it, break it, check it and write a report."
+    ),
     "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),
     "check": LazyCommand("jepsen_like.checker.command:check", "Check a history or a run directory."),
     "report": LazyCommand("jepsen_like.report.command:report", "Write report.html of a run directory again."),

@@ -19,12 +19,12 @@ from typing import Final
 import attrs
 import click
 
+from jepsen_like.checker.java import MAJOR_MIN, MENDING_COMMAND, survey
 from jepsen_like.cli import ExitStatus
 from jepsen_like.cluster import namespaces, preload, volumes
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.process import process_state
 from jepsen_like.cluster.wires import Network
-from jepsen_like.java import MAJOR_MIN, MENDING_COMMAND, survey
 from jepsen_like.nemesis.kind import Here, Kind
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Lane

@@ -25,3 +25,25 @@ class LogConfig:
     """The newest sealed segments, which the page cache may keep; older ones it is told to forget."""
     open_files_max: int = attrs.field(default=64, validator=gt(0))
     """Sealed segments kept open for reading."""
+
+
+@attrs.frozen(kw_only=True)
+class StoreConfig:
+    """Of a store of many logs. `ValueError` if a number makes no sense."""
+
+    segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(4 * KIB))
+    """A segment that has reached this is sealed by the next append; it may be longer by one append."""
+    index_interval_bytes: int = attrs.field(default=4 * KIB, validator=gt(0))
+    """About one batch in so many bytes has an entry in its segment's index (24 bytes each)."""
+    open_files_max: int = attrs.field(default=512)
+    """Descriptors for the files of all logs together; keep it below the process's own bound (`ulimit -n`).
+
+    More logs than this may be written to between two flushes, but then files are synced one by one to close them.
+    """
+    threads: int = attrs.field(default=16, validator=gt(0))
+    """How many files are flushed, or logs opened, side by side; 1 = one after the other, in the caller's thread."""
+
+    @open_files_max.validator
+    def _is_enough(self, attribute: "attrs.Attribute[int]", value: int) -> None:
+        if value < self.threads + 2:
+            raise ValueError("need open_files_max >= threads + 2: each thread holds a file open")

@@ -94,6 +94,9 @@ class Disk(Protocol):
     def make_directory(self, path: str) -> None:
         """Make a directory and its missing parents, durably; nothing to do for one that holds files."""
 
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory; a power cut may bring it back."""
+
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
 
@@ -319,6 +322,11 @@ class RealDisk:
             # Somebody else has made it, in a place that is not ours: then this is theirs to do.
             if not (is_there and isinstance(error.__cause__, PermissionError)):
                 raise
+
+    def remove_directory(self, path: str) -> None:
+        """See `Disk`."""
+        with _translating("remove directory", path):
+            os.rmdir(path)
 
     def sync_directory(self, path: str) -> None:
         """See `Disk`."""

@@ -69,3 +69,15 @@ class EpochCache:
         """The epoch of an index that the log holds; 0 before the first."""
         slot = bisect_right(self._indexes, index) - 1
         return self._starts[slot].epoch if slot >= 0 else 0
+
+    def end_of(self, epoch: int, end_index: int) -> tuple[int, int] | None:
+        """The newest epoch that is `epoch` or older, and the first index behind it: of the next one, or of the end of the log.
+
+        None if the log holds nothing so old. It is what a replica asks to find out where its log leaves its leader's
+        (KIP-101, KIP-279).
+        """
+        slot = bisect_right(self._starts, epoch, key=lambda start: start.epoch) - 1
+        if slot < 0:
+            return None
+        following = slot + 1
+        return self._starts[slot].epoch, self._indexes[following] if following < len(self._indexes) else end_index

@@ -90,3 +90,23 @@ class OffsetOutOfRange(LogError):
 
     def __str__(self) -> str:
         return f"offset {self.offset} is not in the log, which holds [{self.start_offset}, {self.end_offset})"
+
+
+@attrs.define
+class UnknownLog(LogError):
+    """The store holds no log of this name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"there is no log {self.name!r}"
+
+
+@attrs.define
+class LogExists(LogError):
+    """The store holds a log of this name already."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"there is a log {self.name!r} already"

@@ -327,8 +327,9 @@ class MemoryDisk:
         """See `Disk`."""
         self.enter("list", path)
         prefix = f"{path}/"
-        files = [name[len(prefix) :] for name in self.paths() if name.startswith(prefix)]
-        return sorted(name for name in files if "/" not in name)
+        with self.changing:
+            inside = [name[len(prefix) :] for name in (*self._names, *self._directories) if name.startswith(prefix)]
+        return sorted(name for name in inside if "/" not in name)
 
     def remove(self, path: str) -> None:
         """See `Disk`."""
@@ -354,6 +355,16 @@ class MemoryDisk:
         while path:
             self._directories.add(path)
             path = _directory_of(path)
+
+    def remove_directory(self, path: str) -> None:
+        """See `Disk`. Durable at once, as it is made."""
+        self.enter("remove directory", path)
+        with self.changing:
+            if path not in self._directories:
+                raise StorageFailed("remove directory", path, "No such file or directory")
+            if any(_directory_of(name) == path for name in (*self._names, *self._directories)):
+                raise StorageFailed("remove directory", path, "Directory not empty")
+            self._directories.remove(path)
 
     def sync_directory(self, path: str) -> None:
         """See `Disk`. If it fails, some of the pending names are saved and the others stay pending.

@@ -59,7 +59,7 @@ def scan(segment: Segment, file: File, *, log_id: int, interval_bytes: int) -> S
             found.index.note(header, position)
             position += header.frame_bytes
     except DamagedFrame as damage:
-        witness = _durable_end_behind(segment, file, position, log_id)
+        witness = durable_end_behind(segment, file, position, log_id)
         found.damage = damage
         found.durable_end = max(found.durable_end, witness or 0)
         found.rest = witness is None and _never_written(window.at(position, HEADER_BYTES), position, log_id)
@@ -82,7 +82,7 @@ def _never_written(view: memoryview, position: int, log_id: int) -> bool:
     return True
 
 
-def _durable_end_behind(segment: Segment, file: File, position: int, log_id: int) -> int | None:
+def durable_end_behind(segment: Segment, file: File, position: int, log_id: int) -> int | None:
     """The greatest durable end in any whole header from `position` on, wherever one begins; None if there is no such header."""
     durable_end: int | None = None
     for start in range(position, segment.size, CHUNK_BYTES):

@@ -43,8 +43,8 @@ import msgpack
 
 from log.errors import NoSpace
 from log.flush import Flush
-from log.flusher import FlushPolicy
 from log.frame import Payload, Pieces, buffers_of
+from log.policy import FlushPolicy
 from log.retention import KEEP_ALL, Retention
 from log.values import frozen
 from raft.client_codec import RecordBatch

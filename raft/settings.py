@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from attrs.validators import ge, gt, le
 
-from log.flusher import FlushPolicy
+from log.policy import FlushPolicy
 from log.retention import Retention
 from raft.client_codec import BATCHES_MAX
 from raft.codec import ENTRIES_MAX

@@ -11,7 +11,9 @@ from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
 from jepsen_like.bench.processes import Member
 from jepsen_like.bench.systems import NODES, Cluster, System
 from jepsen_like.cluster.ports import LOOPBACK
-from jepsen_like.cluster.raft_nodes import NodePlan, raft_command
+from jepsen_like.systems import port
+from jepsen_like.systems.raft.mode import RaftMode
+from jepsen_like.systems.raft.processes import raft_command
 from raft import client_codec
 from raft.net.framing import FrameDecoder
 
@@ -82,14 +84,14 @@ def quorumlog(directory: Path, ports: Sequence[int], settings: Sequence[str] = (
     members = []
     for node, address in addresses.items():
         home = directory / f"node-{node}"
-        plan = NodePlan(
-            node=node,
+        plan = port.ProcessPlan(
+            member=port.Member(node, "node"),
             cluster_id=CLUSTER_ID,
             listen=address,
             data=home.absolute() / "data",
             peers={peer: at for peer, at in addresses.items() if peer != node},
             advertised={},
-            settings=settings,
+            mode=RaftMode.of(settings),
         )
         members.append(Member(raft_command(plan), home))
     return QuorumlogCluster(ports, members)

@@ -12,25 +12,17 @@ from typing import Any, Final, Protocol
 import attrs
 import numpy as np
 
+from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.columns import Ints, begins_operation
-from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
+from jepsen_like.checker.forgiveness import forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.retention import judge_retention
 from jepsen_like.checker.tasks import RegistersTask, Shared, Task, loaded, of_model
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Undecided, Verdict
-from jepsen_like.history import (
-    NONE,
-    Action,
-    HistoryReader,
-    KeepRule,
-    Kept,
-    Outcome,
-    UnreadableHistory,
-    read_dump,
-    read_kept,
-)
+from jepsen_like.history.files import HistoryReader, KeepRule, Kept, UnreadableHistory, read_dump, read_kept
+from jepsen_like.history.ops import NONE, Action, Outcome
 
 HISTORY: Final = "history.parquet"
 DUMP: Final = "dump.parquet"

@@ -12,7 +12,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from jepsen_like.history import NEVER, Action, ErrorCode, Op, Outcome, read_part, table_of
+from jepsen_like.history.files import read_part, table_of
+from jepsen_like.history.ops import NEVER, Action, ErrorCode, Op, Outcome
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int8]

@@ -14,8 +14,8 @@ from jepsen_like.checker.checking import DUMP, HISTORY, check_run, engine_of
 from jepsen_like.checker.jepsen_maps import Names, operations, read_events
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 from jepsen_like.cli import ExitStatus
-from jepsen_like.history import HistoryReader, HistoryWriter, UnreadableHistory, read_part
-from jepsen_like.promises import allowances_of_run
+from jepsen_like.history.files import HistoryReader, HistoryWriter, UnreadableHistory, read_part
+from jepsen_like.run.allowed import allowances_of_run
 
 SHOWN_MAX: Final = 10
 STATUS: Final = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}

@@ -27,7 +27,8 @@ import attrs
 
 from jepsen_like.checker.edn import EdnError, forms
 from jepsen_like.checker.verdict import Model
-from jepsen_like.history import NEVER, NONE, Action, Op, Outcome, UnreadableHistory
+from jepsen_like.history.files import UnreadableHistory
+from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 NAMED_FROM: Final = 2**61
 PROCESS_END: Final = 2**31

@@ -28,7 +28,7 @@ from jepsen_like.checker.log_scan import (
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.tasks import FactsTask, FetchTask, Shared, Source, Task, TimesTask
 from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order
-from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 EXPLAINED_MAX: Final = 20
 """Violations explained per log; the others are counted."""

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jepsen_like.checker.columns import Columns, Ints, begins_operation
-from jepsen_like.history import NEVER, NONE, Action, ErrorCode, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 EXAMPLES_MAX: Final = 5
 EMPTY: Final[Ints] = np.zeros(0, np.int64)

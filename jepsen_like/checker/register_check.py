@@ -15,7 +15,7 @@ from jepsen_like.checker.register_scan import Flaw, Found, RegisterScan
 from jepsen_like.checker.search import CONFIGURATIONS_MAX, STEPS_MAX, Register, search, smallest_contradiction
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
-from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 EXPLAINED_MAX: Final = 20
 """Violations explained per call; the others are counted."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from jepsen_like.checker.columns import Bools, Columns, Ints
 from jepsen_like.checker.segments import dense, dense_pairs, group_starts, lifted_maximum_before, small_times
-from jepsen_like.history import NONE, Action, Outcome
+from jepsen_like.history.ops import NONE, Action, Outcome
 
 
 class Flaw(enum.Enum):

@@ -12,10 +12,11 @@ from typing import Final
 import attrs
 import numpy as np
 
+from jepsen_like.checker.allowance import AllowedLoss
 from jepsen_like.checker.columns import Columns, Ints
-from jepsen_like.checker.forgiveness import AllowedLoss
 from jepsen_like.checker.verdict import Check, Findings, Violation
-from jepsen_like.history import NEVER, NONE, Action, ErrorCode, HistoryReader, KeepRule, Kept, Op, Outcome, read_part
+from jepsen_like.history.files import HistoryReader, KeepRule, Kept, read_part
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 from log.frame import HEADER_BYTES
 
 SLACK_BYTES: Final = 16 * 1024

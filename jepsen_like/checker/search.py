@@ -16,7 +16,7 @@ from typing import Final, Protocol, assert_never
 
 import attrs
 
-from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 CONFIGURATIONS_MAX: Final = 20_000
 STEPS_MAX: Final = 2_000_000

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.columns import Ints
-from jepsen_like.history import NEVER
+from jepsen_like.history.ops import NEVER
 
 LIFT_MAX = 2**62
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX
-from jepsen_like.history import NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NONE, Action, Op, Outcome
 
 NOT_ALL_SHOWN: Final = "not all operations are shown"
 

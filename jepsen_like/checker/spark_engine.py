@@ -26,10 +26,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 from jepsen_like.checker.columns import Ints
+from jepsen_like.checker.java import find_java, spark_java_home
 from jepsen_like.checker.tasks import Task, Unreadable, attempted
 from jepsen_like.cli import EnvironmentMissing
-from jepsen_like.history import UnreadableHistory
-from jepsen_like.java import find_java, spark_java_home
+from jepsen_like.history.files import UnreadableHistory
 
 SLICES_PER_SLOT: Final = 3
 """Slices of a job's tasks per worker slot, so that slots do not idle behind the longest one."""

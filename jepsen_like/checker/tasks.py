@@ -15,7 +15,8 @@ from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.checker.log_scan import Before, Facts, Piece, Times, facts_of, pieces_of, times_of
 from jepsen_like.checker.register_check import SearchBounds, check_registers
 from jepsen_like.checker.verdict import Findings, Model
-from jepsen_like.history import NEVER, Action, Op, Outcome, UnreadableHistory
+from jepsen_like.history.files import UnreadableHistory
+from jepsen_like.history.ops import NEVER, Action, Op, Outcome
 
 FETCHED_MAX: Final = 200
 """Operations that one task brings back for explanations."""

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import attrs
 
-from jepsen_like.checker.forgiveness import AllowedLoss
-from jepsen_like.history import NEVER, NONE, Op
+from jepsen_like.checker.allowance import AllowedLoss
+from jepsen_like.history.ops import NEVER, NONE, Op
 
 WITNESS_OPS_MAX: Final = 6
 EXAMPLES_MAX: Final = 5

@@ -1,117 +1,68 @@
-"""A cluster as the harness holds it: node processes, the network between them, and what the nodes say of themselves.
+"""A cluster as the harness holds it: processes, the network between them, and what they report of themselves.
 
-Everything about a node is learned from outside: its process id, the lines it prints, and STATUS on its own port. That
-port is not behind the fault network, so the harness sees a node that is cut off; nodes and clients know the fault
-network's ports only.
+Everything about a process is learned from outside: its process id, the lines it prints, and what it answers on its own
+port. That port is not behind the fault network, so the harness sees a node that is cut off; nodes and clients know the
+fault network's ports only. What the lines and answers mean is the system's to tell (`systems.port`).
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Final, assert_never
 
-import attrs
 import trio
 
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
-from jepsen_like.cluster.process import ENDED, Event, NodeDidNotStart, NodeProcess
-from jepsen_like.cluster.raft_nodes import Address, NodePlan, raft_command
-from jepsen_like.cluster.wires import Network, Wires
-from raft.client import Connection
-from raft.errors import RaftError
+from jepsen_like.cluster.observations import DOWN, LogStart, OwnEnd, Ready, RoleChanged, RoleSeen, StartSeen
+from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen
+from jepsen_like.cluster.wires import Address, Network, Wires
+from jepsen_like.systems.port import Control, Leadership, Member, Mode, ProcessPlan, Scope, System
 
-START_WITHIN_S = 30.0
+START_WITHIN_S: Final = 30.0
 """How long a node may take to listen; five interpreters that start at once on two busy cores need several seconds."""
-STOP_WITHIN_S = 10.0
-STATUS_WITHIN_S = 0.5
-POLL_S = 0.05
-READ_THROUGH_WITHIN_S = 5.0
-READ_THROUGH_BYTES = 1024 * 1024
-LEADER = "leader"
-TRIMMED, SNAPSHOT = "trimmed", "snapshot_installed"
-"""Events of a node whose log begins later than before."""
-DOWN = "down"
-"""In place of a role, of a node whose process is gone; started again it has none until it says one."""
-NO_ANSWER = (RaftError, KeyError, ValueError)
-
-
-@attrs.frozen
-class NodeStatus:
-    """A node's answer to STATUS, as far as the harness needs it."""
-
-    node: int
-    role: str
-    term: int
-    last_index: int
-    commit_index: int
-    committed_end: int
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> "NodeStatus":
-        """From the map on the wire; `KeyError` or `ValueError` if it is not one."""
-        numbers = (int(fields[name]) for name in ("term", "last_index", "commit_index", "committed_end"))
-        return cls(int(fields["node"]), str(fields["role"]), *numbers)
-
-
-@attrs.frozen
-class RoleSeen:
-    """A node said that its role has changed, or is `DOWN` (with term 0); `t_ns` is on the monotonic clock, shared by all processes here."""
-
-    node: int
-    t_ns: int
-    role: str
-    term: int
-
-
-@attrs.frozen
-class StartSeen:
-    """A node said that its log begins at `offset` now: files have left it, or a snapshot of the leader's took their place."""
-
-    node: int
-    offset: int
-    is_snapshot: bool
-
-    def __str__(self) -> str:
-        how = "began anew with a snapshot, its log" if self.is_snapshot else "let records go, its log begins"
-        return f"n{self.node} {how} at offset {self.offset:,}"
-
-
-@attrs.define
-class NotServing(Exception):
-    """The cluster did not reach the state that was waited for."""
-
-    what: str
-
-    def __str__(self) -> str:
-        return self.what
+STOP_WITHIN_S: Final = 10.0
+POLL_S: Final = 0.05
 
 
 class Cluster:
-    """Nodes 1 to n. Use `open_cluster`; every method may be called while faults hold."""
+    """The processes of one cluster. Use `open_cluster`; every method may be called while faults hold."""
 
     def __init__(
         self,
         cluster_id: str,
+        system: System,
+        mode: Mode,
+        members: Iterable[Member],
         nodes: Mapping[int, NodeProcess],
-        network: Wires,
-        client_addresses: Mapping[int, Address],
-        direct: Mapping[int, Address],
+        site: Site,
         nursery: trio.Nursery,
         roles: list[RoleSeen],
         starts: list[StartSeen],
     ) -> None:
         self.cluster_id = cluster_id
+        self.system = system
+        self.mode = mode
+        self.members = {member.id: member for member in members}
         self.nodes = dict(nodes)
-        self.network = network
-        self.client_addresses = dict(client_addresses)
+        self.network: Wires = site.wires
+        self.client_addresses = dict(site.clients)
         """Where clients reach each node: behind the fault network."""
-        self.direct = dict(direct)
+        self.direct: dict[int, Address] = dict(site.direct)
+        self.control: Control = system.control(cluster_id, self.direct, self._can_answer)
         self.roles = roles
         self.starts = starts
         self._nursery = nursery
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """The nodes that faults choose from: those that hold data."""
+        return tuple(member.id for member in self.members.values() if member.holds_data)
+
+    def _can_answer(self, node: int) -> bool:
+        return self.nodes[node].is_running and not self.nodes[node].is_paused
 
     @property
     def unasked_ends(self) -> list[str]:
@@ -176,95 +127,36 @@ class Cluster:
             node.resume()
         await self.restart(self.nodes)
 
-    # ---------------------------------------------------------------- what the nodes say
+    # ---------------------------------------------------------------- what the nodes answer
 
-    async def status(self, node: int) -> NodeStatus | None:
-        """One node's STATUS; None if it does not answer at once."""
-        if not self.nodes[node].is_running or self.nodes[node].is_paused:
-            return None
-        with trio.move_on_after(STATUS_WITHIN_S), contextlib.suppress(*NO_ANSWER):
-            async with Connection.open(*self.direct[node], self.cluster_id) as connection:
-                return NodeStatus.of(await connection.status())
-        return None
-
-    async def read_through(self, node: int) -> None:
-        """Read all that one node has committed, as far as it gives it: what it finds on its disk is its own affair."""
-        with trio.move_on_after(READ_THROUGH_WITHIN_S), contextlib.suppress(*NO_ANSWER):
-            while True:
-                status = await self.status(node)
-                if status is not None and status.committed_end:
-                    break
-                await trio.sleep(POLL_S)  # a node that has just begun has to hear what is committed
-            async with Connection.open(*self.direct[node], self.cluster_id) as connection:
-                offset = 0
-                while offset < status.committed_end:
-                    records = await connection.read(offset, READ_THROUGH_BYTES)
-                    if not records.batches:
-                        return
-                    offset = records.batches[-1].base_offset + records.batches[-1].span
-
-    async def statuses(self) -> dict[int, NodeStatus]:
-        """STATUS of every node that answers."""
-        answers: dict[int, NodeStatus] = {}
-
-        async def ask(node: int) -> None:
-            answer = await self.status(node)
-            if answer is not None:
-                answers[node] = answer
-
-        await _together(ask, self.nodes)
-        return dict(sorted(answers.items()))
-
-    async def leader(self, *, within_s: float) -> NodeStatus | None:
-        """The node that leads in the highest term anyone knows; None if there is none for `within_s`."""
+    async def leaders(self, *, within_s: float) -> Mapping[Scope, Leadership]:
+        """Who leads which scope; empty if no scope has a leader for `within_s`."""
         with trio.move_on_after(within_s):
             while True:
-                leader = leader_among((await self.statuses()).values())
-                if leader is not None:
-                    return leader
+                leaders = await self.control.leaders()
+                if leaders:
+                    return leaders
                 await trio.sleep(POLL_S)
-        return None
+        return {}
 
-    async def hold_all_committed(self, nodes: Iterable[int], *, within_s: float) -> bool:
-        """Wait until each of these has committed what the leader held when this was called; False if they do not in time.
+    async def leader(self, *, within_s: float) -> Leadership | None:
+        """Who leads the first scope; None if no scope has a leader for `within_s`."""
+        leaders = await self.leaders(within_s=within_s)
+        return leaders[min(leaders)] if leaders else None
 
-        With the other nodes stopped before, whatever anybody was promised until then stands on the disks of these.
+    async def caught_up(self, nodes: Iterable[int], *, within_s: float) -> bool:
+        """Wait until each of these holds all that was acknowledged before this was called; False if they do not in time.
+
+        With the other nodes stopped before, everything that was promised until then is on the disks of these.
         """
         wanted = tuple(nodes)
         with trio.move_on_after(within_s):
-            leader = None
-            while leader is None:
-                leader = leader_among((await self.statuses()).values())
-            while True:
-                statuses = await self.statuses()
-                if all(node in statuses and statuses[node].commit_index >= leader.last_index for node in wanted):
-                    return True
+            while (goal := await self.control.goal()) is None:  # noqa: ASYNC110 - only the nodes know
                 await trio.sleep(POLL_S)
+            while not all([await self.control.has_reached(node, goal) for node in wanted]):  # noqa: ASYNC110
+                await trio.sleep(POLL_S)
+            return True
         return False
-
-    async def agreed_end(self, *, within_s: float) -> int:
-        """Wait until every node has committed all there is; the end of the log.
-
-        Call it when no client writes any more. `NotServing` if the nodes do not agree in time.
-        """
-        statuses: dict[int, NodeStatus] = {}
-        with trio.move_on_after(within_s):
-            while True:
-                statuses = await self.statuses()
-                leader = leader_among(statuses.values())
-                indexes = {status.commit_index for status in statuses.values()}
-                # A leader that was elected just now holds more than anybody knows to be committed.
-                if leader is not None and len(statuses) == len(self.nodes) and indexes == {leader.last_index}:
-                    return leader.committed_end
-                await trio.sleep(POLL_S)
-        seen = ", ".join(f"n{status.node} {status.role} at {status.commit_index}" for status in statuses.values())
-        raise NotServing(f"the nodes do not agree {within_s:g} s after everything was healed: {seen or 'none answers'}")
-
-
-def leader_among(statuses: Iterable[NodeStatus]) -> NodeStatus | None:
-    """Who leads: the leader of the highest term seen, and only if nobody knows of a higher one."""
-    newest = max(statuses, key=lambda status: (status.term, status.role == LEADER), default=None)
-    return newest if newest is not None and newest.role == LEADER else None
 
 
 async def _together(do: Callable[[int], Awaitable[None]], nodes: Iterable[int]) -> None:
@@ -273,39 +165,41 @@ async def _together(do: Callable[[int], Awaitable[None]], nodes: Iterable[int]) 
             nursery.start_soon(do, node)
 
 
-Command = Callable[[NodePlan], list[str]]
-
-
 @asynccontextmanager
 async def open_cluster(
     directory: Path,
+    system: System,
+    mode: Mode,
     *,
     nodes: int,
     cluster_id: str,
-    settings: Sequence[str] = (),
-    command: Command = raft_command,
     needs: frozenset[Need] = frozenset(),
     network: Network = Network.PROXIES,
     seed: int = 0,
 ) -> AsyncIterator[Cluster]:
-    """Start nodes 1 to `nodes`, each with `directory`/<id> for its data, events and errors; stop them at the end.
+    """Start the processes of `system`, each with `directory`/<id> for its data, events and errors; stop them at the end.
 
-    `NodeDidNotStart` (in an exception group) if one does not come up; `NoVolumes` or `NoLibrary` if `needs` cannot be
-    met. No process, no port and no mount is left behind.
+    Raises `NodeDidNotStart` (in an exception group) if one does not come up; `NoVolumes` or `NoLibrary` if `needs` cannot
+    be met. No process, no port and no mount is left behind.
     """
-    ids = range(1, nodes + 1)
+    members = system.members(nodes)
+    ids = [member.id for member in members]
     roles: list[RoleSeen] = []
     starts: list[StartSeen] = []
 
-    def hear(node: int, event: Event) -> None:
-        if event.get("event") == "role":
-            # A node whose clock drifts tells its own time.
-            t_ns = machines[node].real_ns(int(event["t_ns"]))
-            roles.append(RoleSeen(node, t_ns, str(event["role"]), int(event["term"])))
-        elif event.get("event") in (TRIMMED, SNAPSHOT):
-            starts.append(StartSeen(node, int(event["start_offset"]), event["event"] == SNAPSHOT))
-        elif event.get("event") == ENDED:
-            roles.append(RoleSeen(node, int(event["t_ns"]), DOWN, 0))
+    def on_seen(node: int, t_ns: int, seen: Seen) -> None:
+        match seen:
+            case RoleChanged(role, epoch, scope):
+                # A node whose clock drifts tells its own time.
+                roles.append(RoleSeen(node, machines[node].real_ns(t_ns), role, epoch, scope))
+            case LogStart(offset, is_snapshot):
+                starts.append(StartSeen(node, offset, is_snapshot))
+            case Ended():
+                roles.append(RoleSeen(node, t_ns, DOWN, 0))
+            case Ready() | OwnEnd():
+                return
+            case _:
+                assert_never(seen)
 
     machines: dict[int, Machine]
     directories = {node: directory / str(node) for node in ids}
@@ -313,13 +207,22 @@ async def open_cluster(
         machines = stack.enter_context(open_machines(directories, needs))
         site = await stack.enter_async_context(_open_site(network, ids, seed))
         processes = {}
-        for node in ids:
-            peers = {other: site.peers[node, other] for other in ids if other != node}
-            machine = machines[node]
-            plan = NodePlan(node, cluster_id, site.listen[node], machine.data, peers, site.clients, settings)
-            processes[node] = NodeProcess(node, command(plan), directories[node], hear, machine, site.entrance(node))
+        for member in members:
+            node, machine = member.id, machines[member.id]
+            plan = ProcessPlan(
+                member=member,
+                cluster_id=cluster_id,
+                listen=site.listen[node],
+                data=machine.data,
+                peers={other: site.peers[node, other] for other in ids if other != node},
+                advertised=site.clients,
+                mode=mode,
+            )
+            processes[node] = NodeProcess(
+                node, system.command(plan), directories[node], system, on_seen, machine, site.entrance(node)
+            )
         async with trio.open_nursery() as nursery:
-            cluster = Cluster(cluster_id, processes, site.wires, site.clients, site.direct, nursery, roles, starts)
+            cluster = Cluster(cluster_id, system, mode, members, processes, site, nursery, roles, starts)
             try:
                 await cluster.start(ids)
                 for machine in machines.values():

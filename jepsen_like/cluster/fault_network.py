@@ -7,8 +7,8 @@ import attrs
 import trio
 
 from jepsen_like.cluster.fault_proxy import Link, Way
+from jepsen_like.cluster.poller import Poller
 from jepsen_like.cluster.wires import CLEAR, Address, Condition, Evidence, Pair
-from raft.net.reactor import Reactor
 
 
 @attrs.define(eq=False)
@@ -52,15 +52,15 @@ class FaultNetwork:
     """All links of a cluster. Ways are named by the nodes; what they mean for each link is worked out here."""
 
     def __init__(self, addresses: Mapping[int, Address]) -> None:
-        self._reactor = Reactor()
+        self._poller = Poller()
         self.between: dict[Pair, Link] = {
-            (dialer, node): Link(self._reactor, f"{dialer}>{node}", address)
+            (dialer, node): Link(self._poller, f"{dialer}>{node}", address)
             for node, address in addresses.items()
             for dialer in addresses
             if dialer != node
         }
         self.clients: dict[int, Link] = {
-            node: Link(self._reactor, f"client>{node}", address) for node, address in addresses.items()
+            node: Link(self._poller, f"client>{node}", address) for node, address in addresses.items()
         }
         self._struck: dict[str, _Struck] = {}
 
@@ -75,11 +75,11 @@ class FaultNetwork:
             async with trio.open_nursery() as nursery:
                 for link in self.links:
                     nursery.start_soon(link.release_late)
-                await self._reactor.run()
+                await self._poller.run()
         finally:
             for link in self.links:
                 link.close()
-            self._reactor.close()
+            self._poller.close()
 
     def impose(self, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
         """Let these ways be so from now on. The opposite ways stay as they are.

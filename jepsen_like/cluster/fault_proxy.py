@@ -16,7 +16,7 @@ What is open passes everything, and also the end of a connection: a killed proce
 side learns it at once (FIN as FIN, RST as RST), because that is information a real network carries. Through a cut, not
 even that passes.
 
-Cost: one Trio task for all links (`Reactor`), a chunk from one `recv` to one `send`, nothing per message, and no copy
+Cost: one Trio task for all links (`Poller`), a chunk from one `recv` to one `send`, nothing per message, and no copy
 unless the receiver is slow or a delay is set.
 """
 
@@ -35,9 +35,9 @@ from collections.abc import Callable
 import attrs
 import trio
 
+from jepsen_like.cluster.poller import BROKEN, READABLE, RECEIVE_BYTES, WRITABLE, Poller
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.cluster.wires import CLEAR, Address, Condition
-from raft.net.reactor import BROKEN, READABLE, RECEIVE_BYTES, WRITABLE, Reactor
 
 DELAYED_BYTES_MAX = 4 * 1024 * 1024
 """Bytes that wait for their time in one way of one connection; beyond them the sender is held back."""
@@ -119,11 +119,11 @@ class End:
         self._mask: int | None = None
 
     def fileno(self) -> int:
-        """The descriptor, for the reactor."""
+        """The descriptor, for the poller."""
         return self.socket.fileno()
 
     def on_ready(self, events: int) -> None:
-        """The reactor's call: move what can be moved."""
+        """The poller's call: move what can be moved."""
         if not self.carried.is_connected:
             self.carried.on_dialed()
             return
@@ -146,7 +146,7 @@ class End:
 
     def _receive(self) -> None:
         assert self.peer is not None
-        way, buffer = self.way, self.carried.link.reactor.receive_buffer
+        way, buffer = self.way, self.carried.link.poller.receive_buffer
         try:
             count = self.socket.recv_into(buffer, way.portion_bytes)
         except BlockingIOError:
@@ -271,13 +271,13 @@ class End:
     def _watch(self, mask: int | None) -> None:
         if mask == self._mask:
             return
-        reactor = self.carried.link.reactor
+        poller = self.carried.link.poller
         if mask is None:
-            reactor.unregister(self)
+            poller.unregister(self)
         elif self._mask is None:
-            reactor.register(self, mask)
+            poller.register(self, mask)
         else:
-            reactor.modify(self, mask)
+            poller.modify(self, mask)
         self._mask = mask
 
     def watch_dialing(self) -> None:
@@ -363,12 +363,12 @@ class Link:
 
     def __init__(
         self,
-        reactor: Reactor,
+        poller: Poller,
         name: str,
         destination: Address,
         make_socket: Callable[[], socket.socket] = socket.socket,
     ) -> None:
-        self.reactor = reactor
+        self.poller = poller
         self.name = name
         self.destination = destination
         self.make_socket = make_socket
@@ -379,14 +379,14 @@ class Link:
         self._listener = socket.create_server((LOOPBACK, 0), backlog=BACKLOG)
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
-        reactor.register(self, READABLE)
+        poller.register(self, READABLE)
 
     def fileno(self) -> int:
-        """The listening descriptor, for the reactor."""
+        """The listening descriptor, for the poller."""
         return self._listener.fileno()
 
     def on_ready(self, events: int) -> None:
-        """The reactor's call: somebody dials."""
+        """The poller's call: somebody dials."""
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             accepted, _ = self._listener.accept()
             carried = Carried(self, accepted)
@@ -441,7 +441,7 @@ class Link:
 
     def close(self) -> None:
         """Close the port and every connection."""
-        self.reactor.unregister(self)
+        self.poller.unregister(self)
         self._listener.close()
         for carried in tuple(self.carried):
             carried.close(reset=True)

@@ -1,7 +1,7 @@
 """Damage to the files of a node that is down: what bit rot, a lost sector or a lost file leave behind.
 
 Each kind of damage says what it has changed, in words, or None when there was nothing of its kind to damage. Which byte is
-hit is drawn from the caller's generator. File names are those of the log: segments, their index sidecars beside them.
+hit is drawn from the caller's generator. `LogFiles` names the files of a system: segments and their index sidecars.
 """
 
 import enum
@@ -10,10 +10,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-SEGMENTS: Final = "*.log"
-INDEXES: Final = "*.index"
+import attrs
+
 LAST_BYTES: Final = 512
 """How far from the end of a log the damage of its last frame lies at most."""
+
+
+@attrs.frozen
+class LogFiles:
+    """The files of a system, as patterns below a data directory, and how a process ends that meets damage in them."""
+
+    segments: str
+    """Sorted by name they are in the order in which they were written."""
+    indexes: str
+    damage_status: int
+    """The exit status of a process that found damage."""
+    damage_words: str
+    """What it then has in its last words on standard error."""
 
 
 class Damage(enum.StrEnum):
@@ -31,36 +44,36 @@ class Damage(enum.StrEnum):
     """An index sidecar is gone."""
 
 
-def damage(data: Path, kind: Damage, rng: random.Random) -> str | None:
+def damage(data: Path, files: LogFiles, kind: Damage, rng: random.Random) -> str | None:
     """Damage one file in a node's data directory; what was done, or None if there is nothing of this kind there."""
-    return _DAMAGES[kind](data, rng)
+    return _DAMAGES[kind](data, files, rng)
 
 
-def _closed_segment(data: Path, rng: random.Random) -> str | None:
-    closed = [path for path in sorted(data.glob(SEGMENTS))[:-1] if path.stat().st_size]
+def _closed_segment(data: Path, files: LogFiles, rng: random.Random) -> str | None:
+    closed = [path for path in sorted(data.glob(files.segments))[:-1] if path.stat().st_size]
     return _flipped(path := rng.choice(closed), rng.randrange(path.stat().st_size), rng) if closed else None
 
 
-def _open_segment(data: Path, rng: random.Random) -> str | None:
-    for path in _newest_first(data):
+def _open_segment(data: Path, files: LogFiles, rng: random.Random) -> str | None:
+    for path in _newest_first(data, files):
         return _flipped(path, rng.randrange(path.stat().st_size), rng)
     return None
 
 
-def _last_frame(data: Path, rng: random.Random) -> str | None:
-    for path in _newest_first(data):
+def _last_frame(data: Path, files: LogFiles, rng: random.Random) -> str | None:
+    for path in _newest_first(data, files):
         size = path.stat().st_size
         return _flipped(path, rng.randrange(max(0, size - LAST_BYTES), size), rng)
     return None
 
 
-def _index(data: Path, rng: random.Random) -> str | None:
-    found = [path for path in sorted(data.glob(INDEXES)) if path.stat().st_size]
+def _index(data: Path, files: LogFiles, rng: random.Random) -> str | None:
+    found = [path for path in sorted(data.glob(files.indexes)) if path.stat().st_size]
     return _flipped(path := rng.choice(found), rng.randrange(path.stat().st_size), rng) if found else None
 
 
-def _no_index(data: Path, rng: random.Random) -> str | None:
-    found = sorted(data.glob(INDEXES))
+def _no_index(data: Path, files: LogFiles, rng: random.Random) -> str | None:
+    found = sorted(data.glob(files.indexes))
     if not found:
         return None
     path = rng.choice(found)
@@ -68,7 +81,7 @@ def _no_index(data: Path, rng: random.Random) -> str | None:
     return f"{path.name} removed"
 
 
-_DAMAGES: Final[dict[Damage, Callable[[Path, random.Random], str | None]]] = {
+_DAMAGES: Final[dict[Damage, Callable[[Path, LogFiles, random.Random], str | None]]] = {
     Damage.CLOSED_SEGMENT: _closed_segment,
     Damage.OPEN_SEGMENT: _open_segment,
     Damage.LAST_FRAME: _last_frame,
@@ -77,8 +90,8 @@ _DAMAGES: Final[dict[Damage, Callable[[Path, random.Random], str | None]]] = {
 }
 
 
-def _newest_first(data: Path) -> Sequence[Path]:
-    return [path for path in sorted(data.glob(SEGMENTS), reverse=True) if path.stat().st_size]
+def _newest_first(data: Path, files: LogFiles) -> Sequence[Path]:
+    return [path for path in sorted(data.glob(files.segments), reverse=True) if path.stat().st_size]
 
 
 def _flipped(path: Path, position: int, rng: random.Random) -> str:

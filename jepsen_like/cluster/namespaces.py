@@ -31,11 +31,11 @@ import trio
 
 from jepsen_like.cluster.fault_proxy import Link
 from jepsen_like.cluster.location import Site
+from jepsen_like.cluster.poller import Poller
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.cluster.process import die_with_parent
 from jepsen_like.cluster.switch import CLIENTS
 from jepsen_like.cluster.wires import Condition, Evidence, Pair
-from raft.net.reactor import Reactor
 
 CLONE_NEWNET = 0x40000000
 TUN_DEVICE = "/dev/net/tun"
@@ -232,20 +232,20 @@ class _WayIn:
     """The harness's own way to each node, past the switch: a port on loopback here, a socket in the node's namespace."""
 
     def __init__(self, namespaces: Mapping[int, int]) -> None:
-        self._reactor = Reactor()
+        self._poller = Poller()
         self.links = {
-            node: Link(self._reactor, f"harness>{node}", (LOOPBACK, PORT), functools.partial(socket_in, namespace))
+            node: Link(self._poller, f"harness>{node}", (LOOPBACK, PORT), functools.partial(socket_in, namespace))
             for node, namespace in namespaces.items()
         }
 
     async def serve(self) -> None:
         """Carry everything until cancelled; then every port and connection is closed."""
         try:
-            await self._reactor.run()
+            await self._poller.run()
         finally:
             for link in self.links.values():
                 link.close()
-            self._reactor.close()
+            self._poller.close()
 
 
 @asynccontextmanager

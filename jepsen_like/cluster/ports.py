@@ -5,10 +5,22 @@ source port of an outgoing connection (which, on a dead node's port, could even 
 binds with SO_REUSEADDR, as every server does, may listen there again and again.
 """
 
+import contextlib
+import resource
 import socket
 from types import TracebackType
 
 LOOPBACK = "127.0.0.1"
+NO_LIMIT = 2**31
+
+
+def raise_descriptor_limit() -> int:
+    """Let this process open as many files and connections as it may; returns how many, `NO_LIMIT` for no bound."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # it then has fewer
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return NO_LIMIT if soft == resource.RLIM_INFINITY else soft
 
 
 class ReservedPorts:

@@ -18,26 +18,42 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar, Protocol, assert_never
 
 import attrs
 import trio
 
+from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.machine import Machine
+from jepsen_like.cluster.observations import LogStart, Observation, OwnEnd, Ready, RoleChanged
 
 PR_SET_PDEATHSIG = 1
-DAMAGE_FOUND = (4, " is damaged at byte ")
-"""How a node ends that has met damage in its files: its status, and what it says then."""
-OWN_ENDS, BROKEN = ("broken_invariant", "failed"), 1
-"""What a node says when it is about to end by itself, and its status if it does not say that."""
 AGAIN_WITHIN_S = 30.0
 READ_BYTES = 64 * 1024
 STDERR_TAIL_LINES = 12
 LINE_BYTES_MAX = 1024 * 1024
 
-ENDED = "ended"
 Event = Mapping[str, Any]
-"""What a node said: `t_ns` on the monotonic clock, `event`, and what belongs to it. `ENDED` is ours: its process is gone."""
+"""One JSON line of a process: `t_ns` on the monotonic clock, `event`, and what belongs to it."""
+
+
+@attrs.frozen
+class Ended:
+    """The process has ended and its output is read to the end."""
+
+
+Seen = Observation | Ended
+OnSeen = Callable[[int, int, Seen], None]
+"""Called with the node, the time on the monotonic clock as the process told it, and what was observed."""
+
+
+class Speech(Protocol):
+    """What the output of a process of some system means: a part of `systems.port.System`."""
+
+    files: ClassVar[LogFiles]
+
+    def observe(self, event: Event) -> Observation | None:
+        """What one JSON line means. Raises `KeyError` or `ValueError` for a line that is not what it seems to be."""
 
 
 @attrs.define
@@ -56,8 +72,8 @@ class NodeDidNotStart(Exception):
 class NodeProcess:
     """A node that can be started again and again in the same directory.
 
-    `on_event` is called for every parsed line, in order, and after the last one with `ENDED`, from the nursery given to
-    `start`. `machine` is what it runs on; `enter` runs in the child between fork and exec.
+    `on_seen` is called for every line that means something, in order, and after the last one with `Ended`, from the nursery
+    given to `start`. `machine` is what it runs on; `enter` runs in the child between fork and exec.
     """
 
     def __init__(
@@ -65,7 +81,8 @@ class NodeProcess:
         node: int,
         command: Sequence[str],
         directory: Path,
-        on_event: Callable[[int, Event], None],
+        speech: Speech,
+        on_seen: OnSeen,
         machine: Machine | None = None,
         enter: Callable[[], None] = lambda: None,
     ) -> None:
@@ -73,7 +90,8 @@ class NodeProcess:
         self.command = list(command)
         self.directory = directory
         self.machine = machine or Machine(directory / "data")
-        self._on_event = on_event
+        self._speech = speech
+        self._on_seen = on_seen
         self._enter = enter
         self._popen: subprocess.Popen[bytes] | None = None
         self._ended = trio.Event()
@@ -225,7 +243,7 @@ class NodeProcess:
                 popen.wait()
             popen.stdout.close()
             self._ended.set()
-        self._on_event(self.node, {"t_ns": time.monotonic_ns(), "event": ENDED})
+        self._on_seen(self.node, time.monotonic_ns(), Ended())
         # A node that said how it would end and was killed before it had is judged by what it said.
         code = popen.returncode if self._own_status is None else self._own_status
         if self._is_as_asked(code):
@@ -247,9 +265,9 @@ class NodeProcess:
         return self._may_end or -code in self._signals or (code == 0 and signal.SIGTERM in self._signals)
 
     def _has_met_damage(self, code: int) -> bool:
-        status, words = DAMAGE_FOUND
-        has_said = words in self._own_words or words in self.stderr_tail()
-        return self.unmet_damages > 0 and self._ready.is_set() and code == status and has_said
+        files = self._speech.files
+        has_said = files.damage_words in self._own_words or files.damage_words in self.stderr_tail()
+        return self.unmet_damages > 0 and self._ready.is_set() and code == files.damage_status and has_said
 
     async def _start_again(self, nursery: trio.Nursery) -> None:
         if not self.is_running:
@@ -271,21 +289,29 @@ class NodeProcess:
             kept.flush()
             *lines, rest = (rest + chunk)[-LINE_BYTES_MAX:].split(b"\n")
             for line in lines:
-                self._hear(line)
+                self._observe(line)
 
-    def _hear(self, line: bytes) -> None:
+    def _observe(self, line: bytes) -> None:
         try:
             event = json.loads(line)
-        except ValueError:
+            if not isinstance(event, dict):
+                return
+            seen = self._speech.observe(event)
+            t_ns = int(event.get("t_ns", time.monotonic_ns()))
+        except (ValueError, KeyError, TypeError):
             return  # kept in events.jsonl for a person to see; a torn line at a kill is normal
-        if isinstance(event, dict):
-            event.setdefault("t_ns", time.monotonic_ns())
-            if event.get("event") == "started":
+        match seen:
+            case None:
+                return
+            case Ready():
                 self._ready.set()
-            elif event.get("event") in OWN_ENDS:
-                self._own_status = int(event.get("status", BROKEN))
-                self._own_words = str(event.get("reason", ""))
-            self._on_event(self.node, event)
+            case OwnEnd(status, reason):
+                self._own_status, self._own_words = status, reason
+            case RoleChanged() | LogStart():
+                pass
+            case _:
+                assert_never(seen)
+        self._on_seen(self.node, t_ns, seen)
 
 
 def process_state(pid: int) -> str | None:

@@ -12,7 +12,6 @@ from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import SECOND_NS, Call, FaultPage, Word
 from jepsen_like.nemesis.kind import Reach, Seen, look_at
 from jepsen_like.nemesis.machines import MachineKind, pages
-from jepsen_like.nemesis.processes import AFTER_ELECTION
 from jepsen_like.nemesis.targets import Blow, Target
 
 SLOW_SYNCS_S: Final = (0.01, 0.05, 0.2, 0.5, 2.0)
@@ -65,7 +64,6 @@ class DiskSlow(DiskKind):
     """Every flush takes 10 ms to 2 s longer."""
 
     name: ClassVar[str] = "disk-slow"
-    serves: ClassVar[str] = "throughout, as fast as the disks of a majority; after an election if the leader's hangs"
     counts: ClassVar[Word] = Word.DELAYED
     counted: ClassVar[str] = "flushes delayed"
 
@@ -80,7 +78,6 @@ class DiskShort(DiskKind):
     """Writes take half of what they are given, and say so."""
 
     name: ClassVar[str] = "disk-short"
-    serves: ClassVar[str] = "throughout: a write that was cut short is continued"
     counts: ClassVar[Word] = Word.SHORTENED
     counted: ClassVar[str] = "writes cut short"
 
@@ -94,10 +91,8 @@ class DiskFull(DiskKind):
     """No room is left: nothing can be reserved, no file made."""
 
     name: ClassVar[str] = "disk-full"
-    serves: ClassVar[str] = "where a majority has room: after a handover; elsewhere it refuses until there is room"
     counts: ClassVar[Word] = Word.FAILED
     counted: ClassVar[str] = "calls that found no room"
-    settings: ClassVar[tuple[str, ...]] = ("reserve_bytes=4096",)
 
     def begin(self, page: FaultPage, rng: random.Random) -> str:
         """From now on."""
@@ -109,7 +104,6 @@ class DiskError(DiskKind):
     """One write or flush fails with EIO. The node must end itself; then it is started again."""
 
     name: ClassVar[str] = "disk-error"
-    serves: ClassVar[str] = AFTER_ELECTION
     takes_down: ClassVar[bool] = True
 
     async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
@@ -156,13 +150,11 @@ class DamagedFiles(MachineKind):
 
     name: ClassVar[str] = "damage"
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY)
-    serves: ClassVar[str] = AFTER_ELECTION
     reach: ClassVar[Reach] = Reach.UNFLUSHED
     """Damage of what was never flushed has no witness: it looks like a torn write, and is cut as one."""
     takes_down: ClassVar[bool] = True
     damages: ClassVar[bool] = True
     nodes_min: ClassVar[int] = 3
-    settings: ClassVar[tuple[str, ...]] = ("segment_bytes_max=262144",)
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
         """Killed together, then damaged one by one."""
@@ -173,7 +165,9 @@ class DamagedFiles(MachineKind):
             process = cluster.nodes[int(node)]
             kinds = rng.sample(list(Damage), len(Damage))
             data = process.machine.data
-            done = next((f"{kind}: {what}" for kind in kinds if (what := damage(data, kind, rng))), None)
+            done = next(
+                (f"{kind}: {what}" for kind in kinds if (what := damage(data, cluster.system.files, kind, rng))), None
+            )
             process.unmet_damages += done is not None
             seen[node] = f"{state}; {done or 'nothing to damage'}"
         return seen
@@ -184,7 +178,7 @@ class DamagedFiles(MachineKind):
         await cluster.restart(blow.nodes)
         async with trio.open_nursery() as nursery:
             for node in blow.nodes:
-                nursery.start_soon(cluster.read_through, node)
+                nursery.start_soon(cluster.control.read_through, node)
         seen = look_at(cluster, blow.nodes)
         for node in blow.nodes:
             if cluster.nodes[node].ends_of_damage > found_before[node]:

@@ -62,8 +62,6 @@ class Kind(abc.ABC):
     lane: ClassVar[Lane]
     targets: ClassVar[tuple[Target, ...]]
     """Whom it can hit beside the leader."""
-    serves: ClassVar[str]
-    """A promise's words on when the group serves again, or still does."""
     reach: ClassVar[Reach] = Reach.NOTHING
     """What may be lost to it, if nothing had secured it."""
     nodes_min: ClassVar[int] = 1
@@ -80,8 +78,6 @@ class Kind(abc.ABC):
 
     needs: ClassVar[frozenset[Need]] = frozenset()
     """What the machines of the run must be for it."""
-    settings: ClassVar[tuple[str, ...]] = ()
-    """Settings `name=value` of the nodes without which it would find little to break; the user's own come first."""
 
     def lacks(self, here: Here) -> str | None:
         """Why it cannot be done here, in one line that also says what to do; None if it can."""
@@ -104,9 +100,9 @@ class Kind(abc.ABC):
     async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
         """Make whole what it broke, and say how things look then."""
 
-    def stops_service(self, blow: Blow, nodes: int) -> bool:
-        """Whether no majority is left to acknowledge anything while it holds."""
-        return self.takes_down and len(blow.nodes) > (nodes - 1) // 2
+    def stops_service(self, blow: Blow, spare: int) -> bool:
+        """Whether too few nodes are left to acknowledge anything while it holds: more are down than the mode can `spare`."""
+        return self.takes_down and len(blow.nodes) > spare
 
 
 def look_at(cluster: Cluster, nodes: Sequence[int]) -> Seen:

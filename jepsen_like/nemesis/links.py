@@ -56,7 +56,6 @@ class Partition(Parting):
 
     name: ClassVar[str] = "partition"
     shows: ClassVar[str] = "cut"
-    serves: ClassVar[str] = "where a majority is together: after an election timeout and an election; elsewhere not"
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
         """All at once."""
@@ -69,7 +68,6 @@ class Flapping(Parting):
 
     name: ClassVar[str] = "flapping"
     shows: ClassVar[str] = "cut"
-    serves: ClassVar[str] = "now and then; for good with the last cut: after an election at most"
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
         """The first cut."""
@@ -116,7 +114,6 @@ class Slow(Imposed):
 
     name: ClassVar[str] = "slow"
     shows: ClassVar[str] = "slow by"
-    serves: ClassVar[str] = "all the time, slowly"
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
         """What comes in and what goes out are slow by different measures."""
@@ -137,7 +134,6 @@ class Throttle(Imposed):
 
     name: ClassVar[str] = "throttle"
     shows: ClassVar[str] = "throttled to"
-    serves: ClassVar[str] = "all the time, slowly; if a leader's heartbeats are late, after an election"
 
     def condition(self, rng: random.Random) -> Condition:
         """Some dozen KiB/s."""
@@ -150,7 +146,6 @@ class HalfOpen(Imposed):
     name: ClassVar[str] = "half-open"
     shows: ClassVar[str] = "half-open"
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.MAJORITY)
-    serves: ClassVar[str] = "a minority: after an election timeout and an election; more: once a majority is back"
     takes_down: ClassVar[bool] = True
     drawn_as: ClassVar[DrawnAs | None] = "cut"
 
@@ -164,7 +159,6 @@ class Reset(Around):
 
     name: ClassVar[str] = "reset"
     shows: ClassVar[str] = "reset"
-    serves: ClassVar[str] = "after a new connection, or an election if it is the leader's"
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
         """Once."""

@@ -11,14 +11,12 @@ from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import SECOND_NS, FaultPage, Word
 from jepsen_like.nemesis.kind import DrawnAs, Kind, Reach, Seen, look_at
-from jepsen_like.nemesis.processes import AFTER_ELECTION
 from jepsen_like.nemesis.targets import Blow, Lane, Target, processes
 
 JUMPS_S: Final = (60, -60, 3600, -3600)
 STROBE_PERIODS_S: Final = (0.002, 0.05, 0.5)
 STROBE_CHANCE: Final = 0.25
 RATES: Final = (0.5, 0.8, 1.25, 2.0)
-CLOCKS_DO_NOT_COUNT: Final = "throughout: nothing is decided by a wall clock"
 
 
 class MachineKind(Kind):
@@ -36,7 +34,6 @@ class Power(MachineKind):
     """What no flush has secured is gone, with the process; then the power comes back."""
 
     name: ClassVar[str] = "power"
-    serves: ClassVar[str] = AFTER_ELECTION
     reach: ClassVar[Reach] = Reach.UNFLUSHED
     takes_down: ClassVar[bool] = True
     drawn_as: ClassVar[DrawnAs | None] = "down"
@@ -79,7 +76,6 @@ class ClockJump(ClockKind):
     """The wall clock jumps by a minute or an hour, there or back, or to and fro many times a second."""
 
     name: ClassVar[str] = "clock-jump"
-    serves: ClassVar[str] = CLOCKS_DO_NOT_COUNT
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
         """Each node has a time of its own."""
@@ -110,7 +106,6 @@ class ClockDrift(ClockKind):
     """The monotonic clock runs at half the speed to twice the speed, without a jump."""
 
     name: ClassVar[str] = "clock-drift"
-    serves: ClassVar[str] = "throughout, or after an election: timeouts are as long as their clocks say"
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
         """Each node has a rate of its own."""

@@ -12,6 +12,7 @@ Faults of one lane follow each other; those of different lanes may hold together
 import contextlib
 import json
 import math
+import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from jepsen_like.nemesis.kind import Kind, Kinds, Seen, Withheld, look_at
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Blow, Lane
+from jepsen_like.systems.port import Leadership, Scope
 
 LEADER_WITHIN_S = 15.0
 """How long a fault waits for somebody to lead, before it hits the last known leader."""
@@ -51,11 +53,13 @@ class FaultRecord:
     observed: Mapping[str, str]
     healed: Mapping[str, str]
     stops_service: bool = False
-    """No majority could acknowledge anything while it held."""
+    """Too few nodes were left to acknowledge anything while it held."""
     beside: int = 0
     """The fault within which it began; 0 for none."""
     waited_s: float = 0.0
     withheld: str | None = None
+    scope: str = ""
+    """What `leader` led, in epoch `term`."""
 
     def row(self) -> dict[str, Any]:
         """As one row of `nemesis.jsonl`."""
@@ -94,13 +98,13 @@ class Nemesis:
         kinds: Kinds = KINDS,
     ) -> None:
         self.records: list[FaultRecord] = []
-        self.budget = DamageBudget(len(cluster.nodes))
+        self.budget = DamageBudget(cluster.mode.spare(len(cluster.targets)))
         self._cluster = cluster
         self._faults = tuple(faults)
         self._path = path
         self._on_news = on_news
         self._kinds = kinds
-        self._last_leader = (min(cluster.nodes), 0)
+        self._last_leader: tuple[Scope, Leadership] = ("", Leadership(min(cluster.targets), 0))
         self._lanes = {lane: trio.StrictFIFOLock() for lane in Lane}
         self._open: dict[int, _Open] = {}
         self._ended_s = -math.inf
@@ -129,8 +133,9 @@ class Nemesis:
                 target="all",
                 nodes=nodes,
                 links=(),
-                leader=self._last_leader[0],
-                term=self._last_leader[1],
+                leader=self._last_leader[1].node,
+                term=self._last_leader[1].epoch,
+                scope=self._last_leader[0],
                 intended_ns=begun_ns,
                 begun_ns=begun_ns,
                 injected_ns=begun_ns,
@@ -145,10 +150,9 @@ class Nemesis:
         async with self._alone_in(tuple(Lane) if kind.is_alone else (kind.lane,)):
             if not fault.beside:
                 await trio.sleep_until(self._ended_s + PEACE_S)
-            leader = await self._cluster.leader(within_s=LEADER_WITHIN_S)
-            if leader is not None:
-                self._last_leader = (leader.node, leader.term)
-            blow = kind.select(fault.rng(), fault.target, tuple(self._cluster.nodes), self._last_leader[0])
+            rng = fault.rng()
+            await self._look_for_leader(rng)
+            blow = kind.select(rng, fault.target, self._cluster.targets, self._last_leader[1].node)
             try:
                 if kind.damages:
                     await self.budget.room_for(self._cluster, blow.nodes)
@@ -157,6 +161,14 @@ class Nemesis:
                 now = time.monotonic_ns()
                 record = self._begun(fault, kind, blow, intended_ns)
                 self._write(attrs.evolve(record, injected_ns=now, ended_ns=now, withheld=str(withheld)))
+
+    async def _look_for_leader(self, rng: random.Random) -> None:
+        """Learn who leads; of several scopes that have a leader one is drawn, so that each gets its faults."""
+        leaders = await self._cluster.leaders(within_s=LEADER_WITHIN_S)
+        if leaders:
+            scopes = sorted(leaders)
+            scope = scopes[0] if len(scopes) == 1 else rng.choice(scopes)
+            self._last_leader = (scope, leaders[scope])
 
     @contextlib.asynccontextmanager
     async def _alone_in(self, lanes: Sequence[Lane]) -> AsyncIterator[None]:
@@ -185,22 +197,23 @@ class Nemesis:
 
     def _begun(self, fault: Fault, kind: Kind, blow: Blow, intended_ns: int) -> FaultRecord:
         now = time.monotonic_ns()
-        leader, term = self._last_leader
+        scope, leader = self._last_leader
         return FaultRecord(
             id=fault.id,
             kind=kind.name,
             target=fault.target.value,
             nodes=blow.nodes,
             links=blow.links,
-            leader=leader,
-            term=term,
+            leader=leader.node,
+            term=leader.epoch,
+            scope=scope,
             intended_ns=intended_ns,
             begun_ns=now,
             injected_ns=now,
             ended_ns=now,
             observed={},
             healed={},
-            stops_service=kind.stops_service(blow, len(self._cluster.nodes)),
+            stops_service=kind.stops_service(blow, self._cluster.mode.spare(len(self._cluster.targets))),
             beside=fault.beside,
             waited_s=round((now - intended_ns) / 1e9, 3),
         )

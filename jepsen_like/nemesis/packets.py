@@ -17,8 +17,6 @@ CORRUPT = (0.005, 0.08)
 class PacketKind(Imposed):
     """What happens to one packet and not to the next."""
 
-    serves: ClassVar[str] = "all the time, slowly; if a leader's heartbeats are late, after an election"
-
     def lacks(self, here: Here) -> str | None:
         """TCP forwarders see no packets."""
         if here.network is not Network.NAMESPACES:

@@ -8,15 +8,12 @@ from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.nemesis.kind import DrawnAs, Kind, Seen, look_at
 from jepsen_like.nemesis.targets import Blow, Lane, Target, processes
 
-AFTER_ELECTION = "a minority: after an election; more: once a majority is back"
-
 
 class ProcessKind(Kind):
     """What is done to whole processes."""
 
     lane: ClassVar[Lane] = Lane.MACHINE
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.MAJORITY, Target.ALL)
-    serves: ClassVar[str] = AFTER_ELECTION
     takes_down: ClassVar[bool] = True
     drawn_as: ClassVar[DrawnAs | None] = "down"
 
@@ -58,7 +55,6 @@ class Pause(ProcessKind):
 
     name: ClassVar[str] = "pause"
     drawn_as: ClassVar[DrawnAs | None] = "paused"
-    serves: ClassVar[str] = "a minority: after an election timeout and an election; more: once a majority is back"
 
     async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
         """All together."""

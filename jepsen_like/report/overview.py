@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 from markupsafe import Markup
 
-from jepsen_like.cluster.cluster import DOWN
+from jepsen_like.cluster.observations import DOWN
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report.canvas import Scale, area, element, line, rounded, seconds, ticks
 from jepsen_like.report.findings import Fault, Findings, RoleChange, Series

@@ -21,7 +21,6 @@ from jepsen_like.report.canvas import rounded, seconds
 from jepsen_like.report.findings import Check, Fault, Findings, read_findings
 from jepsen_like.report.overview import overview, readings, tone
 from jepsen_like.report.witness import witness
-from log.flusher import FlushPolicy
 
 VIOLATIONS_MAX = 40
 """More would bury the first one; all of them are in results.json."""
@@ -269,8 +268,7 @@ def outcome(check: Check, *, is_loss_allowed: bool) -> dict[str, str]:
 
 def is_term_reused(found: Findings) -> bool:
     """Whether a term was elected in twice with a fault between that may cost a node what it had not flushed, its vote too."""
-    flush = (found.test.get("settings") or {}).get("flush")
-    if flush not in (FlushPolicy.INTERVAL.value, FlushPolicy.NONE.value):
+    if found.test.get("acks_are_durable", True):
         return False
     forgotten = [fault.begin_s for fault in found.faults if reach_of(fault.kind) is Reach.UNFLUSHED]
     return any(

@@ -1,4 +1,4 @@
-"""Whole clusters in virtual time: the real core, outbox, storage and log, over a simulated network, clock and disk.
+"""Whole clusters in virtual time: `kernel` knows no system, `raft` is one.
 
-Read `world.py` first (the pump), then `machine.py` (one node), then `audits.py` and `invariants.py` (what must hold).
+Read `raft/world.py` first.
 """

@@ -30,6 +30,8 @@ import trio
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.wires import CLEAR, CUT
+from jepsen_like.systems.raft.mode import RaftMode
+from jepsen_like.systems.raft.system import RaftSystem
 from jepsen_like.testing.breakable import BreakableCluster, NodeEvent
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.client import Connection
@@ -316,7 +318,9 @@ class ProcessCluster(BreakableCluster):
         parsed = parse_settings([*QUICK, *settings])
         home = directory or Path(tempfile.mkdtemp(prefix="quorumlog-"))
         try:
-            opening = open_cluster(home, nodes=nodes, cluster_id=CLUSTER_ID, settings=[*QUICK, *settings])
+            opening = open_cluster(
+                home, RaftSystem(), RaftMode.of([*QUICK, *settings]), nodes=nodes, cluster_id=CLUSTER_ID
+            )
             async with opening as running:
                 cluster = cls(running, home, parsed)
                 await cluster.wait_for_leader()

@@ -2,9 +2,9 @@
 
 Every attempt is one operation with values of its own: nothing is ever sent twice, so an operation with unknown outcome
 can never be confused with a retry of itself. How an outage is kept from costing more than about one unknown operation
-per client is said in `clients.routing`; who ends it is the *scouts*, one per node, which ask for a proof of leadership
+per client is described in `workload.routing`; who ends it is the *probes*, one per node, which ask for a proof of leadership
 while no leader is believed in or nothing has been acknowledged for a while, and follow the first proof with one write. So
-recovery is seen within about `PROOF_EVERY_S`, also while every client still waits for an operation sent to the node that
+recovery is seen within about `PROBE_EVERY_S`, also while every client still waits for an operation sent to the node that
 was lost. And they go on asking a node that led until just now: an answer from old beliefs is what the checker looks for.
 """
 
@@ -12,36 +12,29 @@ import contextlib
 import itertools
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 import trio
 
-from jepsen_like.clients.outcomes import outcome_of
-from jepsen_like.clients.routing import Routing
-from jepsen_like.history import NEVER, NONE, Action, ErrorCode, Outcome
-from jepsen_like.workload.model import Answer, Request, Seen, Workload
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Outcome
+from jepsen_like.workload.model import Nonsense, Request, Seen, Workload
 from jepsen_like.workload.recorder import Recorder
-from raft.client import Connection
-from raft.errors import Busy, NotLeader, ProtocolError, RaftError, RecordsTrimmed
-
-Address = tuple[str, int]
+from jepsen_like.workload.routing import Routing
 
 OPERATION_WITHIN_S = 1.5
 CONNECT_WITHIN_S = 0.5
-PROOF_WITHIN_S = 0.5
-PROOF_EVERY_S = 0.03
+PROBE_WITHIN_S = 0.5
+PROBE_EVERY_S = 0.03
 DOUBT_AFTER_S = 0.25
-"""Without an acknowledged write for this long, the leader is doubted and the scouts look around."""
+"""Without an acknowledged write for this long, the leader is doubted and the probes look around."""
 ASK_ANYONE_CHANCE = 0.03
 """How often an operation for the leader goes to any node instead: a node with old beliefs must get its chance to be wrong."""
 BACK_OFF_S = 0.05
 LEFT_BEHIND_S = 0.1
 """How long an operation may still wait for a leader once another one is known."""
-LAST_WORDS_WITHIN_S = 20.0
-
-# Everything by which an operation can end without an answer.
-_ENDS = (RaftError, trio.TooSlowError)
+FINAL_READS_WITHIN_S = 20.0
 
 
 @attrs.frozen(kw_only=True)
@@ -53,47 +46,117 @@ class LoadPlan:
     seed: int = 0
 
 
-class Client:
+class RunningLoad(Protocol):
+    """All clients of a run: `run` until `stop`; afterwards `final_reads`."""
+
+    async def run(self) -> None:
+        """Drive all clients; returns when `stop` was called and every operation has ended."""
+
+    def stop(self) -> None:
+        """Start no more operations."""
+
+    async def final_reads(self) -> bool:
+        """Write once more and read what the workload wants to know of a healed cluster; False if not all was answered."""
+
+
+# -------------------------------------------------------------------- the clients of a system
+
+
+@attrs.frozen
+class NotTheLeader:
+    """The node refused because it does not lead; `leader` is the node that it believes to lead, if it named one."""
+
+    leader: int | None
+
+
+@attrs.frozen
+class TryLater:
+    """The node refused because it has too much to do."""
+
+
+@attrs.frozen
+class LeftTheLog:
+    """What was to be read has left the log, which begins at `start_offset` now."""
+
+    start_offset: int
+
+
+Hint: TypeAlias = NotTheLeader | TryLater | LeftTheLog
+
+
+@attrs.frozen
+class Ending:
+    """What an error means for its operation. `FAIL` only for a refusal of this very request, or if no request can have left:
+    a wrong `FAIL` would accuse the system of a phantom, a needless `INFO` only weakens the check.
+    """
+
+    outcome: Outcome
+    code: ErrorCode
+    hint: Hint | None = None
+    """What it tells of the node; None: it may be down or cut off."""
+
+
+class LiveConnection(Protocol):
+    """A connection with one node, on which a `Request` is asked."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be used."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class ClientPort(Protocol):
+    """How clients of one system reach its nodes, and what the errors of its client mean."""
+
+    @property
+    def nodes(self) -> Sequence[int]:
+        """Every node that clients know."""
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Everything by which `connect` or an operation can end without an answer."""
+
+    async def connect(self, node: int, *, within_s: float) -> LiveConnection:
+        """A new connection; one of `errors` if it cannot be had."""
+
+    def ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
+        """What an error of an operation means."""
+
+
+class Connections:
     """One logical client: a connection per node it has talked to, one operation at a time."""
 
-    def __init__(self, addresses: Mapping[int, Address], cluster_id: str) -> None:
-        self._addresses = addresses
-        self._cluster_id = cluster_id
-        self._connections: dict[int, Connection] = {}
+    def __init__(self, port: ClientPort) -> None:
+        self._port = port
+        self._open: dict[int, LiveConnection] = {}
 
-    async def connect(self, node: int) -> Connection:
-        """The connection with `node`, made if need be; `RaftError` when it cannot be had: nothing was asked then."""
-        connection = self._connections.get(node)
+    async def connect(self, node: int) -> LiveConnection:
+        """The connection with `node`, made if need be; an error of the port if it cannot be had: nothing was asked then."""
+        connection = self._open.get(node)
         if connection is None or not connection.is_open:
-            host, port = self._addresses[node]
-            connection = await Connection.connect(host, port, self._cluster_id, timeout_s=CONNECT_WITHIN_S)
-            self._connections[node] = connection
+            connection = self._open[node] = await self._port.connect(node, within_s=CONNECT_WITHIN_S)
         return connection
 
     def close(self) -> None:
         """Close every connection."""
-        for connection in self._connections.values():
+        for connection in self._open.values():
             connection.close()
-        self._connections.clear()
+        self._open.clear()
 
 
 class Load:
-    """All clients of a run. `run` until `stop`; afterwards `last_words`."""
+    """All clients of a run, written here: each operation goes to one node, and writes to the one believed to lead."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        recorder: Recorder,
-        addresses: Mapping[int, Address],
-        cluster_id: str,
-        plan: LoadPlan,
-    ) -> None:
+    def __init__(self, workload: Workload, recorder: Recorder, port: ClientPort, plan: LoadPlan) -> None:
         self.workload = workload
         self.recorder = recorder
-        self.routing = Routing(addresses)
+        self.routing = Routing(port.nodes)
         self.plan = plan
-        self._addresses = addresses
-        self._cluster_id = cluster_id
+        self._port = port
+        self._errors: tuple[type[Exception], ...] = (*port.errors, Nonsense, trio.TooSlowError)
+        """Everything by which an operation can end without an answer."""
         self._stopping = trio.Event()
         self._leader_found = trio.Event()
         self._rng = random.Random(f"load {plan.seed}")
@@ -103,18 +166,18 @@ class Load:
         self._tickets = 0
         self._out_of_reach: Request | None = None
         """The last read whose records had left the log."""
-        self._under_way: dict[int, set[trio.CancelScope]] = {node: set() for node in addresses}
+        self._under_way: dict[int, set[trio.CancelScope]] = {node: set() for node in port.nodes}
 
     async def run(self) -> None:
         """Drive all clients; returns when `stop` was called and every operation has ended."""
         self._started = trio.current_time()
-        async with trio.open_nursery() as scouts:
-            for node in self._addresses:
-                scouts.start_soon(self._scout, node)
+        async with trio.open_nursery() as probes:
+            for node in self._port.nodes:
+                probes.start_soon(self._probe, node)
             async with trio.open_nursery() as workers:
                 for _ in range(self.plan.concurrency):
                     workers.start_soon(self._work, random.Random(self._rng.getrandbits(64)))
-            scouts.cancel_scope.cancel()
+            probes.cancel_scope.cancel()
 
     def stop(self) -> None:
         """Start no more operations."""
@@ -124,7 +187,7 @@ class Load:
     # ---------------------------------------------------------------- clients
 
     async def _work(self, rng: random.Random) -> None:
-        client = Client(self._addresses, self._cluster_id)
+        client = Connections(self._port)
         process = self.recorder.new_process()
         try:
             while not self._stopping.is_set():
@@ -161,12 +224,12 @@ class Load:
         return None if self._stopping.is_set() else self.routing.leader
 
     async def _attempt(
-        self, client: Client, node: int, request: Request, process: int, due: float | None = None
+        self, client: Connections, node: int, request: Request, process: int, due: float | None = None
     ) -> Outcome:
         """One operation, recorded with exactly what is known of it."""
         try:
             connection = await client.connect(node)
-        except RaftError:
+        except self._port.errors:
             # Nothing was asked, so there is nothing to record.
             self._doubt(node)
             await trio.sleep(BACK_OFF_S)
@@ -178,20 +241,26 @@ class Load:
                 answer = await request.ask(connection)
             t_ret = time.monotonic_ns()
             seen = self._interpret(request, answer, node)
-        except RecordsTrimmed as error:
+        except self._errors as error:
             t_ret = time.monotonic_ns()
-            outcome = self._note_trimmed(request, error, process=process, node=node, t_inv=t_inv, t_ret=t_ret)
-            if outcome is Outcome.INFO:
+            ending = self._ending_of(error, connection_lost=not connection.is_open)
+            if isinstance(ending.hint, LeftTheLog):
+                ending = self._note_left(request, ending, ending.hint, node=node)
+            seen_start = ending.hint.start_offset if isinstance(ending.hint, LeftTheLog) else NONE
+            self.recorder.ended(
+                request,
+                ending.outcome,
+                ending.code,
+                process=process,
+                node=node,
+                t_inv=t_inv,
+                t_ret=t_ret,
+                seen=seen_start,
+            )
+            if ending.outcome is Outcome.INFO:
                 connection.close()
-            return outcome
-        except _ENDS as error:
-            t_ret = time.monotonic_ns()
-            outcome, code = outcome_of(error, connection_lost=not connection.is_open)
-            self.recorder.ended(request, outcome, code, process=process, node=node, t_inv=t_inv, t_ret=t_ret)
-            if outcome is Outcome.INFO:
-                connection.close()
-            await self._learn(node, error, outcome)
-            return outcome
+            await self._learn(node, ending)
+            return ending.outcome
         except trio.Cancelled:
             # Nobody waits for the answer any more, but the request is on its way and may yet be carried out.
             unknown = (Outcome.INFO, ErrorCode.OTHER)
@@ -200,34 +269,27 @@ class Load:
         self.recorder.ok(request, seen, process=process, node=node, t_inv=t_inv, t_ret=t_ret, late_s=late_s)
         return Outcome.OK
 
-    def _note_trimmed(
-        self, request: Request, error: RecordsTrimmed, *, process: int, node: int, t_inv: int, t_ret: int
-    ) -> Outcome:
-        """To a read it is an answer, from a node in order; only not to the question. To anything else it says nothing."""
-        began = error.start_offset
-        is_answer = request.f is Action.READ and began < NEVER
-        outcome, code = outcome_of(error)
+    def _ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
+        match error:
+            case trio.TooSlowError():
+                return Ending(Outcome.INFO, ErrorCode.TIMEOUT)
+            case Nonsense():
+                return Ending(Outcome.INFO, ErrorCode.PROTOCOL)
+            case _:
+                return self._port.ending_of(error, connection_lost=connection_lost)
+
+    def _note_left(self, request: Request, ending: Ending, hint: LeftTheLog, *, node: int) -> Ending:
+        """To a read it is an answer, from a node in order, only not to the question; to anything else it is nonsense."""
+        is_answer = request.f is Action.READ and hint.start_offset < NEVER
         if is_answer:
             self._out_of_reach = request
-        else:
-            outcome, code = outcome_of(ProtocolError(str(error)))
-        self.recorder.ended(
-            request,
-            outcome,
-            code,
-            process=process,
-            node=node,
-            t_inv=t_inv,
-            t_ret=t_ret,
-            seen=began if is_answer else NONE,
-        )
         try:
             if not is_answer:
-                raise ProtocolError(f"{request.f.name} was answered by a log that begins at {began}")
-            self.workload.trimmed(request, began)
-        except ProtocolError as nonsense:
+                raise Nonsense(f"{request.f.name} was answered by a log that begins at {hint.start_offset}")
+            self.workload.trimmed(request, hint.start_offset)
+        except Nonsense as nonsense:
             self.recorder.note_nonsense(f"node {node}: {nonsense}")
-        return outcome
+        return ending if is_answer else Ending(Outcome.INFO, ErrorCode.PROTOCOL)
 
     @contextlib.contextmanager
     def _noted(self, node: int, patience: trio.CancelScope) -> Iterator[None]:
@@ -246,23 +308,27 @@ class Load:
                 for patience in under_way:
                     patience.deadline = min(patience.deadline, now + LEFT_BEHIND_S)
 
-    def _interpret(self, request: Request, answer: Answer, node: int) -> Seen:
+    def _interpret(self, request: Request, answer: Any, node: int) -> Seen:
         try:
             return self.workload.interpret(request, answer)
-        except ProtocolError as error:
+        except Nonsense as error:
             self.recorder.note_nonsense(f"node {node}: {error}")
             raise
 
-    async def _learn(self, node: int, error: Exception, outcome: Outcome) -> None:
-        """What an operation that failed says about the node; a pause where asking again at once would be noise."""
-        if outcome is Outcome.INFO:
+    async def _learn(self, node: int, ending: Ending) -> None:
+        """What an operation that failed tells of the node; a pause where asking again at once would be noise."""
+        if ending.outcome is Outcome.INFO:
             self._doubt(node)
-        elif isinstance(error, NotLeader):
-            self.routing.on_refused(node, error.leader, trio.current_time())
-        elif isinstance(error, Busy):
-            await trio.sleep(BACK_OFF_S)
-        else:
-            self._doubt(node)
+            return
+        match ending.hint:
+            case NotTheLeader(leader):
+                self.routing.on_refused(node, leader, trio.current_time())
+            case TryLater():
+                await trio.sleep(BACK_OFF_S)
+            case LeftTheLog():
+                return
+            case None:
+                self._doubt(node)
         self._announce()
 
     def _doubt(self, node: int) -> None:
@@ -276,16 +342,16 @@ class Load:
         elif self._leader_found.is_set():
             self._leader_found = trio.Event()
 
-    # ---------------------------------------------------------------- scouts
+    # ---------------------------------------------------------------- probes
 
-    async def _scout(self, node: int) -> None:
+    async def _probe(self, node: int) -> None:
         """Ask `node` for a proof of leadership whenever there is doubt who leads, or whether `node` knows that it does not."""
-        client = Client(self._addresses, self._cluster_id)
+        client = Connections(self._port)
         rng = random.Random(f"scout {node} {self.plan.seed}")
         process = self.recorder.new_process()
         try:
             while True:
-                await trio.sleep(PROOF_EVERY_S)
+                await trio.sleep(PROBE_EVERY_S)
                 if not self._worth_asking(node) or not await self._proves(client, node, process, rng):
                     continue
                 is_news = self.routing.leader != node
@@ -304,10 +370,10 @@ class Load:
         silent_s = (time.monotonic_ns() - self.recorder.last_write_ns) / 1e9
         return silent_s > self._doubt_after_s
 
-    async def _proves(self, client: Client, node: int, process: int, rng: random.Random) -> bool:
+    async def _proves(self, client: Connections, node: int, process: int, rng: random.Random) -> bool:
         """Whether `node` leads, by an operation that is recorded if it is answered: without an answer it says nothing."""
-        request = self.workload.proof(rng)
-        with trio.move_on_after(PROOF_WITHIN_S), contextlib.suppress(*_ENDS):
+        request = self.workload.probe(rng)
+        with trio.move_on_after(PROBE_WITHIN_S), contextlib.suppress(*self._errors):
             connection = await client.connect(node)
             t_inv = time.monotonic_ns()
             answer = await request.ask(connection)
@@ -319,19 +385,19 @@ class Load:
 
     # ---------------------------------------------------------------- the end
 
-    async def last_words(self) -> bool:
+    async def final_reads(self) -> bool:
         """Write once more, then ask the workload's last questions of a healed cluster; false if not all were answered in time."""
-        client = Client(self._addresses, self._cluster_id)
-        rng = random.Random(f"last words {self.plan.seed}")
+        client = Connections(self._port)
+        rng = random.Random(f"final reads {self.plan.seed}")
         self._stopping = trio.Event()
-        with trio.move_on_after(LAST_WORDS_WITHIN_S), contextlib.closing(client):
+        with trio.move_on_after(FINAL_READS_WITHIN_S), contextlib.closing(client):
             await self._until_answered(client, rng, (self.workload.write(rng) for _ in itertools.count()))
-            for question in self.workload.last_words():
+            for question in self.workload.final_reads():
                 await self._until_answered(client, rng, itertools.repeat(question))
             return True
         return False
 
-    async def _until_answered(self, client: Client, rng: random.Random, requests: Iterator[Request]) -> None:
+    async def _until_answered(self, client: Connections, rng: random.Random, requests: Iterator[Request]) -> None:
         """Ask whoever leads until one of `requests` is answered; writes have to differ, for nothing is ever sent twice."""
         process = self.recorder.new_process()
         while True:
@@ -347,4 +413,4 @@ class Load:
                 return
             if outcome is Outcome.INFO:
                 process = self.recorder.new_process()
-            await trio.sleep(PROOF_EVERY_S)
+            await trio.sleep(PROBE_EVERY_S)

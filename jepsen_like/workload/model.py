@@ -2,15 +2,21 @@
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol
 
 import attrs
 
-from jepsen_like.history import NONE, Action
-from raft.client import Connection
-from raft.client_codec import Appended, Applied, Records, Tail
+from jepsen_like.history.ops import NONE, Action
 
-Answer: TypeAlias = Appended | Records | Tail | Applied
+
+@attrs.define
+class Nonsense(Exception):
+    """An answer that does not answer what was asked: a failure of the server, whatever the outcome of the operation."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
 
 
 @attrs.frozen
@@ -22,7 +28,8 @@ class Request:
     """
 
     f: Action
-    ask: Callable[[Connection], Awaitable[Answer]]
+    ask: Callable[[Any], Awaitable[Any]]
+    """Sends it on a connection of the system's client and returns the answer."""
     object: int = 0
     a: int = NONE
     b: int = NONE
@@ -58,14 +65,14 @@ class Workload(Protocol):
     def write(self, rng: random.Random) -> Request:
         """A small operation that needs a commit: the first sign of recovery."""
 
-    def proof(self, rng: random.Random) -> Request:
+    def probe(self, rng: random.Random) -> Request:
         """A small operation that changes nothing and that only a leader with a majority can answer."""
 
-    def last_words(self) -> Sequence[Request]:
+    def final_reads(self) -> Sequence[Request]:
         """What to ask when all is healed, and a last write was acknowledged."""
 
     def trimmed(self, request: Request, start_offset: int) -> None:
-        """A read found that its records had left the log, which began at `start_offset`. `ProtocolError` if that cannot be."""
+        """A read found that its records had left the log, which began at `start_offset`. Raises `Nonsense` if that cannot be."""
 
-    def interpret(self, request: Request, answer: Answer) -> Seen:
-        """What the answer to `request` says. `ProtocolError` if it is not an answer to it."""
+    def interpret(self, request: Request, answer: Any) -> Seen:
+        """What the answer to `request` says. Raises `Nonsense` if it is not an answer to it."""

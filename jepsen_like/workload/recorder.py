@@ -10,7 +10,8 @@ from array import array
 
 import attrs
 
-from jepsen_like.history import NEVER, NONE, Action, ErrorCode, HistoryWriter, Op, Outcome
+from jepsen_like.history.files import HistoryWriter
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 from jepsen_like.workload.model import Request, Seen
 
 RECENT_LATENCIES = 2048

@@ -1,4 +1,4 @@
-"""The list of house checks: four tools and our own tidiness, each a function that returns its complaints."""
+"""The list of house checks: four tools, our own tidiness and the ban list, each a function that returns its complaints."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.house import tidy
+from tests.house import tidy, words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +39,7 @@ def pure_modules() -> list[str]:
 
 
 def scripts_of_benchmarks() -> list[str]:
-    """Types of the scripts beside the figures, if there are any: mypy takes a folder without sources for a mistake."""
+    """Types of the scripts in `benchmarks`, if there are any: mypy takes a folder without sources for a mistake."""
     return tool("mypy", "benchmarks") if any((ROOT / "benchmarks").glob("*.py")) else []
 
 
@@ -47,6 +47,7 @@ CHECKS: Mapping[str, Callable[[], list[str]]] = {
     "lint": lambda: tool("ruff", "check", "--quiet", "."),
     "format": lambda: tool("ruff", "format", "--check", "--quiet", "."),
     "tidy": lambda: tidy.complaints(ROOT, pure_modules()),
+    "words": lambda: words.complaints(ROOT),
     "imports": lambda: tool("lint-imports"),
     "types": lambda: tool("mypy") + tool("mypy", "examples") + scripts_of_benchmarks(),
 }

@@ -1,4 +1,4 @@
-"""The parts of the README that the source knows better: printed from it, between `<!-- printed: NAME -->` and `<!-- end -->`.
+"""The parts of documents that are printed from the source, between `<!-- printed: NAME -->` and `<!-- end -->`.
 
 `python -m tests.house.printed` renews them; a test fails when the committed text differs.
 """
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from jepsen_like.bench import answers, figures
 from jepsen_like.cli import COMMANDS
-from jepsen_like.promises import HARMS, Replication, promise_of
-from log.flusher import FlushPolicy
+from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
+from log.policy import FlushPolicy
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = re.compile(r"(<!-- printed: (\w+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
@@ -51,18 +51,25 @@ def benchmark() -> str:
 
 
 PRINTED: Mapping[str, Callable[[], str]] = {"commands": commands, "promises": promises, "benchmark": benchmark}
+PLACES: Mapping[str, str] = {
+    "commands": "README.md",
+    "promises": "docs/promises.md",
+    "benchmark": "docs/benchmark.md",
+}
+"""Which document holds each part."""
 
 
 def renewed(text: str) -> str:
-    """The document with every printed part as the source has it now; `KeyError` for a part nobody prints."""
+    """Returns the document with every printed part as the source has it now; raises `KeyError` for an unknown part."""
     return SECTION.sub(lambda match: f"{match[1]}{PRINTED[match[2]]()}{match[4]}", text)
 
 
 def main() -> None:
-    """Renew README.md."""
-    path = ROOT / "README.md"
-    path.write_text(renewed(path.read_text()))
-    sys.stdout.write("README.md is current\n")
+    """Renew all documents that have printed parts."""
+    for name in PLACES.values():
+        path = ROOT / name
+        path.write_text(renewed(path.read_text()))
+        sys.stdout.write(f"{name} is current\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What the documents say is true: tables are current, commands parse, examples run, links lead somewhere."""
 
+import ast
 import re
 import shlex
 import subprocess
@@ -11,16 +12,19 @@ from pathlib import Path
 import click
 import pytest
 
-from jepsen_like.cli import COMMANDS, ExitStatus, cli, execute
+from jepsen_like.cli import COMMANDS, EXTRA_OF_PACKAGE, ExitStatus, cli, execute
 from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.testing.sync import LocalCluster
-from tests.house import printed
+from tests.house import printed, tidy
 from tests.house.checks import ROOT
 
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+DOCUMENTS = tuple(str(path) for path, _ in tidy.documents(ROOT))
+PAGES = [document for document in DOCUMENTS if document.startswith("docs/")]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 BIN = Path(sys.executable).parent
+README_WORDS_MAX = 1500
+PICTURE_BYTES_MAX = 200_000
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -38,14 +42,32 @@ def commands(document: str) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_to_files_of_this_project(document: str) -> None:
-    missing = [target for target in LINK.findall((ROOT / document).read_text()) if not (ROOT / target).exists()]
-    assert missing == []
+    here = ROOT / document
+    assert [target for target in LINK.findall(here.read_text()) if not (here.parent / target).exists()] == []
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    assert set(PAGES) <= set(LINK.findall((ROOT / "README.md").read_text()))
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) < README_WORDS_MAX
+
+
+def test_pictures_are_small() -> None:
+    assert [path for path in (ROOT / "docs").glob("*.png") if path.stat().st_size > PICTURE_BYTES_MAX] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_files_that_are_named_exist(document: str) -> None:
     named = re.findall(r"`((?:log|raft|jepsen_like|tests|benchmarks)/[\w./]+)`", (ROOT / document).read_text())
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_golden_scripts_that_are_named_exist(document: str) -> None:
+    named = re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+){4,})(?:\.txt)?`", (ROOT / document).read_text())
+    assert [name for name in named if not (ROOT / "tests" / "raft" / "scripts" / f"{name}.txt").is_file()] == []
 
 
 def test_modules_that_the_architecture_names_exist() -> None:
@@ -55,10 +77,26 @@ def test_modules_that_the_architecture_names_exist() -> None:
     assert names - known == set()
 
 
-def test_printed_tables_are_current() -> None:
-    text = (ROOT / "README.md").read_text()
-    assert set(re.findall(r"<!-- printed: (\w+) -->", text)) == set(printed.PRINTED)
+@pytest.mark.parametrize("name", printed.PRINTED)
+def test_printed_tables_are_current(name: str) -> None:
+    text = (ROOT / printed.PLACES[name]).read_text()
+    assert re.findall(r"<!-- printed: (\w+) -->", text) == [name]
     assert printed.renewed(text) == text, "renew it: python -m tests.house.printed"
+
+
+def test_functions_on_the_path_of_an_append_exist() -> None:
+    text = (ROOT / "docs" / "life-of-an-append.md").read_text()
+    named = set(re.findall(r"\b([A-Z]\w+\.[a-z_]\w+)\b(?!\.)", text)) - {"ARCHITECTURE.md"}
+    known = {
+        f"{node.name}.{each.name}"
+        for source in tidy.sources(ROOT)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert len(named) > 10
+    assert named - known == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -85,12 +123,14 @@ def test_commands_in_the_documents_can_be_given(document: str, tmp_path: Path, m
                 pytest.fail(f"nothing here knows {program} {arguments}")
 
 
-PROGRAMS = [block for block in blocks("README.md", "python") if "def test_" not in block]
+PROGRAMS = [
+    block for document in ("README.md", *PAGES) for block in blocks(document, "python") if "def test_" not in block
+]
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
-def test_examples_in_the_readme_run(number: int) -> None:
+def test_programs_in_the_documents_run(number: int) -> None:
     code = PROGRAMS[number]
     named = sorted(set(re.findall(r"\b40\d\d\b", code)))
     with LocalCluster.open() as cluster, ReservedPorts(len(named)) as free:
@@ -125,7 +165,7 @@ def test_the_test_in_the_readme_passes(pytester: pytest.Pytester, monkeypatch: p
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (code,) = [block for block in blocks("README.md", "python") if "def test_" in block]
     pytester.makepyfile(code)
-    pytester.runpytest_inprocess("-p", "jepsen_like.pytest_plugin").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("-p", "jepsen_like.testing.plugin").assert_outcomes(passed=1)
 
 
 def test_the_history_in_the_readme_is_judged_as_it_says(
@@ -137,6 +177,21 @@ def test_the_history_in_the_readme_is_judged_as_it_says(
     (tmp_path / "register.jsonl").write_text(history)
     assert execute(shlex.split("check register.jsonl --model register --engine local")) == ExitStatus.VIOLATION
     assert capsys.readouterr().out == said
+
+
+@pytest.mark.parametrize(
+    ("extra", "modules"),
+    [
+        ("", "raft.sync raft.aio raft.group raft.node jepsen_like.testing.plugin jepsen_like.testing.sync"),
+        ("", "jepsen_like.testing.aio jepsen_like.testing.cluster jepsen_like.simulation.command"),
+        ("check", "jepsen_like.run.command jepsen_like.checker.command jepsen_like.report.command"),
+    ],
+)
+def test_an_installation_is_enough_for_what_the_readme_says(extra: str, modules: str) -> None:
+    missing = [package for package, needs in EXTRA_OF_PACKAGE.items() if needs != extra]
+    code = f"import sys\nsys.modules.update(dict.fromkeys({missing}))\nimport {', '.join(modules.split())}\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.cluster

@@ -62,4 +62,4 @@ def test_the_guest_book_keeps_its_lines_over_the_loss_of_a_leader() -> None:
 def test_the_tests_of_the_examples_pass(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.copy_example(str(EXAMPLES / "test_orders.py"))
-    pytester.runpytest_inprocess("-p", "jepsen_like.pytest_plugin").assert_outcomes(passed=4)
+    pytester.runpytest_inprocess("-p", "jepsen_like.testing.plugin").assert_outcomes(passed=4)

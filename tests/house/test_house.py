@@ -63,7 +63,7 @@ def test_a_tidy_project_has_no_complaints(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "complaint"),
     [
-        pytest.param({"raft__rule": "x = 1\n"}, "says first", id="no docstring"),
+        pytest.param({"raft__rule": "x = 1\n"}, "states first", id="no docstring"),
         pytest.param({"raft__rule": DOC + "#\n" * 900}, "900 lines", id="long file"),
         pytest.param({"raft__rule": DOC + "def f():\n" + "    x = 1\n" * 70}, "71 lines", id="long function"),
         pytest.param({"raft__queue": DOC}, "standard library", id="a module named as one of the standard library"),
@@ -71,14 +71,16 @@ def test_a_tidy_project_has_no_complaints(tmp_path: Path) -> None:
         pytest.param({"raft__rule": DOC + "import pickle\n"}, "can run code", id="pickle"),
         pytest.param({"raft__rule": DOC + "from yaml import load\n"}, "can run code", id="yaml"),
         pytest.param({"raft__rule": DOC + "eval('1')\n"}, "runs what it is given", id="eval"),
-        pytest.param({"raft__rule": DOC + "from tests import house\n"}, "nobody imports tests", id="import of tests"),
+        pytest.param(
+            {"raft__rule": DOC + "from tests import house\n"}, "tests must not be imported", id="import of tests"
+        ),
         pytest.param({"raft__rule": DOC + "import random\nrandom.random()\n"}, "global source", id="chance"),
         pytest.param({"raft__rule": DOC + "from random import choice\n"}, "global source", id="chance by name"),
         pytest.param({"raft__rule": DOC + "import random\nr = random.Random()\n"}, "the machine", id="no seed"),
         pytest.param({"README": "# One\n# Two\n"}, "2 titles", id="two titles"),
         pytest.param({"README": "text\n"}, "0 titles", id="no title"),
         pytest.param({"README": "# T\nsee /" + "home/me/x\n"}, "path of one machine", id="machine path"),
-        pytest.param({"raft__rule": DOC + "# as the ag" + "ent said\n"}, "beside the project", id="author"),
+        pytest.param({"raft__rule": DOC + "# as the ag" + "ent said\n"}, "outside of the project", id="author"),
     ],
 )
 def test_tidiness_sees(tmp_path: Path, files: dict[str, str], complaint: str) -> None:

@@ -1,13 +1,13 @@
 """House rules that no tool knows: what a reader of this source can rely on.
 
-- Every module says first what it decides or promises.
+- Every module states first what it decides or promises.
 - No file over `FILE_LINES_MAX` lines, no function over `FUNCTION_LINES_MAX`; `LONG_FUNCTIONS` lists the exceptions,
   whose lengths may only fall.
 - A document has one title.
 - Nothing is read with a format that can run code.
 - No module shares its name with one of the standard library, and none of a broker with a package of ours (`raft/log.py`):
   tracebacks stay unambiguous.
-- Nobody imports the tests or the benchmarks.
+- Tests and benchmarks are not imported by the product.
 - The pure ring takes chance as an argument: of `random` it may name the type `Random` alone. (What else it may not
   import is a contract in pyproject.toml.)
 - The text speaks of the project alone: no path of one machine, no author.
@@ -82,14 +82,14 @@ def sources(root: Path) -> Iterator[Source]:
 
 def documents(root: Path) -> Iterator[tuple[Path, str]]:
     """Every Markdown file of the project, with its text."""
-    places = [root, *(root / folder for folder in FOLDERS)]
+    places = [root, *(root / folder for folder in (*FOLDERS, "docs"))]
     for place in places:
         for path in sorted(place.glob("*.md") if place == root else place.rglob("*.md")):
             yield path.relative_to(root), path.read_text()
 
 
 def texts(root: Path) -> Iterator[tuple[Path, str]]:
-    """Every text that is read by people: sources, documents and the files beside them."""
+    """Every text that is read by people: sources, documents and the files of the build."""
     for source in sources(root):
         if source.path != Path("tests/house/tidy.py"):  # it has to name what it forbids
             yield source.path, source.text
@@ -101,7 +101,7 @@ def texts(root: Path) -> Iterator[tuple[Path, str]]:
 def file_rules(source: Source) -> Iterator[str]:
     """Docstring, length and name of one module."""
     if not ast.get_docstring(source.tree):
-        yield f"{source.path}:1: a module says first what it decides or promises"
+        yield f"{source.path}:1: a module states first what it decides or promises"
     lines = source.text.count("\n")
     if lines > FILE_LINES_MAX:
         yield f"{source.path}:{lines}: more than {FILE_LINES_MAX} lines; find the second room in it"
@@ -155,7 +155,7 @@ def imports_of_tests(source: Source) -> Iterator[str]:
     """The product must not lean on its tests."""
     for node, module in imported(source):
         if source.product and module.partition(".")[0] in ("tests", "benchmarks", "examples"):
-            yield source.at(node, f"nobody imports {module}")
+            yield source.at(node, f"{module} must not be imported here")
 
 
 def chance(source: Source) -> Iterator[str]:
@@ -196,4 +196,4 @@ def alone(path: Path, text: str) -> Iterator[str]:
         if MACHINE_PATH.search(line):
             yield f"{path}:{number}: a path of one machine"
         if AUTHOR_TALK.search(line):
-            yield f"{path}:{number}: speaks of something beside the project"
+            yield f"{path}:{number}: speaks of something outside of the project"

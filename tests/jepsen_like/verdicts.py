@@ -14,13 +14,13 @@ import numpy as np
 
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import ExitStatus
-from jepsen_like.cluster.cluster import RoleSeen
-from jepsen_like.exercise import RunPlan
+from jepsen_like.cluster.observations import RoleSeen
 from jepsen_like.nemesis.nemesis import FaultRecord
-from jepsen_like.results import Observed
-from jepsen_like.run import checked, concluded
-from log.flusher import FlushPolicy
-from raft.settings import NodeSettings
+from jepsen_like.run.command import checked, concluded
+from jepsen_like.run.exercise import RunPlan
+from jepsen_like.run.results import Observed
+from jepsen_like.systems.raft.mode import RaftMode
+from log.policy import FlushPolicy
 from tests.jepsen_like.checker.planted import PLANTS, Base, planted, write_run
 from tests.jepsen_like.checker.plants_found import base_of
 
@@ -126,5 +126,5 @@ def results_of(case: Case) -> dict[str, Any]:
         # In these histories many operations of one process overlap, which no run can record: each gets its own.
         rows = {**case.base.rows, "process": np.arange(len(case.base.rows["process"]))}
         write_run(attrs.evolve(case.base, rows=rows), Path(directory))
-        settings = attrs.evolve(NodeSettings(), flush=case.flush)
-        return {**checked(plan, settings, Path(directory), case.observed, Engine.LOCAL), "repro": ""}
+        mode = RaftMode.of([f"flush={case.flush.value}"])
+        return {**checked(plan, mode, Path(directory), case.observed, Engine.LOCAL), "repro": ""}

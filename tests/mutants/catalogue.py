@@ -144,6 +144,18 @@ RAFT: Sequence[Mutant] = (
         oracles=["I3"],
     ),
     Mutant(
+        name="positions-compare-by-length-first",
+        bug="everywhere a longer log is taken for more up to date than one of a later term (section 5.4.1)",
+        module="raft.model",
+        edits=[
+            Edit(
+                "return (self.term, self.index) >= (other.term, other.index)",
+                "return (self.index, self.term) >= (other.index, other.term)",
+            )
+        ],
+        oracles=["I3", "A7"],
+    ),
+    Mutant(
         name="commit-not-clamped",
         bug="a follower commits up to the leader's index though its own tail is not known to match",
         module=CORE,

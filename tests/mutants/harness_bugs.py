@@ -79,7 +79,7 @@ RECORDERS: Sequence[Mutant] = (
     Mutant(
         name="history-loses-its-last-part",
         bug="the history's writer does not write what it still holds at the end",
-        module="jepsen_like.history",
+        module="jepsen_like.history.files",
         edits=[
             Edit(
                 "        try:\n            self.flush()\n            for part in self._in_flight:\n",
@@ -91,16 +91,12 @@ RECORDERS: Sequence[Mutant] = (
     ),
     Mutant(
         name="outcomes-take-a-broken-connection-for-a-refusal",
-        bug="a timeout or a connection that broke is taken to mean that nothing happened",
-        module="jepsen_like.clients.outcomes",
+        bug="a connection that broke is taken to mean that nothing happened",
+        module="jepsen_like.systems.raft.clients",
         edits=[
             Edit(
                 "    errors.OutcomeUnknown: (Outcome.INFO, ErrorCode.UNKNOWN_OUTCOME),\n",
                 "    errors.OutcomeUnknown: (Outcome.FAIL, ErrorCode.UNKNOWN_OUTCOME),\n",
-            ),
-            Edit(
-                "    trio.TooSlowError: (Outcome.INFO, ErrorCode.TIMEOUT),\n",
-                "    trio.TooSlowError: (Outcome.FAIL, ErrorCode.TIMEOUT),\n",
             ),
         ],
         oracles=["aborted_read"],
@@ -170,8 +166,9 @@ NEMESES: Sequence[Mutant] = (
         module="jepsen_like.nemesis.nemesis",
         edits=[
             Edit(
-                "                self._last_leader = (leader.node, leader.term)\n",
-                "                self._last_leader = (leader.node % len(self._cluster.nodes) + 1, leader.term)\n",
+                "            self._last_leader = (scope, leaders[scope])\n",
+                "            node = leaders[scope].node % len(self._cluster.nodes) + 1\n"
+                "            self._last_leader = (scope, Leadership(node, leaders[scope].epoch))\n",
             )
         ],
         oracles=["evidence"],
@@ -213,7 +210,7 @@ VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="promises-excuse-a-kill",
         bug="a lost record is excused by any fault near it, whatever was promised",
-        module="jepsen_like.promises",
+        module="jepsen_like.systems.raft.promises",
         edits=[
             Edit(
                 "    loses = harm.reach is Reach.UNFLUSHED and flush is not FlushPolicy.BEFORE_ACK\n",
@@ -226,7 +223,7 @@ VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="verdict-forgets-what-it-did-not-see-recover",
         bug="a cluster that does not come to agree after it was healed is no trouble",
-        module="jepsen_like.results",
+        module="jepsen_like.run.results",
         edits=[
             Edit(
                 '        "recovered": failure([observed.not_recovered] if observed.not_recovered is not None else []),\n',
@@ -239,7 +236,7 @@ VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="verdict-overlooks-broken-checks",
         bug="a run whose history holds is valid, whatever its nodes did",
-        module="jepsen_like.results",
+        module="jepsen_like.run.results",
         edits=[
             Edit(
                 '    valid = False if any(check["valid"] is False for check in checks.values()) else verdict["valid"]\n',
@@ -252,7 +249,7 @@ VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="status-is-kind-to-violations",
         bug="a broken promise ends with the status of an open question",
-        module="jepsen_like.run",
+        module="jepsen_like.run.command",
         edits=[
             Edit(
                 "False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}",
@@ -265,7 +262,7 @@ VERDICTS: Sequence[Mutant] = (
     Mutant(
         name="evidence-believes-the-nemesis",
         bug="a killed process need not be gone",
-        module="jepsen_like.evidence",
+        module="jepsen_like.run.evidence",
         edits=[
             Edit('    "kill": (GONE, "gone"),\n', '    "kill": (re.compile("pid"), "gone"),\n'),
         ],
@@ -343,7 +340,7 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="workload-believes-that-records-have-left",
         bug="a read may be refused with what has left a log, though nothing may leave it",
-        module="jepsen_like.workload.log",
+        module="jepsen_like.systems.raft.log_workload",
         edits=[
             Edit(
                 "        if not self.expires or request.f is not Action.READ",

@@ -51,12 +51,12 @@ Judge = Callable[[Mutant, range], Judgement]
 
 def simulate(mutant: Mutant, seeds: range) -> Judgement:
     """Simulated clusters, past crashes, until an invariant, an audit or the black box speaks."""
-    from jepsen_like.simulation.world import play  # after the bug is in place
+    from jepsen_like.simulation.raft.model import RAFT  # after the bug is in place
 
     crashed: Counter[str] = Counter()
     for seed in seeds:
         try:
-            result = play(seed, stop_at_first=False)
+            result = RAFT.play(seed, stop_at_first=False)
         except Exception as error:  # noqa: BLE001 - a bug may break the simulator itself, which proves nothing
             crashed[type(error).__name__] += 1
             continue
@@ -70,12 +70,12 @@ def simulate(mutant: Mutant, seeds: range) -> Judgement:
 
 def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
     """A block of seeds as a campaign plays it: an idle simulator misses a floor."""
-    from jepsen_like.simulation.campaign import JUDGED_SEEDS_MIN, Block
-    from jepsen_like.simulation.world import play
+    from jepsen_like.simulation.kernel.campaign import JUDGED_SEEDS_MIN, Block
+    from jepsen_like.simulation.raft.model import RAFT
 
-    block = Block(0)
+    block = Block(0, RAFT.floors)
     for seed in range(JUDGED_SEEDS_MIN):
-        block.add(play(seed))
+        block.add(RAFT.play(seed))
     missed = block.shortfalls()
     if missed:
         return Judgement("floor", block.seeds, "; ".join(map(str, missed)))
@@ -83,8 +83,9 @@ def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
 
 
 def told_lies(mutant: Mutant, seeds: range) -> Judgement:
-    """Each audit and the black box are told lies by hand, and must name them."""
-    return _failing("lies", "tests/simulation/test_audits.py", "tests/simulation/test_blackbox.py")
+    """Every audit, the judge of the end, the black box and the search are told lies by hand, and must name them."""
+    tests = ("test_blackbox", "test_end_state", "test_recency", "test_audits")
+    return _failing("lies", *(f"tests/simulation/raft/{test}.py" for test in tests))
 
 
 def let_go(mutant: Mutant, seeds: range) -> Judgement:
@@ -162,19 +163,7 @@ def call(mutant: Mutant, seeds: range) -> Judgement:
     return _played(client_world.play, client_world.Broken)
 
 
-def flush(mutant: Mutant, seeds: range) -> Judgement:
-    """A node, and then the flusher of the log alone, on a disk that takes its time."""
-    from tests.log import flusher_world
-    from tests.raft.shell import flush_world
-
-    async def play(seed: int) -> None:
-        await flusher_world.play(seed)
-        await flush_world.play(seed)
-
-    return _played(play, (flusher_world.Broken, flush_world.Broken))
-
-
-def _played(play: Callable[[int], Awaitable[None]], broken: type[Exception] | tuple[type[Exception], ...]) -> Judgement:
+def _played(play: Callable[[int], Awaitable[None]], broken: type[Exception]) -> Judgement:
     import trio
 
     crashed: Counter[str] = Counter()
@@ -250,7 +239,6 @@ JUDGES: Mapping[str, Judge] = {
     "checker": check,
     "drivers": drive,
     "clients": call,
-    "flushes": flush,
     "run": run_processes,
     "verdicts": conclude,
 }

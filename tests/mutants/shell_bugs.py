@@ -1,4 +1,4 @@
-"""Deliberate bugs of the shell: the driver, its flush thread, the group flusher and the client."""
+"""Deliberate bugs of the shell: the driver, its flush thread and the client."""
 
 from collections.abc import Sequence
 
@@ -160,32 +160,6 @@ FLUSHES: Sequence[Mutant] = (
             )
         ],
         oracles=["A1", "A2", "A5"],
-    ),
-    Mutant(
-        name="flusher-acknowledges-at-once",
-        bug="the group flusher lets be acknowledged what was only written",
-        module="log.flusher",
-        edits=[
-            Edit(
-                "            self._wake.set()\n            return\n",
-                "            self._wake.set()\n            self._acknowledge(self._log.end)\n            return\n",
-            )
-        ],
-        oracles=["durable"],
-        judge="flushes",
-    ),
-    Mutant(
-        name="flusher-credits-later-frames",
-        bug="what is appended while the group flusher syncs is acknowledged with the rest",
-        module="log.flusher",
-        edits=[
-            Edit(
-                "        self._acknowledge(log.end_flush(flush))\n",
-                "        log.end_flush(flush)\n        self._acknowledge(log.end)\n",
-            )
-        ],
-        oracles=["durable"],
-        judge="flushes",
     ),
 )
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from tests.mutants.mutant import Edit, Mutant
 
-NETWORK = "jepsen_like.simulation.network"
-AUDITS = "jepsen_like.simulation.audits"
-INVARIANTS = "jepsen_like.simulation.invariants"
+NETWORK = "jepsen_like.simulation.kernel.network"
+AUDITS = "jepsen_like.simulation.raft.audits"
+INVARIANTS = "jepsen_like.simulation.raft.invariants"
 
 SIMULATOR: Sequence[Mutant] = (
     Mutant(
@@ -54,7 +54,7 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="pause-goes-on-working",
         bug="a simulated pause is counted, but the node works on",
-        module="jepsen_like.simulation.machine",
+        module="jepsen_like.simulation.raft.machine",
         edits=[Edit("        self.paused = True\n", "        self.paused = False\n")],
         oracles=["floor"],
         judge="floors",
@@ -62,7 +62,7 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="cut-after-answer-never-springs",
         bug="a power cut that waits for an answer to a client never comes",
-        module="jepsen_like.simulation.machine",
+        module="jepsen_like.simulation.raft.machine",
         edits=[
             Edit(
                 "                if self.traps.after_answer and isinstance(outcome, Committed):\n",
@@ -75,7 +75,7 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="cut-after-send-never-springs",
         bug="a power cut that waits for a message never comes",
-        module="jepsen_like.simulation.machine",
+        module="jepsen_like.simulation.raft.machine",
         edits=[
             Edit(
                 "        if trap is not None and isinstance(send.message, trap):\n",
@@ -88,7 +88,7 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="slow-disk-is-not-slow",
         bug="a simulated slow disk is counted, but flushes take their usual time",
-        module="jepsen_like.simulation.machine",
+        module="jepsen_like.simulation.raft.machine",
         edits=[Edit("        took = usual * self.slowness\n", "        took = usual * min(self.slowness, 1.0)\n")],
         oracles=["floor"],
         judge="floors",
@@ -96,7 +96,7 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="full-disk-has-room",
         bug="a simulated full disk is counted, but nothing is refused for it",
-        module="jepsen_like.simulation.nemesis",
+        module="jepsen_like.simulation.raft.nemesis",
         edits=[
             Edit(
                 "            machine.disk.capacity_bytes = machine.disk.used_bytes()\n",
@@ -109,7 +109,7 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="clock-does-not-jump",
         bug="a simulated clock jump is counted, but the clock stands where it stood",
-        module="jepsen_like.simulation.machine",
+        module="jepsen_like.simulation.raft.machine",
         edits=[Edit("        self.clock.jump(seconds)\n", "        self.clock.jump(min(seconds, 0.0))\n")],
         oracles=["floor"],
         judge="floors",
@@ -117,11 +117,11 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="happy-generator",
         bug="the generator of worlds draws no fault",
-        module="jepsen_like.simulation.swarm",
+        module="jepsen_like.simulation.kernel.swarm",
         edits=[
             Edit(
-                "    kinds = [kind for kind in FaultKind if rng.random() < 0.5]\n",
-                "    kinds = [kind for kind in FaultKind if rng.random() < 0]\n",
+                "    kinds = [kind for kind in kinds if rng.random() < 0.5]\n",
+                "    kinds = [kind for kind in kinds if rng.random() < 0]\n",
             )
         ],
         oracles=["floor"],
@@ -130,7 +130,7 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="clients-never-read",
         bug="simulated clients only append",
-        module="jepsen_like.simulation.swarm",
+        module="jepsen_like.simulation.raft.swarm",
         edits=[Edit("        reads=rng.choice((0.1, 0.3, 0.6)),\n", "        reads=rng.choice((0.0, 0.0, 0.0)),\n")],
         oracles=["floor"],
         judge="floors",
@@ -209,7 +209,7 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="one-repair-excuses-every-damage",
         bug="a node that was repaired may find, and cut, whatever it likes until it has caught up (A5)",
-        module="jepsen_like.simulation.machine",
+        module="jepsen_like.simulation.raft.machine",
         edits=[
             Edit(
                 "        return self.rot is not None and not self.rot.found\n",
@@ -222,7 +222,7 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="any-disk-may-fail",
         bug="a node may say that its disk failed though no fault was set (A5)",
-        module="jepsen_like.simulation.machine",
+        module="jepsen_like.simulation.raft.machine",
         edits=[
             Edit(
                 "                return self.disk.failed_as_asked\n",
@@ -235,10 +235,44 @@ SIMULATOR: Sequence[Mutant] = (
     Mutant(
         name="black-box-forgives-staleness",
         bug="a read may see less than was known before it began (B-stale)",
-        module="jepsen_like.simulation.blackbox",
+        module="jepsen_like.simulation.raft.blackbox",
         edits=[
             Edit("        if op.is_read and op.end_offset < floor:\n", "        if op.is_read and op.end_offset < 0:\n")
         ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="judge-looks-at-the-leader-alone",
+        bug="at the end of a world only the leader's stored log is compared with the committed one (B-diverged)",
+        module="jepsen_like.simulation.raft.world",
+        edits=[
+            Edit(
+                "            if machine.storage is None or not self.record.ledger or not self._converged():\n",
+                "            if machine.core is None or machine.core.role_name.value != 'leader' or machine.storage is None:\n",
+            )
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="judge-compares-what-both-have",
+        bug="at the end of a world a stored log may be shorter than the committed one (B-diverged)",
+        module="jepsen_like.simulation.raft.record",
+        edits=[
+            Edit(
+                "    if differs is None and len(entries) != len(others):\n",
+                "    if differs is None and len(entries) > len(others):\n",
+            )
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="oracles-compare-lengths-first",
+        bug="for the oracles the longer log is the more recent one, whatever its last term (A4, A5, A7)",
+        module="jepsen_like.simulation.raft.record",
+        edits=[Edit("    if position.term != other.term:\n", "    if position.term < 0:\n")],
         oracles=["lies"],
         judge="lies",
     ),

@@ -12,16 +12,16 @@ import pytest
 
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.verdict import Engine
-from jepsen_like.simulation.blackbox import Outcome
-from jepsen_like.simulation.swarm import Knobs, draw
-from jepsen_like.simulation.world import World
+from jepsen_like.simulation.raft.blackbox import RequestOutcome
+from jepsen_like.simulation.raft.swarm import RaftKnobs, draw
+from jepsen_like.simulation.raft.world import RaftWorld
 from log.memory_disk import MemoryDisk
 from log.segmented_log import Frame, LogConfig, SegmentedLog
 from raft.config import RaftConfig
 from tests.jepsen_like.checker.planted import Base, log_base, register_base, write_run
 
 
-def calm_weather(seed: int) -> Knobs:
+def calm_weather(seed: int) -> RaftKnobs:
     """Three nodes, a good network, fast disks, no faults."""
     return attrs.evolve(
         draw(seed),
@@ -51,11 +51,11 @@ def calm_weather(seed: int) -> Knobs:
 
 
 def test_a_calm_cluster_commits_and_serves() -> None:
-    world = World(calm_weather(1), stop_at_first=False)
+    world = RaftWorld(calm_weather(1), stop_at_first=False)
     world.run()
     ended = [op.outcome for op in world.clients.history]
-    assert ended.count(Outcome.OK) > 100, f"{len(ended)} requests"
-    assert Outcome.UNKNOWN not in ended
+    assert ended.count(RequestOutcome.OK) > 100, f"{len(ended)} requests"
+    assert RequestOutcome.UNKNOWN not in ended
     assert [machine.core.commit_index for machine in world.machines.values() if machine.core] == [
         world.record.committed_index
     ] * 3

@@ -20,9 +20,10 @@ STATES_MAX = 1_000_000
 
 def explore(states_max: int) -> dict[str, Any]:
     """Search the first scope, both its starts, as `quorumlog sim --explore` does."""
-    from jepsen_like.simulation.explorer import Explorer, Scope  # after the bug is in place
+    from jepsen_like.simulation.raft.explorer import RaftExplorer  # after the bug is in place
+    from jepsen_like.simulation.raft.scope import Scope
 
-    explored = Explorer(Scope()).explore(states_max=states_max)
+    explored = RaftExplorer(Scope()).explore(states_max=states_max)
     found = explored.found
     return {"states": explored.states, "sentence": found and found.sentence, "steps": found and len(found.path)}
 

@@ -52,10 +52,10 @@ def more_seeds() -> str | None:
 
 
 def _first_violation(seeds: range) -> str | None:
-    from jepsen_like.simulation.world import play
+    from jepsen_like.simulation.raft.model import RAFT
 
     for seed in seeds:
-        result = play(seed)
+        result = RAFT.play(seed)
         if result.violations:
             return f"seed {seed}: {result.violations[0]}"
     return None

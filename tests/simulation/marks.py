@@ -42,7 +42,7 @@ UNVISITED: Mapping[str, str] = {
     "core._on_disconnected: peer in progress: no": "a stranger",
     "core._on_accepted: reply.match_index > self.log.last_index: yes": "nonsense from the wire; no member says it",
     "core._on_loaded: self.log.matches(entries[-1].index, entries[-1].term): no": (
-        "a load must outlast two elections; a_load_that_outlasts_its_reign_is_dropped shows it"
+        "a load must outlast two elections; entries_loaded_for_an_earlier_leadership_are_dropped shows it"
     ),
     "log_view.of": "for searches and scripts; a node restores its view",
     "membership._as_frozenset: not isinstance(ids, set | frozenset | list | tuple): yes": "refuses a wrong call",
@@ -189,12 +189,12 @@ class Visits:
 
 def play_chunk(seeds: Sequence[int]) -> list[tuple[int, dict[str, int]]]:
     """Each seed with its visits, in a process that has called `install`."""
-    from jepsen_like.simulation.world import play  # the observed modules come with it
+    from jepsen_like.simulation.raft.model import RAFT  # the observed modules come with it
 
     played: list[tuple[int, dict[str, int]]] = []
     for seed in seeds:
         before = {module: list(instrumented(module).visits) for module in MODULES}
-        violations = play(seed).violations
+        violations = RAFT.play(seed).violations
         assert not violations, f"seed {seed}: {violations[0]}"
         played.append((seed, {name: visits for name, visits in _since(before) if visits}))
     return played

@@ -22,18 +22,17 @@ def shrink_one(name: str) -> tuple[str, str]:
     """The line to print, and the scenario; in a process that has not imported the core yet."""
     mutant = by_name(name)
     install(mutant)
-    from jepsen_like.simulation.scenario import Scenario, write  # after the bug is in place
-    from jepsen_like.simulation.shrink import shrink
-    from jepsen_like.simulation.swarm import draw
-    from jepsen_like.simulation.world import play
+    from jepsen_like.simulation.kernel.scenario import Scenario  # after the bug is in place
+    from jepsen_like.simulation.kernel.shrink import shrink
+    from jepsen_like.simulation.raft.model import RAFT
 
     for seed in range(SEEDS_MAX):
-        spoke = [v.oracle for v in play(seed, stop_at_first=False).violations if v.oracle not in NOT_ORACLES]
+        spoke = [v.oracle for v in RAFT.play(seed, stop_at_first=False).violations if v.oracle not in NOT_ORACLES]
         if spoke:
             break
     else:
         raise click.ClickException(f"{name} survives {SEEDS_MAX} seeds")
-    shrunk = shrink(Scenario(spoke[0], draw(seed)))
+    shrunk = shrink(RAFT, Scenario(spoke[0], RAFT.draw(seed)))
     before, after = shrunk.before, shrunk.after
     line = (
         f"{name:<34} seed {seed:>4} {shrunk.oracle:<10} steps {before.steps:>6,} -> {after.steps:>5,}  "
@@ -41,7 +40,7 @@ def shrink_one(name: str) -> tuple[str, str]:
         f"messages {len(before.messages):>6,} -> {len(after.messages):>5,}  re-runs {shrunk.reruns:>5,}"
     )
     head = f"# {mutant.bug}\n# {after.violation}\n# bug {name}\n"
-    return line, head + write(shrunk.scenario)
+    return line, head + RAFT.scenarios.write(shrunk.scenario)
 
 
 def bug_of(path: Path) -> str:
@@ -52,10 +51,10 @@ def bug_of(path: Path) -> str:
 def play_kept(name: str, bug: str) -> str | None:
     """What the oracle of a kept scenario says with this bug in place; None if nothing. In a process of its own."""
     install(by_name(bug))
-    from jepsen_like.simulation.scenario import read  # after the bug is in place
-    from jepsen_like.simulation.shrink import play_scenario
+    from jepsen_like.simulation.kernel.shrink import play_scenario  # after the bug is in place
+    from jepsen_like.simulation.raft.model import RAFT
 
-    outcome = play_scenario(read((SCENARIOS / name).read_text()))
+    outcome = play_scenario(RAFT, RAFT.scenarios.read((SCENARIOS / name).read_text()))
     return None if outcome is None else str(outcome.violation)
 
 

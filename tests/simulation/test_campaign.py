@@ -7,10 +7,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from jepsen_like.simulation import campaign, command
-from jepsen_like.simulation.campaign import FLOOR_MIN, FLOORS, Block, play_all
-from jepsen_like.simulation.findings import SeedResult, Violation
-from jepsen_like.simulation.world import play
+from jepsen_like.simulation import command
+from jepsen_like.simulation.kernel.campaign import FLOOR_MIN, Block, play_all
+from jepsen_like.simulation.kernel.findings import OracleViolation, SeedResult
+from jepsen_like.simulation.kernel.model import SystemModel
+from jepsen_like.simulation.raft.model import FLOORS, RAFT
 
 pytestmark = pytest.mark.simulation
 
@@ -31,15 +32,15 @@ def idle(seed: int) -> SeedResult:
 
 
 def test_real_seeds_reach_every_floor() -> None:
-    block = Block(0)
+    block = Block(0, FLOORS)
     for seed in range(240):
-        block.add(play(seed))
+        block.add(RAFT.play(seed))
     assert block.floor("acknowledgements") > 0
     assert not block.shortfalls()
 
 
 def test_an_idle_simulator_misses_every_floor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaign, "play", idle)
+    monkeypatch.setattr(SystemModel, "play", lambda _, seed: idle(seed))
     status, printed = outcome(command.sim, "--seeds", "0:1000", "--jobs", "1")
     assert status == 1
     for name, floor in FLOORS.items():
@@ -51,7 +52,7 @@ def test_an_idle_simulator_misses_every_floor(monkeypatch: pytest.MonkeyPatch) -
 def test_what_is_rare_is_held_against_all_seeds_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand seeds may miss by chance what they meet five times on average."""
     usual = Counter({name: floor for name, floor in FLOORS.items() if floor >= FLOOR_MIN})
-    monkeypatch.setattr(campaign, "play", lambda seed: SeedResult(seed, (), usual, 0, ""))
+    monkeypatch.setattr(SystemModel, "play", lambda _, seed: SeedResult(seed, (), usual, 0, ""))
     status, printed = outcome(command.sim, "--seeds", "0:5000", "--jobs", "1")
     rare = FLOORS.keys() - usual.keys()
     assert rare == {"rot_met", "snapshots_ignored", "cuts_in_reset"}
@@ -61,7 +62,7 @@ def test_what_is_rare_is_held_against_all_seeds_together(monkeypatch: pytest.Mon
 
 
 def test_floors_are_not_held_against_a_handful_of_seeds() -> None:
-    block = Block(0)
+    block = Block(0, FLOORS)
     block.add(idle(0))
     assert not block.shortfalls()
 
@@ -69,11 +70,11 @@ def test_floors_are_not_held_against_a_handful_of_seeds() -> None:
 def test_a_violation_ends_the_campaign_with_its_seed_and_the_command_that_replays_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken_at_three(seed: int) -> SeedResult:
-        found = (Violation("A1", 1.5, 2, "votes for n3 in term 4; its disk has no vote in that term"),)
+    def broken_at_three(_: object, seed: int) -> SeedResult:
+        found = (OracleViolation("A1", 1.5, 2, "votes for n3 in term 4; its disk has no vote in that term"),)
         return SeedResult(seed, found if seed == 3 else (), Counter(), 1, "")
 
-    monkeypatch.setattr(campaign, "play", broken_at_three)
+    monkeypatch.setattr(SystemModel, "play", broken_at_three)
     status, printed = outcome(command.sim, "--seeds", "0:10", "--jobs", "1")
     assert status == 1
     assert "seed 3: A1 at n2 at 1.5000 s: votes for n3" in printed
@@ -91,7 +92,7 @@ def test_json_is_one_line_and_the_last_on_stdout() -> None:
 
 @pytest.mark.timeout(60)
 def test_workers_play_the_same_seeds_as_one_process() -> None:
-    assert list(play_all(range(20), 2)) == list(play_all(range(20), 1))
+    assert list(play_all(RAFT, range(20), 2)) == list(play_all(RAFT, range(20), 1))
 
 
 @pytest.mark.parametrize("seeds", ["5", "9:3", "a:b", "1:1", "-1:4", "1:", ""])
@@ -122,7 +123,7 @@ def test_a_level_that_is_not_built_is_unknown() -> None:
 def test_an_option_that_would_be_ignored_is_refused(
     target: click.Command, arguments: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(campaign, "play", idle)
+    monkeypatch.setattr(SystemModel, "play", lambda _, seed: idle(seed))
     assert outcome(target, *arguments.split()) == (2, says)
 
 

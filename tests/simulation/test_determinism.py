@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from jepsen_like.simulation.streams import stream
-from jepsen_like.simulation.tracing import Trace
-from jepsen_like.simulation.world import play
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.tracing import Trace
+from jepsen_like.simulation.raft.model import RAFT
 
 pytestmark = pytest.mark.simulation
 
@@ -25,18 +25,18 @@ def replayed(seed: int, hash_seed: str) -> str:
 def test_a_seed_gives_the_same_trace_in_fresh_processes_with_other_hash_seeds(seed: int) -> None:
     lines: list[str] = []
     trace = Trace(lines.append)
-    result = play(seed, observer=trace.event)
+    result = RAFT.play(seed, observer=trace.event)
     here = f"seed {seed} level core: no violation, {result.steps} steps, {len(lines)} events, trace {trace.hash}"
     assert replayed(seed, "1") == replayed(seed, "4321") == here
 
 
 def test_watching_a_seed_does_not_change_it() -> None:
-    watched = play(5, observer=Trace(lambda line: None).event)
-    assert watched == play(5) == play(5, stop_at_first=False)
+    watched = RAFT.play(5, observer=Trace(lambda line: None).event)
+    assert watched == RAFT.play(5) == RAFT.play(5, stop_at_first=False)
 
 
 def test_other_seeds_are_other_worlds() -> None:
-    assert len({play(seed).fingerprint for seed in range(20)}) == 20
+    assert len({RAFT.play(seed).fingerprint for seed in range(20)}) == 20
 
 
 def test_streams_of_other_names_are_independent() -> None:

@@ -8,13 +8,14 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
-from jepsen_like.simulation import machine
 from jepsen_like.simulation.command import replay
-from jepsen_like.simulation.network import Network
-from jepsen_like.simulation.scenario import CALM, Scenario, read, write
-from jepsen_like.simulation.shrink import play_scenario, shrink
-from jepsen_like.simulation.swarm import Knobs, draw
-from jepsen_like.simulation.world import World
+from jepsen_like.simulation.kernel.network import SimulatedNetwork
+from jepsen_like.simulation.kernel.scenario import Scenario
+from jepsen_like.simulation.kernel.shrink import play_scenario, shrink
+from jepsen_like.simulation.raft import machine
+from jepsen_like.simulation.raft.model import RAFT
+from jepsen_like.simulation.raft.swarm import CALM, RaftKnobs
+from jepsen_like.simulation.raft.world import RaftWorld
 from raft.core import RaftCore
 from raft.messages import VoteReply
 from raft.model import NO_WRITE, LogIndex, NodeId, Term, WriteId
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.simulation
 KEPT = sorted(SCENARIOS.glob("*.txt"))
 
 
-class AcknowledgesFromMemory(RaftCore):
+class AcknowledgesWithoutFlush(RaftCore):
     """Says that entries are on disk before they are."""
 
     def _write_covering(self, index: LogIndex) -> WriteId:
@@ -35,7 +36,7 @@ class AcknowledgesFromMemory(RaftCore):
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_a_kept_scenario_passes(path: Path) -> None:
-    assert World(read(path.read_text()).knobs).run().violations == ()
+    assert RaftWorld(RAFT.scenarios.read(path.read_text()).knobs).run().violations == ()
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
@@ -44,21 +45,21 @@ def test_a_kept_scenario_still_fails_with_its_bug(path: Path) -> None:
     code = f"from tests.simulation.shrinking import play_kept; print(play_kept({path.name!r}, {bug!r}))"
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     hint = f"the simulator has moved on? renew it: python -m tests.simulation.shrinking {bug} --keep"
-    assert said.startswith(read(path.read_text()).oracle), hint
+    assert said.startswith(RAFT.scenarios.read(path.read_text()).oracle), hint
 
 
 def test_a_failing_world_is_made_small_and_fails_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as bug:
-        bug.setattr(machine, "RaftCore", AcknowledgesFromMemory)
-        large = Scenario("A2", draw(0))
-        shrunk = shrink(large)
+        bug.setattr(machine, "RaftCore", AcknowledgesWithoutFlush)
+        large = Scenario("A2", RAFT.draw(0))
+        shrunk = shrink(RAFT, large)
         small = shrunk.scenario
         assert shrunk.after.steps < shrunk.before.steps
         assert not small.knobs.faults
-        again = play_scenario(read(write(small)))
+        again = play_scenario(RAFT, RAFT.scenarios.read(RAFT.scenarios.write(small)))
         assert again is not None
         assert again.violation == shrunk.after.violation
-    assert play_scenario(small) is None
+    assert play_scenario(RAFT, small) is None
 
 
 def test_a_message_that_is_lost_on_purpose_leaves_the_others_their_fate() -> None:
@@ -68,10 +69,12 @@ def test_a_message_that_is_lost_on_purpose_leaves_the_others_their_fate() -> Non
     assert len(without) < len(whole)
 
 
-def arrivals(knobs: Knobs) -> list[tuple[float, int]]:
+def arrivals(knobs: RaftKnobs) -> list[tuple[float, int]]:
     """When each of fifty messages arrives, by the term that numbers it."""
     arrived: list[tuple[float, int]] = []
-    network = Network(knobs, [NodeId(1), NodeId(2)], lambda at, parcel: arrived.append((at, parcel.message.term)))
+    network: SimulatedNetwork[NodeId, VoteReply] = SimulatedNetwork(
+        knobs, [NodeId(1), NodeId(2)], lambda at, parcel: arrived.append((at, parcel.message.term))
+    )
     for number in range(1, 51):
         network.transmit(float(number), (NodeId(1), NodeId(2)), VoteReply(Term(number), granted=True))
     return arrived
@@ -79,14 +82,17 @@ def arrivals(knobs: Knobs) -> list[tuple[float, int]]:
 
 def test_a_scenario_is_told_as_it_is_written() -> None:
     for seed in range(20):
-        knobs = attrs.evolve(draw(seed), lost=frozenset({(1, 2, 3), (1, 2, 4), (2, 1, 9)}), unasked=frozenset({(1, 7)}))
-        assert read(write(Scenario("I1", knobs))) == Scenario("I1", knobs)
+        knobs = attrs.evolve(
+            RAFT.draw(seed), lost=frozenset({(1, 2, 3), (1, 2, 4), (2, 1, 9)}), unasked=frozenset({(1, 7)})
+        )
+        assert RAFT.scenarios.read(RAFT.scenarios.write(Scenario("I1", knobs))) == Scenario("I1", knobs)
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("chance 1\n", "which oracle"),
+        ("system register\noracle A1\n", "a scenario of register, not of raft"),
         ("oracle A1\nlunches 3\n", "line 2 of the scenario, 'lunches 3': there is no lunches"),
         ("oracle A1\nfifo maybe\n", "line 2"),
         ("oracle A1\nraft.patience 3\n", "line 2"),
@@ -95,7 +101,7 @@ def test_a_scenario_is_told_as_it_is_written() -> None:
 )
 def test_a_scenario_that_makes_no_sense_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        read(text)
+        RAFT.scenarios.read(text)
 
 
 def test_the_command_replays_a_scenario_and_makes_a_failing_seed_small(
@@ -103,7 +109,7 @@ def test_the_command_replays_a_scenario_and_makes_a_failing_seed_small(
 ) -> None:
     kept = tmp_path / "small.txt"
     with monkeypatch.context() as bug:
-        bug.setattr(machine, "RaftCore", AcknowledgesFromMemory)
+        bug.setattr(machine, "RaftCore", AcknowledgesWithoutFlush)
         made = CliRunner().invoke(replay, ["0", "--shrink", "--keep", str(kept)], standalone_mode=False)
         assert made.return_value == 1
         assert "# steps" in made.output

@@ -25,7 +25,7 @@ from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs
 from jepsen_like.checker.register_check import check_registers
 from jepsen_like.checker.verdict import Model, Violation
-from jepsen_like.history import Op
+from jepsen_like.history.ops import Op
 from tests.jepsen_like.checker import oracle
 from tests.jepsen_like.checker.small_histories import (
     FINAL,

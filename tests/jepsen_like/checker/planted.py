@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from jepsen_like.checker.checking import DUMP, HISTORY
 from jepsen_like.checker.verdict import Check, Model
-from jepsen_like.history import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, Outcome, bucket_of, schema, write_part
+from jepsen_like.history.files import bucket_of, schema, write_part
+from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, Outcome
 
 Ints = npt.NDArray[np.int64]
 Rows = dict[str, Any]

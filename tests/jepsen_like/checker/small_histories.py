@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from jepsen_like.history import NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NONE, Action, Op, Outcome
 
 Tuple = tuple[Any, ...]
 FAR = 10**6

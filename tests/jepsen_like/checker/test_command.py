@@ -9,7 +9,8 @@ import attrs
 import pytest
 
 from jepsen_like.cli import ExitStatus, execute
-from jepsen_like.history import NEVER, Action, DumpWriter, HistoryWriter, Op, Outcome
+from jepsen_like.history.files import DumpWriter, HistoryWriter
+from jepsen_like.history.ops import NEVER, Action, Op, Outcome
 
 
 def append(value: int, outcome: Outcome = Outcome.OK) -> Op:

@@ -18,7 +18,8 @@ from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.tasks import RegistersTask
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import ExitStatus
-from jepsen_like.history import Action, HistoryWriter, Op, Outcome, UnreadableHistory
+from jepsen_like.history.files import HistoryWriter, UnreadableHistory
+from jepsen_like.history.ops import Action, Op, Outcome
 from tests.jepsen_like.checker.test_command import run_directory
 
 

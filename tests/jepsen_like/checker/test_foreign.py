@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from jepsen_like.checker.edn import DEPTH_MAX, EdnError, forms
 from jepsen_like.checker.jepsen_maps import NAMED_FROM, Names, operations, read_events
 from jepsen_like.checker.verdict import Model
-from jepsen_like.history import NEVER, NONE, Action, Op, Outcome, UnreadableHistory
+from jepsen_like.history.files import UnreadableHistory
+from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 
 @pytest.mark.parametrize(

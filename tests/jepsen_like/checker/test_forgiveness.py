@@ -7,13 +7,15 @@ import attrs
 import numpy as np
 import pytest
 
+from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.checking import LOG_OBJECT, check_run
 from jepsen_like.checker.columns import Columns
-from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
+from jepsen_like.checker.forgiveness import forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
-from jepsen_like.history import NEVER, NONE, Action, DumpWriter, HistoryWriter, KeepRule, Op, Outcome
+from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
+from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 from tests.jepsen_like.checker.test_log_check import append, read, refused, tail, unknown
 
 CUT = Allowance(fault=4, kind="power", promise="may be lost", since_ns=-NEVER, begun_ns=100, injected_ns=102)

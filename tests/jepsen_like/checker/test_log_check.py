@@ -9,7 +9,7 @@ from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs
 from jepsen_like.checker.verdict import Check, Findings
-from jepsen_like.history import NONE, Action, ErrorCode, Op, Outcome
+from jepsen_like.history.ops import NONE, Action, ErrorCode, Op, Outcome
 
 
 def append(value: int, offset: int, start: int, end: int, outcome: Outcome = Outcome.OK) -> Op:

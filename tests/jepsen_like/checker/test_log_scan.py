@@ -28,7 +28,7 @@ from jepsen_like.checker.log_scan import (
     plan_of,
     times_of,
 )
-from jepsen_like.history import NEVER, NONE, ErrorCode, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, ErrorCode, Op, Outcome
 from tests.jepsen_like.checker.test_log_check import append, read, refused, tail, unknown
 
 LOG = 7

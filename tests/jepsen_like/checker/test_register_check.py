@@ -9,7 +9,7 @@ from jepsen_like.checker import segments
 from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.register_check import check_registers
 from jepsen_like.checker.verdict import Check, Model
-from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 from tests.jepsen_like.checker.small_histories import as_ops, register_history
 from tests.jepsen_like.checker.witness import alone_impossible
 

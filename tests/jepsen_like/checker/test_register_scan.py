@@ -7,7 +7,7 @@ import pytest
 
 from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.checker.register_scan import Flaw, Found, RegisterScan, scan
-from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 from tests.jepsen_like.checker.test_register_check import read, swap, write
 
 LAST = 100

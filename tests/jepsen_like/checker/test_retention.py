@@ -9,25 +9,14 @@ import attrs
 import numpy as np
 import pytest
 
+from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.checking import check_run
-from jepsen_like.checker.forgiveness import Allowance, AllowedLoss
 from jepsen_like.checker.log_check import FinalLog
 from jepsen_like.checker.retention import judge_retention
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Verdict
 from jepsen_like.cli import ExitStatus, execute
-from jepsen_like.history import (
-    NONE,
-    Action,
-    DumpWriter,
-    ErrorCode,
-    HistoryReader,
-    HistoryWriter,
-    KeepRule,
-    Op,
-    Outcome,
-    UnreadableHistory,
-    read_kept,
-)
+from jepsen_like.history.files import DumpWriter, HistoryReader, HistoryWriter, KeepRule, UnreadableHistory, read_kept
+from jepsen_like.history.ops import NONE, Action, ErrorCode, Op, Outcome
 from tests.jepsen_like.checker.test_log_check import append, checked, read, tail, unknown
 
 RULE = KeepRule(retention_bytes=100_000, segment_bytes_max=20_000)

@@ -8,7 +8,7 @@ from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.register_check import SearchBounds, check_registers
 from jepsen_like.checker.search import Log, Register, search, smallest_contradiction
 from jepsen_like.checker.verdict import Check
-from jepsen_like.history import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 from tests.jepsen_like.checker import oracle
 from tests.jepsen_like.checker.small_histories import FINAL, as_ops, log_history, register_history
 

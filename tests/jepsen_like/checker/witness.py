@@ -10,7 +10,7 @@ import attrs
 from jepsen_like.checker.search import Log, Register, Sequential, search
 from jepsen_like.checker.sentences import NOT_ALL_SHOWN
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Model, Violation
-from jepsen_like.history import NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NONE, Action, Op, Outcome
 
 GIVEN = 10**15
 """Values and times of what is given away."""

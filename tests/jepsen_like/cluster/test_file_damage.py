@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from jepsen_like.cluster.file_damage import LAST_BYTES, Damage, damage
+from jepsen_like.systems.raft.system import RaftSystem
 
 FILES = {"00000.log": 4000, "04000.log": 5000, "09000.log": 6000, "00000.index": 300, "04000.index": 400}
+RAFT = RaftSystem.files
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def changed(data: Path) -> dict[str, list[int]]:
     ],
 )
 def test_one_bit_of_the_right_file_is_flipped(data: Path, kind: Damage, names: set[str], seed: int) -> None:
-    said = damage(data, kind, random.Random(seed)) or ""
+    said = damage(data, RAFT, kind, random.Random(seed)) or ""
     ((name, (position,)),) = changed(data).items()
     assert name in names
     assert bin((data / name).read_bytes()[position]).count("1") == 1
@@ -46,7 +48,7 @@ def test_one_bit_of_the_right_file_is_flipped(data: Path, kind: Damage, names: s
 
 
 def test_an_index_is_taken_away(data: Path) -> None:
-    said = damage(data, Damage.NO_INDEX, random.Random(3))
+    said = damage(data, RAFT, Damage.NO_INDEX, random.Random(3))
     (gone,) = FILES.keys() - {path.name for path in data.iterdir()}
     assert said == f"{gone} removed"
     assert changed(data) == {}
@@ -54,9 +56,9 @@ def test_an_index_is_taken_away(data: Path) -> None:
 
 @pytest.mark.parametrize("kind", list(Damage))
 def test_an_empty_directory_is_left_alone(tmp_path: Path, kind: Damage) -> None:
-    assert damage(tmp_path, kind, random.Random(1)) is None
+    assert damage(tmp_path, RAFT, kind, random.Random(1)) is None
 
 
 def test_an_empty_segment_is_passed_over(data: Path) -> None:
     (data / "15000.log").touch()
-    assert (damage(data, Damage.LAST_FRAME, random.Random(1)) or "").startswith("09000.log")
+    assert (damage(data, RAFT, Damage.LAST_FRAME, random.Random(1)) or "").startswith("09000.log")

@@ -11,7 +11,6 @@ import pytest
 import trio
 
 from jepsen_like.cluster import namespaces
-from jepsen_like.cluster.cluster import open_cluster
 from jepsen_like.cluster.location import Site
 from jepsen_like.cluster.namespaces import ip_address, new_namespace, open_namespaces, socket_in
 from jepsen_like.cluster.process import process_state
@@ -21,6 +20,7 @@ from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
 from raft.client import Client
+from tests.jepsen_like.raft_clusters import open_raft_cluster, settled
 
 LACKING = namespaces.lacking()
 pytestmark = [
@@ -152,9 +152,7 @@ def test_a_namespace_is_empty_and_is_not_ours() -> None:
 async def test_a_cluster_in_namespaces_survives_what_happens_to_packets(tmp_path: Path) -> None:
     kinds = [name for name, kind in KINDS.items() if kind.lane.value == "network"]
     faults = [Fault(number, kind, Target.LEADER, number / 1000, 0.7, number) for number, kind in enumerate(kinds)]
-    async with open_cluster(
-        tmp_path / "nodes", nodes=3, cluster_id="test", network=Network.NAMESPACES, seed=3
-    ) as cluster:
+    async with open_raft_cluster(tmp_path / "nodes", nodes=3, network=Network.NAMESPACES, seed=3) as cluster:
         addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
         async with Client(addresses, "test") as client:
             with trio.fail_after(SOON_S):
@@ -164,5 +162,5 @@ async def test_a_cluster_in_namespaces_survives_what_happens_to_packets(tmp_path
             await nemesis.heal()
         assert [record.kind for record in nemesis.records] == kinds
         assert all(set(record.links) <= set(record.observed) for record in nemesis.records)
-        assert await cluster.agreed_end(within_s=60) == 1
+        assert await settled(cluster) == 1
         assert cluster.unasked_ends == []

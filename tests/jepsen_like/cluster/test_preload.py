@@ -12,11 +12,11 @@ import pytest
 
 from jepsen_like import doctor
 from jepsen_like.cluster import machine, preload
-from jepsen_like.cluster.cluster import open_cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import SECOND_NS, Call, FaultPage, NoLibrary, Word, compiler
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import KINDS, usable
+from tests.jepsen_like.raft_clusters import open_raft_cluster
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="needs a C compiler")
 
@@ -244,7 +244,7 @@ async def test_a_cluster_whose_nodes_do_not_heed_the_library_does_not_begin(
 ) -> None:
     monkeypatch.setattr(preload, "library", lambda: tmp_path / "faults.so")
     with pytest.RaisesGroup(pytest.RaisesExc(NoLibrary, match="not heeded"), flatten_subgroups=True):
-        async with open_cluster(tmp_path / "nodes", nodes=1, cluster_id="c", needs=frozenset({Need.LIBRARY})):
+        async with open_raft_cluster(tmp_path / "nodes", nodes=1, needs=frozenset({Need.LIBRARY})):
             pytest.fail("it began")
 
 

@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 import trio
 
-from jepsen_like.cluster.cluster import DOWN, NodeStatus, leader_among, open_cluster
+from jepsen_like.cluster.observations import DOWN, Ready, RoleChanged
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
-from jepsen_like.cluster.process import ENDED, Event, NodeDidNotStart, NodeProcess, process_state
-from jepsen_like.cluster.raft_nodes import NodePlan, raft_command
+from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen, process_state
+from jepsen_like.systems.port import Member, ProcessPlan
+from jepsen_like.systems.raft.control import NodeStatus, leader_among
+from jepsen_like.systems.raft.mode import RaftMode
+from jepsen_like.systems.raft.processes import raft_command
+from jepsen_like.systems.raft.system import RaftSystem
+from tests.jepsen_like.raft_clusters import open_raft_cluster
 
 SAYS_STARTED = """
 import json, sys, time
@@ -44,10 +49,11 @@ HARNESS = """
 import sys, trio
 from pathlib import Path
 from jepsen_like.cluster.process import NodeProcess
+from jepsen_like.systems.raft.system import RaftSystem
 
 async def main():
     async with trio.open_nursery() as nursery:
-        node = NodeProcess(1, [sys.executable, "-c", sys.argv[1]], Path(sys.argv[2]), lambda node, event: None)
+        node = NodeProcess(1, [sys.executable, "-c", sys.argv[1]], Path(sys.argv[2]), RaftSystem(), lambda *seen: None)
         await node.start(nursery, within_s=60)
         await node.pause()
         print(node.pid, flush=True)
@@ -57,22 +63,24 @@ trio.run(main)
 """
 
 
-def node(script: str, directory: Path, heard: list[Event] | None = None) -> NodeProcess:
-    events = [] if heard is None else heard
-    return NodeProcess(1, [sys.executable, "-c", script], directory, lambda _, event: events.append(event))
+def node(script: str, directory: Path, observed: list[Seen] | None = None) -> NodeProcess:
+    all_seen = [] if observed is None else observed
+    return NodeProcess(
+        1, [sys.executable, "-c", script], directory, RaftSystem(), lambda _, t_ns, seen: all_seen.append(seen)
+    )
 
 
 async def test_a_node_is_ready_when_it_says_so_and_its_events_are_heard_and_kept(tmp_path: Path) -> None:
-    heard: list[Event] = []
+    observed: list[Seen] = []
     async with trio.open_nursery() as nursery:
-        process = node(NODE, tmp_path, heard)
+        process = node(NODE, tmp_path, observed)
         await process.start(nursery, within_s=60)
         assert process.observe() in (f"pid {process.pid} state S", f"pid {process.pid} state R")
         with trio.fail_after(60):
-            while len(heard) < 2:  # noqa: ASYNC110  what is waited for happens in another process
+            while len(observed) < 2:  # noqa: ASYNC110  what is waited for happens in another process
                 await trio.sleep(0.005)
         await process.kill()
-    assert [event["event"] for event in heard] == ["started", "role", ENDED]
+    assert observed == [Ready(), RoleChanged("leader", 4), Ended()]
     assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 3
 
 
@@ -140,12 +148,12 @@ async def test_a_node_that_breaks_when_it_is_asked_to_stop_is_noted(tmp_path: Pa
 async def test_a_node_that_is_killed_while_it_ends_itself_is_noted(
     event: dict[str, object], says: str, tmp_path: Path
 ) -> None:
-    heard: list[Event] = []
+    observed: list[Seen] = []
     async with trio.open_nursery() as nursery:
-        process = node(says_and_hangs(**event), tmp_path, heard)
+        process = node(says_and_hangs(**event), tmp_path, observed)
         await process.start(nursery, within_s=60)
         with trio.fail_after(60):
-            while len(heard) < 3:  # noqa: ASYNC110  what is waited for happens in another process
+            while len(observed) < 3:  # noqa: ASYNC110  what is waited for happens in another process
                 await trio.sleep(0.005)
         await process.kill()
     (line,) = process.unasked_ends
@@ -185,11 +193,11 @@ async def test_a_start_is_over_though_the_node_has_ended_and_was_started_again_b
 ) -> None:
     """The harness is held up until the process that said it was ready has gone; the rest is as Trio draws it."""
 
-    def wait_for_the_end(_: int, event: Event) -> None:
-        if event["event"] == "started" and not process.ends_of_damage:
+    def wait_for_the_end(_: int, t_ns: int, seen: Seen) -> None:
+        if seen == Ready() and not process.ends_of_damage:
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
-    process = NodeProcess(1, [sys.executable, "-c", MEETS_DAMAGE], tmp_path, wait_for_the_end)
+    process = NodeProcess(1, [sys.executable, "-c", MEETS_DAMAGE], tmp_path, RaftSystem(), wait_for_the_end)
     process.unmet_damages = 1
     async with trio.open_nursery() as nursery:
         await process.start(nursery, within_s=60)
@@ -259,14 +267,14 @@ async def test_a_reserved_port_is_free_for_a_server_and_for_nobody_else() -> Non
 
 
 def test_the_command_of_a_node_names_proxies_for_all_others() -> None:
-    plan = NodePlan(
-        node=2,
+    plan = ProcessPlan(
+        member=Member(2, "node"),
         cluster_id="c",
         listen=(LOOPBACK, 1002),
         data=Path("d"),
         peers={1: (LOOPBACK, 2001)},
         advertised={1: (LOOPBACK, 3001), 2: (LOOPBACK, 3002)},
-        settings=("flush=none",),
+        mode=RaftMode.of(["flush=none"]),
     )
     words = " ".join(raft_command(plan)[1:])
     assert words == (
@@ -278,25 +286,25 @@ def test_the_command_of_a_node_names_proxies_for_all_others() -> None:
 async def test_a_node_that_does_not_come_back_is_noted_and_the_others_do(tmp_path: Path) -> None:
     once = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch(exist_ok=sys.argv[2] == '2')" + NODE
 
-    def command(plan: NodePlan) -> list[str]:
-        return [sys.executable, "-c", once, str(tmp_path / f"seen-{plan.node}"), str(plan.node)]
+    def command(plan: ProcessPlan) -> list[str]:
+        return [sys.executable, "-c", once, str(tmp_path / f"seen-{plan.member.id}"), str(plan.member.id)]
 
-    async with open_cluster(tmp_path / "nodes", nodes=2, cluster_id="c", command=command) as cluster:
+    async with open_raft_cluster(tmp_path / "nodes", nodes=2, command=command) as cluster:
         await cluster.kill([1, 2])
         await cluster.restart([1, 2])
         assert not cluster.nodes[1].is_running
         assert cluster.nodes[2].is_running
-        assert await cluster.statuses() == {}
+        assert await cluster.control.leaders() == {}
     (line,) = cluster.unasked_ends
     assert line.startswith("node 1 (pid ")
     assert "FileExistsError" in line
 
 
 async def test_a_killed_node_is_down_and_after_its_start_has_no_role_that_it_had_before(tmp_path: Path) -> None:
-    def command(plan: NodePlan) -> list[str]:
+    def command(plan: ProcessPlan) -> list[str]:
         return [sys.executable, "-c", NODE]
 
-    async with open_cluster(tmp_path / "nodes", nodes=1, cluster_id="c", command=command) as cluster:
+    async with open_raft_cluster(tmp_path / "nodes", nodes=1, command=command) as cluster:
         with trio.fail_after(60):
             while not cluster.roles:  # noqa: ASYNC110  what is waited for happens in another process
                 await trio.sleep(0.005)

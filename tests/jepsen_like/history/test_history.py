@@ -12,20 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jepsen_like import history
-from jepsen_like.history import (
-    COLUMNS,
+from jepsen_like.history import files as history
+from jepsen_like.history.files import (
     KEPT,
-    NEVER,
-    NONE,
-    Action,
     DumpWriter,
-    ErrorCode,
     HistoryReader,
     HistoryWriter,
     KeepRule,
-    Op,
-    Outcome,
     UnreadableHistory,
     bucket_of,
     ops_of,
@@ -35,6 +28,7 @@ from jepsen_like.history import (
     table_of,
     write_part,
 )
+from jepsen_like.history.ops import COLUMNS, NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 SECOND = 10**9
 long_ints = st.integers(-(2**63), 2**63 - 1)
@@ -112,7 +106,7 @@ def test_a_quiet_history_is_written_after_a_few_seconds_of_its_own_time(tmp_path
 def test_after_a_crash_the_closed_parts_are_readable_and_the_torn_one_is_ignored(tmp_path: Path) -> None:
     script = (
         "import os, sys, pathlib\n"
-        "from jepsen_like.history import *\n"
+        "from jepsen_like.history.files import *\n"
         "writer = HistoryWriter(pathlib.Path(sys.argv[1]), part_rows_max=10)\n"
         "for number in range(25):\n"
         "    writer.record(Op(f=Action.APPEND, type=Outcome.OK, t_inv=number, t_ret=number, a=number))\n"
@@ -225,7 +219,7 @@ def test_a_dump_says_where_each_log_begins_and_how_much_it_keeps(tmp_path: Path)
 
 
 def test_recording_clients_do_not_import_the_checkers_packages() -> None:
-    script = "import sys, jepsen_like.history; sys.exit(bool({'pyarrow', 'numpy', 'pandas'} & set(sys.modules)))"
+    script = "import sys, jepsen_like.history.files; sys.exit(bool({'pyarrow', 'numpy', 'pandas'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 

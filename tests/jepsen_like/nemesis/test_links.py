@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from jepsen_like.cluster.cluster import Cluster, open_cluster
+from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.links import Around, LinkKind
 from jepsen_like.nemesis.nemesis import FaultRecord, Nemesis
@@ -16,6 +16,7 @@ from jepsen_like.nemesis.table import KINDS, usable
 from jepsen_like.nemesis.targets import Target
 from raft.client import Client
 from raft.errors import OutcomeUnknown, RaftError
+from tests.jepsen_like.raft_clusters import open_raft_cluster, settled
 
 NODES = 3
 LINK_KINDS = {name: kind for name, kind in KINDS.items() if isinstance(kind, LinkKind)}
@@ -55,7 +56,7 @@ async def test_every_fault_of_streams_is_shown_by_its_ways_and_leaves_none_behin
         Fault(number, kind, Target.LEADER, number / 1000, HOLD_S, number) for number, kind in enumerate(OF_STREAMS)
     ]
     done: list[int] = []
-    async with open_cluster(tmp_path / "nodes", nodes=NODES, cluster_id="test") as cluster:
+    async with open_raft_cluster(tmp_path / "nodes", nodes=NODES) as cluster:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(append_for_ever, cluster, done)
             nemesis = Nemesis(cluster, faults, tmp_path / "nemesis.jsonl")
@@ -63,7 +64,7 @@ async def test_every_fault_of_streams_is_shown_by_its_ways_and_leaves_none_behin
             nursery.cancel_scope.cancel()
         await nemesis.heal()
         assert cluster.network.evidence() == []
-        assert await cluster.agreed_end(within_s=60) >= len(done) > 0
+        assert await settled(cluster) >= len(done) > 0
         assert cluster.unasked_ends == []
     assert [record.kind for record in nemesis.records] == OF_STREAMS
     for record in nemesis.records:

@@ -9,15 +9,17 @@ import pytest
 import trio
 
 from jepsen_like.cluster import preload, volumes
-from jepsen_like.cluster.cluster import Cluster, open_cluster
+from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import Word
 from jepsen_like.nemesis.disks import DamagedFiles, DiskError, DiskFull, DiskShort, DiskSlow
 from jepsen_like.nemesis.kind import Kind, Seen
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
 from jepsen_like.nemesis.targets import Blow
+from jepsen_like.systems.raft.system import RaftSystem
 from raft.client import Client
 from raft.errors import RaftError
+from tests.jepsen_like.raft_clusters import open_raft_cluster, settled
 
 pytestmark = pytest.mark.cluster
 only_root = pytest.mark.skipif(volumes.lacking() is not None, reason=volumes.lacking() or "")
@@ -32,9 +34,7 @@ STORED = 40
 async def nodes(
     directory: Path, needs: Sequence[Need] = (), settings: Sequence[str] = ()
 ) -> AsyncIterator[tuple[Cluster, Client]]:
-    async with open_cluster(
-        directory / "nodes", nodes=3, cluster_id="test", needs=frozenset(needs), settings=settings
-    ) as cluster:
+    async with open_raft_cluster(directory / "nodes", nodes=3, needs=frozenset(needs), settings=settings) as cluster:
         assert await cluster.leader(within_s=60) is not None
         addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
         async with Client(addresses, "test") as client:
@@ -64,7 +64,7 @@ async def under_load(cluster: Cluster, client: Client, kind: Kind, hit: Sequence
         seen |= await kind.hold(cluster, blow, hold_s)
         nursery.cancel_scope.cancel()
     await kind.undo(cluster, blow)
-    assert await cluster.agreed_end(within_s=60) >= STORED
+    assert await settled(cluster) >= STORED
     with trio.fail_after(60):
         while not await append_one():
             pass
@@ -82,7 +82,7 @@ async def test_a_power_cut_of_all_nodes_takes_what_no_flush_has_secured_and_noth
         assert all("dead, its files held" in said for said in seen.values())
         healed = await Power().undo(cluster, blow)
         assert all("bytes were left" in said for said in healed.values())
-        assert await cluster.agreed_end(within_s=60) == left
+        assert await settled(cluster) == left
         assert cluster.unasked_ends == []
     # What lay on the volumes can be looked at afterwards.
     assert sorted((tmp_path / "nodes" / "1" / "data").glob("*.log"))
@@ -96,7 +96,7 @@ async def test_after_a_power_cut_that_was_called_off_the_nodes_come_back(tmp_pat
             called_off.cancel()
             await Power().inject(cluster, blow)
         await Power().undo(cluster, blow)
-        assert await cluster.agreed_end(within_s=60) == STORED
+        assert await settled(cluster) == STORED
         assert cluster.unasked_ends == []
 
 
@@ -112,7 +112,7 @@ async def test_a_power_cut_tells_a_disk_that_lied_about_its_flushes(tmp_path: Pa
         blow = Blow((1, 2, 3))
         await Power().inject(cluster, blow)
         await Power().undo(cluster, blow)
-        assert STORED <= await cluster.agreed_end(within_s=60) < 2 * STORED
+        assert STORED <= await settled(cluster) < 2 * STORED
 
 
 @needs_compiler
@@ -134,7 +134,7 @@ async def test_clocks_go_wrong_for_the_nodes_that_are_hit_and_only_while_it_hold
 
 @needs_compiler
 async def test_disks_go_wrong_and_whoever_acknowledged_has_it(tmp_path: Path) -> None:
-    async with nodes(tmp_path, [Need.LIBRARY], DiskFull.settings) as (cluster, client):
+    async with nodes(tmp_path, [Need.LIBRARY], RaftSystem.fault_settings[DiskFull.name]) as (cluster, client):
         for kind, hit, words in (
             (DiskSlow(), [1, 2, 3], "flushes delayed: "),
             (DiskShort(), [1, 2, 3], "writes cut short: "),
@@ -158,5 +158,5 @@ async def test_damaged_nodes_mend_themselves(tmp_path: Path) -> None:
             seen = await DamagedFiles().inject(cluster, blow)
             assert all("flipped" in said or "removed" in said for said in seen.values()), seen
             await DamagedFiles().undo(cluster, blow)
-            assert await cluster.agreed_end(within_s=60) == STORED + 30
+            assert await settled(cluster) == STORED + 30
         assert cluster.unasked_ends == []

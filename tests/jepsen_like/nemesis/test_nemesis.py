@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 import pytest
 import trio
 
-from jepsen_like.cluster.cluster import open_cluster
 from jepsen_like.nemesis import budget
 from jepsen_like.nemesis.kind import Withheld
 from jepsen_like.nemesis.nemesis import PEACE_S, FaultNews, Nemesis
 from jepsen_like.nemesis.processes import Kill
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import Target
+from tests.jepsen_like.raft_clusters import open_raft_cluster, settled
 
 pytestmark = pytest.mark.cluster
 
@@ -36,11 +36,11 @@ async def test_every_kind_of_fault_is_seen_and_undone(tmp_path: Path) -> None:
         Fault(number, *what, at_s=number / 1000, hold_s=HOLD_S, seed=number) for number, what in enumerate(FAULTS)
     ]
     news: list[FaultNews] = []
-    async with open_cluster(tmp_path / "nodes", nodes=3, cluster_id="test") as cluster:
+    async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
         nemesis = Nemesis(cluster, faults, tmp_path / "nemesis.jsonl", news.append)
         await nemesis.run()
         await nemesis.heal()
-        assert await cluster.agreed_end(within_s=60) == 0
+        assert await settled(cluster) == 0
         assert cluster.unasked_ends == []
     rows = rows_of(tmp_path)
     assert [(row["kind"], row["target"]) for row in rows] == [*FAULTS, ("heal", "all")]
@@ -58,7 +58,7 @@ async def test_every_kind_of_fault_is_seen_and_undone(tmp_path: Path) -> None:
 async def test_a_link_may_be_cut_while_a_node_is_killed_but_no_two_links_at_once(tmp_path: Path) -> None:
     intents = [("kill", Target.ONE), ("partition", Target.LEADER), ("partition", Target.HALVES)]
     faults = [Fault(number, *what, number / 1000, HOLD_S, 1) for number, what in enumerate(intents, 1)]
-    async with open_cluster(tmp_path / "nodes", nodes=3, cluster_id="test") as cluster:
+    async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
         nemesis = Nemesis(cluster, faults, tmp_path / "nemesis.jsonl")
         await nemesis.run()
         await nemesis.heal()
@@ -70,14 +70,14 @@ async def test_a_link_may_be_cut_while_a_node_is_killed_but_no_two_links_at_once
 
 
 async def test_what_was_broken_when_a_run_ended_early_is_mended_and_recorded(tmp_path: Path) -> None:
-    async with open_cluster(tmp_path / "nodes", nodes=3, cluster_id="test") as cluster:
+    async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
         fault = Fault(1, "pause", Target.LEADER, 0.0, hold_s=60.0, seed=1)
         with trio.CancelScope() as scope:
             nemesis = Nemesis(cluster, [fault], tmp_path / "nemesis.jsonl", lambda news: scope.cancel())
             await nemesis.run()
         await nemesis.heal()
         assert [record.kind for record in nemesis.records] == ["pause"]
-        assert await cluster.agreed_end(within_s=60) == 0
+        assert await settled(cluster) == 0
     pause, heal = rows_of(tmp_path)
     assert seen_as_intended(pause)
     assert heal["kind"] == "heal"
@@ -93,7 +93,7 @@ class Forgets(Kill):
 async def test_damage_waits_for_the_damaged_and_never_takes_a_majority(tmp_path: Path) -> None:
     intents = [Target.LEADER, Target.ONE, Target.MAJORITY]
     faults = [Fault(number, "forgets", target, number / 1000, HOLD_S, 1) for number, target in enumerate(intents, 1)]
-    async with open_cluster(tmp_path / "nodes", nodes=3, cluster_id="test") as cluster:
+    async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
         nemesis = Nemesis(cluster, faults, tmp_path / "nemesis.jsonl", kinds={"forgets": Forgets()})
         await nemesis.run()
         assert len(nemesis.records) == 2
@@ -104,14 +104,14 @@ async def test_damage_waits_for_the_damaged_and_never_takes_a_majority(tmp_path:
     first, second, third, _ = rows_of(tmp_path)
     assert (first["withheld"], second["withheld"]) == (None, None)
     assert second["begun_ns"] > first["ended_ns"]
-    assert third["withheld"] == "damage to 2 nodes is more than a minority (1)"
+    assert third["withheld"] == "damage to 2 nodes is more than the mode can spare (1)"
 
 
 async def test_a_node_that_never_catches_up_is_the_last_to_be_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_cluster(tmp_path / "nodes", nodes=3, cluster_id="test") as cluster:
-        account = budget.DamageBudget(3)
+    async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
+        account = budget.DamageBudget(1)
         await cluster.kill([3])
         account.charge([3])
         with monkeypatch.context() as impatient:
@@ -120,7 +120,7 @@ async def test_a_node_that_never_catches_up_is_the_last_to_be_damaged(
                 await account.room_for(cluster, [1])
         await cluster.restart([3])
         await account.room_for(cluster, [1])
-        assert await cluster.hold_all_committed([1, 2, 3], within_s=60)
+        assert await cluster.caught_up([1, 2, 3], within_s=60)
         assert account.behind == frozenset()
 
 

@@ -134,7 +134,9 @@ def test_a_term_that_a_power_cut_made_nodes_forget_is_said_to_be_used_anew(
     flush: str, kind: str, terms: tuple[int, int], is_said: bool, tmp_path: Path
 ) -> None:
     run = made_up_run(tmp_path)
-    (run / "test.json").write_text(json.dumps({"nodes": 3, "settings": {"flush": flush}}))
+    (run / "test.json").write_text(
+        json.dumps({"nodes": 3, "settings": {"flush": flush}, "acks_are_durable": flush == "before-ack"})
+    )
     faults = [{"id": 1, "kind": kind, "target": "all", "nodes": [1, 2, 3], "begin_s": 5.0, "end_s": 9.0}]
     elections = [
         {"at_s": at_s, "term": term, "leader": leader, "took_s": None}

@@ -319,6 +319,6 @@ def test_importing_the_clusters_brings_nothing_of_the_checker() -> None:
     import subprocess
     import sys
 
-    code = f"import sys, {cluster.__name__}, jepsen_like.pytest_plugin; print(*sys.modules)"
+    code = f"import sys, {cluster.__name__}, jepsen_like.testing.plugin; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pyspark", "pandas", "pyarrow", "numpy", "hypothesis", "jinja2"} & set(loaded)

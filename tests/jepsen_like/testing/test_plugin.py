@@ -29,7 +29,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def run(source: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(source)
-        return pytester.runpytest_inprocess("-p", "jepsen_like.pytest_plugin", *options)
+        return pytester.runpytest_inprocess("-p", "jepsen_like.testing.plugin", *options)
 
     return run
 
@@ -129,7 +129,7 @@ def test_processes_can_be_killed(run: Run) -> None:
 
 
 def test_the_plugin_costs_nothing_before_it_is_used() -> None:
-    code = "import sys, jepsen_like.pytest_plugin; print([name for name in ('trio', 'attrs', 'raft') if name in sys.modules])"
+    code = "import sys, jepsen_like.testing.plugin; print([name for name in ('trio', 'attrs', 'raft') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
@@ -141,7 +141,7 @@ def test_an_installed_project_brings_the_plugin() -> None:
 
 def test_nothing_of_a_cluster_stays_on_its_test_which_may_run_again(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makeconftest("""
-        from jepsen_like.pytest_plugin import CLUSTERS, HAS_FAILED
+        from jepsen_like.testing.plugin import CLUSTERS, HAS_FAILED
 
         def pytest_runtest_logfinish(nodeid, location):
             pass

@@ -2,7 +2,7 @@
 
 import random
 
-from jepsen_like.clients.routing import OLD_BELIEFS_S, RETRY_SUSPECT_S, Routing
+from jepsen_like.workload.routing import OLD_BELIEFS_S, RETRY_SUSPECT_S, Routing
 
 
 def leader_of(routing: Routing) -> int | None:

@@ -19,7 +19,7 @@ from unittest import mock
 
 import attrs
 
-from jepsen_like.simulation.durable import DurableLog
+from jepsen_like.simulation.raft.durable import DurableLog
 from log.errors import StorageError
 from log.flush import Flush
 from log.memory_disk import MemoryDisk

@@ -9,7 +9,7 @@ import threading
 
 import trio
 
-from jepsen_like.simulation.durable import DurableLog
+from jepsen_like.simulation.raft.durable import DurableLog
 from log.memory_disk import MemoryDisk
 from raft.group import RaftGroup
 from raft.settings import NodeSettings

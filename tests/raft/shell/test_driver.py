@@ -8,9 +8,9 @@ import msgpack
 import pytest
 
 from log.flush import Flush
-from log.flusher import FlushPolicy
 from log.frame import Pieces
 from log.memory_disk import MemoryDisk
+from log.policy import FlushPolicy
 from log.segmented_log import LogConfig, SegmentedLog
 from raft.client_codec import pack_batch
 from raft.config import MIB, RaftConfig

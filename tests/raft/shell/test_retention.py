@@ -8,8 +8,8 @@ import msgpack
 import pytest
 import trio
 
-from log.flusher import FlushPolicy
 from log.memory_disk import MemoryDisk
+from log.policy import FlushPolicy
 from log.retention import Retention
 from raft import driver
 from raft.client import Attempt, Client

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from log.flusher import FlushPolicy
+from log.policy import FlushPolicy
 from log.retention import KEEP_ALL, Retention
 from raft.config import RaftConfig
 from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings

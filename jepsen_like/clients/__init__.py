@@ -1,1 +1,0 @@
-"""Clients that reach servers by the wire only, one attempt at a time, and say exactly what is known of each."""

@@ -1,0 +1,71 @@
+"""What the processes of a run report of themselves: as a system's adapter decodes it, and with node and time as a run keeps it."""
+
+from typing import Final
+
+import attrs
+
+LEADER: Final = "leader"
+"""The role that leads; all other roles are words of the system."""
+DOWN: Final = "down"
+"""In place of a role, of a node whose process has ended; started again it has none until it reports one."""
+
+
+@attrs.frozen
+class Ready:
+    """The process serves."""
+
+
+@attrs.frozen
+class RoleChanged:
+    """The process has another role in a scope; `role` is `LEADER` for the one that leads."""
+
+    role: str
+    epoch: int
+    scope: str = ""
+
+
+@attrs.frozen
+class LogStart:
+    """The log of the process begins at `offset` now."""
+
+    offset: int
+    is_snapshot: bool
+
+
+@attrs.frozen
+class OwnEnd:
+    """The process is about to end by itself, with this exit status and for this reason."""
+
+    status: int
+    reason: str
+
+
+Observation = Ready | RoleChanged | LogStart | OwnEnd
+
+
+@attrs.frozen
+class RoleSeen:
+    """A node reported that its role in a scope has changed, or its process has ended (`DOWN`, term 0).
+
+    `t_ns` is on the monotonic clock, shared by all processes here; `term` is the epoch of the leadership; `scope` names
+    what is led, empty where a system has one leader for everything.
+    """
+
+    node: int
+    t_ns: int
+    role: str
+    term: int
+    scope: str = ""
+
+
+@attrs.frozen
+class StartSeen:
+    """A node reported that its log begins at `offset` now: files have left it, or a snapshot of the leader took their place."""
+
+    node: int
+    offset: int
+    is_snapshot: bool
+
+    def __str__(self) -> str:
+        how = "was reset to a snapshot, its log begins" if self.is_snapshot else "let records go, its log begins"
+        return f"n{self.node} {how} at offset {self.offset:,}"

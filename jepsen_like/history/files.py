@@ -1,0 +1,394 @@
+"""What was asked and what came back: one row per attempt, in columns, written while the load runs.
+
+The layout on disk; the values and columns are in `history.ops`.
+
+- Rows of one object lie in one bucket (`bucket=<k>/`), in part files that are closed while the load runs. A part file
+  appears under its name only when it is complete, so a crash loses the newest seconds and nothing else. Rows are written
+  in the order they ended: the parts of one hot log are its time segments.
+- The writer holds a bounded number of rows, whatever the length of the run.
+
+pyarrow is imported when a file is touched.
+"""
+
+import functools
+import json
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import attrs
+from attrs.validators import ge, instance_of
+
+from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, ErrorCode, Op, Outcome
+
+FORMAT_VERSION: Final = 2
+FORMATS_READ: Final = ("1", "2")
+"""Version 2 knows reads of what had left the log (`ErrorCode.TRIMMED`)."""
+BUCKETS: Final = 8
+PART_ROWS_MAX: Final = 32768
+PART_SECONDS_MAX: Final = 5.0
+PARTS_IN_FLIGHT_MAX: Final = 2 * BUCKETS
+KEPT: Final = "kept.json"
+
+
+@attrs.define
+class UnreadableHistory(Exception):
+    """The path does not hold a history; the text says which file and why."""
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+def bucket_of(obj: int, buckets: int) -> int:
+    """The bucket of an object: a multiplicative hash, so that neighbouring keys spread."""
+    return (((obj * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF) >> 32) % buckets
+
+
+@functools.cache
+def schema(columns: tuple[tuple[str, str], ...] = COLUMNS) -> Any:
+    """The pyarrow schema of a history (or, given `DUMP_COLUMNS`, of a dump)."""
+    import pyarrow as pa
+
+    types = {"q": pa.int64(), "i": pa.int32(), "h": pa.int16(), "b": pa.int8()}
+    fields = [pa.field(name, types[code], nullable=False) for name, code in columns]
+    return pa.schema(fields, metadata={"quorumlog.format": str(FORMAT_VERSION)})
+
+
+class Rows:
+    """Rows being gathered, one plain array per column (91 bytes per row of a history)."""
+
+    def __init__(self, columns: tuple[tuple[str, str], ...]) -> None:
+        self.columns = columns
+        self.arrays = [array(code) for _, code in columns]
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def table(self) -> Any:
+        """The same rows as a pyarrow table, without a copy."""
+        import pyarrow as pa
+
+        of = schema(self.columns)
+        arrays = [
+            pa.Array.from_buffers(field.type, len(values), [None, pa.py_buffer(values)])
+            for field, values in zip(of, self.arrays, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=of)
+
+
+def write_part(table: Any, path: Path) -> None:
+    """Write one Parquet file so that `path` names either nothing or the whole of it."""
+    import pyarrow.parquet as pq
+
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    pq.write_table(table, unfinished, compression="zstd", compression_level=1)
+    os.replace(unfinished, path)
+
+
+class HistoryWriter:
+    """Records operations into `directory` (a run's `history.parquet/`) in bounded memory. One thread records.
+
+    Parts are compressed and written by one thread of its own, so that the loop that drives the load does not wait for the
+    disk; when the disk falls `PARTS_IN_FLIGHT_MAX` parts behind, recording waits. A part ends after `part_rows_max` rows or
+    when its oldest row is `part_seconds_max` older than the newest (in the history's own time). `name` tells several
+    writers of one history apart.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        buckets: int = BUCKETS,
+        part_rows_max: int = PART_ROWS_MAX,
+        part_seconds_max: float = PART_SECONDS_MAX,
+        name: str = "0",
+    ) -> None:
+        self.directory = directory
+        self.recorded = 0
+        """Rows taken so far."""
+        self._name = name
+        self._part_rows_max = part_rows_max
+        self._part_ns_max = int(part_seconds_max * 1e9)
+        self._gathering = [Rows(COLUMNS) for _ in range(buckets)]
+        self._parts = 0
+        self._flush_due = 0
+        self._in_flight: list[Future[None]] = []
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
+        for bucket in range(buckets):
+            (directory / f"bucket={bucket}").mkdir(parents=True, exist_ok=True)
+
+    def record(self, op: Op) -> None:
+        """Take one attempt. Raises the `OSError` of an earlier part that could not be written."""
+        self.record_batch(op, (op.a,))
+
+    def record_batch(self, op: Op, values: Sequence[int]) -> None:
+        """Take one attempt that carried several records: `op` describes the first, `values` are all their ids."""
+        bucket = bucket_of(op.object, len(self._gathering))
+        rows = self._gathering[bucket]
+        placed = op.offset != NONE
+        count = len(values)
+        for position, value in enumerate(values):
+            offset = op.offset + position if placed else NONE
+            row = (
+                op.object, op.process, op.attempt, op.parent_op, op.f, op.type, op.err, value, op.b, op.seen,
+                offset, op.epoch, count, op.t_inv, op.t_ret, op.node,
+            )  # fmt: skip
+            for values_of_column, value_of_row in zip(rows.arrays, row, strict=True):
+                values_of_column.append(value_of_row)
+        self.recorded += count
+        if len(rows) >= self._part_rows_max:
+            self._close_part(bucket)
+        self._keep_fresh(op.t_inv if op.t_ret == NEVER else op.t_ret)
+
+    def _keep_fresh(self, now: int) -> None:
+        if self._flush_due == 0:
+            self._flush_due = now + self._part_ns_max
+        elif now >= self._flush_due:
+            self._flush_due = now + self._part_ns_max
+            self.flush()
+
+    def flush(self) -> None:
+        """Close every part that has rows: what was recorded so far becomes readable soon (after `close`, surely)."""
+        for bucket, rows in enumerate(self._gathering):
+            if len(rows):
+                self._close_part(bucket)
+
+    def _close_part(self, bucket: int) -> None:
+        rows = self._gathering[bucket]
+        self._gathering[bucket] = Rows(COLUMNS)
+        path = self.directory / f"bucket={bucket}" / f"part-{self._name}-{self._parts:06d}.parquet"
+        self._parts += 1
+        while self._in_flight and (self._in_flight[0].done() or len(self._in_flight) >= PARTS_IN_FLIGHT_MAX):
+            self._in_flight.pop(0).result()
+        self._in_flight.append(self._thread.submit(lambda: write_part(rows.table(), path)))
+
+    def close(self) -> None:
+        """Write what is left; afterwards the history is whole. Raises `OSError` if any part could not be written."""
+        try:
+            self.flush()
+            for part in self._in_flight:
+                part.result()
+        finally:
+            self._in_flight.clear()
+            self._thread.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@attrs.frozen(kw_only=True)
+class KeepRule:
+    """How much of its log a node may not let go, as its settings say; without a rule all of it."""
+
+    retention_bytes: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
+    retention_s: float = attrs.field(default=0.0, validator=[instance_of((int, float)), ge(0)])
+    segment_bytes_max: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
+    """The size of its files: each begins with a little that is no record."""
+    judges_age: bool = attrs.field(default=True, validator=instance_of(bool))
+    """Whether the clocks that tell a record's age could be trusted."""
+    starts_stay: bool = attrs.field(default=True, validator=instance_of(bool))
+    """Whether no fault could undo that records have left: where a log began once, it never begins earlier."""
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether anything may leave a log."""
+        return self.retention_bytes > 0 or self.retention_s > 0
+
+
+@attrs.frozen
+class Kept:
+    """Where each node's log began and ended when it was dumped, how many bytes its records took between, and its rule."""
+
+    rule: KeepRule
+    dumped_ns: int
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+    bytes_kept: Mapping[int, int]
+
+
+class DumpWriter:
+    """Writes the final log of every node into `directory` (a run's `dump.parquet/`), committed records only.
+
+    A node's rows have no gaps from where its log begins (`begin`; 0 if nobody says) to its end; a node that could not be
+    dumped has no rows. `kept.json` beside them says where each began and ended; it comes last and whole, so that rows without
+    it are part of a dump. Left by an exception it removes what it wrote: half a log would look like a loss.
+    """
+
+    def __init__(self, directory: Path, *, rule: KeepRule = KeepRule(), part_rows_max: int = 1 << 18) -> None:
+        self.directory = directory
+        self._rule = rule
+        self.starts: dict[int, int] = {}
+        """Where the log of each node begins."""
+        self.dumped_ns = 0
+        """When the last of them was read to its end."""
+        self._ends: dict[int, int] = {}
+        self._bytes_kept: dict[int, int] = {}
+        self._part_rows_max = part_rows_max
+        self._rows = Rows(DUMP_COLUMNS)
+        self._parts = 0
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / KEPT).unlink(missing_ok=True)  # of a former dump, about other rows
+
+    def begin(self, node: int, offset: int) -> None:
+        """The log of this node begins here; what was recorded of it below has left it since and does not count."""
+        self.starts[node] = self._ends[node] = offset
+        self._bytes_kept[node] = 0
+
+    def record(self, node: int, offset: int, epoch: int, values: Iterable[int], *, size: int = 0) -> None:
+        """Take consecutive records of one node: the ids in `values` lie at `offset`, `offset + 1`, ... of one epoch.
+
+        `size` is how many bytes of a log they take.
+        """
+        ids = array("q", values)
+        self._ends[node] = offset + len(ids)
+        self._bytes_kept[node] = self._bytes_kept.get(node, 0) + size
+        nodes, offsets, epochs, all_ids = self._rows.arrays
+        nodes.extend(array("h", [node]) * len(ids))
+        offsets.extend(range(offset, offset + len(ids)))
+        epochs.extend(array("i", [epoch]) * len(ids))
+        all_ids.extend(ids)
+        if len(self._rows) >= self._part_rows_max:
+            self._close_part()
+
+    def _close_part(self) -> None:
+        write_part(self._rows.table(), self.directory / f"part-{self._parts:06d}.parquet")
+        self._rows = Rows(DUMP_COLUMNS)
+        self._parts += 1
+
+    def close(self) -> None:
+        """Write what is left. A dump of no records at all is one part without rows."""
+        if len(self._rows) or not self._parts:
+            self._close_part()
+        if self.starts:
+            nodes = {
+                str(node): {"start": start, "end": self._ends[node], "bytes": self._bytes_kept[node]}
+                for node, start in self.starts.items()
+            }
+            kept = {"rule": attrs.asdict(self._rule), "dumped_ns": self.dumped_ns, "nodes": nodes}
+            unfinished = self.directory / f".{KEPT}.unfinished"
+            unfinished.write_text(json.dumps(kept) + "\n")
+            os.replace(unfinished, self.directory / KEPT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        for part in self.directory.glob("part-*.parquet"):
+            part.unlink()
+        (self.directory / KEPT).unlink(missing_ok=True)
+
+
+@attrs.frozen
+class HistoryReader:
+    """A history on disk: what is complete of it. `parts[k]` are the part files of bucket k in the order written."""
+
+    directory: Path
+    parts: tuple[tuple[Path, ...], ...]
+
+    @classmethod
+    def open(cls, directory: Path) -> "HistoryReader":
+        """Find the part files; `UnreadableHistory` when there is no bucket at all."""
+        buckets = [path for path in directory.glob("bucket=*") if path.name.partition("=")[2].isdecimal()]
+        if not buckets:
+            raise UnreadableHistory(
+                directory, "not a history: it holds neither history.parquet nor bucket=<k> directories"
+            )
+        buckets.sort(key=lambda path: int(path.name.partition("=")[2]))
+        return cls(directory, tuple(tuple(sorted(bucket.glob("part-*.parquet"))) for bucket in buckets))
+
+    def files(self) -> tuple[Path, ...]:
+        """Every part file, bucket by bucket."""
+        return tuple(path for bucket in self.parts for path in bucket)
+
+    def rows(self) -> int:
+        """How many rows there are. `UnreadableHistory` for a part that is none."""
+        return sum(read_part(path, ("f",)).num_rows for path in self.files())
+
+    def ops(self) -> Iterator[Op]:
+        """Every operation, part by part. For small histories and for tests: a Python object per row."""
+        for path in self.files():
+            yield from ops_of(read_part(path))
+
+
+def read_part(path: Path, columns: Sequence[str] | None = None, *, of: tuple[tuple[str, str], ...] = COLUMNS) -> Any:
+    """One part file as a pyarrow table (all columns by default). `UnreadableHistory` when it is none of ours."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, memory_map=True) as file:
+            table = file.read(columns=list(columns) if columns is not None else None, use_threads=False)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UnreadableHistory(path, f"not a readable Parquet file ({error})") from error
+    version = (table.schema.metadata or {}).get(b"quorumlog.format", b"none").decode()
+    if version not in FORMATS_READ:
+        raise UnreadableHistory(path, f"format version {version}; this program reads {' and '.join(FORMATS_READ)}")
+    wanted = tuple(pair for pair in of if columns is None or pair[0] in columns)
+    if table.schema.names != [name for name, _ in wanted] or table.schema.types != schema(wanted).types:
+        raise UnreadableHistory(path, f"its columns are {table.schema.names}, not those of a history")
+    return table
+
+
+def read_dump(directory: Path) -> Any:
+    """A whole dump as one pyarrow table, or None when there is no such directory."""
+    import pyarrow as pa
+
+    files = sorted(directory.glob("part-*.parquet"))
+    if not files:
+        return None
+    return pa.concat_tables([read_part(path, of=DUMP_COLUMNS) for path in files]).combine_chunks()
+
+
+def read_kept(directory: Path) -> Kept | None:
+    """What a dump says of where logs begin and end; None for one without: of an older version, or in part."""
+    try:
+        found = json.loads((directory / KEPT).read_text())
+        nodes = {
+            int(node): tuple(of[name] for name in ("start", "end", "bytes")) for node, of in found["nodes"].items()
+        }
+        numbers = [found["dumped_ns"], *nodes, *(number for of in nodes.values() for number in of)]
+        if any(type(number) is not int or not 0 <= number < NEVER for number in numbers):
+            raise ValueError("what should be a number of something is none")
+        if any(end < start for start, end, _ in nodes.values()):
+            raise ValueError("a log ends before it begins")
+        starts, ends, sizes = ({node: of[at] for node, of in nodes.items()} for at in range(3))
+        return Kept(KeepRule(**found["rule"]), found["dumped_ns"], starts, ends, sizes)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnreadableHistory(directory / KEPT, f"does not say where logs begin ({error!r})") from error
+
+
+def ops_of(table: Any) -> Iterator[Op]:
+    """The rows of a table with all columns as values."""
+    for row in table.to_pylist():
+        row["f"] = Action(row["f"])
+        row["type"] = Outcome(row["type"])
+        row["err"] = ErrorCode(row["err"])
+        yield Op(**row)
+
+
+def table_of(ops: Iterable[Op]) -> Any:
+    """Operations as one table. For small histories and for tests."""
+    rows = Rows(COLUMNS)
+    for op in ops:
+        for values, (name, _) in zip(rows.arrays, COLUMNS, strict=True):
+            values.append(getattr(op, name))
+    return rows.table()

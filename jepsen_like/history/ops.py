@@ -1,0 +1,108 @@
+"""One attempt of one client operation, and the columns in which it is recorded.
+
+- A row is one attempt of one client operation on one machine's monotonic clock. A batch of appended records is one row
+  per record: same interval, consecutive offsets.
+- Value ids are unique positive 64-bit integers; `NONE` is "nothing there".
+"""
+
+import enum
+from typing import Final
+
+import attrs
+
+NONE: Final = -1
+"""A register never written, a log position with nothing there, a field that does not apply."""
+NEVER: Final = 2**62
+"""`t_ret` of an operation whose end nobody saw."""
+
+
+class Action(enum.IntEnum):
+    """What was asked (column `f`)."""
+
+    APPEND = 0
+    READ = 1
+    TAIL = 2
+    WRITE = 3
+    CAS = 4
+
+
+class Outcome(enum.IntEnum):
+    """What is known of it (column `type`): it happened, it certainly did not and never will, or nobody knows."""
+
+    OK = 0
+    FAIL = 1
+    INFO = 2
+
+
+class ErrorCode(enum.IntEnum):
+    """Why an attempt was not `OK` (column `err`)."""
+
+    NONE = 0
+    NOT_LEADER = 1
+    BUSY = 2
+    STORAGE_FULL = 3
+    INVALID_REQUEST = 4
+    UNKNOWN_OUTCOME = 5
+    PROTOCOL = 6
+    SHUTTING_DOWN = 7
+    TIMEOUT = 8
+    CONNECTION_REFUSED = 9
+    CONNECTION_LOST = 10
+    DAMAGED_VALUE = 11
+    """A record came back whose filler does not belong to its id."""
+    TRIMMED = 12
+    """What was to be read had left the log, as its retention says; `seen` is where the log began."""
+    OTHER = 99
+
+
+@attrs.frozen(kw_only=True)
+class Op:
+    """One attempt; fields are the columns of a history, times in nanoseconds on the monotonic clock.
+
+    append: `a` is the value id, `offset` where it landed, `epoch` the reign that took it.
+    read of a log: `offset` asked, `a` the value seen (`NONE`: nothing there yet); `seen` where a log began that had let it go.
+    tail: `offset` is the committed end.
+    write: `a`. read of a register: `a` is the value seen.
+    cas: `a` expected, `b` new, `seen` the value found; `OK` with `seen == a` swapped, `OK` with another did not.
+    """
+
+    f: Action
+    type: Outcome
+    t_inv: int
+    t_ret: int = NEVER
+    object: int = 0
+    process: int = 0
+    attempt: int = 0
+    parent_op: int = NONE
+    err: ErrorCode = ErrorCode.NONE
+    a: int = NONE
+    b: int = NONE
+    seen: int = NONE
+    offset: int = NONE
+    epoch: int = NONE
+    count: int = 1
+    node: int = NONE
+
+
+COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("object", "q"),
+    ("process", "i"),
+    ("attempt", "h"),
+    ("parent_op", "q"),
+    ("f", "b"),
+    ("type", "b"),
+    ("err", "h"),
+    ("a", "q"),
+    ("b", "q"),
+    ("seen", "q"),
+    ("offset", "q"),
+    ("epoch", "i"),
+    ("count", "i"),
+    ("t_inv", "q"),
+    ("t_ret", "q"),
+    ("node", "h"),
+)
+"""Name and `array` type code of every column of a history, in the order of the file."""
+
+DUMP_COLUMNS: Final[tuple[tuple[str, str], ...]] = (("node", "h"), ("offset", "q"), ("epoch", "i"), ("a", "q"))
+"""One row per record of one node's final log."""

@@ -1,0 +1,1 @@
+"""One run: start, load, break, heal, dump, check and report."""

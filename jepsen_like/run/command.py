@@ -1,0 +1,463 @@
+"""`quorumlog run`: a cluster of real processes, load, faults, the check of what was recorded, and a report.
+
+Everything a run leaves lies in a directory of its own under `--out`, and `latest` there is a link to it. Progress goes to
+stderr; the summary, or with `--json` the results as one line, to stdout.
+"""
+
+import errno
+import json
+import math
+import os
+import platform
+import random
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import click
+import trio
+
+from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.java import find_java
+from jepsen_like.checker.verdict import Engine
+from jepsen_like.cli import EnvironmentMissing, ExitStatus
+from jepsen_like.cluster import namespaces, ports
+from jepsen_like.cluster.preload import NoLibrary
+from jepsen_like.cluster.process import NodeDidNotStart
+from jepsen_like.cluster.volumes import NoVolumes
+from jepsen_like.cluster.wires import Network
+from jepsen_like.nemesis.kind import Here
+from jepsen_like.nemesis.schedule import needed_s, schedule
+from jepsen_like.nemesis.table import KINDS, named, usable
+from jepsen_like.progress import Progress
+from jepsen_like.report import render_report
+from jepsen_like.run.exercise import RunPlan, exercise, first_cause
+from jepsen_like.run.results import Attempts, Observed, merged
+from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
+from jepsen_like.systems.registry import SYSTEMS, system_named
+
+DURATION_S = 30.0
+QUICK_DURATION_S = 10.0
+NODES = 3
+CONCURRENCY = 10
+NEMESIS = "kill,pause,partition"
+NO_NEMESIS = "none"
+ALL_NEMESES = "all"
+SEED_BITS = 31
+NODES_MAX = 15
+DESCRIPTORS_KEPT = 128
+DESCRIPTORS_OF_PAIR = 4
+"""Of each two nodes: the forwarder's listener and both sides of its connection; of each node with itself, what the harness has."""
+DESCRIPTORS_OF_CLIENT = 6
+"""For each node: its connection and both sides of the forwarder; twice, since a connection that is cut off outlives its client's."""
+LATEST = "latest"
+
+
+def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """Kinds of faults from `a,b,c`; none from "none"; "all" stays for when it is known what works here."""
+    names = [name.strip() for name in value.split(",")]
+    if names == [NO_NEMESIS]:
+        return ()
+    for lonely in (NO_NEMESIS, ALL_NEMESES):
+        if lonely in names and len(names) > 1:
+            raise click.BadParameter(f"{lonely!r} stands alone, not beside a fault")
+    if names == [ALL_NEMESES]:
+        return (ALL_NEMESES,)
+    for name in names:
+        if name not in KINDS:
+            raise click.BadParameter(
+                f"no nemesis {name!r}; there are {', '.join(KINDS)}, {ALL_NEMESES} and {NO_NEMESIS}"
+            )
+    return tuple(dict.fromkeys(names))
+
+
+def parse_system(context: click.Context, parameter: click.Parameter, value: str) -> System:
+    """The adapter of a system by its name."""
+    try:
+        return system_named(value)
+    except KeyError:
+        raise click.BadParameter(f"no system {value!r}; there are {', '.join(SYSTEMS)}") from None
+
+
+def one_of(option: str, value: str | None, names: Sequence[str]) -> str:
+    """The value, or the first of `names` where none was given. Raises `UsageError` for another."""
+    if value is None:
+        return names[0]
+    if value not in names:
+        raise click.UsageError(f"{option}: no {value!r} in this system; there are {', '.join(names)}")
+    return value
+
+
+def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
+    """The kinds to break with; `EnvironmentMissing` for one that is named and does not work here, or for no such network."""
+    if here.network is Network.NAMESPACES and (reason := namespaces.lacking()) is not None:
+        raise EnvironmentMissing(f"--network {here.network}: {reason}")
+    if names == (ALL_NEMESES,):
+        return usable(here)
+    for kind in named(names):
+        if here.nodes < kind.nodes_min:
+            raise click.UsageError(f"a {kind.name} needs at least {kind.nodes_min} nodes")
+        lack = kind.lacks(here)
+        if lack is not None:
+            raise EnvironmentMissing(f"--nemesis {kind.name}: {lack}")
+    return names
+
+
+@click.command()
+@click.option(
+    "--system",
+    default="raft",
+    show_default=True,
+    callback=parse_system,
+    metavar="NAME",
+    help=f"What to run: {', '.join(SYSTEMS)}.",
+)
+@click.option("--replication", default=None, metavar="NAME", help="How copies are made.  [default: the system's first]")
+@click.option("--nodes", type=click.IntRange(1, NODES_MAX), default=NODES, show_default=True, help="Processes.")
+@click.option(
+    "--duration",
+    type=click.FloatRange(0, min_open=True),
+    default=None,
+    metavar="S",
+    help=f"Seconds of load.  [default: {DURATION_S:g}, with --quick {QUICK_DURATION_S:g}; more for many kinds of faults]",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0),
+    default=0,
+    show_default=True,
+    metavar="OPS",
+    help="Operations per second over all clients (open loop); 0: as fast as answers come (closed loop).",
+)
+@click.option("--concurrency", type=click.IntRange(1, 1000), default=CONCURRENCY, show_default=True, help="Clients.")
+@click.option(
+    "--nemesis",
+    "kinds",
+    default=NEMESIS,
+    show_default=True,
+    callback=parse_nemesis,
+    metavar="A,B,C",
+    help=f"What to break: {', '.join(KINDS)}; {ALL_NEMESES}: what works here; or {NO_NEMESIS}.",
+)
+@click.option(
+    "--network",
+    type=click.Choice([each.value for each in Network]),
+    default=Network.PROXIES.value,
+    show_default=True,
+    help="What lies between the processes: TCP forwarders, or as root a switch that handles packets.",
+)
+@click.option(
+    "--workload",
+    default=None,
+    metavar="NAME",
+    help="What the clients do; of raft: log or register.  [default: the system's first]",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of every node; may be repeated. Of raft: quorumlog node --help lists them.",
+)
+@click.option("--seed", type=click.IntRange(0), default=None, help="Draws faults and load.  [default: random]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs"),
+    show_default=True,
+    help="Parent of run directories.",
+)
+@click.option("--quick", is_flag=True, help="Check in this process, without a JVM.")
+@click.option("--json", "as_json", is_flag=True, help="Print results.json as one line, last on stdout.")
+def run(
+    *,
+    system: System,
+    replication: str | None,
+    nodes: int,
+    duration: float | None,
+    rate: float,
+    concurrency: int,
+    kinds: tuple[str, ...],
+    network: str,
+    workload: str | None,
+    settings: tuple[str, ...],
+    seed: int | None,
+    out: Path,
+    quick: bool,
+    as_json: bool,
+) -> ExitStatus:
+    """Start a cluster, load it, break it, check what it said, and write a report.
+
+    Ends with 0 if every promise was kept, 1 if one was broken, 3 if the check could not decide.
+    """
+    here = Here(nodes, Network(network))
+    kinds = chosen(kinds, here)
+    plan = RunPlan(
+        system=system.name,
+        replication=one_of("--replication", replication, system.replications),
+        nodes=nodes,
+        duration_s=duration if duration is not None else default_duration_s(len(kinds), quick=quick),
+        rate=rate,
+        concurrency=concurrency,
+        kinds=kinds,
+        network=here.network,
+        workload=one_of("--workload", workload, tuple(system.workloads)),
+        settings=(*settings_for(system, kinds, settings), *settings),
+        seed=seed if seed is not None else random.SystemRandom().getrandbits(SEED_BITS),
+    )
+    mode = validated(plan)
+    allow_descriptors(plan)
+    command = reproduction(plan, quick=quick)
+    engine = Engine.LOCAL if quick else Engine.SPARK
+    if engine is Engine.SPARK:
+        find_java()  # its absence is better known before the run than after it
+    directory = new_run_directory(out, plan.seed)
+    write_json(directory / "test.json", description(plan, mode, command))
+    click.echo(headline(plan), err=True)
+    with Progress(total_s=plan.duration_s, nodes=range(1, nodes + 1)) as progress:
+        observed = exercised(plan, directory, progress)
+        progress.phase("checking")
+        try:
+            results = checked(plan, mode, directory, observed, engine)
+        except KeyboardInterrupt:
+            progress.event(
+                f"the history is whole, and can be checked: {check_of(plan, directory, engine)}", topic="run"
+            )
+            raise
+        results["repro"] = command
+        write_json(directory / "results.json", results)
+        report = render_report(directory)
+        progress.event(str(report), topic="report")
+    return concluded(results, report, command, as_json=as_json)
+
+
+# -------------------------------------------------------------------- before
+
+
+def default_duration_s(kinds: int, *, quick: bool) -> float:
+    """Long enough for every kind of fault to have its turn."""
+    return max(QUICK_DURATION_S if quick else DURATION_S, needed_s(kinds))
+
+
+def settings_for(system: System, kinds: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
+    """The settings that the kinds of faults need in this system, as far as they were not given."""
+    names = {setting.partition("=")[0] for setting in given}
+    wanted = dict.fromkeys(setting for kind in kinds for setting in system.fault_settings.get(kind, ()))
+    return tuple(setting for setting in wanted if setting.partition("=")[0] not in names)
+
+
+def validated(plan: RunPlan) -> Mode:
+    """The mode of the run; `UsageError` for a plan that cannot be carried out."""
+    if not math.isfinite(plan.duration_s):
+        raise click.UsageError(f"--duration: {plan.duration_s} is no number of seconds")
+    if not math.isfinite(plan.rate):
+        raise click.UsageError(f"--rate: {plan.rate} is no number of operations per second")
+    try:
+        schedule(plan.seed, named(plan.kinds), plan.duration_s)
+        mode = plan.mode()
+    except WrongMode as error:
+        raise click.UsageError(str(error)) from error
+    except ValueError as error:
+        raise click.UsageError(f"--duration: {error}") from error
+    if (reason := mode.refusal(plan.model, plan.kinds)) is not None:
+        raise click.UsageError(reason)
+    return mode
+
+
+def allow_descriptors(plan: RunPlan) -> None:
+    """Let this process open as many connections as it may; `UsageError` if those are too few for the plan."""
+    allowed = ports.raise_descriptor_limit()
+    of_node = DESCRIPTORS_OF_PAIR * plan.nodes + DESCRIPTORS_OF_CLIENT * plan.concurrency
+    needed = DESCRIPTORS_KEPT + plan.nodes * of_node
+    if needed > allowed:
+        raise click.UsageError(
+            f"--concurrency: {plan.concurrency} clients of {plan.nodes} nodes take up to {needed:,} descriptors, of which this "
+            f"process may have {allowed:,}; use fewer clients, or raise the hard limit (ulimit -Hn)"
+        )
+
+
+def reproduction(plan: RunPlan, *, quick: bool) -> str:
+    """The command that runs the same again."""
+    words = ["quorumlog", "run", "--system", plan.system, "--nodes", str(plan.nodes)]
+    words += ["--replication", plan.replication] if plan.replication != plan.of_system().replications[0] else []
+    words += ["--duration", f"{plan.duration_s:g}", "--nemesis", ",".join(plan.kinds) or NO_NEMESIS]
+    words += ["--network", plan.network.value] if plan.network is not Network.PROXIES else []
+    words += ["--workload", plan.workload, "--concurrency", str(plan.concurrency)]
+    words += ["--rate", f"{plan.rate:g}"] if plan.rate else []
+    for setting in plan.settings:
+        words += ["--set", setting]
+    words += ["--seed", str(plan.seed)]
+    words += ["--quick"] if quick else []
+    return shlex.join(words)
+
+
+def check_of(plan: RunPlan, directory: Path, engine: Engine) -> str:
+    """The command that checks what a run has recorded."""
+    words = ["quorumlog", "check", str(directory), "--model", plan.model.value]
+    return shlex.join([*words, "--engine", engine.value] if engine is not Engine.SPARK else words)
+
+
+def new_run_directory(parent: Path, seed: int) -> Path:
+    """A directory that did not exist before, and `latest` pointing at it. `EnvironmentMissing` if it cannot be made."""
+    name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}-{seed}"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        directory = parent / name
+        number = 1
+        while True:
+            try:
+                directory.mkdir()
+                break
+            except FileExistsError:
+                number += 1
+                directory = parent / f"{name}-{number}"
+    except OSError as error:
+        raise EnvironmentMissing(
+            f"cannot make a run directory in {parent}: {error.strerror or error}; choose another with --out"
+        ) from error
+    make_latest(directory)
+    return directory
+
+
+def make_latest(directory: Path) -> None:
+    """Let `latest` beside it point at a new, empty directory; if it cannot, remove both and raise `EnvironmentMissing`."""
+    latest = directory.with_name(LATEST)
+    link = directory.with_name(f".{LATEST}-{directory.name}")
+    try:
+        if latest.exists() and not (latest.is_symlink() or latest.is_dir()):  # a directory refuses by itself
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        link.symlink_to(directory.name)
+        os.replace(link, latest)
+    except OSError as error:
+        link.unlink(missing_ok=True)
+        directory.rmdir()
+        raise EnvironmentMissing(
+            f"cannot make {latest} a link to the run: {error.strerror or error}; "
+            f"move what is called {LATEST}, or choose another directory with --out"
+        ) from error
+
+
+def description(plan: RunPlan, mode: Mode, command: str) -> dict[str, Any]:
+    """test.json: everything that was decided before the run."""
+    return {
+        "system": plan.system,
+        "replication": plan.replication,
+        "nodes": plan.nodes,
+        "duration_s": plan.duration_s,
+        "rate": plan.rate,
+        "concurrency": plan.concurrency,
+        "nemesis": list(plan.kinds),
+        "network": plan.network.value,
+        "workload": plan.workload,
+        "settings": dict(mode.settings),
+        "acks_are_durable": mode.acks_are_durable,
+        "seed": plan.seed,
+        "promise": mode.promise(plan.kinds),
+        "command": command,
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """What ran."""
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for package in ("quorumlog", "trio", "attrs", "msgpack", "crc32c", "numpy", "pyarrow", "pyspark"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def headline(plan: RunPlan) -> str:
+    """The first line of a run."""
+    faults = ",".join(plan.kinds) or NO_NEMESIS
+    return (
+        f"quorumlog run  {plan.system}  nodes={plan.nodes}  clients={plan.concurrency}  workload={plan.workload}  "
+        f"faults={faults}  duration={plan.duration_s:g}s  seed={plan.seed}"
+    )
+
+
+# -------------------------------------------------------------------- the run
+
+
+def exercised(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
+    """Run it. `EnvironmentMissing` if there was never a cluster to break."""
+    try:
+        return trio.run(exercise, plan, directory, progress)
+    except BaseExceptionGroup as group:
+        expected, rest = group.split((NodeDidNotStart, NotServing, NoVolumes, NoLibrary, namespaces.NoNamespaces))
+        if expected is None or rest is not None:
+            raise
+        raise EnvironmentMissing(f"{first_cause(expected)}; see {directory / 'nodes'}") from group
+
+
+def checked(plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engine: Engine) -> dict[str, Any]:
+    """Everything in results.json but the command that repeats it."""
+    verdict = check_run(directory, plan.model, engine, allowances=mode.allowances(observed.faults))
+    results = merged(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed)
+    return {**results, "promise": mode.promise(plan.kinds)}
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """One JSON document, readable by people; a member of an enumeration as its value."""
+    path.write_text(json.dumps(content, indent=1, default=attrgetter("value")) + "\n", encoding="utf-8")
+
+
+# -------------------------------------------------------------------- after
+
+
+def concluded(results: dict[str, Any], report: Path, command: str, *, as_json: bool) -> ExitStatus:
+    """Say how it went, last of all the command that repeats a run that failed; the exit status."""
+    status = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}[results["valid"]]
+    lines = summary(results, report)
+    if status is not ExitStatus.VALID:
+        lines.append(command)
+    for line in lines:
+        click.echo(line, err=as_json)
+    if as_json:
+        sys.stderr.flush()
+        click.echo(json.dumps(results, separators=(",", ":")))
+    return status
+
+
+def summary(results: dict[str, Any], report: Path) -> list[str]:
+    """What a person wants to know, in a few lines."""
+    early = ", interrupted" if results["is_interrupted"] else ""
+    verdict = {True: "VALID", False: "INVALID: a promise was broken", None: "UNKNOWN: the check could not decide"}
+    ops, rto, latency = results["ops"], results["rto_s"], results["latency_ms"]
+    lines = [
+        f"{verdict[results['valid']]}{early}   acked {results['acked']:,}   lost {results['lost_acked']:,}   "
+        f"{expired(results)}"
+        f"duplicated {results['duplicated']:,}   failed {ops['fail']:,}   unknown {ops['info']:,}",
+        f"{len(results['faults'])} fault{'s' * (len(results['faults']) != 1)}   RTO max {seconds(rto['max'])}   RPO {results['rpo']['records']} records   "
+        f"{results['throughput_ops_s']:,.0f} ops/s   p50 {milliseconds(latency['p50'])}   p99 {milliseconds(latency['p99'])}",
+    ]
+    if rto.get("unrecovered"):
+        lines.append(f"no write was acknowledged any more after {rto['unrecovered']} of the faults")
+    for name, check in results["checks"].items():
+        if check["valid"] is not True and check["examples"]:
+            lines.append(f"{name}: {check['count']:,} found, for example: {check['examples'][0]}")
+    lines += [f"lost, as this mode allows: {loss['says']}" for loss in results["lost_allowed"]]
+    lines += [f"not decided: {reason}" for reason in results.get("unknown", ())]
+    return [*lines, f"report: {report}"]
+
+
+def expired(results: dict[str, Any]) -> str:
+    """What left by the rule of retention, where something did."""
+    return f"expired {results['expired']:,}   " if results.get("expired") else ""
+
+
+def seconds(value: float | None) -> str:
+    """A time, or a dash for one that is not known."""
+    return "-" if value is None else f"{value:.2f} s"
+
+
+def milliseconds(value: float | None) -> str:
+    """A latency, or a dash."""
+    return "-" if value is None else f"{value:.1f} ms"

@@ -1,0 +1,90 @@
+"""The live display of a run: faults as lines, counts and latencies twice a second, the state of every node."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import trio
+
+from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.observations import DOWN, RoleSeen
+from jepsen_like.nemesis.nemesis import FaultNews
+from jepsen_like.progress import NodeLine, NodeState, OpsLine, Progress
+from jepsen_like.workload.recorder import Recorder
+
+SHOW_EVERY_S = 0.5
+
+
+class FaultNewsLines:
+    """Faults as lines, and whose links are broken now."""
+
+    def __init__(self, progress: Progress, cluster: Cluster) -> None:
+        self._held: dict[int, tuple[str, frozenset[int]]] = {}
+        self._progress = progress
+        self._cluster = cluster
+
+    def tell(self, news: FaultNews) -> None:
+        """A fault began or ended."""
+        names = ",".join(f"n{node}" for node in news.blow.nodes)
+        what = f"{news.fault.kind} {names} ({news.fault.target})"
+        if news.has_ended:
+            self._held.pop(news.fault.id, None)
+            self._progress.event(f"{what} undone", style="dim")
+        else:
+            self._held[news.fault.id] = (what, frozenset(news.blow.nodes if news.blow.pairs else ()))
+            self._progress.event(what)
+        self._progress.faults(tuple(what for what, _ in self._held.values()))
+
+    @property
+    def cut(self) -> frozenset[int]:
+        """Nodes whose links are broken now."""
+        return frozenset().union(*(nodes for _, nodes in self._held.values()))
+
+
+@asynccontextmanager
+async def shown(progress: Progress, cluster: Cluster, recorder: Recorder, news: FaultNewsLines) -> AsyncIterator[None]:
+    """Keep the display fresh."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_show, progress, cluster, recorder, news)
+        try:
+            yield
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+async def _show(progress: Progress, cluster: Cluster, recorder: Recorder, news: FaultNewsLines) -> None:
+    before, before_s = 0, trio.current_time()
+    told = 0
+    while True:
+        await trio.sleep(SHOW_EVERY_S)
+        now = trio.current_time()
+        counts, latencies = recorder.counts, sorted(recorder.recent_latency_s)
+        progress.ops(
+            OpsLine(
+                acked=counts.acked,
+                failed=counts.fail,
+                unknown=counts.info,
+                ops_per_s=(counts.ok - before) / (now - before_s),
+                p99_ms=latencies[int(len(latencies) * 0.99)] * 1e3 if latencies else None,
+            )
+        )
+        before, before_s = counts.ok, now
+        progress.nodes(_node_lines(cluster, news.cut))
+        for start in cluster.starts[told:]:
+            if start.is_snapshot:
+                progress.event(str(start), topic="log")
+        told = len(cluster.starts)
+
+
+def _node_lines(cluster: Cluster, cut: frozenset[int]) -> list[NodeLine]:
+    newest: Mapping[int, RoleSeen] = {role.node: role for role in cluster.roles}
+    lines = []
+    for node, process in cluster.nodes.items():
+        role = newest.get(node)
+        known = role if role is not None and role.role != DOWN else None
+        state = NodeState.CUT if node in cut else NodeState.UP
+        if not process.is_running:
+            state = NodeState.DOWN
+        elif process.is_paused:
+            state = NodeState.PAUSED
+        lines.append(NodeLine(node, known.role if known else "", known.term if known else 0, state=state))
+    return lines

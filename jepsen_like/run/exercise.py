@@ -1,0 +1,186 @@
+"""One run from an empty directory to quiet nodes: start, load, break, heal, final reads, dump, stop.
+
+Ctrl-C (or SIGTERM) ends load and faults early and goes on with healing and dumping, so that what was recorded can be
+checked; a second one stops at once. Whatever happens, no node outlives the run.
+"""
+
+import signal
+from pathlib import Path
+
+import attrs
+import numpy as np
+import trio
+
+from jepsen_like.checker.verdict import Model
+from jepsen_like.cluster.cluster import Cluster, open_cluster
+from jepsen_like.cluster.machine import Need
+from jepsen_like.cluster.wires import Network
+from jepsen_like.history.files import DumpWriter, HistoryWriter
+from jepsen_like.nemesis.nemesis import Nemesis
+from jepsen_like.nemesis.schedule import schedule
+from jepsen_like.nemesis.table import named
+from jepsen_like.progress import Progress
+from jepsen_like.run.display import FaultNewsLines, shown
+from jepsen_like.run.results import Observed, percentiles
+from jepsen_like.systems.port import Mode, NotServing, System
+from jepsen_like.systems.registry import system_named
+from jepsen_like.workload.load import LoadPlan
+from jepsen_like.workload.recorder import Recorder
+
+LEADER_WITHIN_S = 20.0
+AGREE_WITHIN_S = 30.0
+PEACE_S = 1.0
+"""Load after the end of a schedule that took longer than planned."""
+
+
+@attrs.frozen(kw_only=True)
+class RunPlan:
+    """What to run. `settings` are `name=value` for every node, `rate` 0 is closed loop."""
+
+    system: str
+    replication: str
+    nodes: int
+    duration_s: float
+    rate: float
+    concurrency: int
+    kinds: tuple[str, ...]
+    network: Network = Network.PROXIES
+    workload: str
+    settings: tuple[str, ...]
+    seed: int
+
+    @property
+    def cluster_id(self) -> str:
+        """Keeps the nodes of two runs apart, should a port change hands."""
+        return f"run-{self.seed}"
+
+    def of_system(self) -> System:
+        """The adapter of the system."""
+        return system_named(self.system)
+
+    def mode(self) -> Mode:
+        """What it is set to. Raises `WrongMode`."""
+        return self.of_system().configure(self.settings, self.replication)
+
+    @property
+    def model(self) -> Model:
+        """What checks the workload."""
+        return self.of_system().workloads[self.workload]
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The first exception in a group of groups, or the error itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+class _Interrupted:
+    """Whether the run was asked to end, and what to cancel for it."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self.scope = trio.CancelScope()
+
+    async def watch(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Wait for signals; the second one is a `KeyboardInterrupt`."""
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for _ in signals:
+                if self.is_set:
+                    raise KeyboardInterrupt
+                self.is_set = True
+                self.scope.cancel()
+
+
+async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
+    """Carry `plan` out; history, dumps, nemesis.jsonl and the nodes' files are in `directory` afterwards.
+
+    `NodeDidNotStart` (in a group), `NotServing`, `NoVolumes`, `NoNamespaces` or `NoLibrary` if there was never a cluster
+    to break.
+    """
+    interrupted = _Interrupted()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(interrupted.watch)
+        progress.phase("starting")
+        needs = frozenset[Need]().union(*(kind.needs for kind in named(plan.kinds)))
+        async with open_cluster(
+            directory / "nodes",
+            plan.of_system(),
+            plan.mode(),
+            nodes=plan.nodes,
+            cluster_id=plan.cluster_id,
+            needs=needs,
+            network=plan.network,
+            seed=plan.seed,
+        ) as cluster:
+            leader = await cluster.leader(within_s=LEADER_WITHIN_S)
+            if leader is None:
+                raise NotServing(f"no node was elected leader within {LEADER_WITHIN_S:g} s of the start")
+            names = ", ".join(member.name for member in cluster.members.values())
+            progress.event(f"{names} listen, n{leader.node} leads in term {leader.epoch}", topic="cluster")
+            observed = await _break_it(plan, directory, cluster, progress, interrupted)
+            roles = tuple(cluster.roles)  # how the nodes are ended is no part of the run
+        nursery.cancel_scope.cancel()
+    return attrs.evolve(observed, unasked_ends=tuple(cluster.unasked_ends), roles=roles)
+
+
+async def _break_it(
+    plan: RunPlan, directory: Path, cluster: Cluster, progress: Progress, interrupted: _Interrupted
+) -> Observed:
+    faults = schedule(plan.seed, named(plan.kinds), plan.duration_s)
+    not_recovered: list[str] = []
+    with HistoryWriter(directory / "history.parquet") as history:
+        recorder = Recorder(history)
+        load = cluster.system.load(
+            cluster.mode,
+            plan.workload,
+            recorder,
+            cluster.client_addresses,
+            plan.cluster_id,
+            LoadPlan(concurrency=plan.concurrency, rate=plan.rate, seed=plan.seed),
+        )
+        news = FaultNewsLines(progress, cluster)
+        nemesis = Nemesis(cluster, faults, directory / "nemesis.jsonl", news.tell)
+        progress.phase("load", total_s=plan.duration_s)
+        async with shown(progress, cluster, recorder, news), trio.open_nursery() as nursery:
+            nursery.start_soon(load.run)
+            with interrupted.scope:
+                await _for_the_duration(plan, nemesis)
+            progress.phase("healing")
+            if interrupted.is_set:
+                progress.event("interrupted: healing, then the check of what was recorded", topic="run")
+            load.stop()
+        await nemesis.heal()
+        acked_under_load = recorder.counts.acked
+        if not await load.final_reads():
+            not_recovered.append("the healed cluster did not take a last write and answer the final reads")
+    try:
+        ends = await cluster.control.settle(within_s=AGREE_WITHIN_S)
+        with DumpWriter(directory / "dump.parquet", rule=cluster.mode.keep_rule(plan.kinds)) as writer:
+            await cluster.control.dump(ends, writer)
+        begin = min(writer.starts.values(), default=0)
+        left = f", those before {begin:,} have left" if begin else ""
+        progress.event(f"all nodes agree on {sum(ends.values()):,} records{left}; dumped", topic="dump")
+    except* NotServing as group:
+        not_recovered.append(str(first_cause(group)))
+    return Observed(
+        faults=tuple(sorted(nemesis.records, key=lambda record: record.begun_ns)),
+        roles=(),
+        unasked_ends=(),
+        nonsense=tuple(recorder.nonsense),
+        not_recovered="; ".join(not_recovered) if not_recovered else None,
+        is_interrupted=interrupted.is_set,
+        nodes=cluster.targets,
+        kinds=plan.kinds,
+        counted=recorder.counts.by_outcome(),
+        last_acked=recorder.counts.acked - acked_under_load,
+        starts=tuple(cluster.starts),
+        latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,
+    )
+
+
+async def _for_the_duration(plan: RunPlan, nemesis: Nemesis) -> None:
+    ends = trio.current_time() + plan.duration_s
+    await nemesis.run()
+    await trio.sleep_until(max(ends, trio.current_time() + (PEACE_S if plan.kinds else 0.0)))

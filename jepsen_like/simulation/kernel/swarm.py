@@ -1,0 +1,115 @@
+"""What every world draws from its seed, whichever system lives in it: its size, its network, its faults.
+
+Swarm testing: a run in which *every* fault is on hides the bugs that need one of them off, so each seed switches on a
+random part of the faults and draws its own weights and moments.
+"""
+
+import enum
+from collections.abc import Collection, Sequence
+
+import attrs
+
+from jepsen_like.simulation.kernel.streams import stream
+
+
+class FaultKind(enum.Enum):
+    """What the nemesis can do to the cluster."""
+
+    POWER_CUT = "power_cut"
+    """Power is lost at once: whatever was not synced may be gone, in part or whole."""
+    CUT_IN_FLUSH = "cut_in_flush"
+    """Power is lost while the next fsync is under way."""
+    CUT_AFTER_SEND = "cut_after_send"
+    """Power is lost right after a chosen kind of message was put on the wire."""
+    CUT_AFTER_ANSWER = "cut_after_answer"
+    """Power is lost right after a client was told that its write is committed."""
+    CUT_ALL = "cut_all"
+    """Power is lost on every node at once."""
+    KILL = "kill"
+    """The process dies, its page cache survives."""
+    PAUSE = "pause"
+    """The process stands still and comes back with stale timers and a full inbox."""
+    ISOLATE = "isolate"
+    """One node is cut off from all others."""
+    HALVES = "halves"
+    """The nodes are split in two groups."""
+    ONE_WAY = "one_way"
+    """Some links are cut in one direction only."""
+    BRIDGE = "bridge"
+    """Two groups that see each other only through one node."""
+    COUP = "coup"
+    """A leader is cut off, alone or with one follower, while clients go on; as it comes back, its successor fails."""
+    RESET = "reset"
+    """Connections break: what was in flight is lost and both ends are told."""
+    CLOCK_JUMP = "clock_jump"
+    """A node's clock jumps forward."""
+    SLOW_DISK = "slow_disk"
+    """A node's fsyncs take many times longer."""
+    DISK_FULL = "disk_full"
+    """A node's disk has no room for entries, for a while."""
+    DISK_FAILS = "disk_fails"
+    """One of a node's next disk calls fails; a failed fsync may have lost what it should have saved."""
+    LOSS_BURST = "loss_burst"
+    """The network loses a third of all messages for a while."""
+
+
+TELLING = frozenset({FaultKind.COUP, FaultKind.CUT_IN_FLUSH, FaultKind.CUT_AFTER_SEND})
+"""Drawn twice as often: they aim at the moments in which most bugs show."""
+
+
+@attrs.frozen
+class PlannedFault:
+    """One fault: when it strikes, what it is, and the seed from which it draws everything else."""
+
+    at_s: float
+    kind: FaultKind
+    name: str
+
+
+@attrs.frozen(kw_only=True)
+class Knobs:
+    """What one seed decides for any system; a model adds its own. Seconds of virtual time, probabilities from 0 to 1."""
+
+    seed: int
+    nodes: int
+    safety_s: float
+    """How long faults strike before the world heals."""
+    delay_s: float
+    """Typical one-way delay of a message; the tail is several times that."""
+    delay_s_spread: float
+    loss: float
+    duplicate: float
+    fifo: bool
+    """Whether a link keeps the order of messages, as one TCP connection does."""
+    clients: int
+    faults: tuple[PlannedFault, ...]
+    lost: frozenset[tuple[int, int, int]] = frozenset()
+    """(from, to, number) of single messages that are lost, counted from 1 on each link; a seed draws none."""
+    unasked: frozenset[tuple[int, int]] = frozenset()
+    """(client, number) of single requests that are not made, counted from 1; a seed draws none."""
+
+    @property
+    def patience_s(self) -> float:
+        """The longest time for which a node waits in vain before it acts; outages and late messages are measured in it."""
+        return 1.0
+
+
+def draw_faults(
+    seed: int, safety_s: float, kinds: Sequence[FaultKind] = tuple(FaultKind), telling: Collection[FaultKind] = TELLING
+) -> tuple[PlannedFault, ...]:
+    """A random part of `kinds`, each with its own weight, at random moments; some seeds have no fault at all.
+
+    Those in `telling` are drawn twice as often.
+    """
+    rng = stream(seed, "faults")
+    kinds = [kind for kind in kinds if rng.random() < 0.5]
+    if not kinds or rng.random() < 0.02:
+        return ()
+    weights = [rng.choice((1, 2, 4)) * (2 if kind in telling else 1) for kind in kinds]
+    count = rng.randint(2, 14)
+    times = sorted(rng.uniform(0.05, 0.95) * safety_s for _ in range(count))
+    chosen = rng.choices(kinds, weights, k=count)
+    return tuple(
+        PlannedFault(at_s, kind, f"fault/{number}")
+        for number, (at_s, kind) in enumerate(zip(times, chosen, strict=True))
+    )

@@ -1,0 +1,190 @@
+"""One seed, one world: a heap of events in virtual time, pumped until the world has settled or a promise is broken.
+
+Nothing here sleeps, threads or asks the real time. Two phases: in the first the faults of the seed strike; then all of
+them end, and the system must settle within a bound (V-liveness). What lives in the world, how faults strike it and what
+must hold is the model's; its invariants and audits `report` what they find.
+
+With `stop_at_first` false a world goes on after a violation, so that the power of different oracles can be compared; with
+`stop_at` it ends at the first violation that this oracle sees.
+"""
+
+import heapq
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any, Generic, TypeVar
+
+from jepsen_like.simulation.kernel.findings import CRASH, NODE_ERRORS, OracleViolation, SeedResult
+from jepsen_like.simulation.kernel.network import SimulatedNetwork
+from jepsen_like.simulation.kernel.swarm import Knobs
+from jepsen_like.simulation.kernel.tracing import Observer, TraceEvent
+
+STEPS_MAX = 10_000
+STEPS_PER_REQUEST_MAX = 40
+"""A cap on the steps of all nodes together: a broken node may answer messages with messages without end (V-storm). Sound
+worlds need about a thousand, and for each request what the network makes of it: twenty to thirty where it reorders nearly
+everything."""
+HEAL_S_MAX = 120.0
+"""How long a healed world may take until it has settled, in virtual seconds."""
+POLL_S = 0.02
+VIOLATIONS_MAX = 40
+
+K = TypeVar("K", bound=Knobs)
+
+
+class _Stop(Exception):
+    """The first violation was found, and one is enough."""
+
+
+class SimulatedWorld(ABC, Generic[K]):
+    """A system and everything around it; `run` plays it once.
+
+    A model makes `network` in `build`, adds each decision of a node to `steps` and each request of a client to `requests`.
+    """
+
+    network: SimulatedNetwork[Any, Any]
+
+    def __init__(
+        self,
+        knobs: K,
+        *,
+        stop_at_first: bool = True,
+        stop_at: str | None = None,
+        steps_max: int | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self.knobs = knobs
+        self.now = 0.0
+        self.steps = 0
+        self.requests = 0
+        self.healed = False
+        self.finished = False
+        self.counts: Counter[str] = Counter()
+        self.violations: list[OracleViolation] = []
+        self.observer = observer
+        self._stop_at_first = stop_at_first
+        self._stop_at = stop_at
+        self._steps_max = steps_max
+        self._heap: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
+        self._posted = 0
+        self.build()
+
+    # ---------------------------------------------------------------- what a model says
+
+    @abstractmethod
+    def build(self) -> None:
+        """Make all that lives in the world, and the network between it; nothing happens yet."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Start the nodes, the clients and the planned faults, by `schedule`."""
+
+    @abstractmethod
+    def end_faults(self) -> None:
+        """End every fault but those of the network, which have ended; the world is `healed` from here on."""
+
+    @abstractmethod
+    def unsettled(self) -> Sequence[str]:
+        """What is still missing until a healed world has settled, in words; empty if nothing is."""
+
+    @abstractmethod
+    def judge(self) -> None:
+        """Report what is wrong at the end."""
+
+    @abstractmethod
+    def totals(self) -> Counter[str]:
+        """How often each thing has happened; floors are held against it."""
+
+    @abstractmethod
+    def outcome(self) -> Iterator[object]:
+        """What the world came to, as values of a stable `repr`: the fingerprint of the seed is made of them."""
+
+    @abstractmethod
+    def asked(self) -> Sequence[tuple[int, int]]:
+        """(client, number) of all requests that the clients came to, left out or not."""
+
+    @abstractmethod
+    def state_of(self, node: int) -> str:
+        """The state of a node in the columns of a trace; 0 is no node in particular."""
+
+    # ---------------------------------------------------------------- the pump
+
+    def run(self) -> SeedResult:
+        """Play the whole seed."""
+        try:
+            self.begin()
+            self.schedule(self.knobs.safety_s, self._heal)
+            self._pump()
+            self.judge()
+        except _Stop:
+            pass
+        except NODE_ERRORS as error:
+            # Whatever a node can raise inside a step ends that node; out here it is a bug too, and the seed must be named.
+            self.violations.append(OracleViolation(CRASH, self.now, 0, f"{type(error).__name__}: {error}"))
+        return SeedResult(self.knobs.seed, tuple(self.violations), self.totals(), self.steps, self._fingerprint())
+
+    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action(*arguments)` at time `at`; what is scheduled for the same moment happens in this order."""
+        self._posted += 1
+        heapq.heappush(self._heap, (at, self._posted, action, arguments))
+
+    def _pump(self) -> None:
+        heap = self._heap
+        while heap and not self.finished:
+            at, _, action, arguments = heapq.heappop(heap)
+            if at > self.now:
+                self.now = at
+            action(*arguments)
+            if self.steps > self._steps_allowed:
+                self.report("V-storm", 0, f"{self._steps_allowed} steps were not enough")
+                return
+
+    @property
+    def _steps_allowed(self) -> int:
+        return STEPS_MAX + STEPS_PER_REQUEST_MAX * self.requests if self._steps_max is None else self._steps_max
+
+    # ---------------------------------------------------------------- healing
+
+    def _heal(self) -> None:
+        """End every fault; from here on the system owes liveness."""
+        self.healed = True
+        self.note("all faults end")
+        self.network.calm(self.now)
+        self.end_faults()
+        self.schedule(self.now + HEAL_S_MAX, self._out_of_patience)
+        self.schedule(self.now + POLL_S, self._poll)
+
+    def _poll(self) -> None:
+        if self.unsettled():
+            self.schedule(self.now + POLL_S, self._poll)
+        else:
+            self.finished = True
+
+    def _out_of_patience(self) -> None:
+        self.report("V-liveness", 0, f"{HEAL_S_MAX:.0f} s after the last fault: {', '.join(self.unsettled())}")
+        self.finished = True
+
+    # ---------------------------------------------------------------- findings
+
+    def note(self, text: str, node: int | None = None) -> None:
+        """Put a line into the trace: what was done, and to which node if to any."""
+        if self.observer is not None:
+            name = "" if node is None else f"n{node}"
+            self.observer(TraceEvent(self.now, name, text, self.state_of(node or 0)))
+
+    def report(self, oracle: str, node: int, sentence: str) -> None:
+        """A promise was broken, at `node` (0: at none in particular); the world may end with it."""
+        if len(self.violations) < VIOLATIONS_MAX:
+            self.violations.append(OracleViolation(oracle, self.now, node, sentence))
+            self.note(f"VIOLATION {oracle}: {sentence}", node or None)
+        if self._stop_at_first or oracle == self._stop_at:
+            raise _Stop
+
+    def _fingerprint(self) -> str:
+        """The same for the same seed in any process; cheap, so that every seed has one."""
+        digest = blake2b(digest_size=8)
+        digest.update(repr((self.steps, self.now, sorted(self.totals().items()))).encode())
+        for value in self.outcome():
+            digest.update(repr(value).encode())
+        return digest.hexdigest()

@@ -1,0 +1,229 @@
+"""Every promise is checked against the simulated disks at the moment it goes on the wire.
+
+Random schedules alone seldom turn an early promise into a loss: power must fail in the few milliseconds between promise
+and fsync, on the right nodes. An audit needs no such luck: the simulator knows what is on each disk *now*.
+
+- A1 a vote or a candidacy on the wire: that (term, vote) is durable at the sender, and it is its only one in that term.
+- A2 an accepted append on the wire: the log is durable up to `match_index` and equals that of the term's leader, and the
+  sender is still in that term.
+- A3 a client hears "committed": its own entry is on the disks of a majority.
+- A4 electability: no node that lacks a committed entry could win a majority of the logs that are durable.
+- A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable; and its log begins
+  where its disk says, not before what it had let go.
+- A6 a linearizable read: its index covers all that was committed anywhere when it was asked for.
+- A7 a node that holds less than before damage cut its log asks for no vote, and gives none to a log below what it held.
+- A8 what leaves a log, and what a follower is told to begin behind, is committed: the place where it ended is that of the
+  committed log, and the snapshot that stands for it is what the committed entries make of a state machine.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from jepsen_like.simulation.raft.durable import EMPTY, DurableLog, DurableStart
+from jepsen_like.simulation.raft.invariants import Accuse
+from jepsen_like.simulation.raft.machine import Legacy, SimulatedMachine
+from jepsen_like.simulation.raft.record import ClusterRecord, Replica, as_recent
+from raft.effects import Committed, Send
+from raft.messages import AppendAccepted, InstallSnapshot, PreVoteReply, RequestPreVote, RequestVote, VoteReply
+from raft.model import Batch, Entry, LogIndex, LogStart, NodeId, Position, Term
+
+
+class Audits:
+    """The wire tap and the disk tap."""
+
+    def __init__(self, record: ClusterRecord, machines: Mapping[NodeId, SimulatedMachine], accuse: Accuse) -> None:
+        self._record = record
+        self._machines = machines
+        self._accuse = accuse
+        self._majority = len(machines) // 2 + 1
+        self._votes: dict[tuple[NodeId, Term], NodeId] = {}
+        self._asked: dict[tuple[NodeId, Term], Position] = {}
+
+    def sent(self, machine: SimulatedMachine, send: Send) -> None:
+        """A1, A2, A7 and A8: `send` goes on the wire now."""
+        match send.message:
+            case RequestVote(term=term, last_index=index, last_term=last_term):
+                self._check_vote(machine, term, machine.node_id, "asks for votes")
+                self._note_candidacy(machine, term, Position(index, last_term))
+            case RequestPreVote(term=term, last_index=index, last_term=last_term):
+                self._note_candidacy(machine, term, Position(index, last_term))
+            case VoteReply(term=term, granted=True):
+                self._check_vote(machine, term, send.to, f"votes for n{send.to}")
+                self._check_floor(machine, term, send.to)
+            case PreVoteReply(term=term, granted=True):
+                self._check_floor(machine, term, send.to)
+            case AppendAccepted(term=term, match_index=match_index):
+                self._check_accepted(machine, term, match_index)
+            case InstallSnapshot() as message:
+                self._check_part(machine, message)
+            case _:
+                pass
+
+    def _check_vote(self, machine: SimulatedMachine, term: Term, candidate: NodeId, deed: str) -> None:
+        voted = machine.durable_log().votes.get(term)
+        if voted != candidate:
+            kept = f"a vote for n{voted}" if voted else "no vote"
+            self._accuse("A1", machine, f"{deed} in term {term}; its disk has {kept} in that term")
+        given = self._votes.setdefault((machine.node_id, term), candidate)
+        if given != candidate:
+            self._accuse("A1", machine, f"{deed} in term {term}, in which it voted for n{given}")
+
+    def _note_candidacy(self, machine: SimulatedMachine, term: Term, position: Position) -> None:
+        held = machine.held_before
+        if held is not None:
+            self._accuse("A7", machine, f"campaigns with a log to {position}; it held one to {held}")
+        asked = self._asked.setdefault((machine.node_id, term), position)
+        if as_recent(position, asked):
+            self._asked[(machine.node_id, term)] = position
+
+    def _check_floor(self, machine: SimulatedMachine, term: Term, candidate: NodeId) -> None:
+        held, asked = machine.held_before, self._asked.get((candidate, term))
+        if held is not None and asked is not None and not as_recent(asked, held):
+            self._accuse("A7", machine, f"votes for n{candidate}, whose log ends at {asked}; it held one to {held}")
+
+    def _check_accepted(self, machine: SimulatedMachine, term: Term, match_index: LogIndex) -> None:
+        durable, core = machine.durable_log(), machine.core
+        if core is not None and core.term > term:
+            self._accuse("A2", machine, f"accepts in term {term}, though it has gone on to term {core.term}")
+        if durable.term < term:
+            self._accuse("A2", machine, f"accepts in term {term}; its disk knows only term {durable.term}")
+        if match_index == 0:
+            return
+        if match_index > durable.position.index:
+            self._accuse("A2", machine, f"accepts up to {match_index}; its disk ends at {durable.position.index}")
+            return
+        leader_log = self._record.leader_logs.get(term, [])
+        if match_index > len(leader_log) or not durable.has(leader_log[match_index - 1]):
+            self._accuse("A2", machine, f"accepts up to {match_index}, where it differs from the leader of term {term}")
+
+    def trimmed(self, machine: SimulatedMachine, start: LogStart) -> None:
+        """A8: the log begins at `start` from now on, in memory at least."""
+        self._check_left(machine, start, "lets its log begin")
+
+    def check_start(self, machine: SimulatedMachine) -> None:
+        """A8: what the disk says of where its log begins."""
+        start = machine.durable_log().start
+        if start.index:
+            self._check_left(machine, start, "has a log on its disk that begins")
+
+    def _check_part(self, machine: SimulatedMachine, message: InstallSnapshot) -> None:
+        """A part counts as the whole that it is a part of: the one with which the sender's log begins."""
+        start = message.start
+        if message.total > len(start.snapshot):
+            assert machine.core is not None
+            whole = machine.core.log.start.snapshot
+            if whole[message.offset : len(whole) - message.bytes_left] != start.snapshot:
+                self._accuse("A8", machine, f"sends what is no part of its snapshot, from {message.offset} on")
+            start = attrs.evolve(start, snapshot=whole)
+        self._check_left(machine, start, "sends a snapshot")
+
+    def _check_left(self, machine: SimulatedMachine, start: LogStart | DurableStart, deed: str) -> None:
+        record, end, applied = self._record, start.position, start.applied
+        known = record.ledger[end.index - 1].entry if 0 < end.index <= record.committed_index else None
+        if known is None or (known.term, known.end_offset) != (end.term, start.offset):
+            self._accuse("A8", machine, f"{deed} behind {end}, offset {start.offset}, which is no committed place")
+        made = Replica()
+        made.restore(start.snapshot)
+        true = (applied.index, record.digest(applied.index), record.term_of(applied.index))
+        if applied.index < end.index or (made.applied, made.digest, applied.term) != true:
+            self._accuse("A8", machine, f"{deed} with a snapshot that is not what was committed up to {applied}")
+
+    def answered(self, machine: SimulatedMachine, batch: Batch, outcome: Committed) -> None:
+        """A3: a client hears that `batch` is committed at a place."""
+        ledger = self._record.ledger
+        if outcome.index > len(ledger) or ledger[outcome.index - 1].entry.batch.crc != batch.crc:
+            self._accuse("A3", machine, f"answers that entry {outcome.index} holds a batch, which it does not")
+            return
+        entry = ledger[outcome.index - 1].entry
+        if entry.base_offset != outcome.base_offset or entry.batch.data != batch.data:
+            self._accuse("A3", machine, f"answers offset {outcome.base_offset} for a batch at {entry.base_offset}")
+        copies = [other.node_id for other in self._machines.values() if other.vouches_for(entry)]
+        if len(copies) < self._majority:
+            self._accuse("A3", machine, f"acknowledges entry {entry.index}, durable only on {copies}")
+
+    def check_electability(self, machine: SimulatedMachine) -> None:
+        """A4, after `machine` changed what is durable or what is committed."""
+        committed = self._record.committed_position
+        if not committed.index:
+            return
+        logs = [(other, other.durable_log()) for other in self._machines.values()]
+        for other, log in logs:
+            if log.holds(committed) or other.held_before is not None:
+                continue
+            votes = sum(
+                as_recent(log.position, voter.position) and as_recent(log.position, node.held_before or EMPTY)
+                for node, voter in logs
+            )
+            if votes >= self._majority:
+                self._accuse("A4", machine, f"n{other.node_id} could be elected without entry {committed.index}")
+
+    def restarted(self, machine: SimulatedMachine) -> None:
+        """A5: what recovery made of the disk, the disk itself, and what the node left when it died must agree."""
+        core = machine.core
+        assert core is not None
+        durable = machine.durable_log()
+        if (core.term, core.vote) != (durable.term, durable.vote):
+            found = f"its disk says {(durable.term, durable.vote)}"
+            self._accuse("A5", machine, f"restarts with term and vote {(core.term, core.vote)}; {found}")
+        if core.log.position != durable.position:
+            self._accuse("A5", machine, f"restarts with a log to {core.log.position}; its disk has {durable.position}")
+        start = core.log.start
+        found_start = (start.position, start.offset, start.applied, start.snapshot)
+        if found_start != (durable.start.position, durable.start.offset, durable.start.applied, durable.start.snapshot):
+            said = f"its disk says {durable.start.position}"
+            self._accuse("A5", machine, f"restarts with a log that begins behind {start.position}; {said}")
+        self.check_start(machine)
+        machine.entries = self._entries_on(machine, durable)
+        self._check_repair(machine)
+        if machine.legacy is not None:
+            self._check_legacy(machine, machine.legacy, durable)
+
+    def _check_repair(self, machine: SimulatedMachine) -> None:
+        """Only damage is repaired; and until it holds as much again, the node knows how much it held."""
+        core, log = machine.core, machine.log
+        assert core is not None
+        assert log is not None
+        if log.recovery.repaired is not None and not machine.came_up_spoilt:
+            self._accuse("A5", machine, f"repairs a disk that has no damage: {log.recovery.repaired}")
+        held = machine.held_before
+        if held is not None and not (as_recent(core.log.position, held) or as_recent(core.floor, held)):
+            self._accuse("A5", machine, f"has forgotten that its log reached {held}; its floor is {core.floor}")
+
+    def _entries_on(self, machine: SimulatedMachine, durable: DurableLog) -> list[Entry]:
+        """The entries that the disk holds, as they were first written."""
+        known = self._record.entries
+        entries: list[Entry] = []
+        for index, stored in enumerate(durable.entries, start=1):
+            entry = known.get((LogIndex(index), stored.term))
+            if entry is None or not durable.has(entry):
+                self._accuse("A5", machine, f"its disk holds an entry {index} of term {stored.term} that none wrote")
+                break
+            entries.append(entry)
+        return entries
+
+    def _check_legacy(self, machine: SimulatedMachine, legacy: Legacy, durable: DurableLog) -> None:
+        """What was durable is still there, or was being replaced; after a plain kill all that was written is."""
+        before = legacy.durable
+        if durable.term < before.term or (durable.term == before.term and before.vote not in (None, durable.vote)):
+            lost = f"term and vote {(before.term, before.vote)} were durable"
+            self._accuse("A5", machine, f"{lost}, {(durable.term, durable.vote)} came back")
+        if durable.start.index < before.start.index:
+            self._accuse("A5", machine, f"begins behind {durable.start.position}; {before.start.position} had left")
+        if machine.came_up_spoilt and machine.log is not None and machine.log.recovery.repaired is not None:
+            return  # what it held is guarded by its floor now
+        for index, stored in enumerate(before.entries, start=1):
+            kept = durable.entries[index - 1] if index <= len(durable.entries) else None
+            was_replaced = index > len(legacy.entries) or legacy.entries[index - 1].term != stored.term
+            if kept != stored and not was_replaced:
+                self._accuse("A5", machine, f"entry {index} of term {stored.term} was durable and did not come back")
+                return
+        if legacy.complete and [(e.index, e.term) for e in legacy.entries] != [
+            (e.index, e.term) for e in machine.entries
+        ]:
+            self._accuse("A5", machine, f"was killed with {len(legacy.entries)} entries, has {len(machine.entries)}")
+
+    def read_ready(self, machine: SimulatedMachine, read_index: LogIndex, committed_when_asked: LogIndex) -> None:
+        """A6: a read is about to be served."""
+        if read_index < committed_when_asked:
+            self._accuse("A6", machine, f"reads at {read_index}; {committed_when_asked} was committed before it asked")

@@ -1,0 +1,114 @@
+"""The client's side: what each request asked, when it began and ended, what it saw; and whether that can be true.
+
+The checks know nothing of terms, nodes or disks. Each appended value is unique, so the final log decides most of them:
+an acknowledged value stands where it was promised (B-lost), once (B-duplicate), nothing stands there that was refused or
+never sent (B-phantom); a value never moves (B-moved); what ended before another request began is not overtaken by it
+(B-order for appends, B-stale for reads) and nothing is seen before it was sent (B-future).
+
+Moments are ticks of one counter that moves at every invocation and return, so that "before" is never a tie.
+"""
+
+import enum
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+NEVER = 1 << 62
+
+
+class RequestOutcome(enum.Enum):
+    """How a request ended."""
+
+    OK = "ok"
+    FAIL = "fail"
+    """Certainly had no effect."""
+    UNKNOWN = "unknown"
+    """May have had its effect, or may still have it."""
+
+
+@attrs.define
+class ClientRequest:
+    """One request. An append has `values`; a read saw the log end at `end_offset`, after the value `last_value`."""
+
+    client: int
+    node: int
+    values: tuple[int, ...]
+    invoked: int
+    returned: int = NEVER
+    outcome: RequestOutcome = RequestOutcome.UNKNOWN
+    base_offset: int = -1
+    end_offset: int = -1
+    last_value: int = 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it only asked."""
+        return not self.values
+
+
+Fault = tuple[str, str]
+"""Which check failed, and the sentence that says how."""
+
+
+def check(history: Sequence[ClientRequest], final: Sequence[int]) -> list[Fault]:
+    """Everything in `history` that the final log, a list of values by offset, contradicts."""
+    return [*_placement(history, final), *_real_time(history), *_reads(history, final)]
+
+
+def _placement(history: Sequence[ClientRequest], final: Sequence[int]) -> Iterator[Fault]:
+    place: dict[int, int] = {}
+    for offset, value in enumerate(final):
+        if value in place:
+            yield "B-duplicate", f"value {value} stands at offsets {place[value]} and {offset}"
+        place[value] = offset
+    sent: set[int] = set()
+    for op in history:
+        sent.update(op.values)
+        if op.outcome is RequestOutcome.FAIL:
+            for value in op.values:
+                if value in place:
+                    yield "B-phantom", f"value {value} was refused, but stands at offset {place[value]}"
+        elif op.outcome is RequestOutcome.OK:
+            for count, value in enumerate(op.values):
+                promised = op.base_offset + count
+                found = place.get(value)
+                if found is None:
+                    yield "B-lost", f"value {value} was acknowledged at offset {promised} and is gone"
+                elif found != promised:
+                    yield "B-moved", f"value {value} was acknowledged at offset {promised}, stands at {found}"
+    for value, offset in place.items():
+        if value not in sent:
+            yield "B-phantom", f"value {value} at offset {offset} was never sent"
+
+
+def _real_time(history: Sequence[ClientRequest]) -> Iterator[Fault]:
+    """Of two requests, one of which ended before the other began, the later sees at least what the earlier saw."""
+    finished = sorted((op for op in history if op.outcome is RequestOutcome.OK), key=lambda op: op.returned)
+    started = sorted(finished, key=lambda op: op.invoked)
+    floor = 0
+    done = 0
+    for op in started:
+        while done < len(finished) and finished[done].returned < op.invoked:
+            floor = max(floor, finished[done].end_offset)
+            done += 1
+        if op.is_read and op.end_offset < floor:
+            yield "B-stale", f"a read saw the log end at {op.end_offset} after it was known to reach {floor}"
+        elif not op.is_read and op.base_offset < floor:
+            yield "B-order", f"value {op.values[0]} went to offset {op.base_offset} after the log reached {floor}"
+
+
+def _reads(history: Sequence[ClientRequest], final: Sequence[int]) -> Iterator[Fault]:
+    invoked = {value: op.invoked for op in history for value in op.values}
+    newest = [0]
+    for value in final:
+        newest.append(max(newest[-1], invoked.get(value, 0)))
+    for op in history:
+        if not op.is_read or op.outcome is not RequestOutcome.OK:
+            continue
+        if op.end_offset > len(final):
+            yield "B-lost", f"a read saw the log end at {op.end_offset}; it ends at {len(final)}"
+        elif op.end_offset and op.last_value != final[op.end_offset - 1]:
+            kept = final[op.end_offset - 1]
+            yield "B-moved", f"a read saw {op.last_value} at offset {op.end_offset - 1}, where {kept} stands"
+        elif newest[op.end_offset] > op.returned:
+            yield "B-future", f"a read saw the log end at {op.end_offset} before all of that was sent"

@@ -1,0 +1,225 @@
+"""What a node's simulated disk would give back if power were lost now: read by an independent hand.
+
+The audits do not ask the product what is durable; they read the synced bytes themselves, with a reading of the frame
+header of their own. Only what is new since the last look is parsed: synced frames never change, their number only grows.
+
+A log that was trimmed is read from where it begins. What left it counts as durable if the witness of that, read here too,
+names the place in the committed log where it ended; else nothing of it does.
+
+Damage that a node has not met yet is read as if it were not there, for so the node takes its log, too: `mended`.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import attrs
+import msgpack
+from crc32c import crc32c
+
+from jepsen_like.simulation.raft.record import LedgerEntry
+from log.memory_disk import MemoryDisk
+from raft.model import NO_INDEX, NO_TERM, Entry, LogIndex, NodeId, Position, Term
+
+_HEADER = struct.Struct("<4sBBBBQQQQQQQIIII")
+_CHECKED_BYTES = _HEADER.size - 4
+_MAGIC = b"QLOG"
+
+_START = struct.Struct("<4sB3xQQQQQQII")
+_START_MAGIC = b"QLST"
+
+EMPTY = Position(NO_INDEX, NO_TERM)
+STATE = 3
+START_NAME = "start"
+
+
+@attrs.frozen
+class Flip:
+    """A bit of a file that was inverted behind the node's back."""
+
+    path: str
+    bit: int
+
+
+class WholeFrame(NamedTuple):
+    """A frame as it lies in a segment: where it begins there, its size with the header, and what the header says."""
+
+    at: int
+    size: int
+    kind: int
+    epoch: int
+    log_index: int
+    end_offset: int
+    durable_end: int
+    payload: bytes
+    payload_crc: int
+
+
+def whole_frames(content: bytes, base: int, start: int = 0) -> Iterator[WholeFrame]:
+    """Frame after frame of the segment at address `base`, up to the end or the first one that is not whole."""
+    at = start
+    while at + _HEADER.size <= len(content):
+        fields = _HEADER.unpack_from(content, at)
+        magic, _, kind, _, _, _, address, epoch, index, offset, _, durable_end, span, size, payload_crc, header_crc = (
+            fields
+        )
+        body = at + _HEADER.size
+        if (
+            magic != _MAGIC
+            or address != base + at
+            or body + size > len(content)
+            or crc32c(memoryview(content)[at : at + _CHECKED_BYTES]) != header_crc
+        ):
+            return
+        payload = content[body : body + size]
+        if crc32c(payload) != payload_crc:
+            return
+        yield WholeFrame(at, _HEADER.size + size, kind, epoch, index, offset + span, durable_end, payload, payload_crc)
+        at = body + size
+
+
+@attrs.frozen
+class DurableStart:
+    """Where a log begins: the address of its first segment, the end of what left it, and the snapshot of that."""
+
+    base: int = 0
+    position: Position = EMPTY
+    offset: int = 0
+    applied: Position = EMPTY
+    snapshot: bytes = b""
+
+    @property
+    def index(self) -> LogIndex:
+        """The last index that left."""
+        return self.position.index
+
+
+NEVER_TRIMMED = DurableStart()
+
+
+def read_start(content: bytes) -> DurableStart:
+    """What the witness says; as of a log that was never trimmed, if there is none that is whole."""
+    if len(content) < _START.size:
+        return NEVER_TRIMMED
+    magic, _, _, base, index, term, offset, size, payload_crc, head_crc = _START.unpack_from(content)
+    payload = content[_START.size :]
+    whole = magic == _START_MAGIC and len(payload) == size
+    if not whole or crc32c(content[: _START.size - 4]) != head_crc or crc32c(payload) != payload_crc:
+        return NEVER_TRIMMED
+    if not index:
+        # What left had all been replaced: nothing is gone, so a snapshot has nothing to stand for.
+        return DurableStart(base)
+    _, applied_index, applied_term, snapshot = msgpack.unpackb(payload)
+    applied = Position(LogIndex(applied_index), Term(applied_term))
+    return DurableStart(base, Position(LogIndex(index), Term(term)), offset, applied, snapshot)
+
+
+@attrs.frozen
+class Stored:
+    """One entry on a disk: its term, the CRC-32C of its data, and the offset after its last record."""
+
+    term: Term
+    crc: int
+    end_offset: int
+
+
+@attrs.define
+class DurableLog:
+    """Term, vote and entries as the synced bytes have them; `entries[i - 1]` is that of index i, be it gone.
+
+    `votes` has every vote that was ever durable, by term.
+    """
+
+    directory: str
+    ledger: Sequence[LedgerEntry] = ()
+    mended: Sequence[Flip] = ()
+    term: Term = NO_TERM
+    vote: NodeId | None = None
+    votes: dict[Term, NodeId] = attrs.field(factory=dict)
+    entries: list[Stored] = attrs.field(factory=list)
+    position: Position = EMPTY
+    start: DurableStart = NEVER_TRIMMED
+    _witness: bytes = b""
+    _segment: int = 0
+    """The address of the segment that is being read; segments are named by it."""
+    _read: int = 0
+    """How many bytes of it have been read."""
+
+    def has(self, entry: Entry) -> bool:
+        """Whether this very entry is durable at its index."""
+        if entry.index > len(self.entries):
+            return False
+        stored = self.entries[entry.index - 1]
+        return stored.term == entry.term and stored.crc == entry.batch.crc
+
+    def holds(self, position: Position) -> bool:
+        """Whether an entry of this index and term is durable."""
+        return position.index <= len(self.entries) and self.entries[position.index - 1].term == position.term
+
+    def refresh(self, disk: MemoryDisk) -> None:
+        """Read what has become durable since the last time."""
+        witness = self._file(disk, START_NAME)
+        if witness != self._witness:
+            self._witness = witness
+            self._begin_at(read_start(witness))
+        while True:
+            self._read_segment(self._content(disk, self._segment))
+            following = self._segment + self._read
+            if self._read == 0 or not self._content(disk, following):
+                break
+            self._segment, self._read = following, 0
+        self.position = Position(LogIndex(len(self.entries)), self.entries[-1].term if self.entries else Term(0))
+
+    def _begin_at(self, start: DurableStart) -> None:
+        if start.base > self._segment:
+            # It began anew, or what was not read yet has left as well. All that counts is what the disk has from there on.
+            self.entries, self.term, self.vote = [], NO_TERM, None
+            self._segment, self._read = start.base, 0
+        self.entries[: start.index] = self._left(start)
+        self.start = start
+
+    def _left(self, start: DurableStart) -> list[Stored]:
+        """What was in the log before `start`: the committed entries, if they end as it says."""
+        left = [
+            Stored(known.entry.term, known.entry.batch.crc, known.entry.end_offset)
+            for known in self.ledger[: start.index]
+        ]
+        end = (left[-1].term, left[-1].end_offset) if left else (NO_TERM, 0)
+        if len(left) == start.index and end == (start.position.term, start.offset):
+            return left
+        return [Stored(start.position.term, -1, start.offset)] * start.index
+
+    def _content(self, disk: MemoryDisk, base: int) -> bytes:
+        # A segment with which a log begins anew has its name only when the witness is durable.
+        return self._file(disk, f"{base:020d}.log") or (
+            self._file(disk, f"{base:020d}.reset") if base == self.start.base else b""
+        )
+
+    def _file(self, disk: MemoryDisk, name: str) -> bytes:
+        path = f"{self.directory}/{name}"
+        content = disk.durable_content(path)
+        flips = [flip.bit for flip in self.mended if flip.path == path and flip.bit < len(content) * 8]
+        if not flips:
+            return content
+        mended = bytearray(content)
+        for bit in flips:
+            mended[bit // 8] ^= 1 << bit % 8
+        return bytes(mended)
+
+    def _read_segment(self, content: bytes) -> None:
+        for frame in whole_frames(content, self._segment, self._read):
+            self._take(frame)
+            self._read = frame.at + frame.size
+
+    def _take(self, frame: WholeFrame) -> None:
+        match frame.kind:
+            case 1 | 2:
+                del self.entries[frame.log_index - 1 :]
+                self.entries.append(Stored(Term(frame.epoch), frame.payload_crc, frame.end_offset))
+            case 3:
+                _, term, vote, *_ = msgpack.unpackb(frame.payload)
+                self.term, self.vote = Term(term), None if vote is None else NodeId(vote)
+                if self.vote is not None:
+                    self.votes[self.term] = self.vote
+            case _:
+                del self.entries[frame.log_index :]

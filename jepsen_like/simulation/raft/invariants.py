@@ -1,0 +1,162 @@
+"""What must hold in the whole cluster after every step, whatever happened (the paper's figure 3, and what follows from it).
+
+- I1 election safety: at most one leader a term, elected by votes that are on the disks of a majority.
+- I2 log matching: (index, term) has one content and one predecessor, everywhere and for ever.
+- I3 leader completeness: a leader holds all that leaders of earlier terms committed.
+- I4 state-machine safety: what is committed at an index never differs between nodes and never changes.
+- I5 leader append-only: a leader never replaces an entry of its log.
+- I6 a leader commits by counting only entries of its own term (section 5.4.2).
+- I7 term, vote and commit index only move forward, and an entry's term is never above its node's.
+- I8 what a leader believes a follower holds is on that follower's disk.
+- I9 what is committed is on the disks of a majority; a copy that damage took away counts while its floor stands for it.
+- I10 a pre-vote asked or answered for changes nothing: no term, no vote (section 9.6 of the dissertation).
+- I11 a state machine, restored from a snapshot or not, is what the committed log makes of it: each entry once, in order.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from jepsen_like.simulation.raft.machine import BeforeStep, SimulatedMachine
+from jepsen_like.simulation.raft.record import ClusterRecord, LedgerEntry, content, prefix_holds, same
+from raft.core import Leader
+from raft.events import Event, Receive
+from raft.messages import AppendAccepted, RequestPreVote
+from raft.model import NO_TERM, Entry, LogIndex, NodeId
+
+Accuse = Callable[[str, SimulatedMachine, str], None]
+"""`accuse(oracle, machine, sentence)`: a promise was broken."""
+
+
+class Invariants:
+    """The cluster-wide rules; the world tells it of every append, commit and step."""
+
+    def __init__(self, record: ClusterRecord, machines: Mapping[NodeId, SimulatedMachine], accuse: Accuse) -> None:
+        self._record = record
+        self._machines = machines
+        self._accuse = accuse
+        self._majority = len(machines) // 2 + 1
+
+    def appended(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
+        """I2, I4, I5, before `entries` replace the tail of the machine's log."""
+        core = machine.core
+        assert core is not None
+        first = entries[0]
+        if isinstance(core.role, Leader) and first.index <= len(machine.entries):
+            self._accuse("I5", machine, f"a leader replaces its entry {first.index}")
+        self._check_overwritten(machine, entries)
+        contents = self._record.contents
+        previous = machine.entries[first.index - 2].term if first.index > 1 else NO_TERM
+        for entry in entries:
+            found = content(entry, previous)
+            self._record.entries.setdefault((entry.index, entry.term), entry)
+            if contents.setdefault((entry.index, entry.term), found) != found:
+                self._accuse("I2", machine, f"entry {entry.index} of term {entry.term} has two contents")
+            if entry.term > core.term:
+                self._accuse("I7", machine, f"entry {entry.index} is of term {entry.term}, the node of {core.term}")
+            previous = entry.term
+        if isinstance(core.role, Leader):
+            log = self._record.leader_logs.setdefault(core.term, [])
+            log.extend(entries if log else [*machine.entries[: first.index - 1], *entries])
+
+    def _check_overwritten(self, machine: SimulatedMachine, entries: Sequence[Entry]) -> None:
+        """I4: an append that reaches down into the committed log must find itself there."""
+        first, committed = entries[0].index, machine.commit_index
+        if first <= len(machine.entries):
+            machine.counts["truncations"] += 1
+        if first > committed:
+            return
+        for entry in entries:
+            if entry.index <= committed and not same(entry, machine.entries[entry.index - 1]):
+                self._accuse("I4", machine, f"the committed entry {entry.index} is replaced")
+        if entries[-1].index < committed:
+            self._accuse("I4", machine, f"committed entries above {entries[-1].index} are cut")
+
+    def committed(self, machine: SimulatedMachine, index: LogIndex) -> None:
+        """I4, I6, I9 for everything that `machine` now considers committed."""
+        core, record = machine.core, self._record
+        assert core is not None
+        if index > len(machine.entries):
+            self._accuse("I4", machine, f"commits {index}, its log ends at {len(machine.entries)}")
+            return
+        known = min(index, record.committed_index)
+        if known and not same(machine.entries[known - 1], record.ledger[known - 1].entry):
+            self._accuse("I4", machine, f"commits another entry {known} than was committed before")
+            return
+        if index == known:
+            return
+        newest = machine.entries[index - 1]
+        if isinstance(core.role, Leader) and newest.term != core.term:
+            self._accuse("I6", machine, f"a leader of term {core.term} commits an entry of term {newest.term} by count")
+        record.ledger.extend(LedgerEntry(entry, core.term) for entry in machine.entries[known:index])
+        self._check_durable_quorum(machine, newest)
+
+    def _check_durable_quorum(self, machine: SimulatedMachine, entry: Entry) -> None:
+        """I9; by log matching, who has the newest entry has the rest."""
+        copies = [other.node_id for other in self._machines.values() if other.vouches_for(entry)]
+        if len(copies) < self._majority:
+            self._accuse("I9", machine, f"entry {entry.index} is committed, but durable only on {copies}")
+
+    def applied(self, machine: SimulatedMachine) -> None:
+        """I11, after `machine` gave more to its state machine or restored it."""
+        replica, index = machine.replica, machine.applied_index
+        if (replica.applied, replica.digest) != (index, self._record.digest(index)):
+            self._accuse("I11", machine, f"has applied {replica.applied} entries, not the committed ones up to {index}")
+
+    def decided(self, machine: SimulatedMachine, before: BeforeStep) -> None:
+        """I1, I3 before a step's effects are carried out: a leader that is gone by then has led all the same."""
+        core = machine.core
+        assert core is not None
+        if isinstance(core.role, Leader) and (not before.led or core.term != before.term):
+            self._check_new_leader(machine)
+
+    def stepped(self, machine: SimulatedMachine, before: BeforeStep, event: Event) -> None:
+        """I7, I8 once a step's effects are carried out."""
+        core = machine.core
+        assert core is not None
+        self._check_monotone(machine, before)
+        if isinstance(event, Receive) and isinstance(event.message, RequestPreVote) and core.term != before.term:
+            self._accuse("I10", machine, f"a pre-vote moved its term from {before.term} to {core.term}")
+        if isinstance(event, Receive) and isinstance(event.message, AppendAccepted):
+            self._check_match(machine, event.sender)
+
+    def _check_monotone(self, machine: SimulatedMachine, before: BeforeStep) -> None:
+        core = machine.core
+        assert core is not None
+        if core.term < before.term:
+            self._accuse("I7", machine, f"the term fell from {before.term} to {core.term}")
+        if core.term == before.term and before.vote is not None and core.vote != before.vote:
+            self._accuse("I7", machine, f"the vote in term {core.term} moved from {before.vote} to {core.vote}")
+        if core.commit_index < before.commit_index:
+            self._accuse("I7", machine, f"the commit index fell from {before.commit_index} to {core.commit_index}")
+        if core.log.last_index != len(machine.entries):
+            self._accuse(
+                "I2", machine, f"the log view ends at {core.log.last_index}, the log at {len(machine.entries)}"
+            )
+
+    def _check_new_leader(self, machine: SimulatedMachine) -> None:
+        core, record = machine.core, self._record
+        assert core is not None
+        machine.counts["leader_changes"] += 1
+        other = record.leaders.setdefault(core.term, machine.node_id)
+        if other != machine.node_id:
+            self._accuse("I1", machine, f"leads term {core.term}, as n{other} did")
+        votes = [
+            voter.node_id
+            for voter in self._machines.values()
+            if voter.durable_log().votes.get(core.term) == machine.node_id
+        ]
+        if len(votes) < self._majority:
+            self._accuse("I1", machine, f"leads term {core.term}, but only the disks of {votes} have a vote for it")
+        must_hold = record.committed_before(core.term)
+        if must_hold is not None and not prefix_holds(machine.entries, must_hold):
+            self._accuse("I3", machine, f"leads term {core.term} without the committed entry {must_hold.index}")
+
+    def _check_match(self, machine: SimulatedMachine, peer: NodeId) -> None:
+        """I8, as long as no later term has been let in at the follower: a later leader may overwrite what was matched."""
+        core = machine.core
+        assert core is not None
+        if not isinstance(core.role, Leader):
+            return
+        match = core.role.progress[peer].match_index
+        follower = self._machines[peer]
+        if match and follower.durable_log().term <= core.term and not follower.vouches_for(machine.entries[match - 1]):
+            self._accuse("I8", machine, f"counts n{peer} as holding entry {match}, which its disk does not")

@@ -1,0 +1,321 @@
+"""Strikes the cluster as the seed planned it; each fault draws its targets and lengths from a stream of its own."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol, assert_never
+
+from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
+from jepsen_like.simulation.raft.machine import SimulatedMachine
+from jepsen_like.simulation.raft.rot import RotKind
+from jepsen_like.simulation.raft.swarm import RaftKnobs
+from raft.effects import RoleName
+from raft.messages import (
+    AppendAccepted,
+    AppendEntries,
+    InstallSnapshot,
+    Message,
+    PreVoteReply,
+    RequestPreVote,
+    RequestVote,
+    VoteReply,
+)
+from raft.model import NodeId
+
+CUT_AFTER: Sequence[type[Message]] = (
+    VoteReply,
+    RequestVote,
+    AppendAccepted,
+    AppendAccepted,
+    AppendEntries,
+    RequestPreVote,
+    PreVoteReply,
+)
+"""After which messages power is cut; an accepted append is the promise that matters most."""
+
+
+class Victims(Protocol):
+    """What the nemesis asks of the world."""
+
+    now: float
+    network: SimulatedNetwork[NodeId, Message]
+    machines: Mapping[NodeId, SimulatedMachine]
+
+    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action(*arguments)` at time `at`."""
+
+    def cut_power(self, machine: SimulatedMachine, back_after_s: float) -> None:
+        """Cut a machine's power; start it again after a while."""
+
+    def kill(self, machine: SimulatedMachine, back_after_s: float) -> None:
+        """Kill a machine's process; start it again after a while."""
+
+    def reset(self, link: Link[NodeId]) -> None:
+        """Break the connection of one direction and tell both ends."""
+
+    def note(self, text: str, node: int | None = None) -> None:
+        """Say in the trace what was done."""
+
+
+class SimulatedNemesis:
+    """Carries out planned faults; `heal` undoes all that is still in force."""
+
+    def __init__(self, world: Victims, knobs: RaftKnobs) -> None:
+        self._world = world
+        self._knobs = knobs
+        self._nodes = list(world.machines)
+        self.counts: Counter[str] = Counter()
+        self._unit_s = knobs.patience_s
+
+    def strike(self, fault: PlannedFault) -> None:
+        """Do it now."""
+        rng = stream(self._knobs.seed, fault.name)
+        match fault.kind:
+            case FaultKind.POWER_CUT:
+                for machine in self._victims(rng):
+                    self._world.cut_power(machine, self._outage_s(rng))
+            case FaultKind.CUT_IN_FLUSH:
+                for machine in self._victims(rng):
+                    machine.traps.in_flush = rng.random()
+            case FaultKind.CUT_AFTER_SEND:
+                trims = self._knobs.retention_bytes is not None
+                kind = rng.choice([*CUT_AFTER, InstallSnapshot, InstallSnapshot] if trims else CUT_AFTER)
+                for machine in self._victims(rng):
+                    machine.traps.after_send = kind
+            case FaultKind.CUT_AFTER_ANSWER:
+                for machine in self._world.machines.values():
+                    machine.traps.after_answer = True
+            case FaultKind.CUT_ALL:
+                self._cut_many(rng)
+            case FaultKind.KILL:
+                for machine in self._victims(rng):
+                    self._world.kill(machine, self._outage_s(rng))
+            case FaultKind.PAUSE:
+                self._pause(rng)
+            case FaultKind.ISOLATE | FaultKind.HALVES | FaultKind.ONE_WAY | FaultKind.BRIDGE:
+                self._partition(fault.kind, rng)
+            case FaultKind.COUP:
+                self._coup(rng)
+            case FaultKind.RESET:
+                self._reset(rng)
+            case FaultKind.CLOCK_JUMP:
+                self._jump(rng)
+            case FaultKind.SLOW_DISK:
+                self._slow_disk(rng)
+            case FaultKind.DISK_FULL:
+                self._fill_disk(rng)
+            case FaultKind.DISK_FAILS:
+                for machine in self._victims(rng):
+                    self._world.note("a disk call is going to fail", machine.node_id)
+                    machine.disk.fail_call(rng.randint(1, 12))
+            case FaultKind.LOSS_BURST:
+                self._loss_burst(rng)
+            case _:
+                assert_never(fault.kind)
+
+    def recovery_crash(self, machine: SimulatedMachine) -> bool:
+        """Whether power is lost again as soon as `machine` is up."""
+        rng = stream(self._knobs.seed, f"recovery/{machine.node_id}/{machine.incarnation}")
+        return rng.random() < self._knobs.recovery_crash
+
+    def rot(self, machine: SimulatedMachine) -> None:
+        """Perhaps let a bit rot on the disk of a machine that is about to start: on a minority, until it has caught up."""
+        rng = stream(self._knobs.seed, f"rot/{machine.node_id}/{machine.incarnation}")
+        if rng.random() >= self._knobs.rot or machine.rot is not None:
+            return
+        trims = self._knobs.retention_bytes is not None
+        kind = rng.choice([kind for kind in RotKind if trims or kind is not RotKind.START])
+        spoilt = sum(other.rot is not None or other.lost for other in self._world.machines.values())
+        if spoilt + 1 <= (len(self._nodes) - 1) // 2 and machine.spoil(kind, rng):
+            self._world.note(f"bit rot: {kind.value}", machine.node_id)
+
+    # ---------------------------------------------------------------- whom and how long
+
+    def _live(self) -> list[SimulatedMachine]:
+        return [machine for machine in self._world.machines.values() if machine.up]
+
+    def _leaders(self) -> list[SimulatedMachine]:
+        return [machine for machine in self._live() if machine.core and machine.core.role_name is RoleName.LEADER]
+
+    def _one(self, rng: random.Random) -> SimulatedMachine | None:
+        """A leader in half of the cases."""
+        leaders = self._leaders()
+        live = self._live()
+        if leaders and rng.random() < 0.5:
+            return rng.choice(leaders)
+        return rng.choice(live) if live else None
+
+    def _victims(self, rng: random.Random) -> list[SimulatedMachine]:
+        """Mostly one node, sometimes several at the same moment."""
+        first = self._one(rng)
+        if first is None:
+            return []
+        if rng.random() < 0.75:
+            return [first]
+        others = [machine for machine in self._live() if machine is not first]
+        return [first, *rng.sample(others, min(len(others), rng.randint(1, 2)))]
+
+    def _outage_s(self, rng: random.Random) -> float:
+        return rng.choice((0.02, 0.3, 2.0)) * rng.random() * self._unit_s
+
+    def _later(self, rng: random.Random, action: Callable[..., None], *arguments: object) -> None:
+        lasts = rng.choice((0.2, 1.0, 4.0)) * rng.uniform(0.3, 1.0) * self._unit_s
+        self._world.schedule(self._world.now + lasts, action, *arguments)
+
+    # ---------------------------------------------------------------- power, pauses, clocks, disks
+
+    def _cut_many(self, rng: random.Random) -> None:
+        live = self._live()
+        count = len(live) if rng.random() < 0.5 else min(len(live), len(self._nodes) // 2 + 1)
+        for machine in rng.sample(live, count):
+            self._world.cut_power(machine, self._outage_s(rng))
+
+    def _pause(self, rng: random.Random) -> None:
+        timers_first = rng.random() < 0.5
+        for machine in self._victims(rng):
+            if machine.paused:
+                continue
+            self.counts["pauses"] += 1
+            self._world.note("paused", machine.node_id)
+            machine.pause()
+            self._later(rng, self._resume, machine, machine.incarnation, timers_first)
+
+    def _resume(self, machine: SimulatedMachine, incarnation: int, timers_first: bool) -> None:
+        if machine.incarnation == incarnation and machine.paused:
+            self._world.note("resumed", machine.node_id)
+            machine.resume(timers_first=timers_first)
+
+    def _jump(self, rng: random.Random) -> None:
+        seconds = rng.choice((0.3, 1.0, 10.0, 1000.0)) * rng.random() * self._unit_s
+        for machine in self._victims(rng):
+            self.counts["clock_jumps"] += 1
+            self._world.note(f"clock jumps {seconds:.3f} s", machine.node_id)
+            machine.jump_clock(seconds)
+
+    def _slow_disk(self, rng: random.Random) -> None:
+        for machine in self._victims(rng):
+            self.counts["slow_disks"] += 1
+            machine.slowness = rng.choice((3.0, 10.0, 40.0))
+            self._world.note(f"disk {machine.slowness:.0f} times slower", machine.node_id)
+            self._later(rng, self._restore_disk, machine)
+
+    def _restore_disk(self, machine: SimulatedMachine) -> None:
+        machine.slowness = 1.0
+
+    def _fill_disk(self, rng: random.Random) -> None:
+        for machine in self._victims(rng):
+            self.counts["disks_filled"] += 1
+            self._world.note("disk full", machine.node_id)
+            machine.disk.capacity_bytes = machine.disk.used_bytes()
+            self._later(rng, machine.make_room)
+
+    # ---------------------------------------------------------------- the network
+
+    def _partition(self, kind: FaultKind, rng: random.Random) -> None:
+        links = self._links_to_cut(kind, rng)
+        if not links:
+            return
+        self.counts["partitions"] += 1
+        self._world.note(f"{kind.value} cuts {' '.join(f'{a}>{b}' for a, b in links)}")
+        self._world.network.cut(links, holds=rng.random() < 0.5)
+        self._later(rng, self._heal, links)
+
+    def _heal(self, links: Sequence[Link[NodeId]]) -> None:
+        self._world.note(f"heals {' '.join(f'{a}>{b}' for a, b in links)}")
+        self._world.network.heal(self._world.now, links)
+
+    def _coup(self, rng: random.Random) -> None:
+        """Cut a leader off for long enough that another is elected, sometimes with a follower whose disk is slow."""
+        leaders = self._leaders()
+        if not leaders:
+            return
+        group = {rng.choice(leaders).node_id}
+        if len(self._nodes) > 3 and rng.random() < 0.6:
+            follower = rng.choice(
+                [machine for machine in self._world.machines.values() if machine.node_id not in group]
+            )
+            group.add(follower.node_id)
+            if rng.random() < 0.6:
+                follower.slowness = rng.choice((10.0, 40.0))
+                self._later(rng, self._restore_disk, follower)
+        links = [(a, b) for a, b in self._world.network.links if (a in group) != (b in group)]
+        self.counts["coups"] += 1
+        self._world.note(f"coup cuts {' '.join(f'{a}>{b}' for a, b in links)}")
+        self._world.network.cut(links, holds=rng.random() < 0.5)
+        lasts = rng.uniform(1.0, 3.0) * self._unit_s
+        for machine in leaders:
+            if machine.node_id in group and not machine.paused and rng.random() < 0.3:
+                # It stands still as well: when it wakes, still cut off, it takes itself for the leader.
+                self.counts["pauses"] += 1
+                machine.pause()
+                wakes = self._world.now + lasts * rng.uniform(0.5, 1.0)
+                self._world.schedule(wakes, self._resume, machine, machine.incarnation, rng.random() < 0.3)
+        self._world.schedule(self._world.now + lasts, self._end_coup, links, group, rng)
+
+    def _end_coup(self, links: Sequence[Link[NodeId]], group: Collection[NodeId], rng: random.Random) -> None:
+        successors = [machine for machine in self._leaders() if machine.node_id not in group]
+        self._heal(links)
+        for machine in successors:
+            match rng.randrange(4):
+                case 0:
+                    self._world.cut_power(machine, self._outage_s(rng))
+                case 1:
+                    self._world.kill(machine, self._outage_s(rng))
+                case 2:
+                    near = [link for link in self._world.network.links if link[0] == machine.node_id]
+                    self._world.network.cut(near, holds=rng.random() < 0.5)
+                    self._later(rng, self._heal, near)
+                case _:
+                    pass
+
+    def _links_to_cut(self, kind: FaultKind, rng: random.Random) -> list[Link[NodeId]]:
+        first = self._one(rng)
+        if first is None or len(self._nodes) < 2:
+            return []
+        nodes = list(self._nodes)
+        rng.shuffle(nodes)
+        match kind:
+            case FaultKind.ISOLATE:
+                groups = [{first.node_id}, set(nodes) - {first.node_id}]
+            case FaultKind.HALVES:
+                at = rng.randint(1, len(nodes) - 1)
+                groups = [set(nodes[:at]), set(nodes[at:])]
+            case FaultKind.BRIDGE:
+                _bridge, *rest = nodes
+                groups = [set(rest[: len(rest) // 2]), set(rest[len(rest) // 2 :])]
+            case _:
+                return self._one_way(first.node_id, nodes, rng)
+        return [
+            (a, b)
+            for a, b in self._world.network.links
+            if any(a in group and b not in group and b in other for group in groups for other in groups)
+        ]
+
+    def _one_way(self, first: NodeId, nodes: Sequence[NodeId], rng: random.Random) -> list[Link[NodeId]]:
+        """Everything into one node, everything out of it, or any directions at random."""
+        links = list(self._world.network.links)
+        match rng.randrange(3):
+            case 0:
+                return [link for link in links if link[1] == first]
+            case 1:
+                return [link for link in links if link[0] == first]
+            case _:
+                return [link for link in links if rng.random() < 0.35]
+
+    def _reset(self, rng: random.Random) -> None:
+        links = list(self._world.network.links)
+        first = self._one(rng)
+        near = [link for link in links if first is not None and first.node_id in link]
+        chosen = near if near and rng.random() < 0.6 else links
+        for link in rng.sample(chosen, min(len(chosen), rng.randint(1, len(self._nodes)))):
+            self._world.reset(link)
+
+    def _loss_burst(self, rng: random.Random) -> None:
+        self._world.network.loss = 0.35
+        self._world.note("the network loses a third of all messages")
+        self._later(rng, self._end_loss)
+
+    def _end_loss(self) -> None:
+        self._world.network.loss = min(self._world.network.loss, self._knobs.loss)

@@ -1,0 +1,187 @@
+"""Every seed is another world: its size, its speeds, its settings and its faults, drawn here and nowhere else.
+
+Swarm testing: a run in which *every* fault is on hides the bugs that need one of them off, so each seed switches on a
+random part of the faults and draws its own rates, windows, batch and cache sizes (tiny ones on purpose: segments roll,
+caches miss, windows fill).
+"""
+
+import random
+
+import attrs
+
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.swarm import Knobs, draw_faults
+from raft.config import RaftConfig
+
+SNAPSHOT_HEAD_BYTES = 24
+"""What a snapshot of the simulated state machine has besides its filler (`record.Replica.snapshot`)."""
+
+
+@attrs.frozen(kw_only=True)
+class RaftKnobs(Knobs):
+    """Everything that one seed decides. Seconds of virtual time, bytes, probabilities from 0 to 1."""
+
+    raft: RaftConfig
+    segment_bytes_max: int
+    flush_s: float
+    flush_s_spread: float
+    handoff_s: float
+    """From the end of an fsync to the moment the core hears of it."""
+    load_s: float
+    """How long entries that the cache no longer holds take from the disk."""
+    drift: float
+    """The most by which a node's clock runs too fast or too slow, as a fraction."""
+    think_s: float
+    retry_s: float
+    """How long a client waits after a failure."""
+    client_timeout_s: float
+    burst: int
+    """How many requests a client sends at once."""
+    reads: float
+    """The share of reads among the requests."""
+    records_max: int
+    filler_bytes_max: int
+    """Records are padded up to this, so that byte windows and segments fill."""
+    recovery_crash: float
+    """How likely power is lost again right after a recovery touched the disk."""
+    rot: float
+    """How likely a node that comes back finds that a bit of its disk has changed."""
+    retention_bytes: int | None = None
+    """Oldest segments leave a node's log while the others hold at least so much; None: none ever leaves."""
+    trim_every_s: float = 0.0
+    """How often the rule of retention is asked, beside each time that the log has grown by a segment."""
+    apply_bytes: int = 1_000_000
+    """How much log one step gives to the state machine, where logs are trimmed."""
+    snapshot_bytes: int = 0
+    """How much a snapshot has beside what it must have."""
+    reset_crash: float = 0.0
+    """How likely power is lost while a log begins anew."""
+
+    @property
+    def patience_s(self) -> float:
+        """The longest election timeout."""
+        return self.raft.election_timeout_s_max
+
+
+CALM = RaftKnobs(
+    seed=0,
+    nodes=3,
+    raft=RaftConfig(),
+    segment_bytes_max=20_000,
+    safety_s=6.0,
+    delay_s=0.002,
+    delay_s_spread=0.2,
+    loss=0.0,
+    duplicate=0.0,
+    fifo=True,
+    flush_s=0.001,
+    flush_s_spread=0.2,
+    handoff_s=0.0,
+    load_s=0.0,
+    rot=0.0,
+    drift=0.0,
+    clients=0,
+    think_s=0.05,
+    retry_s=0.1,
+    client_timeout_s=1.0,
+    burst=1,
+    reads=0.3,
+    records_max=1,
+    filler_bytes_max=0,
+    recovery_crash=0.0,
+    faults=(),
+)
+"""A good network, fast disks, no clients, no faults."""
+
+
+def draw(seed: int) -> RaftKnobs:
+    """The world of `seed`."""
+    rng = stream(seed, "swarm")
+    raft = _raft_config(rng)
+    safety_s = rng.uniform(6.0, 12.0) * raft.election_timeout_s_max
+    calm_network = rng.random() < 0.35
+    knobs = RaftKnobs(
+        seed=seed,
+        nodes=_nodes(seed, rng.choice((3, 3, 3, 4, 5, 5))),
+        raft=raft,
+        segment_bytes_max=rng.choice((4096, 6000, 20_000)),
+        safety_s=safety_s,
+        delay_s=raft.election_timeout_s_min * rng.choice((0.005, 0.02, 0.06)),
+        delay_s_spread=rng.choice((0.2, 1.0, 3.0)),
+        loss=0.0 if calm_network else rng.choice((0.0, 0.01, 0.05, 0.15)),
+        duplicate=0.0 if calm_network else rng.choice((0.0, 0.02, 0.1)),
+        fifo=calm_network or rng.random() < 0.4,
+        flush_s=raft.election_timeout_s_min * rng.choice((0.002, 0.01, 0.04, 0.12)),
+        flush_s_spread=rng.choice((0.2, 1.0, 2.0)),
+        handoff_s=rng.choice((0.0, 0.0002, 0.002)),
+        load_s=_load_s(seed, raft.election_timeout_s_max),
+        drift=rng.choice((0.0, 0.0, 0.05, 0.3)),
+        clients=rng.randint(1, 4),
+        think_s=raft.heartbeat_s * rng.choice((0.2, 0.5, 1.5)),
+        retry_s=raft.heartbeat_s * rng.choice((1.0, 3.0, 6.0)),
+        client_timeout_s=raft.election_timeout_s_max * rng.uniform(1.0, 4.0),
+        burst=rng.choice((1, 1, 1, 3, 8)),
+        reads=rng.choice((0.1, 0.3, 0.6)),
+        records_max=rng.choice((1, 3, 10)),
+        filler_bytes_max=rng.choice((0, 40, 300, 900)),
+        recovery_crash=rng.choice((0.0, 0.0, 0.3)),
+        rot=rng.choice((0.0, 0.0, 0.25, 0.7)),
+        faults=draw_faults(seed, safety_s),
+    )
+    return _with_trims(knobs)
+
+
+def _with_trims(knobs: RaftKnobs) -> RaftKnobs:
+    """In two of five worlds logs are trimmed; enough is written there that something leaves, and snapshots come twice or late."""
+    rng = stream(knobs.seed, "trims")
+    if rng.random() >= 0.4:
+        return knobs
+    # Where nearly all is kept, much is written: damage in what a restart does not read is met as it is applied.
+    kept = rng.choice((0.0, 0.0, 0.3, 1.0, 3.0, 30.0))
+    trimming = attrs.evolve(
+        knobs,
+        retention_bytes=int(knobs.segment_bytes_max * kept),
+        trim_every_s=rng.choice((0.0, 0.0, 1.0)),
+        apply_bytes=rng.choice((1, 1000, 1_000_000)),
+        snapshot_bytes=rng.choice((0, 0, 3000)),
+        reset_crash=rng.choice((0.0, 0.0, 0.3)),
+        rot=0.7 if kept > 10 else knobs.rot,
+        burst=8 if kept > 10 else knobs.burst,
+        duplicate=max(knobs.duplicate, rng.choice((0.0, 0.0, 0.15))),
+        fifo=knobs.fifo and rng.random() < 0.5,
+        segment_bytes_max=rng.choice((4096, 4096, knobs.segment_bytes_max)),
+        filler_bytes_max=max(knobs.filler_bytes_max, rng.choice((0, 300, 900))),
+    )
+    # Snapshots travel whole or in a few parts; drawn apart, so that older seeds keep all else.
+    parts = stream(knobs.seed, "parts").choice((1, 2, 5))
+    part_bytes_max = (trimming.snapshot_bytes + SNAPSHOT_HEAD_BYTES) // parts + 1
+    return attrs.evolve(trimming, raft=attrs.evolve(knobs.raft, snapshot_part_bytes_max=part_bytes_max))
+
+
+def _nodes(seed: int, usual: int) -> int:
+    """Now and then one that needs nobody, or two that need each other."""
+    rng = stream(seed, "small")
+    return rng.choice((1, 2)) if rng.random() < 0.04 else usual
+
+
+def _load_s(seed: int, election_timeout_s_max: float) -> float:
+    """Mostly quick; sometimes leaders come and go meanwhile."""
+    return stream(seed, "loads").choice(
+        (0.0, 0.0002, 0.002, 0.5 * election_timeout_s_max, 3.0 * election_timeout_s_max)
+    )
+
+
+def _raft_config(rng: random.Random) -> RaftConfig:
+    heartbeat_s = rng.uniform(0.04, 0.12)
+    election_timeout_s_min = heartbeat_s * rng.uniform(2.5, 6.0)
+    append_bytes_max = rng.choice((1, 200, 600, 4000, 1_000_000))
+    return RaftConfig(
+        heartbeat_s=heartbeat_s,
+        election_timeout_s_min=election_timeout_s_min,
+        election_timeout_s_max=election_timeout_s_min * rng.uniform(1.3, 2.5),
+        append_bytes_max=append_bytes_max,
+        inflight_messages_max=rng.choice((1, 2, 4, 8)),
+        inflight_bytes_max=append_bytes_max * rng.choice((1, 3, 10)),
+        uncommitted_bytes_max=rng.choice((1500, 20_000, 1_000_000)),
+        cache_bytes_max=rng.choice((1, 500, 4000, 1_000_000)),
+    )

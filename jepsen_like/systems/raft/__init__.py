@@ -1,0 +1,1 @@
+"""The raft system: nodes of `quorumlog node`, its log and its register."""

@@ -1,0 +1,66 @@
+"""How clients of the raft system reach its nodes, and what an error says about an operation.
+
+`FAIL` only for an answer of the node that refuses this very request, or when no request can have left. Everything else
+is `INFO`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from jepsen_like.cluster.wires import Address
+from jepsen_like.history.ops import ErrorCode, Outcome
+from jepsen_like.workload.load import Ending, Hint, LeftTheLog, NotTheLeader, TryLater
+from raft import errors
+from raft.client import Connection, Unreachable
+
+_OUTCOMES: Final[dict[type[Exception], tuple[Outcome, ErrorCode]]] = {
+    errors.NotLeader: (Outcome.FAIL, ErrorCode.NOT_LEADER),
+    errors.Busy: (Outcome.FAIL, ErrorCode.BUSY),
+    errors.StorageFull: (Outcome.FAIL, ErrorCode.STORAGE_FULL),
+    errors.InvalidRequest: (Outcome.FAIL, ErrorCode.INVALID_REQUEST),
+    errors.ShuttingDown: (Outcome.FAIL, ErrorCode.SHUTTING_DOWN),
+    errors.RecordsTrimmed: (Outcome.FAIL, ErrorCode.TRIMMED),
+    Unreachable: (Outcome.FAIL, ErrorCode.CONNECTION_REFUSED),
+    errors.OutcomeUnknown: (Outcome.INFO, ErrorCode.UNKNOWN_OUTCOME),
+    errors.ProtocolError: (Outcome.INFO, ErrorCode.PROTOCOL),
+}
+
+
+def ending_of(error: Exception, *, connection_lost: bool = False) -> Ending:
+    """What the error by which an attempt ended means; an unknown outcome for an error that is not known here."""
+    outcome, code = _OUTCOMES.get(type(error), (Outcome.INFO, ErrorCode.OTHER))
+    if connection_lost and code is ErrorCode.UNKNOWN_OUTCOME:
+        code = ErrorCode.CONNECTION_LOST
+    return Ending(outcome, code, _hint(error))
+
+
+def _hint(error: Exception) -> Hint | None:
+    match error:
+        case errors.NotLeader():
+            return NotTheLeader(error.leader)
+        case errors.Busy():
+            return TryLater()
+        case errors.RecordsTrimmed():
+            return LeftTheLog(error.start_offset)
+        case _:
+            return None
+
+
+class RaftClients:
+    """Connections of the native protocol."""
+
+    errors: tuple[type[Exception], ...] = (errors.RaftError,)
+
+    def __init__(self, addresses: Mapping[int, Address], cluster_id: str) -> None:
+        self.nodes = tuple(addresses)
+        self._addresses = addresses
+        self._cluster_id = cluster_id
+
+    async def connect(self, node: int, *, within_s: float) -> Connection:
+        """A new connection. Raises `RaftError`."""
+        host, port = self._addresses[node]
+        return await Connection.connect(host, port, self._cluster_id, timeout_s=within_s)
+
+    def ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
+        """What an error of an operation means."""
+        return ending_of(error, connection_lost=connection_lost)

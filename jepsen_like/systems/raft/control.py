@@ -1,0 +1,137 @@
+"""What the harness asks the nodes of a raft cluster: STATUS, reads and dumps, on connections past the fault network."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+import trio
+
+from jepsen_like.cluster.observations import LEADER
+from jepsen_like.cluster.wires import Address
+from jepsen_like.history.files import DumpWriter
+from jepsen_like.systems.port import Control, Leadership, NotServing, Scope
+from jepsen_like.systems.raft.dump import dump_logs
+from raft.client import Connection
+from raft.errors import RaftError
+
+STATUS_WITHIN_S: Final = 0.5
+POLL_S: Final = 0.05
+READ_THROUGH_WITHIN_S: Final = 5.0
+READ_THROUGH_BYTES: Final = 1024 * 1024
+GROUP: Final = ""
+"""The one scope: a cluster is one group."""
+LOG: Final = 0
+"""The one object with final logs."""
+_NO_ANSWER = (RaftError, KeyError, ValueError)
+
+
+@attrs.frozen
+class NodeStatus:
+    """A node's answer to STATUS, as far as the harness needs it."""
+
+    node: int
+    role: str
+    term: int
+    last_index: int
+    commit_index: int
+    committed_end: int
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "NodeStatus":
+        """From the map on the wire. Raises `KeyError` or `ValueError` if it is not one."""
+        numbers = (int(fields[name]) for name in ("term", "last_index", "commit_index", "committed_end"))
+        return cls(int(fields["node"]), str(fields["role"]), *numbers)
+
+
+def leader_among(statuses: Iterable[NodeStatus]) -> NodeStatus | None:
+    """The leader of the highest term seen; None if a node knows of a higher term in which no leader answered."""
+    newest = max(statuses, key=lambda status: (status.term, status.role == LEADER), default=None)
+    return newest if newest is not None and newest.role == LEADER else None
+
+
+class RaftControl(Control):
+    """Asks the nodes of one cluster; every answer is of this moment."""
+
+    def __init__(
+        self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
+    ) -> None:
+        self._cluster_id = cluster_id
+        self._direct = dict(direct)
+        self._can_answer = can_answer
+
+    async def status(self, node: int) -> NodeStatus | None:
+        """One node's STATUS; None if it does not answer at once."""
+        if not self._can_answer(node):
+            return None
+        with trio.move_on_after(STATUS_WITHIN_S), contextlib.suppress(*_NO_ANSWER):
+            async with Connection.open(*self._direct[node], self._cluster_id) as connection:
+                return NodeStatus.of(await connection.status())
+        return None
+
+    async def statuses(self) -> dict[int, NodeStatus]:
+        """STATUS of every node that answers."""
+        answers: dict[int, NodeStatus] = {}
+
+        async def ask(node: int) -> None:
+            answer = await self.status(node)
+            if answer is not None:
+                answers[node] = answer
+
+        async with trio.open_nursery() as nursery:
+            for node in self._direct:
+                nursery.start_soon(ask, node)
+        return dict(sorted(answers.items()))
+
+    async def leaders(self) -> Mapping[Scope, Leadership]:
+        """The leader of the highest term that any node knows."""
+        leader = leader_among((await self.statuses()).values())
+        return {} if leader is None else {GROUP: Leadership(leader.node, leader.term)}
+
+    async def goal(self) -> int | None:
+        """The leader's last index: its commit index may lag behind what its predecessor acknowledged."""
+        leader = leader_among((await self.statuses()).values())
+        return None if leader is None else leader.last_index
+
+    async def has_reached(self, node: int, goal: Any) -> bool:
+        """Whether it has committed that much."""
+        status = await self.status(node)
+        return status is not None and status.commit_index >= int(goal)
+
+    async def settle(self, *, within_s: float) -> Mapping[int, int]:
+        """Wait until every node has committed all there is; the end of the log."""
+        statuses: dict[int, NodeStatus] = {}
+        with trio.move_on_after(within_s):
+            while True:
+                statuses = await self.statuses()
+                leader = leader_among(statuses.values())
+                indexes = {status.commit_index for status in statuses.values()}
+                # A leader that was elected just now holds more than is known to be committed.
+                if leader is not None and len(statuses) == len(self._direct) and indexes == {leader.last_index}:
+                    return {LOG: leader.committed_end}
+                await trio.sleep(POLL_S)
+        seen = ", ".join(f"n{status.node} {status.role} at {status.commit_index}" for status in statuses.values())
+        raise NotServing(f"the nodes do not agree {within_s:g} s after everything was healed: {seen or 'none answers'}")
+
+    async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
+        """The log of every node."""
+        try:
+            await dump_logs(self._direct, self._cluster_id, ends[LOG], writer)
+        except* RaftError as group:
+            raise NotServing(f"a node did not give its log: {group.exceptions[0]}") from group
+
+    async def read_through(self, node: int) -> None:
+        """Read all that one node has committed, as far as it gives it."""
+        with trio.move_on_after(READ_THROUGH_WITHIN_S), contextlib.suppress(*_NO_ANSWER):
+            while True:
+                status = await self.status(node)
+                if status is not None and status.committed_end:
+                    break
+                await trio.sleep(POLL_S)  # a node that has just started does not know yet what is committed
+            async with Connection.open(*self._direct[node], self._cluster_id) as connection:
+                offset = 0
+                while offset < status.committed_end:
+                    records = await connection.read(offset, READ_THROUGH_BYTES)
+                    if not records.batches:
+                        return
+                    offset = records.batches[-1].base_offset + records.batches[-1].span

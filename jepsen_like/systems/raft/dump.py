@@ -1,0 +1,63 @@
+"""The final log of every node, read by the wire from the node itself: what the checker holds the history against."""
+
+import time
+from collections.abc import Mapping
+
+import trio
+
+from jepsen_like.cluster.wires import Address
+from jepsen_like.history.files import DumpWriter
+from jepsen_like.systems.port import NotServing
+from jepsen_like.workload.payload import decode_value
+from log.frame import HEADER_BYTES
+from raft.client import Connection
+from raft.client_codec import Records
+from raft.errors import ProtocolError, RecordsTrimmed
+
+READ_BYTES = 1024 * 1024
+READ_WITHIN_S = 30.0
+"""How long one read may take; a log of any length may be dumped as long as it comes."""
+
+
+async def dump_logs(addresses: Mapping[int, Address], cluster_id: str, end: int, writer: DumpWriter) -> None:
+    """Read what is left of offsets 0 to `end`, exclusive, from every node; call it when all have committed that much.
+
+    `RaftError` or `NotServing` (in a group) if a node does not give its log.
+    """
+    async with trio.open_nursery() as nursery:
+        for node, address in addresses.items():
+            nursery.start_soon(_dump, node, address, cluster_id, end, writer)
+    writer.dumped_ns = time.monotonic_ns()
+
+
+async def _dump(node: int, address: Address, cluster_id: str, end: int, writer: DumpWriter) -> None:
+    async with Connection.open(*address, cluster_id) as connection:
+        offset = 0
+        writer.begin(node, offset)
+        while offset < end:
+            try:
+                records = await _read(connection, node, offset)
+            except RecordsTrimmed as error:
+                # It began there before, or lets records go while it is read: only what is there in the end counts.
+                if not offset < error.start_offset <= end:
+                    raise ProtocolError(f"node {node} answers a read at {offset}: {error}") from None
+                offset = error.start_offset
+                writer.begin(node, offset)
+                continue
+            if not records.batches:
+                raise ProtocolError(f"node {node} has committed {end} records and shows {offset}")
+            for batch in records.batches:
+                if batch.base_offset != offset:
+                    raise ProtocolError(f"node {node} answers a read at {offset} from {batch.base_offset} on")
+                # The checker wants each value; a damaged record gets one that nobody appended.
+                values = [decode_value(record)[0] for record in batch.records()]
+                writer.record(node, offset, batch.epoch, values, size=len(batch.data) + HEADER_BYTES)
+                offset += batch.span
+
+
+async def _read(connection: Connection, node: int, offset: int) -> Records:
+    try:
+        with trio.fail_after(READ_WITHIN_S):
+            return await connection.read(offset, READ_BYTES)
+    except trio.TooSlowError:
+        raise NotServing(f"node {node} did not answer a read at {offset} within {READ_WITHIN_S:g} s") from None

@@ -1,0 +1,46 @@
+"""The processes of a raft cluster: the command that starts one, and what the lines it prints mean."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jepsen_like.cluster.observations import LogStart, Observation, OwnEnd, Ready, RoleChanged
+from jepsen_like.cluster.wires import Address
+from jepsen_like.systems.port import ProcessPlan
+from jepsen_like.systems.raft.mode import RaftMode
+
+BROKEN: Final = 1
+"""The exit status of a node that ends by itself, if it does not report one."""
+
+
+def raft_command(plan: ProcessPlan) -> list[str]:
+    """The argument vector of `quorumlog node`, in this interpreter."""
+    assert isinstance(plan.mode, RaftMode)
+    command = [sys.executable, "-m", "raft.node", "--id", str(plan.member.id), "--cluster-id", plan.cluster_id]
+    command += ["--listen", _text(plan.listen), "--data", str(plan.data)]
+    for peer, address in plan.peers.items():
+        command += ["--peer", f"{peer}={_text(address)}"]
+    for node, address in plan.advertised.items():
+        command += ["--advertise", f"{node}={_text(address)}"]
+    for setting in plan.mode.words:
+        command += ["--set", setting]
+    return command
+
+
+def observe(event: Mapping[str, Any]) -> Observation | None:
+    """What a line of a node means. Raises `KeyError` or `ValueError` for one without its fields."""
+    match event.get("event"):
+        case "started":
+            return Ready()
+        case "role":
+            return RoleChanged(str(event["role"]), int(event["term"]))
+        case "trimmed" | "snapshot_installed" as what:
+            return LogStart(int(event["start_offset"]), what == "snapshot_installed")
+        case "broken_invariant" | "failed":
+            return OwnEnd(int(event.get("status", BROKEN)), str(event.get("reason", "")))
+        case _:
+            return None
+
+
+def _text(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"

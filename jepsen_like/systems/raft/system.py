@@ -1,0 +1,77 @@
+"""The adapter of the raft system."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from jepsen_like.checker.verdict import Model
+from jepsen_like.cluster.file_damage import LogFiles
+from jepsen_like.cluster.observations import Observation
+from jepsen_like.cluster.wires import Address
+from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, System
+from jepsen_like.systems.raft import processes
+from jepsen_like.systems.raft.clients import RaftClients
+from jepsen_like.systems.raft.control import RaftControl
+from jepsen_like.systems.raft.log_workload import LogWorkload
+from jepsen_like.systems.raft.mode import RaftMode
+from jepsen_like.systems.raft.promises import SERVES, Replication
+from jepsen_like.systems.raft.register_workload import RegisterWorkload
+from jepsen_like.workload.load import Load, LoadPlan
+from jepsen_like.workload.model import Workload
+from jepsen_like.workload.recorder import Recorder
+
+
+class RaftSystem(System):
+    """Nodes of one replicated log; each process is a node."""
+
+    name: ClassVar[str] = "raft"
+    replications: ClassVar[tuple[str, ...]] = tuple(each.value for each in Replication)
+    workloads: ClassVar[Mapping[str, Model]] = {"log": Model.LOG, "register": Model.REGISTER}
+    serves: ClassVar[Mapping[str, str]] = SERVES
+    fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "disk-full": ("reserve_bytes=4096",),
+        "damage": ("segment_bytes_max=262144",),
+    }
+    files: ClassVar[LogFiles] = LogFiles(
+        segments="*.log", indexes="*.index", damage_status=4, damage_words=" is damaged at byte "
+    )
+
+    def configure(self, words: Sequence[str], replication: str) -> Mode:
+        """From `--set` of `quorumlog node`."""
+        return RaftMode.of(words, replication)
+
+    def mode_of(self, test: Mapping[str, Any]) -> Mode:
+        """From the settings of a run."""
+        return RaftMode.of_test(test)
+
+    def members(self, nodes: int) -> tuple[Member, ...]:
+        """Nodes 1 to `nodes`."""
+        return tuple(Member(node, "node") for node in range(1, nodes + 1))
+
+    def command(self, plan: ProcessPlan) -> list[str]:
+        """`quorumlog node`."""
+        return processes.raft_command(plan)
+
+    def observe(self, event: Mapping[str, Any]) -> Observation | None:
+        """The events of `quorumlog node`."""
+        return processes.observe(event)
+
+    def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
+        """By the native protocol."""
+        return RaftControl(cluster_id, direct, can_answer)
+
+    def load(
+        self,
+        mode: Mode,
+        workload: str,
+        recorder: Recorder,
+        addresses: Mapping[int, Address],
+        cluster_id: str,
+        plan: LoadPlan,
+    ) -> Load:
+        """Clients of the native protocol, in Trio."""
+        expires = mode.keep_rule(()).may_expire
+        workloads: Mapping[str, Callable[[], Workload]] = {
+            "log": lambda: LogWorkload(expires=expires),
+            "register": RegisterWorkload,
+        }
+        return Load(workloads[workload](), recorder, RaftClients(addresses, cluster_id), plan)

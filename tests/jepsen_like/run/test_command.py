@@ -1,0 +1,377 @@
+"""The main job on real processes: what it leaves, how it ends, and that it always ends tidily."""
+
+import json
+import os
+import resource
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.cluster import namespaces, volumes
+from jepsen_like.cluster.process import process_state
+from jepsen_like.cluster.wires import Network
+from jepsen_like.nemesis.kind import Here
+from jepsen_like.nemesis.table import usable
+from jepsen_like.run.command import chosen, concluded, summary, validated
+from jepsen_like.run.exercise import RunPlan
+
+RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
+CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered", "evidence"}
+
+
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("runs")
+    arguments = ["--nodes", "3", "--duration", "9", "--seed", "11", "--out", str(out), "--json"]
+    ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == ExitStatus.VALID, ended.stderr
+    return out, json.loads(ended.stdout.splitlines()[-1])
+
+
+@pytest.mark.cluster
+def test_a_short_run_hits_a_leader_with_every_kind_and_serves_before_and_after(
+    short_run: tuple[Path, dict[str, Any]],
+) -> None:
+    out, results = short_run
+    rows = [json.loads(line) for line in (out / "latest" / "nemesis.jsonl").read_text().splitlines()]
+    said = {
+        row["kind"]: row["observed"] for row in rows if row["target"] == "leader" and row["nodes"] == [row["leader"]]
+    }
+    assert all(text.endswith("dead") for text in said["kill"].values())
+    assert all(text.endswith("state T") for text in said["pause"].values())
+    assert all(text.startswith("cut ") and ": 0 bytes passed" in text for text in said["partition"].values())
+    assert len(said["partition"]) >= 4
+    for fault in results["rto_s"]["faults"]:
+        assert fault["acked_before"] > 0, fault
+        assert fault["s"] is not None, fault
+
+
+@pytest.mark.cluster
+def test_a_short_run_is_valid_and_its_results_are_whole(short_run: tuple[Path, dict[str, Any]]) -> None:
+    _, results = short_run
+    assert results["valid"] is True
+    assert set(results["checks"]) > CHECKS_OF_THE_RUN
+    assert results["acked"] > 500
+    assert (results["lost_acked"], results["lost_allowed"], results["lost_unexplained"]) == (0, [], 0)
+    assert results["duplicated"] == 0
+    ops = results["ops"]
+    assert ops["info"] < 0.05 * sum(ops.values())
+    assert len(results["elections"]) >= 3
+    assert len(results["faults"]) == 3
+    series = results["series"]
+    assert len({len(column) for column in series.values()}) == 1
+    assert results["rpo"] == {"records": 0, "s": 0.0}
+
+
+@pytest.mark.cluster
+def test_a_run_leaves_what_is_needed_to_look_at_it_again(short_run: tuple[Path, dict[str, Any]]) -> None:
+    out, results = short_run
+    directory = out / "latest"
+    assert (out / "latest").is_symlink()
+    assert json.loads((directory / "results.json").read_text()) == results
+    test = json.loads((directory / "test.json").read_text())
+    assert (test["seed"], test["nodes"], test["settings"]["flush"]) == (11, 3, "before-ack")
+    assert (directory / "report.html").stat().st_size > 10_000
+    assert list((directory / "history.parquet").glob("bucket=*/part-*.parquet"))
+    assert list((directory / "dump.parquet").glob("*.parquet"))
+    for node in (1, 2, 3):
+        events = (directory / "nodes" / str(node) / "events.jsonl").read_text().splitlines()
+        assert json.loads(events[0])["event"] == "started"
+    assert shlex.split(results["repro"])[:2] == ["quorumlog", "run"]
+    assert "--seed 11" in results["repro"]
+
+
+@pytest.mark.cluster
+def test_interrupted_it_stops_its_nodes_and_still_reports(tmp_path: Path) -> None:
+    arguments = ["--nodes", "3", "--duration", "60", "--seed", "1", "--out", str(tmp_path), "--workload", "register"]
+    with subprocess.Popen([*RUN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if "nemesis" in line:  # the first fault: some load has gone before it
+                break
+        running.send_signal(signal.SIGINT)
+        stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == ExitStatus.VALID, stderr
+    assert "report.html" in stdout
+    results = json.loads((tmp_path / "latest" / "results.json").read_text())
+    assert results["is_interrupted"] is True
+    assert "VALID, interrupted   acked" in stdout
+    assert results["acked"] > 0
+    for pid in pids_of(tmp_path / "latest"):
+        assert process_state(pid) is None
+
+
+@pytest.mark.cluster
+def test_interrupted_in_its_check_it_says_how_to_check_what_it_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    arguments = ["run", "--quick", "--duration", "2", "--nemesis", "none", "--workload", "register"]
+    with monkeypatch.context() as patched:
+        patched.setattr("jepsen_like.run.command.checked", interrupted)
+        assert execute([*arguments, "--out", str(tmp_path)]) == ExitStatus.INTERRUPTED
+    said = capsys.readouterr().err
+    command = said[said.index("quorumlog check") :].splitlines()[0]
+    assert execute(shlex.split(command)[1:]) == ExitStatus.VALID
+
+
+def limited(arguments: list[str], soft: int, hard: int) -> subprocess.CompletedProcess[str]:
+    """A run that may have so many descriptors."""
+    return subprocess.run(
+        [*RUN, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+    )
+
+
+@pytest.mark.cluster
+def test_many_clients_are_served_where_few_descriptors_are_customary(tmp_path: Path) -> None:
+    arguments = ["--duration", "2", "--nemesis", "none", "--concurrency", "60", "--out", str(tmp_path)]
+    ended = limited(arguments, 256, 4096)
+    assert ended.returncode == ExitStatus.VALID, ended.stderr
+
+
+def test_more_clients_than_there_may_be_descriptors_are_refused_in_one_line(tmp_path: Path) -> None:
+    ended = limited(["--concurrency", "60", "--out", str(tmp_path / "runs")], 256, 512)
+    assert ended.returncode == ExitStatus.USAGE, ended.stderr
+    assert "60 clients of 3 nodes take up to 1,244 descriptors, of which this process may have 512" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def pids_of(directory: Path) -> list[int]:
+    healed = json.loads((directory / "nemesis.jsonl").read_text().splitlines()[-1])["healed"]
+    return [int(text.split()[1]) for text in healed.values()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--nemesis", "kill,flood"], "no nemesis 'flood'"),
+        (["--nemesis", ""], "no nemesis ''; there are kill, "),
+        (["--nemesis", "kill,"], "no nemesis ''; there are kill, "),
+        (["--nemesis", "none,kill"], "'none' stands alone"),
+        (["--nemesis", "all,kill"], "'all' stands alone"),
+        (["--duration", "inf"], "no number of seconds"),
+        (["--duration", "nan"], "nan"),
+        (["--rate", "inf"], "no number of operations"),
+        (["--nemesis", "partition", "--nodes", "1"], "a partition needs at least 2 nodes"),
+        (["--duration", "3"], "3 kinds of faults need at least 9 s"),
+        (["--set", "flush=never"], "before-ack | interval | none"),
+        (["--set", "fluhs=none"], "did you mean flush"),
+        (["--set", "election_timeout_s_min=5"], "election_timeout_s_max"),
+        (["--system", "carrier-pigeon"], "raft"),
+        (["--workload", "bank"], "log"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_is_refused_in_one_line(
+    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert execute(["run", "--quick", "--out", str(tmp_path / "runs"), *arguments]) == ExitStatus.USAGE
+    told = capsys.readouterr().err
+    assert says in told
+    assert len(told.splitlines()) == 1
+    assert not (tmp_path / "runs").exists(), "a refused plan left a directory"
+
+
+@pytest.mark.parametrize("kind", ["loss", "duplicate", "reorder", "corrupt"])
+def test_a_fault_of_packets_says_what_it_needs(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", "--quick", "--out", str(tmp_path / "runs"), "--nemesis", f"kill,{kind}"]
+    assert execute(arguments) == ExitStatus.ENVIRONMENT
+    assert f"--nemesis {kind}: {kind} is about packets" in (told := capsys.readouterr().err)
+    assert "as root, use --network namespaces" in told
+    assert len(told.splitlines()) == 1
+
+
+def test_without_the_rights_there_is_no_network_of_namespaces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(namespaces, "lacking", lambda: "needs root (a new network namespace: not permitted)")
+    arguments = ["run", "--quick", "--out", str(tmp_path / "runs"), "--network", "namespaces"]
+    assert execute(arguments) == ExitStatus.ENVIRONMENT
+    assert capsys.readouterr().err.startswith("quorumlog: --network namespaces: needs root")
+
+
+def test_all_means_what_works_here() -> None:
+    of_streams, of_packets = (usable(Here(3, network)) for network in Network)
+    assert set(of_packets) - set(of_streams) == {"loss", "duplicate", "reorder", "corrupt"}
+    assert chosen(("all",), Here(3)) == of_streams
+    assert {"kill", "pause", "restart", "partition", "flapping", "slow", "throttle", "half-open", "reset"} <= set(
+        of_streams
+    )
+    assert "partition" not in usable(Here(1))
+
+
+def test_a_power_cut_without_root_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    arguments = ["run", "--quick", "--nemesis", "power", "--out", str(tmp_path / "runs")]
+    assert execute(arguments) == ExitStatus.ENVIRONMENT
+    told = capsys.readouterr().err
+    assert "--nemesis power: a power cut needs a file system of its own, which only root can mount; run as root" in told
+    assert len(told.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.skipif(volumes.lacking() is not None, reason=volumes.lacking() or "")
+def test_what_a_lossy_mode_leaves_of_registers_cannot_be_judged_and_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["run", "--quick", "--nemesis", "power", "--workload", "register", "--out", str(tmp_path / "runs")]
+    assert execute([*arguments, "--set", "flush=interval"]) == ExitStatus.USAGE
+    assert "use --workload log" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rule", ["retention_bytes=65536", "retention_s=1"])
+def test_what_a_lossy_mode_leaves_of_logs_that_let_records_go_is_refused(rule: str) -> None:
+    plan = a_plan("power", "flush=interval", rule)
+    with pytest.raises(click.UsageError, match="use flush=before-ack, or no retention"):
+        validated(plan)
+    for settings in (("flush=before-ack", rule), ("flush=interval",)):
+        validated(a_plan("power", *settings))
+    validated(a_plan("kill", "flush=interval", rule))
+
+
+def a_plan(kind: str, *settings: str) -> RunPlan:
+    return RunPlan(
+        system="raft",
+        replication="raft",
+        nodes=3,
+        duration_s=9.0,
+        rate=0,
+        concurrency=3,
+        kinds=(kind,),
+        workload="log",
+        settings=settings,
+        seed=1,
+    )
+
+
+def test_where_a_log_begins_is_held_against_a_node_unless_a_fault_can_undo_it() -> None:
+    assert [a_plan(kind).mode().keep_rule([kind]).starts_stay for kind in ("kill", "power", "damage")] == [
+        True,
+        False,
+        False,
+    ]
+    assert a_plan("kill", "retention_bytes=65536").mode().keep_rule(["kill"]).may_expire
+
+
+def test_a_directory_that_cannot_be_made_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert execute(["run", "--quick", "--out", str(tmp_path / "file" / "runs")]) == ExitStatus.ENVIRONMENT
+    assert "choose another with --out" in capsys.readouterr().err
+
+
+def test_a_directory_called_latest_is_named_and_nothing_is_left_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "latest").mkdir()
+    assert execute(["run", "--quick", "--out", str(tmp_path)]) == ExitStatus.ENVIRONMENT
+    told = capsys.readouterr().err
+    assert f"cannot make {tmp_path / 'latest'} a link to the run: Is a directory" in told
+    assert len(told.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == [tmp_path / "latest"]
+
+
+def test_a_file_called_latest_stays_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "latest").write_text("mine")
+    assert execute(["run", "--quick", "--out", str(tmp_path)]) == ExitStatus.ENVIRONMENT
+    told = capsys.readouterr().err
+    assert f"cannot make {tmp_path / 'latest'} a link to the run: File exists; move what is called latest" in told
+    assert len(told.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == [tmp_path / "latest"]
+    assert (tmp_path / "latest").read_text() == "mine"
+
+
+def ended(valid: bool | None) -> dict[str, Any]:
+    return {
+        "valid": valid,
+        "acked": 5,
+        "lost_acked": 1,
+        "duplicated": 0,
+        "ops": {"ok": 1, "fail": 2, "info": 3},
+        "rto_s": {"max": None},
+        "rpo": {"records": 1},
+        "lost_allowed": [],
+        "latency_ms": {"p50": None, "p99": 2.0},
+        "throughput_ops_s": 1.0,
+        "faults": [],
+        "is_interrupted": False,
+        "checks": {"lost": {"valid": valid, "count": 1, "examples": ["value 7 is gone"]}},
+        "unknown": ["object 0: too hard"] if valid is None else [],
+    }
+
+
+def test_a_service_that_never_came_back_is_said_in_the_summary() -> None:
+    lines = summary({**ended(True), "rto_s": {"max": None, "unrecovered": 2}}, Path("r.html"))
+    assert "no write was acknowledged any more after 2 of the faults" in lines
+    assert not any("any more" in line for line in summary(ended(True), Path("r.html")))
+
+
+def test_what_has_left_is_said_beside_what_is_lost() -> None:
+    assert "expired" not in summary(ended(True), Path("r.html"))[0]
+    assert "lost 1   expired 1,234   duplicated 0" in summary({**ended(True), "expired": 1234}, Path("r.html"))[0]
+
+
+@pytest.mark.parametrize(
+    ("valid", "status"), [(True, ExitStatus.VALID), (False, ExitStatus.VIOLATION), (None, ExitStatus.UNKNOWN)]
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_last_line_of_a_failing_run_repeats_it(
+    valid: bool | None, status: ExitStatus, as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert concluded(ended(valid), Path("r.html"), "quorumlog run --seed 3", as_json=as_json) == status
+    told = capsys.readouterr()
+    lines = (told.err if as_json else told.out).splitlines()
+    assert (lines[-1] == "quorumlog run --seed 3") == (valid is not True)
+    assert any("value 7 is gone" in line for line in lines) == (valid is not True)
+    if as_json:
+        assert json.loads(told.out) == ended(valid)
+
+
+RETENTION = ["--set", "retention_bytes=65536", "--set", "segment_bytes_max=65536"]
+"""Two files at most, of some hundred appends each: far less than what comes in the two seconds that a node is down."""
+
+
+@pytest.mark.cluster
+def test_records_leave_during_a_run_and_who_missed_them_begins_anew(tmp_path: Path) -> None:
+    arguments = ["--duration", "10", "--concurrency", "24", "--nemesis", "kill,pause", "--seed", "5", *RETENTION]
+    arguments += ["--out", str(tmp_path), "--json"]
+    ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == ExitStatus.VALID, ended.stderr
+    results = json.loads(ended.stdout.splitlines()[-1])
+    assert (results["lost_acked"], results["lost_unexplained"]) == (0, 0)
+    assert 0 < results["expired"] < results["acked"]
+    assert results["retention"]["trims"] > 0
+    assert results["retention"]["snapshots"] >= 1, ended.stderr
+    assert "began anew with a snapshot" in ended.stderr
+    assert f"expired {results['expired']:,}" in ended.stderr
+    # What the run said, the check of what it left says again.
+    check = [sys.executable, "-m", "jepsen_like.cli", "check", str(tmp_path / "latest"), "--model", "log", "--json"]
+    again = subprocess.run([*check, "--engine", "local"], capture_output=True, text=True, timeout=100, check=False)
+    assert again.returncode == ExitStatus.VALID, again.stdout
+    assert json.loads(again.stdout.splitlines()[-2])["expired"] == results["expired"]
+
+
+@pytest.mark.cluster
+def test_registers_outlive_the_commands_that_made_them(tmp_path: Path) -> None:
+    arguments = ["--workload", "register", "--duration", "10", "--concurrency", "24", "--nemesis", "kill,pause"]
+    arguments += ["--seed", "5", *RETENTION, "--out", str(tmp_path), "--json"]
+    ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == ExitStatus.VALID, ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1])["retention"]["trims"] > 0

@@ -1,0 +1,45 @@
+"""What stands in the way of a verdict after the healing is said, all of it."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from jepsen_like.progress import Progress
+from jepsen_like.run import exercise as exercise_module
+from jepsen_like.run.exercise import RunPlan, exercise
+from jepsen_like.workload.load import Load
+from raft.errors import ProtocolError
+
+pytestmark = pytest.mark.cluster
+
+PLAN = RunPlan(
+    system="raft",
+    replication="raft",
+    nodes=1,
+    duration_s=0.5,
+    rate=0,
+    concurrency=1,
+    kinds=(),
+    workload="log",
+    settings=(),
+    seed=1,
+)
+
+
+async def test_every_reason_why_it_did_not_recover_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unanswered(load: Load) -> bool:
+        return False
+
+    async def not_dumped(*_: object) -> None:
+        raise ProtocolError("node 1 shows nothing")
+
+    monkeypatch.setattr(Load, "final_reads", unanswered)
+    monkeypatch.setattr(exercise_module, "dump_logs", not_dumped)
+    with Progress(total_s=1, nodes=[1], console=Console(file=io.StringIO())) as progress:
+        observed = await exercise(PLAN, tmp_path, progress)
+    assert observed.not_recovered is not None
+    questions, dump = observed.not_recovered.split("; ")
+    assert questions == "the healed cluster did not take a last write and answer the last questions"
+    assert dump.endswith("node 1 shows nothing")

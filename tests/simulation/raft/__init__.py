@@ -1,0 +1,1 @@
+"""Whole Raft groups in virtual time."""
