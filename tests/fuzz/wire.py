@@ -66,7 +66,9 @@ PEER_MESSAGES: list[tuple[int, list[Any]]] = [
     (68, [1, 0, 0, 0, 0, 0, [[1, 1, 1, 0, BATCH_CRC, RECORDS]]]),
     (69, [1, 1, 1, 0]),
     (70, [1, 1, 0, 0, 0]),
-    (71, [1, 0, 1, 1, 0, 1, 1, msgpack.packb([])]),
+    (71, [1, 0, 1, 1, 0, 1, 1, 0, 1, msgpack.packb([])]),
+    (71, [1, 0, 1, 1, 0, 1, 1, 0, 9, b"part"]),
+    (72, [1, 1, 1, 0]),
 ]
 JUNK: list[Any] = [
     None,

@@ -376,6 +376,18 @@ TRIMS: Sequence[Mutant] = (
         oracles=["V-liveness"],
     ),
     Mutant(
+        name="snapshot-never-starts-over",
+        bug="a leader sends on where it was, though the follower has restarted and lacks the beginning",
+        module="raft.progress",
+        edits=[
+            Edit(
+                "        self.snapshot_offset = received\n",
+                "        self.snapshot_offset = max(self.snapshot_offset, received)\n",
+            )
+        ],
+        oracles=["V-liveness"],
+    ),
+    Mutant(
         name="trims-what-is-not-applied",
         bug="segments leave the log though not all of them is committed, durable and applied",
         module="raft.storage",

@@ -251,7 +251,7 @@ LET_GO: Sequence[Mutant] = (
         name="driver-takes-a-snapshot-without-room",
         bug="a snapshot that the disk has no room for is handed on nevertheless",
         module=DRIVER,
-        edits=[Edit("            needed = len(message.start.snapshot)\n", "            needed = 0\n")],
+        edits=[Edit("            needed = message.total\n", "            needed = 0\n")],
         oracles=["retention"],
         judge="retention",
     ),

@@ -117,6 +117,7 @@ SUBJECTS: Sequence[Subject] = (
     Subject(module="raft.quorum", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
     Subject(module="raft.log_view", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
     Subject(module="raft.progress", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
+    Subject(module="raft.staging", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
     Subject(
         module="raft.core",
         quick=[golden_scripts, some_seeds],
@@ -143,6 +144,8 @@ SUBJECTS: Sequence[Subject] = (
                 "_discount",
                 "_accept",
                 "_probe",
+                "_send_snapshot_part",
+                "_on_snapshot_received",
             )
         ],
     ),
