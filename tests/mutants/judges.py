@@ -84,7 +84,7 @@ def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
 
 def told_lies(mutant: Mutant, seeds: range) -> Judgement:
     """Every audit, the judge of the end, the black box and the search are told lies by hand, and must name them."""
-    tests = ("test_blackbox", "test_end_state", "test_recency", "test_audits")
+    tests = ("test_blackbox", "test_end_state", "test_recency", "test_reduction", "test_audits")
     return _failing("lies", *(f"tests/simulation/raft/{test}.py" for test in tests))
 
 
