@@ -207,6 +207,26 @@ def test_an_idle_log_holds_no_descriptor_and_what_it_was_written_is_synced_befor
     assert log.durable_offset == 0
 
 
+def test_logs_that_are_not_used_for_a_while_hold_no_descriptor() -> None:
+    disk = memory_disk()
+    store = open_store(disk, ROOMY)
+    for name in "abc":
+        filled(store, name, 10)
+    store.log("c").append([batch(10, 9)])
+    assert store.open_files > 5
+    store.close_idle()
+    moment_of(store.log("b"))
+    store.close_idle()
+    assert 1 < store.open_files < 8
+    store.close_idle()
+    assert store.open_files == 1, "the file that waits for a sync"
+    store.flush()
+    store.close_idle()
+    store.close_idle()
+    assert store.open_files == 0
+    assert [len(offsets(store.log(name))) for name in "abc"] == [10, 10, 11]
+
+
 def test_a_file_whose_sync_failed_as_it_was_closed_fails_its_log_and_no_other() -> None:
     disk = memory_disk()
     store = open_store(disk)
