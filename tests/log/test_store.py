@@ -3,6 +3,7 @@
 import os
 import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -634,6 +635,26 @@ def test_a_full_disk_refuses_appends_and_can_be_trimmed() -> None:
     log.append([batch(30, 9, size=2000)])
     store.flush()
     assert offsets(open_store(disk.durable_copy()).log("a")) == list(range(25, 31))
+
+
+@pytest.mark.parametrize("change", [lambda log: log.flush(), lambda log: log.truncate(1)], ids=["flush", "cut"])
+def test_a_sync_that_meets_a_full_disk_ends_the_log(change: Callable[[StoreLog], int]) -> None:
+    """Room for what was written is found only now by some file systems, and what they dropped stays lost."""
+    disk = memory_disk()
+    log = open_store(disk).create("a")
+    log.append([batch(0), batch(1)])
+
+    def refuse(operation: str, path: str) -> None:
+        if operation == "sync" and path.endswith(".log"):
+            raise NoSpace(operation, path)
+
+    disk.before_call = refuse
+    with pytest.raises(StorageFailed):
+        change(log)
+    disk.before_call = None
+    with pytest.raises(StorageFailed):
+        log.append([batch(2)])
+    assert log.durable_offset == 0
 
 
 def test_after_a_reset_the_log_goes_on_elsewhere_with_any_epoch() -> None:
