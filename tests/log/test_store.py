@@ -1,7 +1,10 @@
 """A store of many logs: names, the lock, descriptors, room, rounds, and what each log can be asked."""
 
+import itertools
 import os
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -472,6 +475,48 @@ def test_appends_and_reads_go_on_during_a_round_in_threads(tmp_path: Path) -> No
     again = LogStore.open(RealDisk(), str(tmp_path))
     assert [content(again.log(f"log-{at}")) for at in range(20)] == held
     again.close()
+
+
+WRITER = """
+import sys
+from log.batch import StoredBatch
+from log.config import StoreConfig
+from log.disk import RealDisk
+from log.store import LogStore
+
+store = LogStore.open(RealDisk(), sys.argv[1], StoreConfig(segment_bytes_max=4096, open_files_max=12, threads=4))
+names = [f"log-{at}" for at in range(20)]
+store.create_all(names)
+for at in range(1_000_000):
+    for name in names:
+        store.log(name).append([StoredBatch.of(b"r" * 600, base_offset=at, epoch=1, timestamp_ms=at)])
+    store.flush()
+    print(at, flush=True)
+    for name in names:
+        log = store.log(name)
+        if at % 7 == 6 and len(log.sealed) > 2:
+            log.replace(log.sealed[:2], log.read(log.start_offset, 1))
+        if at % 11 == 10:
+            log.trim(log.end_offset - 40 if log.end_offset > 40 else 0)
+"""
+
+
+def test_a_process_that_is_killed_at_any_moment_leaves_what_it_had_flushed(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    flushed = [int(line) for line in itertools.islice(process.stdout, 45)]
+    process.kill()
+    flushed += [int(line) for line in process.stdout]
+    process.wait(60)
+    process.stdout.close()
+    store = LogStore.open(RealDisk(), str(tmp_path))
+    assert store.open_all() == {}
+    for name in store.names():
+        log = store.log(name)
+        held = moment_of(log)
+        assert log.end_offset in (flushed[-1] + 1, flushed[-1] + 2)
+        assert [entry[0] for entry in held.entries][-10:] == list(range(log.end_offset - 10, log.end_offset))
+    store.close()
 
 
 # ---------------------------------------------------------------- offsets, epochs, times
