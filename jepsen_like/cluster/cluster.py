@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 import attrs
 import trio
@@ -19,7 +19,7 @@ from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
 from jepsen_like.cluster.process import ENDED, Event, NodeDidNotStart, NodeProcess
 from jepsen_like.cluster.raft_nodes import Address, NodePlan, raft_command
-from jepsen_like.cluster.wires import Network, Wires
+from jepsen_like.cluster.wires import Network, Pair, Wires
 from raft.client import Connection
 from raft.errors import RaftError
 
@@ -27,6 +27,8 @@ START_WITHIN_S = 30.0
 """How long a node may take to listen; five interpreters that start at once on two busy cores need several seconds."""
 STOP_WITHIN_S = 10.0
 STATUS_WITHIN_S = 0.5
+CARRIES_WITHIN_S = 5.0
+"""How long a way that was healed may take to carry a question and its answer."""
 POLL_S = 0.05
 READ_THROUGH_WITHIN_S = 5.0
 READ_THROUGH_BYTES = 1024 * 1024
@@ -36,6 +38,8 @@ TRIMMED, SNAPSHOT = "trimmed", "snapshot_installed"
 DOWN = "down"
 """In place of a role, of a node whose process is gone; started again it has none until it says one."""
 NO_ANSWER = (RaftError, KeyError, ValueError)
+
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -99,6 +103,7 @@ class Cluster:
         network: Wires,
         client_addresses: Mapping[int, Address],
         direct: Mapping[int, Address],
+        through: Mapping[Pair, Address],
         nursery: trio.Nursery,
         roles: list[RoleSeen],
         starts: list[StartSeen],
@@ -109,6 +114,7 @@ class Cluster:
         self.client_addresses = dict(client_addresses)
         """Where clients reach each node: behind the fault network."""
         self.direct = dict(direct)
+        self._through = dict(through)
         self.roles = roles
         self.starts = starts
         self._nursery = nursery
@@ -186,6 +192,40 @@ class Cluster:
             async with Connection.open(*self.direct[node], self.cluster_id) as connection:
                 return NodeStatus.of(await connection.status())
         return None
+
+    async def try_ways(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> dict[str, str]:
+        """Ask for a STATUS through each of these ways, as they are now. Returns what became of it, by way.
+
+        "carried 1>2 ..." proves that the ways between both nodes pass bytes; any other text is why that is not proved.
+        """
+        wanted = {f"{one}>{other}": ((one, other), (other, one)) for one, other in pairs}
+        clients = tuple(clients)
+        failed: dict[Pair | int, str] = {}
+
+        async def try_one(way: Pair | int) -> None:
+            node = way if isinstance(way, int) else way[1]
+            address = self.client_addresses[way] if isinstance(way, int) else self._through[way]
+            if not self.nodes[node].is_running or self.nodes[node].is_paused:
+                failed[way] = f"n{node} could not be asked: {self.nodes[node].observe()}"
+                return
+            try:
+                with trio.fail_after(CARRIES_WITHIN_S):
+                    async with Connection.open(*address, self.cluster_id, timeout_s=CARRIES_WITHIN_S) as connection:
+                        await connection.status()
+            except (*NO_ANSWER, trio.TooSlowError) as error:
+                why = str(error) or f"no answer within {CARRIES_WITHIN_S:g} s"
+                failed[way] = f"n{node} did not answer: {why}; {self.nodes[node].observe()}"
+
+        ways: set[Pair | int] = {pair for both in wanted.values() for pair in both} | set(clients)
+        await _together(try_one, ways)
+        found = {
+            name: next((f"not carried: {failed[pair]}" for pair in both if pair in failed), f"carried {name} and back")
+            for name, both in wanted.items()
+        }
+        for node in clients:
+            name = f"client>{node}"
+            found[name] = f"not carried: {failed[node]}" if node in failed else f"carried {name} and back"
+        return found
 
     async def read_through(self, node: int) -> None:
         """Read all that one node has committed, as far as it gives it: what it finds on its disk is its own affair."""
@@ -267,7 +307,7 @@ def leader_among(statuses: Iterable[NodeStatus]) -> NodeStatus | None:
     return newest if newest is not None and newest.role == LEADER else None
 
 
-async def _together(do: Callable[[int], Awaitable[None]], nodes: Iterable[int]) -> None:
+async def _together(do: Callable[[T], Awaitable[None]], nodes: Iterable[T]) -> None:
     async with trio.open_nursery() as nursery:
         for node in nodes:
             nursery.start_soon(do, node)
@@ -319,7 +359,9 @@ async def open_cluster(
             plan = NodePlan(node, cluster_id, site.listen[node], machine.data, peers, site.clients, settings)
             processes[node] = NodeProcess(node, command(plan), directories[node], hear, machine, site.entrance(node))
         async with trio.open_nursery() as nursery:
-            cluster = Cluster(cluster_id, processes, site.wires, site.clients, site.direct, nursery, roles, starts)
+            cluster = Cluster(
+                cluster_id, processes, site.wires, site.clients, site.direct, site.through, nursery, roles, starts
+            )
             try:
                 await cluster.start(ids)
                 for machine in machines.values():

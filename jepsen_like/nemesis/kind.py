@@ -64,6 +64,12 @@ class Kind(abc.ABC):
     """Whom it can hit beside the leader."""
     serves: ClassVar[str]
     """A promise's words on when the group serves again, or still does."""
+    serves_within_s: ClassVar[float] = 10.0
+    """How long the group may be without service while nothing is broken any more; after a longer time a run is undecided.
+
+    Generous: an election takes two or three seconds, several times that on a busy machine. A group that needs more has a
+    trouble that somebody should look at, whatever its history says.
+    """
     reach: ClassVar[Reach] = Reach.NOTHING
     """What may be lost to it, if nothing had secured it."""
     nodes_min: ClassVar[int] = 1

@@ -5,6 +5,7 @@ checked; a second one stops at once. Whatever happens, no node outlives the run.
 """
 
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -163,6 +164,7 @@ async def _break_it(
             if interrupted.is_set:
                 progress.event("interrupted: healing, then the check of what was recorded", topic="run")
             load.stop()
+            load_ended_ns = time.monotonic_ns()
         await nemesis.heal()
         acked_under_load = recorder.counts.acked
         if not await load.last_words():
@@ -186,6 +188,7 @@ async def _break_it(
         nodes=tuple(cluster.nodes),
         kinds=plan.kinds,
         counted=recorder.counts.by_outcome(),
+        load_ended_ns=load_ended_ns,
         last_acked=recorder.counts.acked - acked_under_load,
         starts=tuple(cluster.starts),
         latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,
