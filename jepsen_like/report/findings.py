@@ -13,6 +13,12 @@ from typing import Any
 
 import attrs
 
+from jepsen_like.report.words import count
+
+FINAL_LOG = -1
+"""The process number of what is no client's operation: what a node held at the end."""
+LOST = "lost"
+
 
 @attrs.define
 class UnreadableRun(Exception):
@@ -35,6 +41,27 @@ class Series:
     info_s: tuple[float, ...]
     p50_ms: tuple[float | None, ...]
     p99_ms: tuple[float | None, ...]
+    lost_s: tuple[float, ...] = attrs.field()
+    """The part of `ok_s` whose records were lost later."""
+
+    @lost_s.default
+    def _nothing_lost(self) -> tuple[float, ...]:
+        return (0.0,) * len(self.t_s)
+
+    @property
+    def kept_s(self) -> tuple[float, ...]:
+        """The part of `ok_s` of which nothing was lost."""
+        return tuple(max(ok - lost, 0.0) for ok, lost in zip(self.ok_s, self.lost_s, strict=True))
+
+    @property
+    def lost_spans(self) -> tuple[tuple[float, float], ...]:
+        """When what was acknowledged was lost later, in part at least: from, to; in order."""
+        spans: list[tuple[float, float]] = []
+        for t, lost in zip(self.t_s, self.lost_s, strict=True):
+            if lost > 0:
+                begin = spans.pop()[0] if spans and spans[-1][1] >= t - self.bucket_s / 2 else t
+                spans.append((begin, t + self.bucket_s))
+        return tuple(spans)
 
     @property
     def bucket_s(self) -> float:
@@ -61,6 +88,7 @@ class Series:
             info_s=mean(self.info_s),
             p50_ms=tuple(sum(p) / len(p) if (p := known(self.p50_ms, at)) else None for at in starts),
             p99_ms=tuple(max(p) if (p := known(self.p99_ms, at)) else None for at in starts),
+            lost_s=mean(self.lost_s),
         )
 
 
@@ -151,6 +179,19 @@ class Violation:
     sentence: str
     ops: tuple[Op, ...]
 
+    @property
+    def culprit(self) -> Op | None:
+        """The operation that cannot be: of a loss the acknowledged one that is gone, else the last to begin."""
+        clients = [op for op in self.ops if op.process != FINAL_LOG]
+        if self.check == LOST:
+            return next((op for op in clients if op.type == "ok"), None)
+        return clients[-1] if clients else self.ops[-1] if self.ops else None
+
+    @property
+    def offset(self) -> int | None:
+        """The place of the log that it is about; None if its operations name none."""
+        return next((op.offset for op in self.ops if op.offset is not None and op.offset >= 0), None)
+
 
 @attrs.frozen
 class Check:
@@ -183,6 +224,25 @@ class Findings:
         named = {change.node for change in self.roles} | {node for fault in self.faults for node in fault.nodes}
         count = self.test.get("nodes")
         return tuple(sorted(named | set(range(1, count + 1) if isinstance(count, int) else ())))
+
+    @property
+    def is_loss_allowed(self) -> bool:
+        """Whether something acknowledged was lost, all of it as the mode allows."""
+        allowed = count(self.results.get("lost_allowed"))
+        return allowed > 0 and allowed == count(self.results.get("lost_acked"))
+
+    def blamed(self, violation: Violation) -> Fault | None:
+        """The fault that most likely made it: of a loss the next one after the acknowledgement, else the last before it."""
+        culprit = violation.culprit
+        if culprit is None:
+            return None
+        ended_s = culprit.t_inv_s if culprit.t_ret_s is None else culprit.t_ret_s
+        if violation.check == LOST:
+            later = [fault for fault in self.faults if fault.end_s is None or fault.end_s >= ended_s]
+            return min(later, key=lambda fault: fault.begin_s, default=None)
+        return max(
+            (fault for fault in self.faults if fault.begin_s <= ended_s), key=lambda fault: fault.begin_s, default=None
+        )
 
     @property
     def end_s(self) -> float:
@@ -245,7 +305,15 @@ def findings(results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mappi
         values = tuple(None if value is None else float(value) for value in raw.get(name) or ())
         return values or (None,) * len(t_s)
 
-    series = Series(t_s, rates("ok_s"), rates("fail_s"), rates("info_s"), latencies("p50_ms"), latencies("p99_ms"))
+    series = Series(
+        t_s,
+        rates("ok_s"),
+        rates("fail_s"),
+        rates("info_s"),
+        latencies("p50_ms"),
+        latencies("p99_ms"),
+        rates("lost_s"),
+    )
     if any(len(column) != len(t_s) for column in attrs.astuple(series, recurse=False)):
         raise ValueError("the columns of `series` differ in length")
     return Findings(

@@ -29,7 +29,7 @@ def witness(violation: Violation) -> Markup:
     ops = violation.ops
     places = axis_places(ops)
     height = TOP + len(ops) * ROW + 30
-    rows = [part for number, op in enumerate(ops) for part in operation(op, number, places)]
+    rows = [part for number, op in enumerate(ops) for part in operation(op, number, places, op is violation.culprit)]
     return element(
         "svg",
         *guides(places, TOP, TOP + len(ops) * ROW),
@@ -73,17 +73,18 @@ def distances(places: dict[float, float], y: float) -> Iterable[Markup]:
             yield element("text", text, class_="tick", x=middle, y=y, text_anchor="middle")
 
 
-def operation(op: Op, number: int, places: dict[float, float]) -> Iterable[Markup]:
-    """One row: who called what, the bar, what came back."""
+def operation(op: Op, number: int, places: dict[float, float], is_culprit: bool) -> Iterable[Markup]:
+    """One row: who called what, the bar, what came back. The operation that cannot be is red."""
     y = TOP + number * ROW
     left = places[op.t_inv_s]
     right = WIDTH - RIGHT if op.t_ret_s is None else max(places[op.t_ret_s], left + 4)
     yield element("text", call(op), class_="call", x=LEFT - 8, y=y + 14, text_anchor="end")
     yield element("text", who_and_when(op), class_="when", x=LEFT - 8, y=y + 27, text_anchor="end")
-    yield element("rect", class_=f"bar {op.type}", x=left, y=y + 6, width=right - left, height=18, rx=3)
+    mark = " culprit" if is_culprit else ""
+    yield element("rect", class_=f"bar {op.type}{mark}", x=left, y=y + 6, width=right - left, height=18, rx=3)
     if op.t_ret_s is None:
         yield element("path", class_="ongoing", d=f"M{right:.1f} {y + 6:.1f}l9 9l-9 9z")
-    yield element("text", answer(op), class_="answer", x=max(right, LEFT) + 16, y=y + 19)
+    yield element("text", answer(op), class_=f"answer{mark}", x=max(right, LEFT) + 16, y=y + 19)
 
 
 def who_and_when(op: Op) -> str:

@@ -315,8 +315,8 @@ UNDOING: Sequence[Mutant] = (
         module="jepsen_like.run.results",
         edits=[
             Edit(
-                "[kind for kind in observed.kinds if kind not in happened] if observed.is_interrupted else []\n",
-                "[]\n",
+                "    is_too_soon = observed.is_interrupted and bool(observed.kinds)",
+                "    is_too_soon = False and bool(observed.kinds)",
             )
         ],
         oracles=["verdicts"],
