@@ -64,7 +64,7 @@ class OpsLine:
     p99_ms: float | None = None
 
 
-class Progress:
+class RunProgress:
     """The display of one run; use as a context manager, call from the one task that knows.
 
     `total_s` is how long the phase that is shown will take, `nodes` the ids to expect.
@@ -91,7 +91,7 @@ class Progress:
         self._next_plain = self._started + PLAIN_LINE_EVERY_S
         self._live: Live | None = None
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "RunProgress":
         if self._console.is_terminal:
             self._live = Live(
                 self._picture(),

@@ -93,7 +93,7 @@ class Series:
 
 
 @attrs.frozen
-class Fault:
+class ShownFault:
     """One thing that was broken, from when to when (None: until the end), and how long the service took to return."""
 
     id: int
@@ -144,7 +144,7 @@ class RoleChange:
 
 
 @attrs.frozen
-class Election:
+class ShownElection:
     """A leader was elected."""
 
     at_s: float
@@ -154,7 +154,7 @@ class Election:
 
 
 @attrs.frozen
-class Op:
+class ShownOp:
     """One operation of a witness. `t_ret_s` is None while its outcome is unknown. -1 stands for "no value"."""
 
     f: str
@@ -171,16 +171,16 @@ class Op:
 
 
 @attrs.frozen
-class Violation:
+class ShownViolation:
     """A broken promise: one sentence and the few operations that prove it."""
 
     check: str
     object: str
     sentence: str
-    ops: tuple[Op, ...]
+    ops: tuple[ShownOp, ...]
 
     @property
-    def culprit(self) -> Op | None:
+    def culprit(self) -> ShownOp | None:
         """The operation that cannot be: of a loss the acknowledged one that is gone, else the last to begin."""
         clients = [op for op in self.ops if op.process != FINAL_LOG]
         if self.check == LOST:
@@ -194,7 +194,7 @@ class Violation:
 
 
 @attrs.frozen
-class Check:
+class ShownCheck:
     """One property: True holds, False is violated, None could not be decided."""
 
     name: str
@@ -205,18 +205,18 @@ class Check:
 
 
 @attrs.frozen
-class Findings:
+class RunFindings:
     """Everything the page shows."""
 
     valid: bool | None
     results: Mapping[str, Any]
     test: Mapping[str, Any]
     series: Series
-    faults: tuple[Fault, ...]
+    faults: tuple[ShownFault, ...]
     roles: tuple[RoleChange, ...]
-    elections: tuple[Election, ...]
-    violations: tuple[Violation, ...]
-    checks: tuple[Check, ...]
+    elections: tuple[ShownElection, ...]
+    violations: tuple[ShownViolation, ...]
+    checks: tuple[ShownCheck, ...]
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -231,7 +231,7 @@ class Findings:
         allowed = count(self.results.get("lost_allowed"))
         return allowed > 0 and allowed == count(self.results.get("lost_acked"))
 
-    def blamed(self, violation: Violation) -> Fault | None:
+    def blamed(self, violation: ShownViolation) -> ShownFault | None:
         """The fault that most likely made it: of a loss the next one after the acknowledgement, else the last before it."""
         culprit = violation.culprit
         if culprit is None:
@@ -254,7 +254,7 @@ class Findings:
         return max(moments)
 
 
-def read_findings(run_directory: Path) -> Findings:
+def read_findings(run_directory: Path) -> RunFindings:
     """Read a run directory; `UnreadableRun` when it does not hold a finished run."""
     if not run_directory.is_dir():
         raise UnreadableRun(run_directory, "no such directory")
@@ -291,7 +291,9 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         raise UnreadableRun(path, f"cannot be read: {error}") from error
 
 
-def findings(results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mapping[Any, Mapping[str, Any]]) -> Findings:
+def findings(
+    results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mapping[Any, Mapping[str, Any]]
+) -> RunFindings:
     """Build the values; raises what a wrong shape raises."""
     rto = {row.get("id"): row for row in (results.get("rto_s") or {}).get("faults") or ()}
     raw = results.get("series") or {}
@@ -316,7 +318,7 @@ def findings(results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mappi
     )
     if any(len(column) != len(t_s) for column in attrs.astuple(series, recurse=False)):
         raise ValueError("the columns of `series` differ in length")
-    return Findings(
+    return RunFindings(
         valid=results.get("valid"),
         results=results,
         test=test,
@@ -335,12 +337,12 @@ def findings(results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mappi
             )
         ),
         elections=tuple(
-            Election(float(row["at_s"]), int(row["term"]), int(row["leader"]), number(row.get("took_s")))
+            ShownElection(float(row["at_s"]), int(row["term"]), int(row["leader"]), number(row.get("took_s")))
             for row in results.get("elections") or ()
         ),
         violations=tuple(violation_of(row) for row in results.get("violations") or ()),
         checks=tuple(
-            Check(name, row.get("valid"), int(row.get("count") or 0), notes_of(row))
+            ShownCheck(name, row.get("valid"), int(row.get("count") or 0), notes_of(row))
             for name, row in (results.get("checks") or {}).items()
         ),
     )
@@ -362,10 +364,10 @@ def whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def fault_of(row: Mapping[str, Any], rto: Mapping[str, Any], seen: Mapping[str, Any]) -> Fault:
+def fault_of(row: Mapping[str, Any], rto: Mapping[str, Any], seen: Mapping[str, Any]) -> ShownFault:
     """One fault from its row in the results, its recovery time and its row in the nemesis' diary."""
     observed = seen.get("observed") or {}
-    return Fault(
+    return ShownFault(
         id=int(row["id"]),
         kind=str(row["kind"]),
         target=str(row.get("target") or ""),
@@ -381,10 +383,10 @@ def fault_of(row: Mapping[str, Any], rto: Mapping[str, Any], seen: Mapping[str, 
     )
 
 
-def violation_of(row: Mapping[str, Any]) -> Violation:
+def violation_of(row: Mapping[str, Any]) -> ShownViolation:
     """One violation with its operations in the order of their start."""
     ops = (
-        Op(
+        ShownOp(
             f=str(op["f"]),
             type=str(op["type"]),
             process=whole(op.get("process")),
@@ -399,7 +401,7 @@ def violation_of(row: Mapping[str, Any]) -> Violation:
         )
         for op in row.get("ops") or ()
     )
-    return Violation(
+    return ShownViolation(
         check=str(row.get("check") or ""),
         object=str(row.get("object", "")),
         sentence=str(row.get("sentence") or ""),

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from jepsen_like.cluster.cluster import DOWN
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report.canvas import Scale, area, element, line, rounded, seconds, ticks
-from jepsen_like.report.findings import Fault, Findings, RoleChange, Series, Violation
+from jepsen_like.report.findings import RoleChange, RunFindings, Series, ShownFault, ShownViolation
 from jepsen_like.report.words import count
 
 WIDTH = 1120.0
@@ -65,7 +65,7 @@ class Layout:
         return cls(labels, rate, strip, latency, lanes, axis, axis + 22)
 
 
-def overview(found: Findings) -> Markup:
+def overview(found: RunFindings) -> Markup:
     """The whole picture as one SVG."""
     series = found.series.thinned(BUCKETS_MAX)
     x = Scale(0.0, found.end_s, LEFT, WIDTH - RIGHT)
@@ -93,7 +93,7 @@ def overview(found: Findings) -> Markup:
     )
 
 
-def readings(found: Findings) -> dict[str, object]:
+def readings(found: RunFindings) -> dict[str, object]:
     """What the cursor tells: the drawn series, rounded, and who led when."""
     series = found.series.thinned(BUCKETS_MAX)
 
@@ -115,7 +115,7 @@ def readings(found: Findings) -> dict[str, object]:
     }
 
 
-def loss_class(found: Findings) -> str:
+def loss_class(found: RunFindings) -> str:
     """How a loss looks: amber where the mode allows all of it, else red."""
     return "allowed" if found.is_loss_allowed else "not-allowed"
 
@@ -146,13 +146,13 @@ def hatches(loss: str) -> list[Markup]:
     ]
 
 
-def label_text(fault: Fault) -> str:
+def label_text(fault: ShownFault) -> str:
     """The label above a band: its number in the table, what it did, to whom; a star when that was the leader."""
     whom = "".join(f"n{node}" for node in fault.nodes) if len(fault.nodes) == 1 else fault.target
     return f"{fault.id} {fault.kind} {whom}{' ★' if fault.hit_leader else ''}"
 
 
-def label_rows(faults: Sequence[Fault], x: Scale) -> dict[int, int]:
+def label_rows(faults: Sequence[ShownFault], x: Scale) -> dict[int, int]:
     """Give each label a row in which it does not touch its left neighbour; those that find none go without."""
     ends = [-math.inf] * LABEL_ROWS_MAX
     rows: dict[int, int] = {}
@@ -165,12 +165,12 @@ def label_rows(faults: Sequence[Fault], x: Scale) -> dict[int, int]:
     return rows
 
 
-def label_left(fault: Fault, x: Scale) -> float:
+def label_left(fault: ShownFault, x: Scale) -> float:
     """Where a label starts: at its band, or further left where it would leave the picture."""
     return min(x(fault.begin_s), WIDTH - RIGHT - len(label_text(fault)) * LETTER_WIDTH - 12)
 
 
-def fault_bands(faults: Sequence[Fault], rows: dict[int, int], x: Scale, layout: Layout) -> Iterable[Markup]:
+def fault_bands(faults: Sequence[ShownFault], rows: dict[int, int], x: Scale, layout: Layout) -> Iterable[Markup]:
     """A band across all panels for each fault, with its label on top."""
     for fault in faults:
         left = x(fault.begin_s)
@@ -191,7 +191,7 @@ def fault_bands(faults: Sequence[Fault], rows: dict[int, int], x: Scale, layout:
         yield element("g", body, *parts, class_=f"band {tone(fault.kind)} {fault.kind}", data_fault=fault.id)
 
 
-def fault_story(fault: Fault) -> str:
+def fault_story(fault: ShownFault) -> str:
     """The fault in one line, for the pointer that rests on it."""
     lasted = "until the end" if fault.end_s is None else f"for {seconds(fault.end_s - fault.begin_s)}"
     back = "" if fault.rto_s is None else f", served again after {seconds(fault.rto_s)}"
@@ -212,7 +212,7 @@ def panel_title(text: str, top: float) -> Markup:
     return element("text", text, class_="panel", x=LEFT, y=top - 7)
 
 
-def rate_panel(series: Series, faults: Sequence[Fault], x: Scale, layout: Layout, loss: str) -> Iterable[Markup]:
+def rate_panel(series: Series, faults: Sequence[ShownFault], x: Scale, layout: Layout, loss: str) -> Iterable[Markup]:
     """Operations per second, stacked: acknowledged and kept, acknowledged and lost, of unknown outcome, refused.
 
     Above them how long each outage lasted.
@@ -235,7 +235,7 @@ def rate_panel(series: Series, faults: Sequence[Fault], x: Scale, layout: Layout
     yield from outages(faults, x, layout)
 
 
-def outages(faults: Sequence[Fault], x: Scale, layout: Layout) -> Iterable[Markup]:
+def outages(faults: Sequence[ShownFault], x: Scale, layout: Layout) -> Iterable[Markup]:
     """A bracket from each fault to the next acknowledged write, with how long that took on its right, or else on its left.
 
     A label that finds room on neither side goes below the brackets, so that no outage is without a figure.
@@ -270,7 +270,7 @@ def label_place(
     return len(taken) - 1, left, anchor
 
 
-def lost_spans(found: Findings, x: Scale, layout: Layout) -> Iterable[Markup]:
+def lost_spans(found: RunFindings, x: Scale, layout: Layout) -> Iterable[Markup]:
     """On the time axis, hatched: when what was acknowledged was lost later; with how much it was in all."""
     spans = found.series.lost_spans
     lost = count(found.results.get("lost_acked"))
@@ -289,7 +289,7 @@ def lost_spans(found: Findings, x: Scale, layout: Layout) -> Iterable[Markup]:
         yield element("text", text, class_=f"lost-text {loss_class(found)}", x=middle, y=y, text_anchor="middle")
 
 
-def culprits(violations: Sequence[Violation], x: Scale, layout: Layout) -> Iterable[Markup]:
+def culprits(violations: Sequence[ShownViolation], x: Scale, layout: Layout) -> Iterable[Markup]:
     """On the time axis: a red mark at each operation that cannot be."""
     seen = set[str]()
     for violation in violations:
@@ -357,7 +357,7 @@ def latency_panel(series: Series, x: Scale, layout: Layout) -> Iterable[Markup]:
         yield element("path", class_=f"latency {name}", d=line(points))
 
 
-def lanes(found: Findings, x: Scale, layout: Layout) -> Iterable[Markup]:
+def lanes(found: RunFindings, x: Scale, layout: Layout) -> Iterable[Markup]:
     """A lane for each node: its role in colour, leaders with their term, and what a fault made of it as a hatch."""
     if found.nodes:
         yield panel_title("nodes: role, term, and what was done to them", layout.lanes)

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report.canvas import rounded, seconds
-from jepsen_like.report.findings import LOST, Check, Fault, Findings, Violation, read_findings
+from jepsen_like.report.findings import LOST, RunFindings, ShownCheck, ShownFault, ShownViolation, read_findings
 from jepsen_like.report.overview import loss_class, overview, readings, tone
 from jepsen_like.report.witness import witness
 from jepsen_like.report.words import allowed_loss, available, count, things
@@ -60,7 +60,7 @@ UNDECIDED = ("unknown", "Unknown", "?", "d98a00")
 
 
 @attrs.frozen
-class Verdict:
+class Banner:
     """The banner: how it looks (`kind`, `sign`) and what it says."""
 
     kind: str
@@ -92,7 +92,7 @@ def render_report(run_directory: Path) -> Path:
     return path
 
 
-def page(found: Findings, directory: str) -> str:
+def page(found: RunFindings, directory: str) -> str:
     """The page as text."""
     here = Path(__file__).parent
     environment = jinja2.Environment(
@@ -155,7 +155,7 @@ def words(name: str) -> str:
     return name.replace("_", " ").replace("-", " ")
 
 
-def title(found: Findings) -> str:
+def title(found: RunFindings) -> str:
     """Which run this is, in one line: system, size, faults, duration, seed, and whether it was ended early."""
     test = found.test
     nodes = f"{len(found.nodes)} nodes" if found.nodes else ""
@@ -168,7 +168,7 @@ def title(found: Findings) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def verdict(found: Findings, face: tuple[str, str, str, str]) -> Verdict:
+def verdict(found: RunFindings, face: tuple[str, str, str, str]) -> Banner:
     """The banner in words: what was promised and what was found."""
     kind, word, sign, _ = face
     results = found.results
@@ -201,16 +201,16 @@ def verdict(found: Findings, face: tuple[str, str, str, str]) -> Verdict:
     example = found.violations[0].sentence if found.violations else ""
     untested = results.get("not_tested")
     lacks = "; ".join(str(line) for line in untested) if isinstance(untested, list) else ""
-    return Verdict(kind, word, sign, headline, told, promise, example, lacks)
+    return Banner(kind, word, sign, headline, told, promise, example, lacks)
 
 
-def gathered(found: Findings) -> tuple[list[dict[str, Any]], int]:
+def gathered(found: RunFindings) -> tuple[list[dict[str, Any]], int]:
     """The violations as the page shows them, and how many kinds of them are left out.
 
     Those of one check about one object at consecutive offsets are one, with a picture of the first. Of each violated check
     there is at least one: first one of each, then the second ones. A check that names no operations has its examples.
     """
-    groups: dict[str, list[list[Violation]]] = {}
+    groups: dict[str, list[list[ShownViolation]]] = {}
     for violation in sorted(
         found.violations, key=lambda one: (one.check, one.object, -1 if one.offset is None else one.offset)
     ):
@@ -241,14 +241,14 @@ def gathered(found: Findings) -> tuple[list[dict[str, Any]], int]:
     return shown[:VIOLATIONS_MAX], max(len(shown) - VIOLATIONS_MAX, 0)
 
 
-def is_next(one: Violation, other: Violation) -> bool:
+def is_next(one: ShownViolation, other: ShownViolation) -> bool:
     """Whether `other` is like `one`, at the same place of the log or the next."""
     if (one.check, one.object) != (other.check, other.object) or one.offset is None or other.offset is None:
         return False
     return other.offset - one.offset in (0, 1)
 
 
-def article(found: Findings, group: Sequence[Violation]) -> dict[str, Any]:
+def article(found: RunFindings, group: Sequence[ShownViolation]) -> dict[str, Any]:
     """A violation as the page shows it, with those that are like it."""
     first = group[0]
     blamed = found.blamed(first)
@@ -274,7 +274,7 @@ def article(found: Findings, group: Sequence[Violation]) -> dict[str, Any]:
     }
 
 
-def figures(found: Findings) -> list[str]:
+def figures(found: RunFindings) -> list[str]:
     """What the key figures count, one sentence each."""
     sentences = []
     if found.results.get("rto_s"):
@@ -292,7 +292,7 @@ def available_means(results: Mapping[str, Any]) -> str:
     )
 
 
-def cards(found: Findings) -> Iterable[Card]:
+def cards(found: RunFindings) -> Iterable[Card]:
     """The key figures."""
     results = found.results
     ops = results.get("ops") or {}
@@ -346,7 +346,7 @@ def outage(rto: Mapping[str, Any]) -> Iterable[Card]:
         yield Card(seconds(longest), "longest outage", note=note, meaning=f"{OUTAGE_MEANS}; RTO: {RTO_MEANS}")
 
 
-def repro(found: Findings) -> str:
+def repro(found: RunFindings) -> str:
     """The command that makes this run again."""
     command = found.results.get("repro") or found.test.get("command")
     if isinstance(command, list):
@@ -354,7 +354,7 @@ def repro(found: Findings) -> str:
     return str(command) if command else f"quorumlog run --seed {found.test['seed']}" if "seed" in found.test else ""
 
 
-def outcome(check: Check, *, is_loss_allowed: bool) -> dict[str, str]:
+def outcome(check: ShownCheck, *, is_loss_allowed: bool) -> dict[str, str]:
     """How the verdict of one check looks and reads."""
     kind, _, _, _ = FACES.get(check.valid, UNDECIDED) if isinstance(check.valid, bool) else UNDECIDED
     is_softened = check.valid is True and is_loss_allowed and check.name in SOFTENED
@@ -365,7 +365,7 @@ def outcome(check: Check, *, is_loss_allowed: bool) -> dict[str, str]:
     }
 
 
-def is_term_reused(found: Findings) -> bool:
+def is_term_reused(found: RunFindings) -> bool:
     """Whether a term was elected in twice with a fault between that may cost a node what it had not flushed, its vote too."""
     flush = (found.test.get("settings") or {}).get("flush")
     if flush not in (FlushPolicy.INTERVAL.value, FlushPolicy.NONE.value):
@@ -382,7 +382,7 @@ def reach_of(kind: str) -> Reach | None:
     return KINDS[kind].reach if kind in KINDS else None
 
 
-def fault_rows(faults: Iterable[Fault]) -> Iterable[dict[str, Any]]:
+def fault_rows(faults: Iterable[ShownFault]) -> Iterable[dict[str, Any]]:
     """The table of faults; the bars are scaled to the slowest recovery."""
     rows = list(faults)
     worst = max((fault.rto_s for fault in rows if fault.rto_s is not None), default=0.0) or 1.0

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from jepsen_like.report.canvas import element, seconds
-from jepsen_like.report.findings import Op, Violation
+from jepsen_like.report.findings import ShownOp, ShownViolation
 
 WIDTH = 1060.0
 LEFT = 270.0
@@ -24,7 +24,7 @@ CLOCK_S = 1e-9
 OUTCOME = {"ok": "", "fail": "refused", "info": "no answer: it may have happened"}
 
 
-def witness(violation: Violation) -> Markup:
+def witness(violation: ShownViolation) -> Markup:
     """One violation as an SVG; the sentence stands above it in the page."""
     ops = violation.ops
     places = axis_places(ops)
@@ -42,7 +42,7 @@ def witness(violation: Violation) -> Markup:
     )
 
 
-def axis_places(ops: Sequence[Op]) -> dict[float, float]:
+def axis_places(ops: Sequence[ShownOp]) -> dict[float, float]:
     """A pixel for every instant that matters: in order, gaps compressed so that the smallest and the largest show."""
     instants = sorted({instant for op in ops for instant in (op.t_inv_s, op.t_ret_s) if instant is not None})
     gaps = [later - earlier for earlier, later in itertools.pairwise(instants)]
@@ -73,7 +73,7 @@ def distances(places: dict[float, float], y: float) -> Iterable[Markup]:
             yield element("text", text, class_="tick", x=middle, y=y, text_anchor="middle")
 
 
-def operation(op: Op, number: int, places: dict[float, float], is_culprit: bool) -> Iterable[Markup]:
+def operation(op: ShownOp, number: int, places: dict[float, float], is_culprit: bool) -> Iterable[Markup]:
     """One row: who called what, the bar, what came back. The operation that cannot be is red."""
     y = TOP + number * ROW
     left = places[op.t_inv_s]
@@ -87,7 +87,7 @@ def operation(op: Op, number: int, places: dict[float, float], is_culprit: bool)
     yield element("text", answer(op), class_=f"answer{mark}", x=max(right, LEFT) + 16, y=y + 19)
 
 
-def who_and_when(op: Op) -> str:
+def who_and_when(op: ShownOp) -> str:
     """Which client asked which node, and when; a row without a client is what the nodes held at the end."""
     if op.process == NOTHING:
         return f"the final log of n{op.node}" if op.node not in (None, NOTHING) else "the final logs"
@@ -102,7 +102,7 @@ def value(number: int | None) -> str:
     return "?" if number is None else "nothing" if number == NOTHING else str(number)
 
 
-def call(op: Op) -> str:
+def call(op: ShownOp) -> str:
     """What was asked."""
     match op.f:
         case "append" | "write":
@@ -115,7 +115,7 @@ def call(op: Op) -> str:
             return op.f
 
 
-def answer(op: Op) -> str:
+def answer(op: ShownOp) -> str:
     """What came back."""
     if op.type != "ok":
         return OUTCOME.get(op.type, op.type)

@@ -37,7 +37,7 @@ from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.schedule import needed_s, schedule
 from jepsen_like.nemesis.table import KINDS, named, usable
-from jepsen_like.progress import Progress
+from jepsen_like.progress import RunProgress
 from jepsen_like.report import render_report
 from jepsen_like.report.words import allowed_loss, available, count
 from jepsen_like.run.exercise import WORKLOADS, RunPlan, exercise, first_cause
@@ -204,7 +204,7 @@ def run(
     directory = new_run_directory(out, plan.seed)
     write_json(directory / "test.json", description(plan, effective, command))
     click.echo(headline(plan), err=True)
-    with Progress(total_s=plan.duration_s, nodes=range(1, nodes + 1)) as progress:
+    with RunProgress(total_s=plan.duration_s, nodes=range(1, nodes + 1)) as progress:
         observed = exercised(plan, directory, progress)
         progress.phase("checking")
         try:
@@ -384,7 +384,7 @@ def headline(plan: RunPlan) -> str:
 # -------------------------------------------------------------------- the run
 
 
-def exercised(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
+def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed:
     """Run it. `EnvironmentMissing` if there was never a cluster to break."""
     try:
         return trio.run(exercise, plan, directory, progress)

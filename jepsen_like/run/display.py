@@ -7,7 +7,7 @@ import trio
 
 from jepsen_like.cluster.cluster import DOWN, Cluster, RoleSeen
 from jepsen_like.nemesis.nemesis import FaultNews
-from jepsen_like.progress import NodeLine, NodeState, OpsLine, Progress
+from jepsen_like.progress import NodeLine, NodeState, OpsLine, RunProgress
 from jepsen_like.workload.recorder import Recorder
 
 SHOW_EVERY_S = 0.5
@@ -16,7 +16,7 @@ SHOW_EVERY_S = 0.5
 class FaultNewsLines:
     """Faults as lines, and whose links are broken now."""
 
-    def __init__(self, progress: Progress, cluster: Cluster) -> None:
+    def __init__(self, progress: RunProgress, cluster: Cluster) -> None:
         self._held: dict[int, tuple[str, frozenset[int]]] = {}
         self._progress = progress
         self._cluster = cluster
@@ -41,7 +41,9 @@ class FaultNewsLines:
 
 
 @asynccontextmanager
-async def shown(progress: Progress, cluster: Cluster, recorder: Recorder, news: FaultNewsLines) -> AsyncIterator[None]:
+async def shown(
+    progress: RunProgress, cluster: Cluster, recorder: Recorder, news: FaultNewsLines
+) -> AsyncIterator[None]:
     """Keep the display fresh."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_show, progress, cluster, recorder, news)
@@ -51,7 +53,7 @@ async def shown(progress: Progress, cluster: Cluster, recorder: Recorder, news: 
             nursery.cancel_scope.cancel()
 
 
-async def _show(progress: Progress, cluster: Cluster, recorder: Recorder, news: FaultNewsLines) -> None:
+async def _show(progress: RunProgress, cluster: Cluster, recorder: Recorder, news: FaultNewsLines) -> None:
     before, before_s = 0, trio.current_time()
     told = began_ns = 0
     while True:

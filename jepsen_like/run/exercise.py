@@ -21,7 +21,7 @@ from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.nemesis import Nemesis
 from jepsen_like.nemesis.schedule import schedule
 from jepsen_like.nemesis.table import named
-from jepsen_like.progress import Progress
+from jepsen_like.progress import RunProgress
 from jepsen_like.run.display import FaultNewsLines, shown
 from jepsen_like.run.results import Observed, percentiles
 from jepsen_like.workload.dump import dump_logs
@@ -109,7 +109,7 @@ class _Interrupted:
                 self.scope.cancel()
 
 
-async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
+async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed:
     """Carry `plan` out; history, dumps, nemesis.jsonl and the nodes' files are in `directory` afterwards.
 
     `NodeDidNotStart` (in a group), `NotServing`, `NoVolumes`, `NoNamespaces` or `NoLibrary` if there was never a cluster
@@ -140,7 +140,7 @@ async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observ
 
 
 async def _break_it(
-    plan: RunPlan, directory: Path, cluster: Cluster, progress: Progress, interrupted: _Interrupted
+    plan: RunPlan, directory: Path, cluster: Cluster, progress: RunProgress, interrupted: _Interrupted
 ) -> Observed:
     faults = schedule(plan.seed, named(plan.kinds), plan.duration_s)
     not_recovered: list[str] = []

@@ -45,7 +45,7 @@ class Writes:
 
 
 @attrs.frozen
-class Recovery:
+class ServiceRecovery:
     """Around one fault. `acked_before` counts the writes acknowledged in the last second before it: with none, the rest
     says nothing.
     """
@@ -70,13 +70,13 @@ class Recovery:
         }
 
 
-def recovery(fault: FaultRecord, writes: Writes) -> Recovery:
+def recovery(fault: FaultRecord, writes: Writes) -> ServiceRecovery:
     """How service came back after `fault`."""
     after = np.nonzero(writes.t_inv > fault.injected_ns)[0]
     first = (int(writes.t_ret[after[0]]) - fault.begun_ns) / 1e9 if len(after) else None
     before = int(np.count_nonzero((writes.t_ret > fault.begun_ns - BEFORE_S * 1e9) & (writes.t_ret <= fault.begun_ns)))
     has_recovered = first is not None and int(writes.t_ret[-1]) > fault.ended_ns
-    return Recovery(fault, _rounded(first), _rounded(_longest_gap(fault, writes.t_ret)), before, has_recovered)
+    return ServiceRecovery(fault, _rounded(first), _rounded(_longest_gap(fault, writes.t_ret)), before, has_recovered)
 
 
 def _longest_gap(fault: FaultRecord, t_ret: Nanoseconds) -> float | None:

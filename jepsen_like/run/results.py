@@ -24,7 +24,7 @@ from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.run import evidence
-from jepsen_like.run.recovery_time import Recovery, Writes, availability, elections, recovery, touches_leader
+from jepsen_like.run.recovery_time import ServiceRecovery, Writes, availability, elections, recovery, touches_leader
 
 BUCKET_S = 0.25
 WRITES = (Action.APPEND, Action.WRITE, Action.CAS)
@@ -291,7 +291,7 @@ def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
     }
 
 
-def worst(recoveries: Sequence[Recovery]) -> dict[str, float | int | None]:
+def worst(recoveries: Sequence[ServiceRecovery]) -> dict[str, float | int | None]:
     """The longest recovery and the longest gap of all faults, None for both if there is a fault that nothing recovered from."""
     unrecovered = sum(not each.has_recovered for each in recoveries)
     known = () if unrecovered else recoveries

@@ -17,7 +17,7 @@ from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report import render_report
 from jepsen_like.report.canvas import Scale, rounded, seconds, ticks
-from jepsen_like.report.findings import Op, Series, UnreadableRun, read_findings
+from jepsen_like.report.findings import Series, ShownOp, UnreadableRun, read_findings
 from jepsen_like.report.overview import overview
 from jepsen_like.report.page import CHECKS_IN_WORDS
 from jepsen_like.report.witness import axis_places, witness
@@ -508,7 +508,7 @@ instants = st.floats(min_value=0, max_value=1e4, allow_nan=False)
 
 @given(st.lists(st.tuples(instants, st.one_of(st.none(), instants)), min_size=1, max_size=6))
 def test_the_axis_of_a_witness_keeps_the_order_of_all_instants(pairs: list[tuple[float, float | None]]) -> None:
-    ops = [Op("read", "ok", 1, 1, begin, None if took is None else begin + took) for begin, took in pairs]
+    ops = [ShownOp("read", "ok", 1, 1, begin, None if took is None else begin + took) for begin, took in pairs]
     places = axis_places(ops)
     assert list(places) == sorted(places)
     pixels = list(places.values())

@@ -15,7 +15,7 @@ from jepsen_like.history.ops import Action
 from jepsen_like.nemesis.nemesis import FaultNews
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import Blow, Target
-from jepsen_like.progress import Progress
+from jepsen_like.progress import RunProgress
 from jepsen_like.run.display import SHOW_EVERY_S, FaultNewsLines, shown
 from jepsen_like.workload.model import Request, Seen
 from jepsen_like.workload.recorder import Recorder
@@ -32,10 +32,10 @@ class Stands:
         self.starts: list[Any] = []
 
 
-def screen(*, terminal: bool, clock: Any = time.monotonic) -> tuple[io.StringIO, Progress]:
+def screen(*, terminal: bool, clock: Any = time.monotonic) -> tuple[io.StringIO, RunProgress]:
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=110, color_system=None)
-    return file, Progress(total_s=30, nodes=[1, 2], console=console, clock=clock)
+    return file, RunProgress(total_s=30, nodes=[1, 2], console=console, clock=clock)
 
 
 def test_a_struck_node_is_shown_with_the_news_of_its_fault() -> None:
