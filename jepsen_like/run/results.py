@@ -18,7 +18,7 @@ import numpy.typing as npt
 from jepsen_like.checker.columns import begins_operation
 from jepsen_like.checker.verdict import Check
 from jepsen_like.cluster.cluster import RoleSeen, StartSeen
-from jepsen_like.history.files import HistoryReader, read_dump, read_kept, read_part
+from jepsen_like.history.files import HistoryReader, read_dump, read_part
 from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.nemesis import FaultRecord
@@ -133,14 +133,13 @@ def _lost(dump: Path, offset: Ints, value: Ints) -> Bools:
     if table is None:
         return np.zeros(len(offset), np.bool_)
     places, values = (np.asarray(table.column(name).to_numpy()).astype(np.int64) for name in ("offset", "a"))
-    kept = read_kept(dump)
-    start = min(kept.starts.values(), default=0) if kept is not None and kept.rule.may_expire else 0
     content = np.full(int(places.max(initial=NONE)) + 1, NONE, np.int64)
     content[places] = values
     within = (offset >= 0) & (offset < len(content))
     there = content[np.where(within, offset, 0)] if len(content) else np.full(len(offset), NONE, np.int64)
+    # Where no log says anything a record has left by its rule, or a hole is judged elsewhere.
     is_there = within & ((there == value) | (there == NONE))
-    return np.asarray((offset >= start) & (offset >= 0) & ~is_there)
+    return np.asarray((offset >= 0) & ~is_there)
 
 
 def percentiles(latencies_ms: npt.NDArray[np.float64]) -> dict[str, float | None]:
