@@ -200,8 +200,14 @@ def verdict(found: RunFindings, face: tuple[str, str, str, str]) -> Banner:
         told += f" Also, {loss}."
     example = found.violations[0].sentence if found.violations else ""
     untested = results.get("not_tested")
-    lacks = "; ".join(str(line) for line in untested) if isinstance(untested, list) else ""
+    lacks = "; ".join(map(without, untested)) if isinstance(untested, list) else ""
     return Banner(kind, word, sign, headline, told, promise, example, lacks)
+
+
+def without(line: object) -> str:
+    """A line of `not_tested` for a place that says "not tested" itself: `durability (no power fault)`."""
+    what, _, why = str(line).partition(": not tested, ")
+    return f"{what} ({why})" if why else what
 
 
 def gathered(found: RunFindings) -> tuple[list[dict[str, Any]], int]:
