@@ -68,7 +68,7 @@ class Kind(abc.ABC):
     """How long the group may be without service while nothing is broken any more; after a longer time a run is undecided.
 
     Generous: an election takes two or three seconds, several times that on a busy machine. A group that needs more has a
-    trouble that somebody should look at, whatever its history says.
+    trouble worth a look, whatever its history shows.
     """
     reach: ClassVar[Reach] = Reach.NOTHING
     """What may be lost to it, if nothing had secured it."""

@@ -86,7 +86,7 @@ class ClockKind(MachineKind):
 
 
 async def _await_right_clock(node: int, page: FaultPage, told: Seen) -> None:
-    """Put into `told` what the process was told of both clocks since now; "did not ask" where it asked for none."""
+    """Put into `told` what the process has read from both clocks since now; "did not ask" where it read neither."""
     wall_before, real_before_ns = page[Word.WALL_READS], page[Word.MONOTONIC_REAL_NS]
     await trio.sleep(POLL_S)  # a reading that was under way is over, and the next ones are of the healed clock
     own_ns, real_ns = page[Word.MONOTONIC_OWN_NS], page[Word.MONOTONIC_REAL_NS]

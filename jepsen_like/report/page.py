@@ -205,7 +205,7 @@ def verdict(found: RunFindings, face: tuple[str, str, str, str]) -> Banner:
 
 
 def without(line: object) -> str:
-    """A line of `not_tested` for a place that says "not tested" itself: `durability (no power fault)`."""
+    """A line of `not_tested` for a place that has "not tested" in front: `durability (no power fault)`."""
     what, _, why = str(line).partition(": not tested, ")
     return f"{what} ({why})" if why else what
 

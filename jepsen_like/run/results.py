@@ -137,7 +137,7 @@ def _lost(dump: Path, offset: Ints, value: Ints) -> Bools:
     content[places] = values
     within = (offset >= 0) & (offset < len(content))
     there = content[np.where(within, offset, 0)] if len(content) else np.full(len(offset), NONE, np.int64)
-    # Where no log says anything a record has left by its rule, or a hole is judged elsewhere.
+    # Where no log holds anything, a record has left by its rule of retention; holes are judged by the checker.
     is_there = within & ((there == value) | (there == NONE))
     return np.asarray((offset >= 0) & ~is_there)
 

@@ -306,7 +306,7 @@ def test_the_culprit_is_red_and_the_fault_that_is_blamed_is_named(tmp_path: Path
     assert "No fault of this run explains it." in seen(text_of(none))
 
 
-def test_availability_stands_beside_the_longest_outage_and_both_are_explained(tmp_path: Path) -> None:
+def test_availability_stands_with_the_longest_outage_and_both_are_explained(tmp_path: Path) -> None:
     run = made_up_run(tmp_path)
     assert "available" not in seen(text_of(run))
     up = {"share": 0.9312, "down_s": 4.13, "longest_s": 1.5, "gap_s": 0.25}

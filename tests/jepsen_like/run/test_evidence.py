@@ -217,8 +217,8 @@ def test_what_another_fault_had_broken_by_then_need_not_be_whole() -> None:
     )
     assert evidence.of_faults([parting, killing], LED, NODES, []) == []
     stands_on = attrs.evolve(killing, nodes=(1,), observed={"1": "pid 9 dead"}, healed={"1": "pid 10 state S"})
-    beside_its_end = attrs.evolve(parting, healed={**healed, "1": "pid 9 dead"})
-    assert evidence.of_faults([beside_its_end, stands_on], LED, NODES, []) == []
+    at_its_end = attrs.evolve(parting, healed={**healed, "1": "pid 9 dead"})
+    assert evidence.of_faults([at_its_end, stands_on], LED, NODES, []) == []
     later = attrs.evolve(killing, begun_ns=9 * S)
     assert "1>3 carries nothing" in evidence.of_faults([parting, later], LED, NODES, [])[0]
 
