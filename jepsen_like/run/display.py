@@ -61,10 +61,10 @@ async def _show(progress: RunProgress, cluster: Cluster, recorder: Recorder, new
         now = trio.current_time()
         counts, latencies = recorder.counts, sorted(recorder.recent_latency_s)
         if recorder.began_ns != began_ns:
+            progress.count_from(recorder.began_ns / 1e9)
             if not began_ns:
                 progress.event("times count from the first operation of the load, as in the report", topic="load")
             began_ns = recorder.began_ns
-            progress.count_from(began_ns / 1e9)
         progress.ops(
             OpsLine(
                 acked=counts.acked,
