@@ -50,8 +50,8 @@ SOFTENED = ("lost", SUMMARY)
 """The checks that a loss which the mode allows would break."""
 OUTAGE_MEANS = "the longest time between two acknowledged writes around a fault"
 RTO_MEANS = (
-    "from the begin of a fault to the answer of the first write that was asked for after it; shorter than the outage by the "
-    "time that had passed since the last write before the fault"
+    "from the begin of a fault to the answer of the first write that was asked for after it (an outage begins with the last "
+    "write before the fault, and a write that was under way may end it)"
 )
 BUT_FOR_ALLOWED = "holds, but for what this mode allows"
 FACES = {True: ("valid", "Valid", "✓", "2a9d63"), False: ("violated", "Violated", "✗", "d1343b")}
