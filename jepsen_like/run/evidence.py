@@ -138,6 +138,11 @@ def _of_links(fault: FaultRecord, shows: str) -> list[str]:
     return [f"{way} was as always: {text}" for way, text in seen.items() if not text.startswith(shows)]
 
 
+def is_all_undone(faults: Sequence[FaultRecord]) -> bool:
+    """Whether all that these faults broke was seen whole again after their ends."""
+    return not any(_not_undone(fault, faults) for fault in faults)
+
+
 def _not_undone(fault: FaultRecord, faults: Sequence[FaultRecord]) -> list[str]:
     """What the fault broke and was not seen whole after its end, but for what another fault had broken by then."""
     if fault.kind not in KINDS:

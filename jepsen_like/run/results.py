@@ -195,6 +195,8 @@ def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -
         "recovered": failure([observed.not_recovered] if observed.not_recovered is not None else []),
         "evidence": evidence.row(doubts := doubts_about(attempts, observed)),
     }
+    if checks["recovered"]["valid"] is False and not evidence.is_all_undone(observed.faults):
+        checks["recovered"]["valid"] = None  # it may be the harness that kept the cluster from recovering
     valid = False if any(check["valid"] is False for check in checks.values()) else verdict["valid"]
     unknown = list(verdict["unknown"])
     if valid and verdict["acked"] <= observed.last_acked:

@@ -143,7 +143,7 @@ NEMESES: Sequence[Mutant] = (
                 '        """Make every way clear."""\n        for link in self.links[1:]:\n',
             )
         ],
-        oracles=["evidence"],
+        oracles=["evidence", "recovered"],
         judge="run",
     ),
     Mutant(

@@ -194,6 +194,16 @@ def test_a_fault_that_was_not_undone_is_a_doubt_that_names_it(
     assert any(doubt.startswith(f"fault 4 ({kind} one): {said}") for doubt in found), found
 
 
+def test_a_cluster_is_not_blamed_for_what_the_harness_has_left_broken(tmp_path: Path) -> None:
+    left = attrs.evolve(a_fault(101, 103), observed={"1": "pid 7 dead"}, healed={"1": "pid 7 dead"})
+    stuck = attrs.evolve(QUIET, faults=(left,), roles=LED, nodes=NODES, not_recovered="the nodes do not agree")
+    results = merged(a_verdict(), attempts(tmp_path), stuck)
+    assert (results["valid"], results["checks"]["recovered"]["valid"]) == (None, None)
+    assert "n1 does not run after its end" in results["unknown"][0]
+    undone = attrs.evolve(stuck, faults=(attrs.evolve(left, healed={"1": "pid 8 state S"}),))
+    assert merged(a_verdict(), attempts(tmp_path / "again"), undone)["valid"] is False
+
+
 @pytest.mark.parametrize(
     "told",
     [
