@@ -318,8 +318,7 @@ class RaftGroup:
         `members` tells of every node, this one included, where this node dials it, as (host, port) or "host:port"; `listen` where
         it listens itself, if that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is
         given changes of role, links and refused connections (`raft.notices`). With `owns_thread` the node serves its sockets
-        faster, and whatever
-        else runs in this Trio loop may wait up to 20 ms: for a program that is nothing but this node.
+        faster, and other tasks of this Trio loop may wait up to 20 ms: for a program that is only this node.
 
         A program that serves more than this group gives a `reactor`, on which it has its own listeners and perhaps other groups;
         it runs the reactor, and closes it when all groups are closed. What fails in the loop then fails all of them: the error
@@ -335,9 +334,7 @@ class RaftGroup:
             raise ValueError("a reactor that is given knows by itself whether it owns its thread")
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
-        settings = NodeSettings() if settings is None else settings
-        if not isinstance(settings, NodeSettings):
-            raise TypeError(f"settings are NodeSettings (raft.settings), not {settings!r}")
+        settings = _checked(settings)
         machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
         places = {NodeId(member): address_of(at) for member, at in members.items()}
         known = {member: f"{host}:{port}" for member, (host, port) in places.items()}
@@ -634,6 +631,12 @@ class RaftGroup:
         self._listener.forget(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):
             self._notify(ConnectionClosed(connection.name, role, reason))
+
+
+def _checked(settings: NodeSettings | None) -> NodeSettings:
+    if settings is not None and not isinstance(settings, NodeSettings):
+        raise TypeError(f"settings are NodeSettings (raft.settings), not {settings!r}")
+    return settings or NodeSettings()
 
 
 def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -> None:
