@@ -318,9 +318,7 @@ class RaftGroup:
         `members` tells of every node, this one included, where this node dials it, as (host, port) or "host:port"; `listen` where
         it listens itself, if that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is
         given changes of role, links and refused connections (`raft.notices`). With `owns_thread` the node serves its sockets
-        faster, and other tasks of this Trio loop may wait up to 20 ms: for a program that is only this node.
-
-        A program that serves more than this group gives a `reactor`, on which it has its own listeners and perhaps other groups;
+        faster, and other tasks of this Trio loop may wait up to 20 ms: for a program that is only this node. A program that serves more than this group gives a `reactor`, on which it has its own listeners and perhaps other groups;
         it runs the reactor, and closes it when all groups are closed. What fails in the loop then fails all of them: the error
         comes out of `reactor.run`. Closing the group waits, in the loop, for a flush that is under way.
 
