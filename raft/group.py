@@ -301,9 +301,7 @@ class RaftGroup:
         """
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
-        settings = NodeSettings() if settings is None else settings
-        if not isinstance(settings, NodeSettings):
-            raise TypeError(f"settings are NodeSettings (raft.settings), not {settings!r}")
+        settings = _require_settings(settings)
         machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
         places = {NodeId(member): address_of(at) for member, at in members.items()}
         known = {member: f"{host}:{port}" for member, (host, port) in places.items()}
@@ -568,6 +566,12 @@ def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -
         raise ValueError(f"the ids of nodes are 1 to {NODE_ID_MAX}, not {sorted(members)}")
     if not 1 <= len(cluster_id) <= CLUSTER_ID_LENGTH_MAX:
         raise ValueError(f"a cluster id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
+
+
+def _require_settings(settings: NodeSettings | None) -> NodeSettings:
+    if settings is not None and not isinstance(settings, NodeSettings):
+        raise TypeError(f"settings are NodeSettings (raft.settings), not {settings!r}")
+    return settings or NodeSettings()
 
 
 def _fit_machine(machine: StateMachine, settings: NodeSettings) -> StateMachine:
