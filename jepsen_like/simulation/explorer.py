@@ -608,7 +608,7 @@ class Explorer:
         self._step(node, Trimmed(start), posted)
 
     def _step(self, node: Node, event: Event, posted: list[int]) -> None:
-        if isinstance(event, Receive):  # nobody forges anything here
+        if isinstance(event, Receive):  # the peers here are correct
             assert (objection := node.core.objection(event.message)) is None, objection
         for effect in node.core.step(node.core._now + PATIENCE_S, event):
             match effect:
