@@ -289,7 +289,7 @@ REFUSALS: Sequence[Mutant] = (
     ),
     Mutant(
         name="any-term-is-believed",
-        bug="a message with the last of all terms is heard",
+        bug="a message with the last of all terms is acted upon",
         module="raft.core",
         edits=[Edit("        if message.term > TERM_MAX:\n", "        if False:\n")],
         oracles=["refusals"],
@@ -323,7 +323,7 @@ REFUSALS: Sequence[Mutant] = (
     ),
     Mutant(
         name="loss-asks-for-no-checkpoint",
-        bug="a log is taken for whole though nothing tells how far it was durable",
+        bug="a log is taken for whole though nothing shows how far it was durable",
         module="log.loss",
         edits=[Edit("    if not any(content):\n", "    if False:\n")],
         oracles=["refusals"],
