@@ -16,7 +16,7 @@ from log.errors import StorageError, StorageFailed
 class PooledFile:
     """A file of the pool; holds no descriptor while it is idle. See `File` for its calls; they may come from any thread."""
 
-    __slots__ = ("_lossy", "_pool", "failed", "file", "is_dirty", "path", "pins")
+    __slots__ = ("_lossy", "_pool", "failed", "file", "is_dirty", "path", "pins", "used")
 
     def __init__(self, pool: "FilePool", path: str, *, lossy: bool) -> None:
         """Use `FilePool.file`. What is written to a `lossy` one may be lost unless its owner syncs it."""
@@ -26,6 +26,7 @@ class PooledFile:
         self.file: File | None = None
         self.is_dirty = False
         self.pins = 0
+        self.used = False
         self.failed: StorageFailed | None = None
 
     def read_at(self, position: int, size: int) -> bytes:
@@ -127,6 +128,7 @@ class FilePool:
                 self._forget(wanted)
                 self._pinned += 1
             wanted.pins += 1
+            wanted.used = True
             return file
 
     def release(self, used: PooledFile) -> None:
@@ -137,14 +139,25 @@ class FilePool:
                 self._pinned -= 1
                 (self._dirty if used.is_dirty else self._clean)[used] = None
 
+    def close_idle(self) -> None:
+        """Close the files that nothing has used since the last call, but for those that wait for a sync."""
+        with self._lock:
+            for each in list(self._clean):
+                if not each.used:
+                    self._close(each)
+                each.used = False
+
     def close(self, file: PooledFile) -> None:
         """See `PooledFile.close`. Not while another thread uses the file."""
         with self._lock:
             assert not file.pins, "a file that is in use is not closed"
-            if file.file is not None:
-                self._forget(file)
-                closed, file.file, file.is_dirty = file.file, None, False
-                closed.close()
+            self._close(file)
+
+    def _close(self, file: PooledFile) -> None:
+        if file.file is not None:
+            self._forget(file)
+            closed, file.file, file.is_dirty = file.file, None, False
+            closed.close()
 
     def _forget(self, file: PooledFile) -> None:
         if self._clean.pop(file, self) is self:

@@ -87,6 +87,13 @@ class LogStore:
         """Descriptors that the files of all logs hold now."""
         return self._shared.pool.open_files
 
+    def close_idle(self) -> None:
+        """Close the files of logs that nothing has used since the last call; they are opened again at need.
+
+        A host calls it every few seconds. Without it files stay open until the budget needs their descriptors.
+        """
+        self._shared.pool.close_idle()
+
     def create(self, name: str) -> StoreLog:
         """Make an empty log, durably. `LogExists` if there is one, `ValueError` for a name that no log may have."""
         self.create_all([name])

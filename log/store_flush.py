@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from log.disk import Disk, File
-from log.errors import NoSpace, StorageError, StorageFailed
+from log.errors import NoSpace, StorageFailed
 from log.frame import Address
 from log.manifest import Manifest
 from log.mark import Mark, MarkFile
@@ -97,6 +97,11 @@ class LogFlush:
                 return
             try:
                 self._run()
+            except NoSpace as error:
+                # Met by a sync: what the disk dropped stays lost, so it is as final as any failure.
+                failed = StorageFailed(error.operation, error.path, str(error))
+                self._fail(failed)
+                raise failed from error
             except BaseException as error:
                 self._fail(error)
                 raise
@@ -142,7 +147,7 @@ class FlushRound:
     def __init__(self, flushes: Sequence[LogFlush], side_by_side: Callable[[Callable[[], None], int], None]) -> None:
         self.flushes = flushes
         self._waiting = deque(flushes)
-        self._failures: list[StorageError] = []
+        self._failures: list[StorageFailed] = []
         self._side_by_side = side_by_side
 
     def run(self) -> None:
@@ -162,7 +167,5 @@ class FlushRound:
                 return
             try:
                 flush.run()
-            except StorageError as error:
-                self._failures.append(
-                    error if isinstance(error, StorageFailed) else StorageFailed("flush", "", str(error))
-                )
+            except StorageFailed as error:
+                self._failures.append(error)

@@ -523,12 +523,13 @@ class StoreLog:
     def _restart(self, kept: Sequence[StoreSegment], start_offset: int, end_offset: int) -> None:
         """Let the log consist of `kept`, all of it sealed, and go on with a new segment; durable when it returns."""
         old_files = {each.file: each for each in [*self._segments, *self._retired]}
-        with self._fatal():
+        with self._final():
             for each in kept:
                 if each in self._rolled or each.file is self._active.file or each not in self._segments:
                     each.file.sync()
             if self._names_changed:
                 self._disk.sync_directory(self.directory)
+        with self._fatal():
             # One byte further: no file has had this name.
             active = self._new_segment(Address(self._active.end + 1), end_offset)
         epochs = EpochCache()

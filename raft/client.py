@@ -17,12 +17,13 @@ No background task: of the calls that wait on one connection, one reads the sock
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeGuard, TypeVar
+from typing import TypeVar
 
 import attrs
 import trio
 
 from raft import client_codec
+from raft.addresses import is_address
 from raft.client_codec import (
     CLIENT,
     Appended,
@@ -364,12 +365,6 @@ def ignore_attempt(attempt: Attempt) -> None:
     """Nobody asked."""
 
 
-def _is_address(value: object) -> TypeGuard[str]:
-    """Whether it is HOST:PORT."""
-    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    return host != "" and port.isascii() and port.isdigit() and 1 <= int(port) <= 65535
-
-
 class Client:
     """Finds the leader among `addresses` ("host:port") and keeps a connection to each node it has talked to.
 
@@ -393,7 +388,7 @@ class Client:
         if not addresses:
             raise ValueError("a client needs at least one address")
         for address in addresses:
-            if not _is_address(address):
+            if not is_address(address):
                 raise ValueError(f"not HOST:PORT: {address!r}")
         self._addresses = list(addresses)
         self._cluster_id = cluster_id
@@ -495,7 +490,7 @@ class Client:
 
     def _follow(self, address: str, error: RaftError) -> bool:
         """Choose where to try next; whether that is somewhere the leader is said to be, so that no pause is due."""
-        if isinstance(error, NotLeader) and _is_address(error.address) and error.address != address:
+        if isinstance(error, NotLeader) and is_address(error.address) and error.address != address:
             self._target = error.address
             return True
         if self._target == address:  # else another task has chosen already

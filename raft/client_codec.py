@@ -10,6 +10,7 @@ records begin that are left; STATUS tells it as `start_offset`.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import attrs
@@ -49,6 +50,13 @@ HELLO_BYTES_MAX = 4096
 """Until it has been greeted, a client may not send frames above this."""
 RECORDS_MAX = 65536
 """Records in one batch."""
+FEW_RECORDS = 64
+"""So many are unpacked with the array around them, which is quickest.
+
+For an array msgpack makes room for as many elements as it claims to have, and so at each of the 1,024 levels of arrays in arrays that
+it goes down: with this bound half a megabyte, with `RECORDS_MAX` half a gigabyte. What holds more records is unpacked element by
+element, with no room for arrays in it.
+"""
 BATCHES_MAX = 2**20
 """Entries in one RECORDS reply."""
 CLUSTER_ID_LENGTH_MAX = 256
@@ -61,6 +69,8 @@ _ONE_SHORT_RECORD = b"\x91\xc4"
 """How msgpack begins an array of one binary of less than 256 bytes; its length is the next byte."""
 _ONE_LONG_RECORD = b"\x91\xc6"
 """Of one of 64 KiB and more; its length is the next four bytes."""
+_MANY = {0xDC: 3, 0xDD: 5}
+"""How msgpack begins an array of more than 15 elements, and where these begin."""
 _pack_short = msgpack.Packer().pack
 """For what is short and frequent: making a packer takes longer than using it. It keeps the room that its largest value took."""
 
@@ -185,13 +195,27 @@ def count_batch(batch: Buffer) -> int:
     if batch[:2] == _ONE_LONG_RECORD and len(batch) == 6 + int.from_bytes(batch[2:6], "big"):
         return 1
     try:
-        records = msgpack.unpackb(batch, max_array_len=min(RECORDS_MAX, len(batch)), max_map_len=0, max_ext_len=0)
+        records = msgpack.unpackb(batch, max_array_len=min(FEW_RECORDS, len(batch)), max_map_len=0, max_ext_len=0)
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException):
-        raise ProtocolError("the records are not one msgpack array") from None
+        records = _unpack_many(batch)
     # The set of the types is built in C: nothing here runs once per record in Python.
     if type(records) is not list or set(map(type, records)) != {bytes}:
         raise ProtocolError("the records are not an array of one or more binaries")
     return len(records)
+
+
+def _unpack_many(batch: Buffer) -> list[object]:
+    """The elements of an array of more than `FEW_RECORDS`, none of which may be an array that is not empty."""
+    begin = _MANY.get(batch[0] if batch else 0, 1)
+    count = int.from_bytes(batch[1:begin], "big")
+    if FEW_RECORDS < count <= min(RECORDS_MAX, len(batch) // 2):  # a record takes two bytes at least
+        unpacker = msgpack.Unpacker(max_buffer_size=len(batch), max_array_len=0, max_map_len=0, max_ext_len=0)
+        unpacker.feed(memoryview(batch)[begin:])
+        with suppress(ValueError, TypeError, OverflowError, msgpack.UnpackException):
+            records = list(unpacker)
+            if len(records) == count and unpacker.tell() == len(batch) - begin:
+                return records
+    raise ProtocolError("the records are not one msgpack array")
 
 
 def unpack_batches(data: Buffer, span: int) -> list[bytes]:

@@ -1,16 +1,40 @@
 """The core's settings, as a value that cannot be wrong."""
 
+import enum
+import math
+from typing import Any
+
 import attrs
-from attrs.validators import ge, gt
+from attrs.validators import and_, ge, gt
 
 MIB = 1024 * 1024
 
 
-@attrs.frozen(kw_only=True)
+def of_declared_types(_: type, fields: list["attrs.Attribute[Any]"]) -> list["attrs.Attribute[Any]"]:
+    """A transformer of attrs: each field takes values of its own type only, and raises `TypeError` for others.
+
+    A number of seconds may be whole, but must be finite.
+    """
+    return [field.evolve(validator=and_(*filter(None, (_check_type, field.validator)))) for field in fields]
+
+
+def _check_type(_: object, field: "attrs.Attribute[Any]", value: object) -> None:
+    kind = field.type
+    assert isinstance(kind, type), "settings have plain types"
+    if kind is float:
+        is_right = type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+    else:
+        is_right = type(value) is kind
+    if not is_right:
+        known = f", one of {', '.join(map(str, kind))}" if issubclass(kind, enum.Enum) else ""
+        raise TypeError(f"{field.name} is of type {kind.__name__}{known}; not {value!r}")
+
+
+@attrs.frozen(kw_only=True, field_transformer=of_declared_types)
 class RaftConfig:
     """Timeouts in seconds, sizes in bytes.
 
-    `ValueError` if the settings do not fit each other.
+    `ValueError` if the settings do not fit each other, `TypeError` for one of another type.
     """
 
     heartbeat_s: float = attrs.field(default=0.1, validator=gt(0))

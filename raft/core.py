@@ -17,6 +17,8 @@ What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; numb
 - What leaves a log is committed; who lacks what the leader no longer has begins anew where the leader's log begins.
 - A node whose log damage has cut short neither campaigns nor votes for less than it once held, until it holds as much.
 - Every proposal is answered once: committed, rejected (certainly not appended) or unknown [P14].
+- A message that no correct peer can have sent changes nothing (`objection`): a term near the end of all terms, a snapshot where none
+  can be. No message moves the term further than `TERM_STEP_MAX`.
 
 Not here yet, with their places: membership changes (a new `Configuration` when such an entry is appended) and client
 sessions (a rule of the state machine).
@@ -85,6 +87,20 @@ from raft.progress import Progress
 from raft.quorum import majority, reached_by_majority
 from raft.read_index import ReadQueue
 from raft.staging import StagedSnapshot
+
+TERM_STEP_MAX = 2**20
+"""The furthest that one message moves the term: six days of elections without a pause, at one every half a second.
+
+Terms end at 2^62 on the wire, so were any term taken over, one message could leave the group none to elect a leader in. A node
+that is further behind than one step, after years or because such a message reached the others, takes one with each message of
+theirs. To refuse those would keep it out of its group: terms that were once taken over can never be taken back.
+"""
+TERM_MAX = 2**61
+"""No correct node gets here: at one election every ten milliseconds it takes 700 million years.
+
+The other half of the terms that the wire carries is never used. To move a group up to here takes 2^41 messages of one step each,
+and each waits for the disk.
+"""
 
 
 @attrs.define
@@ -163,7 +179,8 @@ class PendingWrite:
 class RaftCore:
     """One node of a group. Construct it with what the disk held; then feed it events in the order they happen.
 
-    `rng` draws election timeouts and nothing else. `now` is seconds of any clock that does not run backwards; it is used
+    Unless it `takes_snapshots`, one is refused as long as the node's own log is whole: where nothing leaves a log, no leader has
+    one to send. `rng` draws election timeouts and nothing else. `now` is seconds of any clock that does not run backwards; it is used
     for liveness only: no safety property depends on it.
     """
 
@@ -177,6 +194,7 @@ class RaftCore:
         hard_state: HardState,
         rng: random.Random,
         now: float,
+        takes_snapshots: bool = True,
     ) -> None:
         self.node_id = node_id
         self.configuration = configuration
@@ -189,6 +207,7 @@ class RaftCore:
         self.role: Role = Follower(now + rng.uniform(config.election_timeout_s_min, config.election_timeout_s_max))
         self._peers = configuration.peers(node_id)
         self._majority = majority(len(configuration.voters))
+        self._takes_snapshots = takes_snapshots
         self._rng = rng
         self._now = now
         self._heard_leader_at: float | None = None
@@ -228,6 +247,35 @@ class RaftCore:
         """The role as people call it."""
         return self.role.name
 
+    def objection(self, message: Message) -> str | None:
+        """Why no correct peer can have sent `message` to this node; None if one may have.
+
+        The sender's link should end. `step` does nothing for such a message, whatever becomes of the link.
+        """
+        if message.term > TERM_MAX:
+            return f"no correct node can have reached term {message.term}; this one is in term {self.term}"
+        if isinstance(message, InstallSnapshot):
+            return self._objection_to_snapshot(message)
+        return None
+
+    def _objection_to_snapshot(self, request: InstallSnapshot) -> str | None:
+        start, commit_index = request.start, self.commit_index
+        if not self._takes_snapshots and self.log.start.index == NO_INDEX:
+            return (
+                f"a log that begins behind index {start.index} cannot be: by the settings of this node nothing leaves a log. "
+                "If the other nodes run with retention_bytes or retention_s, or did so before, set one of them here, too"
+            )
+        if request.term < self.term:
+            return None  # of an older leader, which is told so
+        if start.index <= commit_index:
+            # Not needed any more, but it may have been on its way for long; then it agrees with what is committed here.
+            is_possible = self.log.matches(start.index, start.position.term)
+        else:
+            is_possible = start.position.term >= self.log.term_at(commit_index)  # terms never fall along a log
+        if is_possible:
+            return None
+        return f"entry {start.index} cannot be of term {start.position.term}: this node knows {commit_index} to be committed"
+
     # ---------------------------------------------------------------- the one dispatch
 
     def step(self, now: float, event: Event) -> list[Effect]:
@@ -236,7 +284,8 @@ class RaftCore:
         self._now = now
         match event:
             case Receive(sender=sender, message=message):
-                if sender in self._peers:  # a node outside the configuration has no say in it
+                # A node outside the configuration has no say in it.
+                if sender in self._peers and self.objection(message) is None:
                     self._on_message(sender, message)
             case Persisted(write_id=write_id):
                 self._on_persisted(write_id)
@@ -263,6 +312,9 @@ class RaftCore:
         return effects
 
     def _on_message(self, sender: NodeId, message: Message) -> None:
+        if message.term > self.term + TERM_STEP_MAX and self._learns_term_from(message):
+            self._become_follower(Term(self.term + TERM_STEP_MAX), leader=None)
+            return
         match message:
             case AppendEntries():
                 self._on_append_entries(sender, message)
@@ -280,6 +332,18 @@ class RaftCore:
                 self._on_install_snapshot(sender, message)
             case _:
                 assert_never(message)
+
+    def _learns_term_from(self, message: Message) -> bool:
+        """Whether this node takes over the term of `message`, if that is newer."""
+        match message:
+            case RequestPreVote():
+                return False  # it only asks
+            case PreVoteReply(granted=granted):
+                return not granted
+            case RequestVote():
+                return not self._trusts_a_leader()
+            case _:
+                return True
 
     # ---------------------------------------------------------------- time
 
@@ -462,7 +526,7 @@ class RaftCore:
 
     def _on_append_entries(self, sender: NodeId, request: AppendEntries) -> None:
         if request.term < self.term:
-            # The round is that of an older reign: if the sender leads again by now, it must confirm no read of this one.
+            # The round is that of an older leadership: if the sender leads again by now, it must confirm no read of this one.
             self._reject(sender, Position(request.prev_index, request.prev_term), answered_round=0)
             return
         follower = self._hear_leader(sender, request.term)
@@ -485,7 +549,6 @@ class RaftCore:
             return
         follower = self._hear_leader(sender, request.term)
         if not self.log.matches(start.index, start.position.term):
-            assert start.index > self.commit_index, "a committed entry differs from the leader's (P5)"
             self._staged = (self._staged or StagedSnapshot.of(request)).with_part(request)
             if not self._staged.is_whole:
                 received = SnapshotReceived(self.term, start.index, self._staged.received, request.round)

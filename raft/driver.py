@@ -69,6 +69,7 @@ from raft.errors import (
     InvalidRequest,
     NotLeader,
     OutcomeUnknown,
+    ProtocolError,
     RaftError,
     RecordsTrimmed,
     ShuttingDown,
@@ -332,7 +333,9 @@ class RaftDriver:
         ]
 
     def deliver(self, sender: NodeId, message: Message) -> None:
-        """A message came from a peer."""
+        """A message came from a peer. `ProtocolError` if no correct one can have sent it."""
+        if (objection := self.core.objection(message)) is not None:
+            raise ProtocolError(objection)
         if isinstance(message, AppendEntries) and message.entries:
             needed = entries_bytes(entry.batch for entry in message.entries)
         elif isinstance(message, InstallSnapshot):

@@ -23,8 +23,10 @@ import attrs
 import trio
 
 from log.disk import Disk, RealDisk, replace_file
+from log.loss import missing_files
 from log.retention import KEEP_ALL
 from log.segmented_log import LogConfig, RecoveryReport
+from raft.addresses import address_of
 from raft.client_codec import (
     CLUSTER_ID_LENGTH_MAX,
     NODE_ID_MAX,
@@ -95,6 +97,22 @@ class WrongMembers(RaftError):
     def __str__(self) -> str:
         known, given = (", ".join(map(str, nodes)) for nodes in (self.known, self.given))
         return f"the group of {self.directory} is made of nodes {known}, not of {given}; its members cannot be changed"
+
+
+@attrs.define
+class IncompleteDirectory(RaftError):
+    """The data directory was a node's already, and a file is gone without which it would forget what it promised."""
+
+    directory: str
+    missing: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.directory} was used by a node before, but {self.missing} is missing: without it this node would forget how "
+            "it voted and which records it acknowledged, and the group could lose them. Restore what is missing; or, with all "
+            "other nodes up and holding everything that is committed, start this node with an empty directory: it fetches the "
+            "log from them"
+        )
 
 
 class _Waiter:
@@ -250,6 +268,7 @@ class RaftGroup:
             hard_state=hard_state,
             rng=random.Random(rng.getrandbits(64)),
             now=trio.current_time(),
+            takes_snapshots=settings.retention != KEEP_ALL,
         )
         return RaftDriver(
             core=core,
@@ -281,10 +300,10 @@ class RaftGroup:
         cls,
         *,
         node_id: int,
-        members: Mapping[int, Address],
+        members: Mapping[int, Address | str],
         directory: str,
         cluster_id: str = "quorumlog",
-        listen: Address | None = None,
+        listen: Address | str | None = None,
         advertised: Mapping[int, str] | None = None,
         state_machine: StateMachine | None = None,
         settings: NodeSettings | None = None,
@@ -296,9 +315,10 @@ class RaftGroup:
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
-        `members` tells of every node, this one included, where this node dials it; `listen` where it listens itself, if
-        that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is given
-        changes of role, links and refused connections (`raft.notices`). With `owns_thread` the node serves its sockets faster, and whatever
+        `members` tells of every node, this one included, where this node dials it, as (host, port) or "host:port"; `listen` where
+        it listens itself, if that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is
+        given changes of role, links and refused connections (`raft.notices`). With `owns_thread` the node serves its sockets
+        faster, and whatever
         else runs in this Trio loop may wait up to 20 ms: for a program that is nothing but this node.
 
         A program that serves more than this group gives a `reactor`, on which it has its own listeners and perhaps other groups;
@@ -306,20 +326,24 @@ class RaftGroup:
         comes out of `reactor.run`. Closing the group waits, in the loop, for a flush that is under way.
 
         `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
-        `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot. Addresses may change from start to start, the ids
-        of the members may not. `ValueError`, before anything is touched, for ids or a `cluster_id` that cannot be, for a
-        retention with a state machine that is no `SnapshotMachine`, and for `owns_thread` with a `reactor`, which knows by itself.
+        `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot. Addresses may change from start
+        to start, the ids of the members may not. `ValueError`, before anything is touched, for ids, addresses or a `cluster_id`
+        that cannot be, for a retention with a state machine that is no `SnapshotMachine`, and for `owns_thread` with a `reactor`,
+        which knows by itself; `TypeError` for what is no state machine or no settings.
         """
         if owns_thread and reactor is not None:
             raise ValueError("a reactor that is given knows by itself whether it owns its thread")
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
-        settings = settings or NodeSettings()
-        machine = _fit_machine(state_machine or RegisterMachine(), settings)
-        known = {NodeId(member): f"{host}:{port}" for member, (host, port) in members.items()}
+        settings = NodeSettings() if settings is None else settings
+        if not isinstance(settings, NodeSettings):
+            raise TypeError(f"settings are NodeSettings (raft.settings), not {settings!r}")
+        machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
+        places = {NodeId(member): address_of(at) for member, at in members.items()}
+        known = {member: f"{host}:{port}" for member, (host, port) in places.items()}
         known.update({NodeId(member): address for member, address in (advertised or {}).items()})
         with ExitStack() as stack:
-            listening = stack.enter_context(bind(*(listen or members[node_id])))
+            listening = stack.enter_context(bind(*address_of(places[own_id] if listen is None else listen)))
             identity = _Identity(cluster_id, own_id, tuple(sorted(members)))
             storage = open_storage(disk or RealDisk(), directory, identity, settings)
             stack.callback(storage.close)
@@ -328,7 +352,7 @@ class RaftGroup:
             group = cls(
                 node_id=own_id,
                 cluster_id=cluster_id,
-                dial_addresses={NodeId(peer): at for peer, at in members.items() if peer != node_id},
+                dial_addresses={peer: at for peer, at in places.items() if peer != own_id},
                 advertised=known,
                 storage=storage,
                 listening=listening,
@@ -622,7 +646,9 @@ def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -
 
 
 def _fit_machine(machine: StateMachine, settings: NodeSettings) -> StateMachine:
-    """The same; `ValueError` for one that these settings would leave without what made it."""
+    """The same; `TypeError` for what is none, `ValueError` for one that these settings would leave without what made it."""
+    if isinstance(machine, type) or not isinstance(machine, StateMachine):
+        raise TypeError(f"a state machine has `check`, `apply` and `query` (raft.state_machine): {machine!r} is none")
     if settings.retention != KEEP_ALL and not isinstance(machine, SnapshotMachine):
         raise ValueError(
             f"with retention_bytes or retention_s commands leave the log: {type(machine).__name__} needs `snapshot` and "
@@ -646,18 +672,29 @@ class _Identity:
 
 
 def open_storage(disk: Disk, directory: str, identity: _Identity, settings: NodeSettings) -> RaftStorage:
-    """The log of this node, locked and recovered; `WrongDirectory` or `WrongMembers` if it is not this node's."""
+    """The log of this node, locked and recovered.
+
+    Raises `WrongDirectory` or `WrongMembers` if it is not this node's, `IncompleteDirectory` if it was, and what it promised is not
+    there any more. A new log is durable before the identity is, which in turn is durable before the log holds anything: so a
+    crash at any moment of the first start leaves an identity with a log, or none with at most an empty log.
+    """
+    log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
     found = _read_identity(disk, directory)
     if found is not None:
         _require_same(directory, found, identity)
+        if (missing := missing_files(disk, directory, log_id=log_id)) is not None:
+            raise IncompleteDirectory(directory, missing)
     config = LogConfig(segment_bytes_max=settings.segment_bytes_max, reserve_chunk_bytes=settings.reserve_bytes)
-    log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
     # Alone there is nobody to fetch from what a repair would cut.
     repair = identity.members is not None and len(identity.members) > 1
     storage = RaftStorage.open(disk, directory, config, log_id=log_id, repair=repair)
     if found != identity:
         content = json.dumps(attrs.asdict(identity)) + "\n"
         try:
+            if found is None:
+                if storage.log.end > 0:
+                    raise IncompleteDirectory(directory, f"the identity of the node (`{IDENTITY_NAME}`)")
+                storage.flush()
             replace_file(disk, directory, IDENTITY_NAME, content.encode())
         except BaseException:
             storage.close()

@@ -32,7 +32,7 @@ from log.errors import CorruptLog, DirectoryLocked, NoSpace, StorageFailed
 from raft import descriptors
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
 from raft.errors import SnapshotDiverged, WrongStateMachine
-from raft.group import Address, RaftGroup, WrongDirectory, WrongMembers
+from raft.group import Address, IncompleteDirectory, RaftGroup, WrongDirectory, WrongMembers
 from raft.notices import Notice, event_of
 from raft.register import RegisterMachine
 from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
@@ -284,7 +284,7 @@ def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
     match error:
         case DirectoryLocked():
             return f"{error}; stop that process or choose another --data"
-        case WrongDirectory():
+        case WrongDirectory() | IncompleteDirectory():
             return f"{error} (--data)"
         case WrongStateMachine():
             return f"{error}, or start it with the --state-machine it had"

@@ -14,13 +14,16 @@ from log.policy import FlushPolicy
 from log.retention import Retention
 from raft.client_codec import BATCHES_MAX
 from raft.codec import ENTRIES_MAX
-from raft.config import MIB, RaftConfig
+from raft.config import MIB, RaftConfig, of_declared_types
 from raft.model import ENTRY_OVERHEAD_BYTES
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=of_declared_types)
 class NodeSettings:
-    """Everything about a node that is not its place in the world. `ValueError` if the settings do not fit each other."""
+    """Everything about a node that is not its place in the world.
+
+    Raises `ValueError` if the settings do not fit each other, `TypeError` for one of another type.
+    """
 
     raft: RaftConfig = attrs.field(factory=RaftConfig)
     flush: FlushPolicy = FlushPolicy.BEFORE_ACK

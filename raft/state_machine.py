@@ -13,6 +13,7 @@ the node that a client asked; in a call of `RaftGroup` it comes out of that call
 from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class StateMachine(Protocol):
     """The owner of the meaning of commands."""
 

@@ -6,6 +6,7 @@ each on a connection of its own, and prints what came of them. It fails unless
 - a second connection is answered throughout,
 - a frame that no decoder may see is answered by an error,
 - every connection that was refused was closed with a logged reason,
+- no damaged frame moved the node's term further than one message may, whatever term it named,
 - at least half of the frames passed framing and CRC, and so reached a decoder,
 - the node's memory grew by less than 64 MiB.
 
@@ -38,6 +39,7 @@ CLUSTER = "fuzz"
 HELLO, HELLO_REPLY, STATUS, STATUS_REPLY, ERROR = 1, 17, 6, 22, 31
 MEMORY_GROWTH_MAX = 64 * 1024 * 1024
 STATUS_EVERY = 250
+TERM_STEP_MAX = 2**20
 HOPELESS = ("version", "crc", "oversized", "check")
 """Flaws of a frame that are found before its body is decoded."""
 
@@ -271,6 +273,7 @@ def fuzz(frames: int, seed: int) -> dict[str, Any]:
                 second.sendall(frame(STATUS, msgpack.packb([count])))
                 kind, values = read_frame(second)
                 assert (kind, values[0]) == (STATUS_REPLY, count), "the second connection got a wrong answer"
+                assert values[1]["term"] <= (count + 1) * TERM_STEP_MAX, f"the term is {values[1]['term']}"
                 peak = max(peak, node.memory_bytes())
                 if count <= 2 * STATUS_EVERY:
                     baseline = peak  # the first frames load code and fill caches

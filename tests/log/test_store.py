@@ -1,8 +1,12 @@
 """A store of many logs: names, the lock, descriptors, room, rounds, and what each log can be asked."""
 
+import itertools
 import os
 import random
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -205,6 +209,26 @@ def test_an_idle_log_holds_no_descriptor_and_what_it_was_written_is_synced_befor
     assert ("sync", f"{DIRECTORY}/logs/a/{0:020d}.log") in calls
     assert store.open_files <= SMALL.open_files_max
     assert log.durable_offset == 0
+
+
+def test_logs_that_are_not_used_for_a_while_hold_no_descriptor() -> None:
+    disk = memory_disk()
+    store = open_store(disk, ROOMY)
+    for name in "abc":
+        filled(store, name, 10)
+    store.log("c").append([batch(10, 9)])
+    assert store.open_files > 5
+    store.close_idle()
+    moment_of(store.log("b"))
+    store.close_idle()
+    assert 1 < store.open_files < 8
+    store.close_idle()
+    assert store.open_files == 1, "the file that waits for a sync"
+    store.flush()
+    store.close_idle()
+    store.close_idle()
+    assert store.open_files == 0
+    assert [len(offsets(store.log(name))) for name in "abc"] == [10, 10, 11]
 
 
 def test_a_file_whose_sync_failed_as_it_was_closed_fails_its_log_and_no_other() -> None:
@@ -453,6 +477,48 @@ def test_appends_and_reads_go_on_during_a_round_in_threads(tmp_path: Path) -> No
     again.close()
 
 
+WRITER = """
+import sys
+from log.batch import StoredBatch
+from log.config import StoreConfig
+from log.disk import RealDisk
+from log.store import LogStore
+
+store = LogStore.open(RealDisk(), sys.argv[1], StoreConfig(segment_bytes_max=4096, open_files_max=12, threads=4))
+names = [f"log-{at}" for at in range(20)]
+store.create_all(names)
+for at in range(1_000_000):
+    for name in names:
+        store.log(name).append([StoredBatch.of(b"r" * 600, base_offset=at, epoch=1, timestamp_ms=at)])
+    store.flush()
+    print(at, flush=True)
+    for name in names:
+        log = store.log(name)
+        if at % 7 == 6 and len(log.sealed) > 2:
+            log.replace(log.sealed[:2], log.read(log.start_offset, 1))
+        if at % 11 == 10:
+            log.trim(log.end_offset - 40 if log.end_offset > 40 else 0)
+"""
+
+
+def test_a_process_that_is_killed_at_any_moment_leaves_what_it_had_flushed(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    flushed = [int(line) for line in itertools.islice(process.stdout, 45)]
+    process.kill()
+    flushed += [int(line) for line in process.stdout]
+    process.wait(60)
+    process.stdout.close()
+    store = LogStore.open(RealDisk(), str(tmp_path))
+    assert store.open_all() == {}
+    for name in store.names():
+        log = store.log(name)
+        held = moment_of(log)
+        assert log.end_offset in (flushed[-1] + 1, flushed[-1] + 2)
+        assert [entry[0] for entry in held.entries][-10:] == list(range(log.end_offset - 10, log.end_offset))
+    store.close()
+
+
 # ---------------------------------------------------------------- offsets, epochs, times
 
 
@@ -614,6 +680,26 @@ def test_a_full_disk_refuses_appends_and_can_be_trimmed() -> None:
     log.append([batch(30, 9, size=2000)])
     store.flush()
     assert offsets(open_store(disk.durable_copy()).log("a")) == list(range(25, 31))
+
+
+@pytest.mark.parametrize("change", [lambda log: log.flush(), lambda log: log.truncate(1)], ids=["flush", "cut"])
+def test_a_sync_that_meets_a_full_disk_ends_the_log(change: Callable[[StoreLog], int]) -> None:
+    """Room for what was written is found only now by some file systems, and what they dropped stays lost."""
+    disk = memory_disk()
+    log = open_store(disk).create("a")
+    log.append([batch(0), batch(1)])
+
+    def refuse(operation: str, path: str) -> None:
+        if operation == "sync" and path.endswith(".log"):
+            raise NoSpace(operation, path)
+
+    disk.before_call = refuse
+    with pytest.raises(StorageFailed):
+        change(log)
+    disk.before_call = None
+    with pytest.raises(StorageFailed):
+        log.append([batch(2)])
+    assert log.durable_offset == 0
 
 
 def test_after_a_reset_the_log_goes_on_elsewhere_with_any_epoch() -> None:

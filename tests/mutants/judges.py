@@ -84,7 +84,7 @@ def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
 
 def told_lies(mutant: Mutant, seeds: range) -> Judgement:
     """Every audit, the judge of the end, the black box and the search are told lies by hand, and must name them."""
-    tests = ("test_blackbox", "test_end_state", "test_recency", "test_audits")
+    tests = ("test_blackbox", "test_end_state", "test_recency", "test_reduction", "test_audits")
     return _failing("lies", *(f"tests/simulation/raft/{test}.py" for test in tests))
 
 
@@ -98,6 +98,11 @@ def let_go(mutant: Mutant, seeds: range) -> Judgement:
         "tests/jepsen_like/workload/test_workloads.py",
         "tests/jepsen_like/testing/test_ledger.py",
     )
+
+
+def refuse(mutant: Mutant, seeds: range) -> Judgement:
+    """What must be refused: messages that no correct peer sends, and directories that have lost what their node promised by."""
+    return _failing("refusals", "tests/raft/test_rules.py", "tests/raft/shell/test_lost_files.py")
 
 
 def _failing(oracle: str, *tests: str) -> Judgement:
@@ -237,6 +242,7 @@ JUDGES: Mapping[str, Judge] = {
     "lies": told_lies,
     "retention": let_go,
     "checker": check,
+    "refusals": refuse,
     "drivers": drive,
     "clients": call,
     "run": run_processes,

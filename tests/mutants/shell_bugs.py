@@ -265,4 +265,86 @@ LET_GO: Sequence[Mutant] = (
     ),
 )
 
-SHELL: Sequence[Mutant] = (*DRIVERS, *FLUSHES, *CLIENTS, *LET_GO)
+REFUSALS: Sequence[Mutant] = (
+    Mutant(
+        name="snapshot-believed-where-none-can-be",
+        bug="a snapshot replaces the log of a node whose settings let nothing leave a log",
+        module="raft.core",
+        edits=[Edit("if not self._takes_snapshots and self.log.start.index == NO_INDEX:", "if False:")],
+        oracles=["refusals"],
+        judge="refusals",
+    ),
+    Mutant(
+        name="snapshot-may-contradict-what-is-committed",
+        bug="a snapshot is not held against what is known to be committed",
+        module="raft.core",
+        edits=[
+            Edit(
+                "        if is_possible:\n            return None\n",
+                "        if start.index:\n            return None\n",
+            )
+        ],
+        oracles=["refusals"],
+        judge="refusals",
+    ),
+    Mutant(
+        name="any-term-is-believed",
+        bug="a message with the last of all terms is heard",
+        module="raft.core",
+        edits=[Edit("        if message.term > TERM_MAX:\n", "        if False:\n")],
+        oracles=["refusals"],
+        judge="refusals",
+    ),
+    Mutant(
+        name="term-moves-in-one-step",
+        bug="one message moves the term as far as it likes",
+        module="raft.core",
+        edits=[
+            Edit(
+                "        if message.term > self.term + TERM_STEP_MAX and self._learns_term_from(message):\n",
+                "        if False:\n",
+            )
+        ],
+        oracles=["refusals"],
+        judge="refusals",
+    ),
+    Mutant(
+        name="group-starts-without-its-log",
+        bug="a node whose log and durable-end checkpoint are gone starts empty and votes",
+        module="raft.group",
+        edits=[
+            Edit(
+                "(missing := missing_files(disk, directory, log_id=log_id)) is not None",
+                "(missing := None) is not None",
+            )
+        ],
+        oracles=["refusals"],
+        judge="refusals",
+    ),
+    Mutant(
+        name="loss-asks-for-no-checkpoint",
+        bug="a log is taken for whole though nothing tells how far it was durable",
+        module="log.loss",
+        edits=[Edit("    if not any(content):\n", "    if False:\n")],
+        oracles=["refusals"],
+        judge="refusals",
+    ),
+    Mutant(
+        name="group-makes-its-identity-again",
+        bug="an identity that is gone is made again, though the directory holds a node's log",
+        module="raft.group",
+        edits=[Edit("                if storage.log.end > 0:\n", "                if storage.log.end < 0:\n")],
+        oracles=["refusals"],
+        judge="refusals",
+    ),
+    Mutant(
+        name="identity-before-its-log",
+        bug="a new directory gets its identity before its log is durable, so a crash looks like a loss",
+        module="raft.group",
+        edits=[Edit("                storage.flush()\n", "")],
+        oracles=["refusals"],
+        judge="refusals",
+    ),
+)
+
+SHELL: Sequence[Mutant] = (*DRIVERS, *FLUSHES, *CLIENTS, *LET_GO, *REFUSALS)

@@ -276,4 +276,30 @@ SIMULATOR: Sequence[Mutant] = (
         oracles=["lies"],
         judge="lies",
     ),
+    Mutant(
+        name="search-trusts-what-it-leaves-out",
+        bug="what an exhaustive search leaves out is delivered, but it may change its receiver",
+        module="jepsen_like.simulation.raft.explorer",
+        edits=[
+            Edit(
+                "        if self._without_outbox(before) != self._without_outbox(after) or _waiting(after)[: len(waiting)] != waiting:\n",
+                "        if self._without_outbox(before) is self._without_outbox(after):\n",
+            )
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
+    Mutant(
+        name="search-leaves-votes-out",
+        bug="an exhaustive search leaves out the votes that a candidate waits for",
+        module="jepsen_like.simulation.raft.reduction",
+        edits=[
+            Edit(
+                "            counts = granted and isinstance(receiver.core.role, Candidate)\n",
+                "            counts = granted and isinstance(receiver.core.role, Leader)\n",
+            )
+        ],
+        oracles=["lies"],
+        judge="lies",
+    ),
 )

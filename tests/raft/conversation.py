@@ -7,6 +7,7 @@ Commands (`ID` is a node, `A>B` a link):
   nodes N                 a fresh group of N nodes, 1 to N
   log ID T T T            node ID starts with entries of these terms at index 1, 2, 3 (all durable)
   hard ID TERM [VOTE|-]   node ID starts with this term and vote
+  keep ID                 by its settings nothing leaves ID's log
   set NAME VALUE          a setting of the core, for all nodes
   timeout ID              time passes to ID's deadline, and only ID notices
   elect ID                timeout ID, stabilize, show; only the last is told
@@ -17,6 +18,8 @@ Commands (`ID` is a node, `A>B` a link):
   deliver A>B [N]         the first N messages (default: all) from A to B arrive
   drop A>B [N]            they are lost instead
   copy A>B                the first message from A to B is duplicated: the copy comes last
+  forge A>B MESSAGE ...   a message that A never sent comes last on the link: a vote, a refused pre-vote or a heartbeat
+                          (`VoteReply TERM`, `PreVoteReply TERM`, `AppendEntries TERM`), or `InstallSnapshot TERM INDEX@TERM`
   swap A>B                the first two messages from A to B overtake each other
   slow ID                 what ID loads from its disk comes only when told to
   loaded ID               the oldest of it comes
@@ -108,6 +111,22 @@ def entries_of_terms(terms: list[int]) -> list[Entry]:
     return [Entry(LogIndex(at), Term(term), Offset(at - 1), record(f"e{at}")) for at, term in enumerate(terms, start=1)]
 
 
+def _forged(kind: str, term: Term, place: str) -> Message:
+    match kind:
+        case "VoteReply":
+            return VoteReply(term, granted=True)
+        case "PreVoteReply":
+            return PreVoteReply(term, granted=False)
+        case "AppendEntries":
+            return AppendEntries(term, LogIndex(0), Term(0), LogIndex(0), 0)
+        case "InstallSnapshot":
+            index, _, index_term = place.partition("@")
+            position = Position(LogIndex(int(index)), Term(int(index_term)))
+            return InstallSnapshot(term, LogStart(position, Offset(0), position, b""), 0)
+        case _:
+            raise ValueError(f"no way to forge {kind}")
+
+
 def view_of(entries: Sequence[Entry], start: LogStart, cache_bytes_max: int) -> LogView:
     """What a restart makes of a log that begins at `start` and holds these entries."""
     runs: list[tuple[LogIndex, Term]] = []
@@ -146,6 +165,7 @@ class Conversation:
         self.size = 0
         self.initial_logs: dict[int, list[Entry]] = {}
         self.initial_states: dict[int, HardState] = {}
+        self.keeping: set[int] = set()
         self.links: dict[tuple[int, int], deque[Message]] = {}
         self.cut: set[int] = set()
         self.slow: dict[int, deque[Loaded]] = {}
@@ -169,6 +189,9 @@ class Conversation:
 
     def do_hard(self, node: str, term: str, vote: str = "-") -> None:
         self.initial_states[int(node)] = HardState(Term(int(term)), None if vote == "-" else NodeId(int(vote)))
+
+    def do_keep(self, node: str) -> None:
+        self.keeping.add(int(node))
 
     def do_damage(self, node: str, keep: str) -> None:
         """As storage repairs it: the durable log is cut, and the hard state remembers how long it was."""
@@ -220,6 +243,9 @@ class Conversation:
     def do_copy(self, link: str) -> None:
         queue = self.links[self._ends(link)]
         queue.append(queue[0])
+
+    def do_forge(self, link: str, kind: str, term: str, place: str = "") -> None:
+        self.links.setdefault(self._ends(link), deque()).append(_forged(kind, Term(int(term)), place))
 
     def do_swap(self, link: str) -> None:
         queue = self.links[self._ends(link)]
@@ -294,11 +320,15 @@ class Conversation:
             hard_state=hard_state,
             rng=random.Random(node),
             now=self.now,
+            takes_snapshots=node not in self.keeping,
         )
         return Node(core, start, list(log), hard_state)
 
     def _step(self, node: int, event: Event) -> None:
-        for effect in self._node(node).core.step(self.now, event):
+        core = self._node(node).core
+        if isinstance(event, Receive) and (objection := core.objection(event.message)) is not None:
+            self.said.append(f"n{node} ends the link from n{event.sender}: {objection}")
+        for effect in core.step(self.now, event):
             self.said.append(f"n{node} {say(effect)}")
             self._carry(node, effect)
 

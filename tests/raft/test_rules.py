@@ -2,13 +2,14 @@
 
 import math
 import random
+from collections.abc import Callable
 
 import attrs
 import pytest
 
 from raft.config import RaftConfig
-from raft.core import RaftCore
-from raft.effects import Effect, Persist, Send
+from raft.core import TERM_MAX, TERM_STEP_MAX, RaftCore
+from raft.effects import Effect, Persist, RoleChanged, Send
 from raft.events import Persisted, Receive, Trimmed
 from raft.fingerprint import fingerprint, message_fingerprint, persist_fingerprint
 from raft.log_view import LogView
@@ -19,6 +20,9 @@ from raft.messages import (
     AppendRejected,
     InstallSnapshot,
     Message,
+    PreVoteReply,
+    RequestPreVote,
+    RequestVote,
     SnapshotReceived,
     VoteReply,
 )
@@ -375,10 +379,119 @@ def test_after_a_restart_all_that_has_left_is_committed() -> None:
     assert trimmed(place(4, 2)).log.position == Position(LogIndex(4), Term(2))
 
 
-def test_p5_a_snapshot_that_contradicts_what_is_committed_ends_the_node() -> None:
+@pytest.mark.parametrize(
+    ("index", "term"), [(4, 3), (4, 1), (3, 3), (5, 1), (9, 1)], ids=["newer", "older", "gone", "next", "far"]
+)
+def test_p5_a_snapshot_that_contradicts_what_is_committed_is_objected_to_and_changes_nothing(
+    index: int, term: int
+) -> None:
     core = trimmed(place(4, 2))
-    with pytest.raises(AssertionError, match="a committed entry differs"):
-        hears(core, 2, snapshot(place(4, 3)))
+    names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
+    before = fingerprint(core, names)
+    forged = snapshot(place(index, term))
+    assert f"entry {index} cannot be of term {term}" in (core.objection(forged) or "")
+    assert hears(core, 2, forged) == []
+    assert fingerprint(core, names) == before
+
+
+@pytest.mark.parametrize(("index", "term"), [(4, 2), (3, 2), (3, 1), (5, 2), (9, 4)])
+def test_a_snapshot_that_may_be_a_leaders_is_not_objected_to(index: int, term: int) -> None:
+    assert trimmed(place(4, 2)).objection(snapshot(place(index, term))) is None
+
+
+TEACHING: dict[str, Callable[[Term], Message]] = {
+    "a refused pre-vote": lambda term: PreVoteReply(term, granted=False),
+    "a candidate": lambda term: RequestVote(term, LogIndex(9), Term(9)),
+    "a vote": lambda term: VoteReply(term, granted=True),
+    "a refused vote": lambda term: VoteReply(term, granted=False),
+    "a heartbeat": lambda term: AppendEntries(term, NO_INDEX, Term(0), NO_INDEX, 0),
+    "an acknowledgement": lambda term: AppendAccepted(term, NO_INDEX, NO_INDEX, 0),
+    "a rejection": lambda term: AppendRejected(term, NO_INDEX, NO_INDEX, Term(0), 0),
+    "a snapshot": lambda term: snapshot(place(3, 2), term),
+}
+"""Messages from which a node takes over a newer term."""
+ASKING: dict[str, Callable[[Term], Message]] = {
+    "a pre-vote": lambda term: RequestPreVote(term, LogIndex(9), Term(9)),
+    "a granted pre-vote": lambda term: PreVoteReply(term, granted=True),
+}
+"""And those from which it never does."""
+
+
+@pytest.mark.parametrize("kind", [*TEACHING, *ASKING])
+def test_a_term_near_the_end_of_all_terms_changes_nothing(kind: str) -> None:
+    for term in (Term(TERM_MAX + 1), Term(2**62)):
+        core, message = follower(2), (TEACHING | ASKING)[kind](term)
+        names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
+        before = fingerprint(core, names)
+        assert f"no correct node can have reached term {term}" in (core.objection(message) or "")
+        assert hears(core, 2, message) == []
+        assert fingerprint(core, names) == before
+
+
+@pytest.mark.parametrize("kind", TEACHING)
+def test_no_message_moves_the_term_by_more_than_a_step_and_each_moves_it_by_one(kind: str) -> None:
+    core, message = follower(2), TEACHING[kind](Term(TERM_MAX))
+    assert core.objection(message) is None
+    for number in (1, 2):
+        effects = hears(core, 2, message)
+        assert core.term == 2 + number * TERM_STEP_MAX
+        assert [type(effect) for effect in effects] == [Persist, RoleChanged]
+    assert (core.leader, core.vote, core.log.last_index) == (None, None, 1)
+
+
+@pytest.mark.parametrize("kind", ASKING)
+def test_what_teaches_no_term_does_not_move_it_either_if_its_term_is_far_ahead(kind: str) -> None:
+    core = follower(2)
+    hears(core, 2, ASKING[kind](Term(TERM_MAX)))
+    assert core.term == 2
+
+
+def test_a_candidate_far_ahead_gets_its_pre_vote_and_comes_nearer_with_each_request_for_votes() -> None:
+    core = follower(2)
+    (reply,) = hears(core, 2, RequestPreVote(Term(3 * TERM_STEP_MAX), LogIndex(9), Term(9)))
+    assert reply == Send(NodeId(2), PreVoteReply(Term(3 * TERM_STEP_MAX), granted=True))
+    for number in range(3):
+        hears(core, 2, RequestVote(Term(3 * TERM_STEP_MAX + number), LogIndex(9), Term(9)))
+    assert (core.term, core.vote) == (3 * TERM_STEP_MAX + 2, 2)
+
+
+def test_a_request_for_votes_from_far_ahead_unseats_no_leader_that_is_heard() -> None:
+    core = follower(2)
+    hears(core, 3, AppendEntries(Term(2), NO_INDEX, Term(0), NO_INDEX, 1))
+    assert hears(core, 2, RequestVote(Term(TERM_MAX), LogIndex(9), Term(9))) == []
+    assert (core.term, core.leader) == (2, 3)
+
+
+def test_a_node_that_was_away_for_ten_years_of_elections_follows_within_a_thousand_heartbeats() -> None:
+    core = follower(2)
+    term = 2 + 2 * 10 * 366 * 24 * 3600
+    heartbeat = AppendEntries(Term(term), NO_INDEX, Term(0), NO_INDEX, 1)
+    needed = 0
+    while core.leader is None:
+        hears(core, 2, heartbeat)
+        needed += 1
+    assert (core.term, core.leader) == (term, 2)
+    assert needed < 1000
+
+
+def test_a_node_whose_log_keeps_everything_refuses_a_snapshot_until_its_log_was_trimmed_itself() -> None:
+    core = RaftCore(
+        node_id=NodeId(1),
+        configuration=Configuration(frozenset({NodeId(1), NodeId(2), NodeId(3)})),
+        config=RaftConfig(),
+        log=view_of([entry(at, 2) for at in (1, 2, 3)], ORIGIN, cache_bytes_max=10_000),
+        hard_state=HardState(Term(9)),
+        rng=random.Random(1),
+        now=0.0,
+        takes_snapshots=False,
+    )
+    forged = snapshot(place(1_000_000, 9))
+    assert "retention_bytes or retention_s" in (core.objection(forged) or "")
+    assert hears(core, 2, forged) == []
+    assert (core.log.last_index, core.leader) == (3, None)
+    core.commit_index = LogIndex(2)
+    core.step(0.1, Trimmed(place(2, 2)))
+    assert begun_anew(hears(core, 2, forged)) == [place(1_000_000, 9)]
 
 
 @pytest.mark.parametrize("terms", [(3, 3), (1, 3)], ids=["before the entries", "among the entries"])

@@ -38,7 +38,16 @@ COUNTERS = "__visits__"
 CHUNK_SEEDS = 8
 
 UNVISITED: Mapping[str, str] = {
-    "core.step: sender in self._peers: no": "a stranger; the simulated network has members only",
+    "core.step: sender in self._peers and self.objection(message) is None: no": "a stranger, or nonsense from the wire",
+    "core.objection: message.term > TERM_MAX: yes": "nonsense from the wire; no member says it",
+    "core._objection_to_snapshot: not self._takes_snapshots and self.log.start.index == NO_INDEX: yes": (
+        "nonsense from the wire: where nothing leaves a log no member has a snapshot"
+    ),
+    "core._objection_to_snapshot: is_possible: no": "nonsense from the wire; no member says it",
+    "core._on_message: message.term > self.term + TERM_STEP_MAX and self._learns_term_from(message): yes": (
+        "after years without a node, or after nonsense; a_term_far_ahead_is_approached_by_one_step_a_message shows it"
+    ),
+    "core._learns_term_from": "likewise",
     "core._on_disconnected: peer in progress: no": "a stranger",
     "core._on_accepted: reply.match_index > self.log.last_index: yes": "nonsense from the wire; no member says it",
     "core._on_loaded: self.log.matches(entries[-1].index, entries[-1].term): no": (

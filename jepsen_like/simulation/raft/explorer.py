@@ -144,6 +144,11 @@ def _view_of(start: LogStart, log: list[Entry]) -> LogView:
     )
 
 
+def _waiting(node: ExplorerNode) -> list[Send]:
+    """What the outbox will let go; what it holds from older terms it is going to drop."""
+    return [send for send in node.outbox._held if send.message.term >= node.core.term]
+
+
 def _terms_to(node: ExplorerNode, last_index: int) -> Iterator[tuple[LogIndex, Term]]:
     """Index and term of all that the disk tells of its log up to `last_index`."""
     if 0 < node.start.index <= last_index:
@@ -209,7 +214,8 @@ class State(NamedTuple):
 class RaftExplorer(Explorer[State, ExplorerAction]):
     """One search. `make_core` builds the cores, so that a test can search a core with a deliberate bug.
 
-    `reduced=False` leaves nothing out, so that a test can see whether that makes a difference.
+    `reduced=False` leaves nothing out, so that a test can see whether that makes a difference. What is left out is not
+    taken on trust: each message that is found to be spent is delivered once all the same (`_prove_spent`).
     """
 
     def __init__(self, scope: Scope, *, make_core: Callable[..., RaftCore] = RaftCore, reduced: bool = True) -> None:
@@ -403,7 +409,32 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         if known is None:
             known = is_spent(sent.message, self._views[sender], self._views[receiver], prospects)
             self._spent[key] = known
+            if known:
+                self._prove_spent(posted, sender, receiver, prospects)
         return known
+
+    def _prove_spent(self, posted: int, sender: int, receiver: int, prospects: Prospects) -> None:
+        """Deliver what `is_spent` leaves out, because it relies on a rule whose breach the search should find: old terms are ignored.
+
+        The receiver must not change, but for answers that wait for a write, and every answer must be spent as well.
+        """
+        delivery = ExplorerAction("deliver", self._posted[posted].to - 1, posted)
+        reaction = self._react(receiver, delivery)
+        if isinstance(reaction, str):
+            raise BrokenPromise(reaction)
+        before, after = self._views[receiver], self._views[reaction.local]
+        waiting = _waiting(before)
+        if self._without_outbox(before) != self._without_outbox(after) or _waiting(after)[: len(waiting)] != waiting:
+            raise BrokenPromise(f"reduction: {self.words(delivery)} was left out, and changes its receiver")
+        answers = [self._posted[answer] for answer in reaction.posted]
+        answers += [Posted(after.core.node_id, send.to, send.message) for send in _waiting(after)[len(waiting) :]]
+        for answer in answers:
+            asker = self._views[sender]
+            if answer.to != asker.core.node_id or not is_spent(answer.message, after, asker, prospects):
+                raise BrokenPromise(f"reduction: {self.words(delivery)} was left out, and draws {answer.message}")
+
+    def _without_outbox(self, node: ExplorerNode) -> tuple[Any, ...]:
+        return self._node_fingerprint(attrs.evolve(node, outbox=Outbox()), self._identity)
 
     # ---------------------------------------------------------------- one node
 
@@ -476,6 +507,8 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         self._step(node, Trimmed(start), posted)
 
     def _step(self, node: ExplorerNode, event: Event, posted: list[int]) -> None:
+        if isinstance(event, Receive):  # every message here is a correct node's
+            assert (objection := node.core.objection(event.message)) is None, objection
         for effect in node.core.step(node.core._now + PATIENCE_S, event):
             match effect:
                 case Persist():

@@ -445,6 +445,8 @@ class SimulatedMachine:
         try:
             if not self._has_room(storage, event):
                 return
+            if isinstance(event, Receive):  # nobody forges anything here
+                assert (objection := core.objection(event.message)) is None, objection
             effects = core.step(self.clock.at(self._world.now), event)
             self._world.decided(self, before)
             for effect in effects:

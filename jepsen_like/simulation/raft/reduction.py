@@ -11,7 +11,9 @@ all that can follow make that a question about the present state alone:
   change of term copies one that a node or a message has. So the largest of all these, plus the timeouts left, never rises.
 
 The proofs stand at the rules below. They use no more of the core than that older terms are ignored or refused and who may
-become what; a test compares the searches with and without them, and `tests/mutants` shows that they hide none of its bugs.
+become what. That is a promise of the core like any other, so a search does not take it on trust: it delivers each spent
+message once, and the receiver must not change (`RaftExplorer._prove_spent`). A test compares the searches with and without
+these rules, and `tests/mutants` shows that they hide none of its bugs.
 Three nodes with two timeouts have 3,550,751 states without them and 26,047 with them, in which nodes and disks are in the
 same 4,066 combinations.
 """

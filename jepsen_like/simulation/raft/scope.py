@@ -45,7 +45,7 @@ class Scope:
 
 
 PARTED = ((1, 2), (1,), (1, 3))
-"""What earlier terms may have left, as in figures 7 and 8 of the paper: leaders of 2 and 3 wrote where nobody heard them."""
+"""What earlier terms may have left, as in figures 7 and 8 of the paper: leaders of 2 and 3 wrote without reaching another node."""
 
 
 def read_scope(text: str) -> Scope:

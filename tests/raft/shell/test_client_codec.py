@@ -1,5 +1,6 @@
 """The client protocol on the wire: round trips, errors that keep their meaning, and no bytes that could hurt."""
 
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -26,6 +27,9 @@ from raft.net.decoder import LARGE_BYTES
 from raft.net.framing import HEADER
 
 numbers = st.integers(0, NUMBER_MAX)
+
+MANY = b"\xdd\x00\x00\xff\xff"
+"""How an array of 65,535 begins."""
 
 
 def split(frame: bytes) -> tuple[int, bytes]:
@@ -87,6 +91,12 @@ def test_data_that_is_not_made_of_batches_is_refused(data: bytes, span: int) -> 
         pytest.param(msgpack.packb([b"a"])[:-1], id="cut off"),
         pytest.param(b"", id="nothing"),
         pytest.param(b"\xdd\x7f\xff\xff\xff", id="a claim of two thousand million"),
+        pytest.param(MANY + b"\xc4\x00" * 65534, id="one fewer than it claims"),
+        pytest.param(MANY + b"\xc4\x00" * 65536, id="one more than it claims"),
+        pytest.param(MANY + b"\xc4\x00" * 65534 + b"\xc4\x01", id="many, the last cut off"),
+        pytest.param(MANY + b"\xc4\x00" * 65534 + b"\x90", id="many, and an empty array"),
+        pytest.param(MANY + b"\xc4\x00" * 65534 + b"\xc0", id="many, and nothing among them"),
+        pytest.param(b"\xdd\x00\x01\x00\x01" + b"\xc4\x00" * 65537, id="one more than a batch holds"),
     ],
 )
 def test_records_that_are_not_one_batch_are_refused(batch: bytes) -> None:
@@ -203,6 +213,27 @@ def test_a_batch_of_one_short_record_is_counted_as_the_parser_counts_it(
             wire.count_batch(batch)
     else:
         assert wire.count_batch(batch) == len(parsed) == 1
+
+
+@pytest.mark.parametrize("count", [2, 15, 16, 64, 65, 1000, 65535, 65536])
+def test_a_batch_of_any_length_is_counted_whatever_buffer_it_is_in(count: int) -> None:
+    batch = msgpack.packb([b"r" * (number % 3) for number in range(count)])
+    assert wire.count_batch(batch) == wire.count_batch(memoryview(batch)) == count
+
+
+@pytest.mark.parametrize("claim", [2, 16, 64, 65, 1000, 65535])
+@pytest.mark.parametrize("before", [0, 1, 40])
+def test_arrays_in_arrays_are_refused_without_room_for_what_they_claim_to_hold(claim: int, before: int) -> None:
+    header = b"\xdc" + claim.to_bytes(2, "big")
+    batch = header + (b"\xc4\x00" * before + header * 22_000)[: 65536 - 3]
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError):
+            wire.count_batch(batch)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 @pytest.mark.parametrize("size", [0, 5, 2**16, 3 * 2**16])

@@ -132,7 +132,7 @@ def test_plain_python_has_every_call_of_client_and_group() -> None:
             assert it.status()["role"] == "leader"
         given: queue.SimpleQueue[Delivered] = queue.SimpleQueue()
         outcomes: queue.SimpleQueue[wire.Appended | RaftError] = queue.SimpleQueue()
-        node.subscribe(lambda ignored: None, after_index=1).close()
+        node.subscribe(lambda delivered: None, after_index=1).close()
         node.subscribe(given.put)
         assert given.get(timeout=10) == LeaderChanged(NodeId(1), Term(1))
         node.submit([b"three"], outcomes.put)

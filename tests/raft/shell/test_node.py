@@ -210,6 +210,18 @@ def test_a_directory_of_another_node_is_refused_in_one_line(tmp_path: Path) -> N
     refused(flags(2, {2: port}, tmp_path), "belongs to node 1 of cluster 'test'")
 
 
+def test_a_directory_that_lost_its_log_is_refused_in_one_line(tmp_path: Path) -> None:
+    port = free_ports(1)[0]
+    with node_process(flags(1, {1: port}, tmp_path)) as node:
+        node.wait_for("role")
+        node.process.terminate()
+        node.end()
+    for path in (tmp_path / "1").iterdir():
+        if path.name != "identity.json":
+            path.unlink()
+    refused(flags(1, {1: port}, tmp_path), "the checkpoint of its durable end (`durable`) is missing")
+
+
 async def test_damage_below_what_was_durable_is_refused_in_one_line(tmp_path: Path) -> None:
     port = free_ports(1)[0]
     with node_process(flags(1, {1: port}, tmp_path)) as node:

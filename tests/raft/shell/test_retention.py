@@ -496,6 +496,33 @@ async def test_a_client_is_told_at_once_where_the_log_begins(tmp_path: Path) -> 
         assert cluster.heard("trimmed")
 
 
+async def test_a_node_without_the_retention_of_the_others_names_the_setting_and_catches_up_once_it_has_it(
+    tmp_path: Path,
+) -> None:
+    async with local_cluster(tmp_path, settings=SETTINGS, start=(1, 2)) as cluster:
+        leader = await cluster.leader()
+        for _ in range(40):
+            await leader.append([b"x" * 8000])
+        await until(lambda: leader.status()["start_offset"] != 0)
+        cluster.settings = attrs.evolve(SETTINGS, retention_bytes=0)
+        behind = await cluster.start(3)
+        await until(lambda: cluster.heard("connection_closed"))
+        assert behind.status()["end_offset"] == 0
+        (closed, *_) = cluster.heard("connection_closed")
+        assert closed["role"] in ("peer 1", "peer 2")
+        assert "the other nodes run with retention_bytes or retention_s" in closed["reason"]
+        await until(lambda: any("retention_bytes" in each["reason"] for each in cluster.heard("link_down")))
+        await cluster.stop(3)
+        cluster.settings = SETTINGS
+        behind = await cluster.start(3)
+        await until(lambda: behind.status()["end_offset"] == leader.status()["end_offset"])
+        # From now on its own log shows that logs are trimmed here, whatever its settings are.
+        await cluster.stop(3)
+        cluster.settings = attrs.evolve(SETTINGS, retention_bytes=0)
+        behind = await cluster.start(3)
+        assert behind.status()["start_offset"] != 0
+
+
 def test_what_the_register_machine_holds_comes_back_from_its_snapshot() -> None:
     machine = RegisterMachine()
     for key, value in ((1, "one"), ("two", b"2"), (b"three", 3)):

@@ -10,7 +10,10 @@ import pytest
 import trio
 
 from raft import client_codec as wire
+from raft.codec import encode_message
 from raft.errors import NotLeader, ProtocolError, ShuttingDown
+from raft.messages import InstallSnapshot, Message, VoteReply
+from raft.model import LogIndex, LogStart, Offset, Position, Term
 from raft.net.connection import Connection
 from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame, header_check
 from raft.server import ClientSession, PeerSession
@@ -288,6 +291,40 @@ async def test_a_peer_that_sends_nonsense_loses_its_connection_and_the_group_goe
         assert closed["role"] == "peer 2"
         assert (await (await cluster.leader()).append([b"x"])).base_offset == 0
         assert leader is not None
+
+
+FAR = LogStart(Position(LogIndex(1_000_000), Term(1)), Offset(1_000_000), Position(LogIndex(1_000_000), Term(1)))
+FORGED = [
+    pytest.param(
+        VoteReply(Term(2**62), granted=True), "no correct node can have reached term", id="a term of no election"
+    ),
+    pytest.param(InstallSnapshot(Term(2**20), FAR, 0), "nothing leaves a log", id="a snapshot where there are none"),
+]
+
+
+@pytest.mark.parametrize(("message", "reason"), FORGED)
+async def test_what_no_correct_peer_sends_costs_its_link_and_neither_records_nor_a_term(
+    tmp_path: Path, message: Message, reason: str
+) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        leader = await cluster.leader()
+        await leader.append([b"kept"])
+        forged = b"".join(bytes(piece) for piece in encode_message(message))
+        for node in (1, 2, 3):
+            hello = wire.encode_hello(wire.Hello(CLUSTER_ID, wire.PEER, node % 3 + 1))
+            async with raw_client(cluster, hello + forged, node) as impostor:
+                *_, (message_type, body, _) = await impostor.last_words()
+                assert message_type == wire.ERROR
+                assert reason in str(wire.decode_error(body)[1])
+        closed = cluster.heard("connection_closed")
+        assert [reason in each["reason"] for each in closed] == [True] * 3
+        leader = await cluster.leader()
+        assert (await leader.append([b"after"])).base_offset == 1
+        assert [batch.records() for batch in (await leader.read(0)).batches] == [[b"kept"], [b"after"]]
+        for running in cluster.nodes.values():
+            status = running.group.status()
+            assert (status["start_offset"], int(str(status["end_offset"])) > 0) == (0, True)
+            assert int(str(status["term"])) < 1000
 
 
 async def test_memory_for_what_is_only_announced_is_given_to_peers_alone(tmp_path: Path) -> None:

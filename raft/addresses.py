@@ -1,0 +1,23 @@
+"""Where a node is: a host and a port, as a pair or as people write it, HOST:PORT."""
+
+from typing import TypeGuard
+
+PORT_MAX = 65535
+
+
+def is_address(value: object) -> TypeGuard[str]:
+    """Whether it is a text of the form HOST:PORT."""
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    return host != "" and port.isascii() and port.isdigit() and 1 <= int(port) <= PORT_MAX
+
+
+def address_of(value: object) -> tuple[str, int]:
+    """The host and the port of `value`, which is such a pair or HOST:PORT. Raises `ValueError` for anything else."""
+    match value:
+        case (str(host), int(port)) if host and 0 <= port <= PORT_MAX:
+            return host, port
+        case str() if is_address(value):
+            host, _, digits = value.rpartition(":")
+            return host.strip("[]"), int(digits)
+        case _:
+            raise ValueError(f"not an address: {value!r}; give (host, port) or HOST:PORT")
