@@ -6,8 +6,8 @@ from typing import Any
 
 import attrs
 import pytest
-from log.policy import FlushPolicy
 
+from log.policy import FlushPolicy
 from raft.addresses import address_of
 from raft.client import Client
 from raft.config import RaftConfig
