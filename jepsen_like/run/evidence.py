@@ -37,6 +37,8 @@ STOPPED = re.compile(r"^pid \d+ state T$")
 NOTHING_PASSED = re.compile(r"^cut .*: 0 bytes passed\b(?!.*\bswallowed\b)")
 """And nothing was lost: what a cut holds back goes through after its end."""
 RUNS = re.compile(r"^pid \d+ state [RSDI]\b")
+STRUCK = re.compile(r"\bpid \d+ (dead|state T)$")
+"""A node that does not answer because another fault holds it: one that runs would have answered."""
 CARRIED = re.compile(r"^carried ")
 WALL_OFF = re.compile(r"told the wall time ([+-][\d.]+) s off")
 RATE_TOLD = re.compile(r"told a time ([\d.]+) times as fast")
@@ -152,7 +154,7 @@ def _not_undone(fault: FaultRecord, faults: Sequence[FaultRecord]) -> list[str]:
     doubts = []
     for node in map(str, fault.nodes):
         text = fault.healed.get(node, NOTHING_SEEN)
-        if node not in held and not RUNS.match(text):
+        if not RUNS.match(text) and not (node in held and STRUCK.search(text)):
             doubts.append(f"n{node} does not run after its end: {text}")
         for what in ("clock", "disk"):
             text = fault.healed.get(f"{what} of {node}", "")
@@ -160,7 +162,7 @@ def _not_undone(fault: FaultRecord, faults: Sequence[FaultRecord]) -> list[str]:
                 doubts.append(f"the {what} of n{node} is not healed after its end: {text}")
     for way in fault.links:
         text = fault.healed.get(way, NOTHING_SEEN)
-        if not CARRIED.match(text) and held.isdisjoint(way.split(">")):
+        if not CARRIED.match(text) and (held.isdisjoint(way.split(">")) or not STRUCK.search(text)):
             doubts.append(f"{way} carries nothing after its end: {text}")
     return doubts
 

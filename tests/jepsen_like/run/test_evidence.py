@@ -226,6 +226,10 @@ def test_what_another_fault_had_broken_by_then_need_not_be_whole() -> None:
         a_fault(7, 10, nodes=(3,)), id=2, target="one", observed={"3": "pid 9 dead"}, healed={"3": "pid 10 state S"}
     )
     assert evidence.of_faults([parting, killing], LED, NODES, []) == []
+    silent = {**healed, way: "not carried: n3 did not answer: no answer within 5 s; pid 9 state S"}
+    assert (
+        "1>3 carries nothing" in evidence.of_faults([attrs.evolve(parting, healed=silent), killing], LED, NODES, [])[0]
+    )
     stands_on = attrs.evolve(killing, nodes=(1,), observed={"1": "pid 9 dead"}, healed={"1": "pid 10 state S"})
     at_its_end = attrs.evolve(parting, healed={**healed, "1": "pid 9 dead"})
     assert evidence.of_faults([at_its_end, stands_on], LED, NODES, []) == []
