@@ -20,6 +20,8 @@ from rich.text import Text
 REDRAWS_PER_S = 4.0
 PLAIN_LINE_EVERY_S = 5.0
 """Without a terminal, how often the counts are printed between two events."""
+STARTING = "starting"
+"""The first phase; what happens in it carries no time."""
 SPARK_WIDTH = 40
 SPARKS = " ▁▂▃▄▅▆▇█"
 
@@ -62,7 +64,7 @@ class OpsLine:
     p99_ms: float | None = None
 
 
-class Progress:
+class RunProgress:
     """The display of one run; use as a context manager, call from the one task that knows.
 
     `total_s` is how long the phase that is shown will take, `nodes` the ids to expect.
@@ -80,7 +82,7 @@ class Progress:
         self._console = console if console is not None else Console(stderr=True, highlight=False)
         self._clock = clock
         self._started = clock()
-        self._phase = "starting"
+        self._phase = STARTING
         self._nodes = {node: NodeLine(node) for node in nodes}
         self._ops = OpsLine()
         self._rates: deque[float] = deque(maxlen=SPARK_WIDTH)
@@ -89,7 +91,7 @@ class Progress:
         self._next_plain = self._started + PLAIN_LINE_EVERY_S
         self._live: Live | None = None
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "RunProgress":
         if self._console.is_terminal:
             self._live = Live(
                 self._picture(),
@@ -110,8 +112,13 @@ class Progress:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since this display was made: the time that its lines carry."""
+        """Seconds since the moment given to `count_from`, or else since this display was made: what its lines carry."""
         return self._clock() - self._started
+
+    def count_from(self, moment_s: float) -> None:
+        """From now on times count from this moment, on the clock of this display."""
+        self.total_s -= moment_s - self._started
+        self._started = moment_s
 
     def phase(self, name: str, *, total_s: float | None = None) -> None:
         """Say what goes on now ("load", "healing", "checking"); `total_s` counts from here when given."""
@@ -122,13 +129,13 @@ class Progress:
 
     def nodes(self, lines: Iterable[NodeLine]) -> None:
         """Replace what is known about these nodes; the others keep their line."""
-        for line in lines:
-            self._nodes[line.node] = line
+        self._nodes.update((line.node, line) for line in lines)
         self._draw()
 
-    def ops(self, line: OpsLine) -> None:
-        """Replace the counts of the load."""
+    def ops(self, line: OpsLine, nodes: Iterable[NodeLine] = ()) -> None:
+        """Replace the counts of the load, and with them what is known about these nodes: one redraw shows both."""
         self._ops = line
+        self._nodes.update((each.node, each) for each in nodes)
         self._rates.append(line.ops_per_s)
         self._draw()
         now = self._clock()
@@ -147,7 +154,9 @@ class Progress:
         self._draw(force=True)
 
     def _say(self, text: Text, topic: str) -> None:
-        line = Text.assemble((f"[{self.elapsed_s:6.1f}s] ", "dim"), (f"{topic:<9} ", "cyan"), text)
+        # Before the load there is nothing to count from.
+        when = "[  start] " if self._phase == STARTING else f"[{self.elapsed_s:6.1f}s] "
+        line = Text.assemble((when, "dim"), (f"{topic:<9} ", "cyan"), text)
         self._console.print(line, soft_wrap=True)
 
     def _draw(self, *, force: bool = False) -> None:

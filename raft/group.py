@@ -334,7 +334,7 @@ class RaftGroup:
             raise ValueError("a reactor that is given knows by itself whether it owns its thread")
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
-        settings = _checked_settings(settings)
+        settings = _checked(settings)
         machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
         places = {NodeId(member): address_of(at) for member, at in members.items()}
         with ExitStack() as stack:
@@ -631,6 +631,12 @@ class RaftGroup:
             self._notify(ConnectionClosed(connection.name, role, reason))
 
 
+def _checked(settings: NodeSettings | None) -> NodeSettings:
+    if settings is not None and not isinstance(settings, NodeSettings):
+        raise TypeError(f"settings are NodeSettings (raft.settings), not {settings!r}")
+    return settings or NodeSettings()
+
+
 def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -> None:
     if node_id not in members:
         raise ValueError(f"node {node_id} is not among the members {sorted(members)}")
@@ -644,13 +650,6 @@ def _for_clients(places: Mapping[NodeId, Address], advertised: Mapping[int, str]
     """Where clients reach each node: where it is dialled, unless something else is advertised."""
     known = {member: f"{host}:{port}" for member, (host, port) in places.items()}
     return known | {NodeId(member): address for member, address in advertised.items()}
-
-
-def _checked_settings(settings: NodeSettings | None) -> NodeSettings:
-    settings = NodeSettings() if settings is None else settings
-    if not isinstance(settings, NodeSettings):
-        raise TypeError(f"settings are NodeSettings (raft.settings), not {settings!r}")
-    return settings
 
 
 def _fit_machine(machine: StateMachine, settings: NodeSettings) -> StateMachine:

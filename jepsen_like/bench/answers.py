@@ -14,7 +14,7 @@ from jepsen_like.bench.figures import (
     Document,
     Failover,
     Memory,
-    Restart,
+    RestartFigure,
     Throughput,
     describe,
     middle,
@@ -32,7 +32,7 @@ BUSY_FROM = 1.0
 
 
 @attrs.frozen
-class Answer:
+class BenchAnswer:
     """One question. `met` is None where no aim was set, or nothing was measured."""
 
     question: str
@@ -51,7 +51,7 @@ MET = {True: "yes", False: "no", None: ""}
 HEAD = ("question", "quorumlog", "beside", "ratio", "aim", "met")
 
 
-def answers(document: Document) -> list[Answer]:
+def answers(document: Document) -> list[BenchAnswer]:
     """All that can be answered."""
     return [
         *against_peers(document),
@@ -76,7 +76,7 @@ def title(document: Document, system: str) -> str:
 # -------------------------------------------------------------------- throughput
 
 
-def against_peers(document: Document) -> Iterator[Answer]:
+def against_peers(document: Document) -> Iterator[BenchAnswer]:
     """The full load and one connection, beside each peer."""
     ours = median_of(document, OURS, FULL.key, "requests_s")
     for peer, factor in (
@@ -88,7 +88,7 @@ def against_peers(document: Document) -> Iterator[Answer]:
     ):
         theirs = median_of(document, peer, FULL.key, "requests_s")
         if ours is not None and theirs is not None:
-            yield Answer(
+            yield BenchAnswer(
                 f"durable appends/s, {FULL.title}",
                 f"{ours:,.0f}",
                 f"{title(document, peer)} {theirs:,.0f}",
@@ -98,18 +98,18 @@ def against_peers(document: Document) -> Iterator[Answer]:
             )
 
 
-def absolute(document: Document) -> Iterator[Answer]:
+def absolute(document: Document) -> Iterator[BenchAnswer]:
     """What is held against a number or a limit."""
     ours = median_of(document, OURS, FULL.key, "requests_s")
     limits = () if ours is None else beside(document, FULL.key, "requests_s", ours, (DISK, IN_PLACE, ECHO))
     if ours is not None and any(limits):
-        yield Answer(f"durable appends/s, {FULL.title}", f"{ours:,.0f}", *limits)
+        yield BenchAnswer(f"durable appends/s, {FULL.title}", f"{ours:,.0f}", *limits)
     one = median_of(document, OURS, ONE.key, "p50_ms")
     disk = median_of(document, DISK, ONE.key, "p50_ms")
     trip = median_of(document, ECHO, ONE.key, "p50_ms")
     if one is not None and disk is not None and trip is not None:
         limit = disk + 2 * trip
-        yield Answer(
+        yield BenchAnswer(
             f"p50 ms, {ONE.title}",
             f"{one:.2f}",
             f"flush + 2 round trips {limit:.2f}",
@@ -119,7 +119,7 @@ def absolute(document: Document) -> Iterator[Answer]:
         )
     batches = median_of(document, OURS, BATCHES.key, "records_s")
     if batches is not None:
-        yield Answer(
+        yield BenchAnswer(
             f"durable records/s, {BATCHES.title}",
             f"{batches:,.0f}",
             *beside(document, BATCHES.key, "records_s", batches, ("nats", DISK, ECHO)),
@@ -130,7 +130,7 @@ def absolute(document: Document) -> Iterator[Answer]:
         large = median_of(document, system, LARGE.key, "bytes_s")
         if large is not None:
             files = "files that grow" if aim is None else "files used again"
-            yield Answer(
+            yield BenchAnswer(
                 f"durable MB/s, {LARGE.title}, {files}",
                 f"{large / 1e6:,.0f}",
                 *beside(document, LARGE.key, "bytes_s", large, (bound,), 1e6),
@@ -139,7 +139,7 @@ def absolute(document: Document) -> Iterator[Answer]:
             )
     cached = median_of(document, PAGE_CACHE, FULL.key, "requests_s")
     if cached is not None:
-        yield Answer(
+        yield BenchAnswer(
             f"appends/s from the page cache, {FULL.title}",
             f"{cached:,.0f}",
             *beside(document, FULL.key, "requests_s", cached, ("nats", ECHO)),
@@ -160,7 +160,7 @@ def beside(
 # -------------------------------------------------------------------- the other sections
 
 
-def failovers(document: Document) -> Iterator[Answer]:
+def failovers(document: Document) -> Iterator[BenchAnswer]:
     """Both faults, ours beside those that were asked too."""
     for fault, words, median_aim, max_aim in (
         ("kill", "leader killed", 0.4, 1.0),
@@ -176,7 +176,7 @@ def failovers(document: Document) -> Iterator[Answer]:
             continue
         for what, of, aim in (("median", middle, median_aim), ("max", max, max_aim)):
             value = of(ours)
-            yield Answer(
+            yield BenchAnswer(
                 f"s to the next success, {words}, {what} of {len(ours)}",
                 f"{value:.2f}",
                 "; ".join(
@@ -188,10 +188,10 @@ def failovers(document: Document) -> Iterator[Answer]:
             )
 
 
-def calm(document: Document) -> Iterator[Answer]:
+def calm(document: Document) -> Iterator[BenchAnswer]:
     """No election that nothing called for."""
     for figure in document.of(Calm, OURS):
-        yield Answer(
+        yield BenchAnswer(
             f"elections in {figure.minutes:.1f} min of full load beside other work",
             f"{figure.elections}",
             f"{figure.requests_s:,.0f} appends/s meanwhile",
@@ -201,15 +201,15 @@ def calm(document: Document) -> Iterator[Answer]:
         )
 
 
-def grown(document: Document) -> Iterator[Answer]:
+def grown(document: Document) -> Iterator[BenchAnswer]:
     """Restart and memory: stated, no aim was set."""
-    for figure in document.of(Restart, OURS):
-        yield Answer(
+    for figure in document.of(RestartFigure, OURS):
+        yield BenchAnswer(
             f"s until a node with a log of {figure.log_bytes / 2**30:.2f} GiB serves again; has all again",
             f"{middle(figure.serving_s):.2f}; {middle(figure.caught_up_s):.2f}",
         )
     for figure in document.of(Memory, OURS):
-        yield Answer(
+        yield BenchAnswer(
             f"MiB resident after {figure.appends:,} appends: leader; followers",
             "; ".join(f"{size / 2**20:,.0f}" for size in figure.after),
             f"before: {'; '.join(f'{size / 2**20:,.0f}' for size in figure.before)}",

@@ -9,7 +9,7 @@ from jepsen_like.bench.conversation import FULL
 from jepsen_like.bench.figures import Calm, quantile_ms
 from jepsen_like.bench.generator import LoadFailed
 from jepsen_like.bench.own_cluster import QuorumlogCluster, number
-from jepsen_like.bench.processes import Worker, running
+from jepsen_like.bench.processes import LoadWorker, running
 from jepsen_like.bench.throughput import TRIES
 
 SLICE_S = 10.0
@@ -19,7 +19,7 @@ def calm(
     cluster: QuorumlogCluster, key: str, run: str, home: Path, seconds: float, told: Callable[[str], None]
 ) -> Calm:
     """Load in slices until the time is over. `LoadFailed` if several slices in a row cannot be had."""
-    others = [Worker("workers", home / part, part) for part in ("cpu", "writer")]
+    others = [LoadWorker("workers", home / part, part) for part in ("cpu", "writer")]
     try:
         with running(others):
             return loaded(cluster, key, run, seconds, told)

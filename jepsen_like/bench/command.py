@@ -15,8 +15,8 @@ import click
 
 from jepsen_like.bench.display import Display
 from jepsen_like.bench.figures import SECTIONS, Document, load
-from jepsen_like.bench.sections import SYSTEMS, Measurement, Plan
-from jepsen_like.bench.systems import Lost
+from jepsen_like.bench.sections import SYSTEMS, BenchPlan, Measurement
+from jepsen_like.bench.systems import RecordsMissing
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 
 
@@ -97,7 +97,7 @@ def raft(
     Ends with 0 whatever the figures are: aims that are missed are said, and are no broken promise. An acknowledged record
     that is missing is one.
     """
-    plan = Plan(
+    plan = BenchPlan(
         sections=only,
         systems=tuple(SYSTEMS[key] for key in systems),
         repeats=repeats,
@@ -120,7 +120,7 @@ def raft(
         try:
             with ending_as_by_ctrl_c():
                 measurement.run()
-        except Lost as lost:
+        except RecordsMissing as lost:
             display.line(f"quorumlog lost what it acknowledged: {lost}")
             return ExitStatus.VIOLATION
         except EnvironmentMissing:

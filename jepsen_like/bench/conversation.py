@@ -15,7 +15,7 @@ class NotAnAnswer(Exception):
 
 
 @attrs.frozen
-class Load:
+class LoadShape:
     """Closed loop: each connection has one request under way, of `batch` records of `record_bytes`."""
 
     connections: int
@@ -36,9 +36,9 @@ class Load:
         return f"{self.connections} {many} x {f'{self.batch} x ' if self.batch > 1 else ''}{size}"
 
 
-FULL = Load(64, 100)
+FULL = LoadShape(64, 100)
 """The load that the aims speak of."""
-LARGE = Load(8, 512 * 1024)
+LARGE = LoadShape(8, 512 * 1024)
 
 
 class Conversation(Protocol):

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jepsen_like.bench.conversation import Load
+from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.etcd_wire import KEY_PREFIX, EtcdConversation
 from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, Cluster, System
+from jepsen_like.bench.systems import NODES, BenchCluster, System
 from jepsen_like.cluster.ports import LOOPBACK
 
 ASK_WITHIN_S = 2.0
@@ -24,11 +24,11 @@ QUOTA_BYTES = 8 * 2**30
 LAG_MAX = 10
 
 
-class EtcdCluster(Cluster):
+class EtcdCluster(BenchCluster):
     """Three members."""
 
-    def converse(self, load: Load, lane: int) -> EtcdConversation:
-        """See `Cluster`."""
+    def converse(self, load: LoadShape, lane: int) -> EtcdConversation:
+        """See `BenchCluster`."""
         return EtcdConversation(load, lane)
 
     def ask(self, member: int, path: str, question: dict[str, object]) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ the answer rides on a later request: the server then asks less often, which spar
 import struct
 from collections.abc import Iterator
 
-from jepsen_like.bench.conversation import Load, NotAnAnswer, payload
+from jepsen_like.bench.conversation import LoadShape, NotAnAnswer, payload
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
@@ -46,7 +46,7 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def write_message(lane: int, load: Load) -> tuple[str, bytes]:
+def write_message(lane: int, load: LoadShape) -> tuple[str, bytes]:
     """Method and gRPC message: a `PutRequest`, or a `TxnRequest` with a put for each record of a batch."""
     puts = [
         field(1, key_of(lane, number)) + field(2, payload(load.record_bytes, number)) for number in range(load.batch)
@@ -68,7 +68,7 @@ def literal(name: str, value: str) -> bytes:
 class EtcdConversation:
     """See `Conversation`."""
 
-    def __init__(self, load: Load, lane: int) -> None:
+    def __init__(self, load: LoadShape, lane: int) -> None:
         self.greeted = False
         self.owed = b""
         self.refusal = ""

@@ -13,19 +13,19 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from jepsen_like.bench.conversation import Conversation, Load, NotAnAnswer
+from jepsen_like.bench.conversation import Conversation, LoadShape, NotAnAnswer
 from jepsen_like.bench.processes import DidNotAnswer, until
-from jepsen_like.bench.systems import NODES, Cluster
+from jepsen_like.bench.systems import NODES, BenchCluster
 
 BEAT_S = 0.01
 GIVE_UP_S = 60.0
 SETTLE_S = (0.1, 0.5)
 """Between whole and the next fault; drawn, so that faults do not keep step with heartbeats."""
 KILL, PAUSE = "kill", "pause"
-LOAD = Load(NODES, 100)
+LOAD = LoadShape(NODES, 100)
 
 
-class Lane:
+class FailoverLane:
     """One node's connection, if there is one."""
 
     def __init__(self, port: int, converse: Callable[[], Conversation]) -> None:
@@ -86,13 +86,13 @@ class Lane:
         return done
 
 
-class Client:
+class FailoverClient:
     """A client of all nodes."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: BenchCluster) -> None:
         cluster.prepare(LOAD)
         self._lanes = [
-            Lane(port, lambda number=number: cluster.converse(LOAD, number))  # type: ignore[misc]
+            FailoverLane(port, lambda number=number: cluster.converse(LOAD, number))  # type: ignore[misc]
             for number, port in enumerate(cluster.ports)
         ]
         self.successes = 0
@@ -145,13 +145,13 @@ class Client:
         return done
 
 
-def failovers(cluster: Cluster, faults: Sequence[str], seed: int) -> Iterator[tuple[str, float]]:
+def failovers(cluster: BenchCluster, faults: Sequence[str], seed: int) -> Iterator[tuple[str, float]]:
     """One fault on the leader after the other, each with its time to the next success.
 
-    `DidNotAnswer` if the system does not come back, `Lost` if it holds less in the end than it acknowledged.
+    `DidNotAnswer` if the system does not come back, `RecordsMissing` if it holds less in the end than it acknowledged.
     """
     chance = random.Random(seed)
-    client = Client(cluster)
+    client = FailoverClient(cluster)
     before = cluster.written()
     try:
         for fault in faults:

@@ -66,7 +66,7 @@ class Calm:
 
 
 @attrs.frozen
-class Restart:
+class RestartFigure:
     """Seconds from starting a killed node again until it answers, and until it has all that was committed."""
 
     system: str
@@ -97,8 +97,10 @@ class NotMeasured:
     why: str
 
 
-Figure = Throughput | Failover | Calm | Restart | Memory
-KINDS: Mapping[str, type[Figure]] = dict(zip(SECTIONS, (Throughput, Failover, Calm, Restart, Memory), strict=True))
+Figure = Throughput | Failover | Calm | RestartFigure | Memory
+KINDS: Mapping[str, type[Figure]] = dict(
+    zip(SECTIONS, (Throughput, Failover, Calm, RestartFigure, Memory), strict=True)
+)
 
 
 @attrs.frozen

@@ -32,7 +32,7 @@ class Sample:
     client_cpu_s: float
 
 
-class Lane:
+class LoadLane:
     """One connection with what waits to be sent on it."""
 
     __slots__ = ("conversation", "started_ns", "stream", "unsent")
@@ -64,10 +64,10 @@ class Generator:
 
     def __init__(self, port: int, conversations: Sequence[Conversation]) -> None:
         self._epoll = select.epoll()
-        self._lanes: dict[int, Lane] = {}
+        self._lanes: dict[int, LoadLane] = {}
         try:
             for conversation in conversations:
-                lane = Lane(port, conversation)
+                lane = LoadLane(port, conversation)
                 self._lanes[lane.stream.fileno()] = lane
             for descriptor, lane in self._lanes.items():
                 lane.greet()
@@ -118,7 +118,7 @@ class Generator:
                     under_way -= 1
         return Sample(latencies, (clock() - began) / 1e9, time.process_time() - cpu_began)
 
-    def _take(self, lane: Lane) -> int:
+    def _take(self, lane: LoadLane) -> int:
         try:
             chunk = lane.stream.recv(READ_BYTES)
         except OSError as error:
@@ -131,7 +131,7 @@ class Generator:
             raise LoadFailed(f"a write was refused: {conversation.refusal}")
         return done
 
-    def _send(self, descriptor: int, lane: Lane, data: bytes) -> None:
+    def _send(self, descriptor: int, lane: LoadLane, data: bytes) -> None:
         if lane.unsent:
             data = lane.unsent + data
         try:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from jepsen_like.bench.figures import Memory, Restart
+from jepsen_like.bench.figures import Memory, RestartFigure
 from jepsen_like.bench.own_cluster import QuorumlogCluster, number
 from jepsen_like.bench.processes import until
 from jepsen_like.bench.throughput import BATCHES
@@ -26,7 +26,7 @@ def grown(
     log_bytes: int,
     restarts: int,
     told: Callable[[str], None],
-) -> Iterator[Memory | Restart]:
+) -> Iterator[Memory | RestartFigure]:
     """Memory after `appends` records (0: not asked), then restarts with a log of `log_bytes` (0: not asked)."""
     if appends:
         before = resident(cluster)
@@ -63,7 +63,7 @@ def tree_bytes(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
-def restarted(cluster: QuorumlogCluster, key: str, run: str, times: int, told: Callable[[str], None]) -> Restart:
+def restarted(cluster: QuorumlogCluster, key: str, run: str, times: int, told: Callable[[str], None]) -> RestartFigure:
     """Kill a follower and start it again, several times. The page cache is warm."""
     serving, caught_up = [], []
     for _ in range(times):
@@ -72,7 +72,7 @@ def restarted(cluster: QuorumlogCluster, key: str, run: str, times: int, told: C
         caught_up.append(has_all)
         told(f"restart: answers after {answered:.2f} s, has all after {has_all:.2f} s")
         until(cluster.ready, "whole cluster after a restart")
-    return Restart(key, run, bytes_of(cluster), serving, caught_up)
+    return RestartFigure(key, run, bytes_of(cluster), serving, caught_up)
 
 
 def restart_once(cluster: QuorumlogCluster) -> tuple[float, float]:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jepsen_like.bench.conversation import Load
+from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.figures import Throughput
 from jepsen_like.bench.generator import Generator, Sample
 from jepsen_like.bench.own_wire import EchoConversation, QuorumlogConversation
-from jepsen_like.bench.processes import Worker, running, until
+from jepsen_like.bench.processes import LoadWorker, running, until
 from jepsen_like.bench.systems import NODES
 from jepsen_like.bench.throughput import WARM_UP_S, figure_of
 from jepsen_like.cluster.ports import ReservedPorts
@@ -32,9 +32,9 @@ TITLES = {
 }
 
 
-def disk(home: Path, seconds: float, loads: Sequence[Load]) -> Iterator[Callable[[int, str], Throughput]]:
+def disk(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Iterator[Callable[[int, str], Throughput]]:
     """Both ways of writing, for every load; half the time each."""
-    workers = [Worker("workers", home / f"writer-{number}", "disk") for number in range(NODES)]
+    workers = [LoadWorker("workers", home / f"writer-{number}", "disk") for number in range(NODES)]
     try:
         with running(workers):
             for load in loads:
@@ -45,7 +45,7 @@ def disk(home: Path, seconds: float, loads: Sequence[Load]) -> Iterator[Callable
         shutil.rmtree(home, ignore_errors=True)
 
 
-def of_majority(workers: Sequence[Worker], size: int, seconds: float, load: Load, *, in_place: bool) -> Sample:
+def of_majority(workers: Sequence[LoadWorker], size: int, seconds: float, load: LoadShape, *, in_place: bool) -> Sample:
     """All three at once; the middle one's flushes, each good for every connection of the load."""
     question: dict[str, Any] = {"ask": "prepare", "bytes": size, "seconds": seconds, "in_place": in_place}
     for worker in workers:
@@ -57,11 +57,11 @@ def of_majority(workers: Sequence[Worker], size: int, seconds: float, load: Load
     return Sample([one for one in middle["latencies_ns"] for _ in range(load.connections)], middle["lasted_s"], 0.0)
 
 
-def echo(home: Path, seconds: float, loads: Sequence[Load]) -> Iterator[Callable[[int, str], Throughput]]:
+def echo(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Iterator[Callable[[int, str], Throughput]]:
     """A server that only acknowledges."""
     with ReservedPorts(1) as reserved:
         (port,) = reserved.ports
-        server = Worker("workers", home, "echo", str(port))
+        server = LoadWorker("workers", home, "echo", str(port))
         try:
             with running([server]):
                 until(lambda: answers(port), "echo server", members=[server])
@@ -81,7 +81,7 @@ def echo(home: Path, seconds: float, loads: Sequence[Load]) -> Iterator[Callable
 def answers(port: int) -> bool:
     """Whether somebody listens."""
     try:
-        Generator(port, [EchoConversation(Load(1, 1))]).close()
+        Generator(port, [EchoConversation(LoadShape(1, 1))]).close()
     except OSError:
         return False
     return True

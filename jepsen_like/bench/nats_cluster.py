@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jepsen_like.bench.conversation import Load
-from jepsen_like.bench.generator import Lane, LoadFailed
+from jepsen_like.bench.conversation import LoadShape
+from jepsen_like.bench.generator import LoadFailed, LoadLane
 from jepsen_like.bench.nats_wire import STREAM, SUBJECT, NatsConversation
 from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, Cluster, System
+from jepsen_like.bench.systems import NODES, BenchCluster, System
 from jepsen_like.cluster.ports import LOOPBACK
 
 ASK_WITHIN_S = 3.0
@@ -28,21 +28,21 @@ cluster {{ name: bench, listen: "{host}:{route}", routes: [{routes}] }}
 """
 
 
-class NatsCluster(Cluster):
+class NatsCluster(BenchCluster):
     """Three servers and a stream, which is made once they can."""
 
     _made = False
 
-    def converse(self, load: Load, lane: int) -> NatsConversation:
-        """See `Cluster`."""
+    def converse(self, load: LoadShape, lane: int) -> NatsConversation:
+        """See `BenchCluster`."""
         return NatsConversation(load, lane)
 
     def ask(self, member: int, subject: str, question: dict[str, object] | None = None) -> dict[str, Any]:
         """One question to JetStream; empty if there is no answer, or an error."""
-        conversation = NatsConversation(Load(1, 1), ASKING_LANE)
+        conversation = NatsConversation(LoadShape(1, 1), ASKING_LANE)
         conversation.keep = True
         try:
-            lane = Lane(self.ports[member], conversation)
+            lane = LoadLane(self.ports[member], conversation)
         except OSError:
             return {}
         with lane.stream as stream:

@@ -2,7 +2,7 @@
 
 import json
 
-from jepsen_like.bench.conversation import Load, NotAnAnswer, payload
+from jepsen_like.bench.conversation import LoadShape, NotAnAnswer, payload
 
 STREAM = "BENCH"
 SUBJECT = "bench"
@@ -11,7 +11,7 @@ SUBJECT = "bench"
 class NatsConversation:
     """See `Conversation`. A batch is `batch` messages sent at once; it is done when the stream has acknowledged each."""
 
-    def __init__(self, load: Load, lane: int, subject: str = SUBJECT) -> None:
+    def __init__(self, load: LoadShape, lane: int, subject: str = SUBJECT) -> None:
         self.greeted = False
         self.owed = b""
         self.refusal = ""

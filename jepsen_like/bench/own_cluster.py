@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from jepsen_like.bench.conversation import LARGE, Load
+from jepsen_like.bench.conversation import LARGE, LoadShape
 from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
 from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, Cluster, System
+from jepsen_like.bench.systems import NODES, BenchCluster, System
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.systems import port
 from jepsen_like.systems.raft.mode import RaftMode
@@ -21,11 +21,11 @@ STATUS_WITHIN_S = 2.0
 KEPT_BYTES = 128 * 2**20
 
 
-class QuorumlogCluster(Cluster):
+class QuorumlogCluster(BenchCluster):
     """Three nodes."""
 
-    def converse(self, load: Load, lane: int) -> QuorumlogConversation:
-        """See `Cluster`."""
+    def converse(self, load: LoadShape, lane: int) -> QuorumlogConversation:
+        """See `BenchCluster`."""
         return QuorumlogConversation(load)
 
     def status(self, member: int) -> dict[str, object] | None:

@@ -1,6 +1,6 @@
 """The native wire, as a load generator speaks it: one append, encoded once, sent again and again."""
 
-from jepsen_like.bench.conversation import Load, NotAnAnswer, payload
+from jepsen_like.bench.conversation import LoadShape, NotAnAnswer, payload
 from raft import client_codec
 from raft.net.framing import HEADER, PROTOCOL_VERSION
 
@@ -10,7 +10,7 @@ CLUSTER_ID = "bench"
 class QuorumlogConversation:
     """See `Conversation`. Headers are checked whole; whether the records are there is counted at the end of a run."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: LoadShape) -> None:
         self.greeted = False
         self.owed = b""
         self.refusal = ""
@@ -61,7 +61,7 @@ class EchoConversation:
     ANSWER_BYTES = 24
     """About what an APPENDED takes."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: LoadShape) -> None:
         self.greeted = True
         self.owed = b""
         self.refusal = ""

@@ -128,7 +128,7 @@ def kernel_cpu_s() -> float:
     return ticks / TICKS_PER_S
 
 
-class Worker(Member):
+class LoadWorker(Member):
     """A Python module of ours that answers questions, a line of JSON each."""
 
     answers = True

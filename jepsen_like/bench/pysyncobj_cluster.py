@@ -7,22 +7,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jepsen_like.bench.conversation import Load
+from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.own_wire import EchoConversation
-from jepsen_like.bench.processes import Worker
-from jepsen_like.bench.systems import NODES, Cluster, System
+from jepsen_like.bench.processes import LoadWorker
+from jepsen_like.bench.systems import NODES, BenchCluster, System
 from jepsen_like.cluster.ports import LOOPBACK
 
 
-class PySyncObjCluster(Cluster):
+class PySyncObjCluster(BenchCluster):
     """Three nodes that are asked over their standard streams."""
 
-    def __init__(self, ports: Sequence[int], workers: Sequence[Worker]) -> None:
+    def __init__(self, ports: Sequence[int], workers: Sequence[LoadWorker]) -> None:
         super().__init__(ports, workers)
         self._workers = workers
 
-    def converse(self, load: Load, lane: int) -> EchoConversation:
-        """See `Cluster`."""
+    def converse(self, load: LoadShape, lane: int) -> EchoConversation:
+        """See `BenchCluster`."""
         return EchoConversation(load)
 
     def leader(self) -> int | None:
@@ -46,7 +46,7 @@ def pysyncobj(directory: Path, ports: Sequence[int], setting: str) -> PySyncObjC
     workers = []
     for number, (client, own) in enumerate(zip(clients, peers, strict=True)):
         others = [other for other in peers if other != own]
-        workers.append(Worker("pysyncobj_node", directory / f"node-{number}", setting, str(client), own, *others))
+        workers.append(LoadWorker("pysyncobj_node", directory / f"node-{number}", setting, str(client), own, *others))
     return PySyncObjCluster(clients, workers)
 
 

@@ -34,7 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-class Log(SyncObj):  # type: ignore[misc] # it ships no types
+class InMemoryLog(SyncObj):  # type: ignore[misc] # it ships no types
     """A log that is all in memory."""
 
     def __init__(self, setting: str, own: str, others: list[str]) -> None:
@@ -57,7 +57,7 @@ class Log(SyncObj):  # type: ignore[misc] # it ships no types
 class Door:
     """The listener and its connections."""
 
-    def __init__(self, log: Log, port: int) -> None:
+    def __init__(self, log: InMemoryLog, port: int) -> None:
         self._log = log
         self._listener = socket.create_server((LOOPBACK, port), backlog=256)
         log._poller.subscribe(self._listener.fileno(), self._arrived, POLL_EVENT_TYPE.READ)
@@ -72,7 +72,7 @@ class Door:
 class Served:
     """One client's connection."""
 
-    def __init__(self, log: Log, stream: socket.socket, length: int, span: int) -> None:
+    def __init__(self, log: InMemoryLog, stream: socket.socket, length: int, span: int) -> None:
         self._log, self._stream, self._length, self._span = log, stream, length, span
         self._arrived = b""
         self._descriptor = stream.fileno()
@@ -103,7 +103,7 @@ class Served:
 
 def main(setting: str, port: str, own: str, *others: str) -> None:
     """Serve until stdin ends."""
-    log = Log(setting, own, list(others))
+    log = InMemoryLog(setting, own, list(others))
     door = Door(log, int(port))
     asked = b""
     open_to_questions = True
@@ -123,7 +123,7 @@ def main(setting: str, port: str, own: str, *others: str) -> None:
     del door
 
 
-def answer(log: Log, ask: str) -> dict[str, Any]:
+def answer(log: InMemoryLog, ask: str) -> dict[str, Any]:
     """What the measurement wants to know."""
     return {"leads": log.isReady() and log._isLeader()} if ask == "leads" else {"count": log.count}
 

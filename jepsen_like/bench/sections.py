@@ -36,7 +36,7 @@ from jepsen_like.bench.grown import grown
 from jepsen_like.bench.nats_cluster import NATS
 from jepsen_like.bench.own_cluster import DURABLE, PAGE_CACHE, TRIMMED, QuorumlogCluster
 from jepsen_like.bench.processes import DidNotAnswer
-from jepsen_like.bench.systems import Lost, System
+from jepsen_like.bench.systems import RecordsMissing, System
 from jepsen_like.bench.throughput import LOADS, loads_of, measured
 from jepsen_like.bench.zookeeper_cluster import ZOOKEEPER
 from jepsen_like.cli import EnvironmentMissing
@@ -60,13 +60,13 @@ PEERS_SHARE = 3
 APPENDS = 10**7
 LOG_BYTES = 2**30
 OURS = (DURABLE.key, TRIMMED.key, PAGE_CACHE.key)
-FAILURES = (LoadFailed, DidNotAnswer, NotAnAnswer, OSError, Lost)
+FAILURES = (LoadFailed, DidNotAnswer, NotAnAnswer, OSError, RecordsMissing)
 
 Contender = tuple[str, Callable[[Path], Iterator[Callable[[int, str], Throughput]]]]
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class BenchPlan:
     """What was asked for."""
 
     sections: Sequence[str]
@@ -94,7 +94,7 @@ class Measurement:
     `ValueError` if `earlier` is of another machine.
     """
 
-    def __init__(self, plan: Plan, directory: Path, earlier: Document | None, display: Display) -> None:
+    def __init__(self, plan: BenchPlan, directory: Path, earlier: Document | None, display: Display) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._plan = plan
         self._directory = directory
@@ -111,7 +111,7 @@ class Measurement:
         self.document = self._merged()
 
     def run(self) -> None:
-        """Measure everything. `Lost` if a system of ours lost what it acknowledged, `EnvironmentMissing` if the file cannot be kept."""
+        """Measure everything. `RecordsMissing` if a system of ours lost what it acknowledged, `EnvironmentMissing` if the file cannot be kept."""
         plan = self._plan
         parts = {"throughput": self._throughput, "failover": self._failover, "calm": self._calm}
         self._display.steps(self._steps())
@@ -175,7 +175,7 @@ class Measurement:
 
     def _failed(self, section: str, system: str, error: Exception, when: str) -> None:
         """Another's failure is a line; a loss of ours ends everything."""
-        if isinstance(error, Lost) and system in OURS:
+        if isinstance(error, RecordsMissing) and system in OURS:
             raise error
         self._give_up(section, system, f"{when}: {error}")
 

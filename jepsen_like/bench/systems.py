@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from jepsen_like.bench.conversation import FULL, Conversation, Load
+from jepsen_like.bench.conversation import FULL, Conversation, LoadShape
 from jepsen_like.bench.generator import Generator
 from jepsen_like.bench.processes import DidNotAnswer, Member, running, until
 from jepsen_like.cluster.ports import ReservedPorts
@@ -17,11 +17,11 @@ NODES = 3
 COUNTED_WITHIN_S = 10.0
 
 
-class Lost(Exception):
+class RecordsMissing(Exception):
     """A system holds fewer records than it acknowledged."""
 
 
-class Cluster(ABC):
+class BenchCluster(ABC):
     """Three processes of one system; clients reach each by a port of its own, the same places in `members` and `ports`."""
 
     def __init__(self, ports: Sequence[int], members: Sequence[Member]) -> None:
@@ -29,7 +29,7 @@ class Cluster(ABC):
         self.members = members
 
     @abstractmethod
-    def converse(self, load: Load, lane: int) -> Conversation:
+    def converse(self, load: LoadShape, lane: int) -> Conversation:
         """A new connection's conversation."""
 
     @abstractmethod
@@ -44,7 +44,7 @@ class Cluster(ABC):
     def ready(self) -> bool:
         """Whether every member takes part and lacks nothing."""
 
-    def prepare(self, load: Load) -> None:
+    def prepare(self, load: LoadShape) -> None:
         """Make what the load writes to; most have nothing to make."""
         return
 
@@ -55,14 +55,14 @@ class Cluster(ABC):
         return leader if leader is not None else self.led_by()
 
     def check_holds(self, acknowledged: int) -> None:
-        """`Lost` if fewer records are there; a new leader may need a moment to know what it has."""
+        """`RecordsMissing` if fewer records are there; a new leader may need a moment to know what it has."""
         try:
             until(lambda: self.written() >= acknowledged, "complete count", within_s=COUNTED_WITHIN_S)
         except DidNotAnswer:
-            raise Lost(f"{acknowledged:,} records were acknowledged, {self.written():,} are there") from None
+            raise RecordsMissing(f"{acknowledged:,} records were acknowledged, {self.written():,} are there") from None
 
     @contextlib.contextmanager
-    def driving(self, load: Load) -> Iterator[Generator]:
+    def driving(self, load: LoadShape) -> Iterator[Generator]:
         """Connections for a load, to the leader."""
         self.prepare(load)
         conversations = [self.converse(load, lane) for lane in range(load.connections)]
@@ -81,7 +81,7 @@ class System:
     title: str
     promise: str
     """What an acknowledgement means, as it is run here."""
-    start: Callable[[Path, Sequence[int]], Cluster]
+    start: Callable[[Path, Sequence[int]], BenchCluster]
     """Members that are not started yet, in a directory and on as many ports as `ports`."""
     missing: Callable[[], str]
     """The command that brings what this machine lacks; empty if nothing."""
@@ -89,11 +89,11 @@ class System:
     ports: int = NODES
     warm_up_s: float = 1.0
     """Load before the first measurement: a JVM is slow until it has compiled what it does."""
-    warm_up: Load = FULL
+    warm_up: LoadShape = FULL
     """What that load is."""
 
     @contextlib.contextmanager
-    def cluster(self, directory: Path) -> Iterator[Cluster]:
+    def cluster(self, directory: Path) -> Iterator[BenchCluster]:
         """Three processes with a leader; afterwards they and their data are gone."""
         directory.mkdir(parents=True)
         try:

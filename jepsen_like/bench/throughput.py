@@ -7,35 +7,35 @@ holds: an acknowledgement without its record would be the end of the comparison,
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from jepsen_like.bench.conversation import FULL, LARGE, Load
+from jepsen_like.bench.conversation import FULL, LARGE, LoadShape
 from jepsen_like.bench.figures import Throughput, quantile_ms
 from jepsen_like.bench.generator import LoadFailed, Sample
 from jepsen_like.bench.processes import kernel_cpu_s
-from jepsen_like.bench.systems import Cluster, System
+from jepsen_like.bench.systems import BenchCluster, System
 
-ONE = Load(1, 100)
-BATCHES = Load(64, 100, 16)
-LOADS = (ONE, Load(8, 100), FULL, Load(1, 1024), Load(8, 1024), Load(64, 1024), BATCHES, LARGE)
+ONE = LoadShape(1, 100)
+BATCHES = LoadShape(64, 100, 16)
+LOADS = (ONE, LoadShape(8, 100), FULL, LoadShape(1, 1024), LoadShape(8, 1024), LoadShape(64, 1024), BATCHES, LARGE)
 SOME_LOADS = {
-    "page-cache": (ONE, FULL, Load(64, 1024), BATCHES),
+    "page-cache": (ONE, FULL, LoadShape(64, 1024), BATCHES),
     "trimmed": (FULL, LARGE),
     "pysyncobj": tuple(one for one in LOADS if one != LARGE),
-    "pysyncobj-batches": (FULL, Load(64, 1024), BATCHES),
+    "pysyncobj-batches": (FULL, LoadShape(64, 1024), BATCHES),
 }
 """Where not all are given: to further settings of the same system, and calls so large that each takes seconds."""
 WARM_UP_S = 0.3
 TRIES = 3
 
 
-def loads_of(system: System) -> Sequence[Load]:
+def loads_of(system: System) -> Sequence[LoadShape]:
     """What it is given."""
     return SOME_LOADS.get(system.key, LOADS)
 
 
 def measured(
-    system: System, home: Path, seconds: float, loads: Sequence[Load], told: Callable[[str], None]
+    system: System, home: Path, seconds: float, loads: Sequence[LoadShape], told: Callable[[str], None]
 ) -> Iterator[Callable[[int, str], Throughput]]:
-    """One cluster, every load. Yields figures that lack only their repeat and run. `Lost` if a record is missing."""
+    """One cluster, every load. Yields figures that lack only their repeat and run. `RecordsMissing` if a record is missing."""
     with system.cluster(home) as cluster:
         told(f"{system.title}: warming up")
         before = cluster.written()
@@ -48,7 +48,9 @@ def measured(
         cluster.check_holds(before + acknowledged)
 
 
-def under(cluster: Cluster, key: str, load: Load, seconds: float) -> tuple[int, Callable[[int, str], Throughput]]:
+def under(
+    cluster: BenchCluster, key: str, load: LoadShape, seconds: float
+) -> tuple[int, Callable[[int, str], Throughput]]:
     """One load: the records acknowledged in it, and the figure. Begun anew if the leader changes."""
     for left in reversed(range(TRIES)):
         try:
@@ -71,7 +73,7 @@ def under(cluster: Cluster, key: str, load: Load, seconds: float) -> tuple[int, 
 
 
 def figure_of(
-    key: str, load: Load, sample: Sample, system_s: float | None = None, leader_s: float | None = None
+    key: str, load: LoadShape, sample: Sample, system_s: float | None = None, leader_s: float | None = None
 ) -> Callable[[int, str], Throughput]:
     """The figure of a sample, but for its repeat and run."""
     count = len(sample.latencies_ns)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jepsen_like.bench import zookeeper_wire
-from jepsen_like.bench.conversation import Load
-from jepsen_like.bench.generator import PATIENCE_S, Lane
+from jepsen_like.bench.conversation import LoadShape
+from jepsen_like.bench.generator import PATIENCE_S, LoadLane
 from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, Cluster, System
+from jepsen_like.bench.systems import NODES, BenchCluster, System
 from jepsen_like.bench.zookeeper_wire import ZooKeeperConversation
 from jepsen_like.cluster.ports import LOOPBACK
 
@@ -24,25 +24,25 @@ ASK_WITHIN_S = 2.0
 HEAP = "-Xmx3000m"
 
 
-class ZooKeeperCluster(Cluster):
+class ZooKeeperCluster(BenchCluster):
     """Three servers."""
 
     def __init__(self, ports: Sequence[int], members: Sequence[Member]) -> None:
         super().__init__(ports, members)
         self._paths: dict[str, None] = {}
 
-    def converse(self, load: Load, lane: int) -> ZooKeeperConversation:
-        """See `Cluster`."""
+    def converse(self, load: LoadShape, lane: int) -> ZooKeeperConversation:
+        """See `BenchCluster`."""
         return ZooKeeperConversation(load, lane)
 
-    def prepare(self, load: Load) -> None:
+    def prepare(self, load: LoadShape) -> None:
         """Create the nodes that the load will write."""
         wanted = (
             zookeeper_wire.path_of(lane, number) for lane in range(load.connections) for number in range(load.batch)
         )
         new = [path for path in wanted if path not in self._paths]
         if new:
-            with Session(self.ports[self.led_by()]) as session:
+            with ZooKeeperSession(self.ports[self.led_by()]) as session:
                 for path in new:
                     session.ask(zookeeper_wire.create_request(path), allowed=zookeeper_wire.NODE_EXISTS)
                     self._paths[path] = None
@@ -66,7 +66,7 @@ class ZooKeeperCluster(Cluster):
 
     def written(self) -> int:
         """Every write raises its node's version by one."""
-        with Session(self.ports[self.led_by()]) as session:
+        with ZooKeeperSession(self.ports[self.led_by()]) as session:
             return sum(session.version(path) for path in self._paths)
 
     def ready(self) -> bool:
@@ -74,16 +74,16 @@ class ZooKeeperCluster(Cluster):
         return sorted(self.mode(member) for member in range(NODES)) == ["follower", "follower", "leader"]
 
 
-class Session:
+class ZooKeeperSession:
     """One connection that asks and waits."""
 
     def __init__(self, port: int) -> None:
-        self._conversation = ZooKeeperConversation(Load(1, 1), 0)
-        self._lane = Lane(port, self._conversation)
+        self._conversation = ZooKeeperConversation(LoadShape(1, 1), 0)
+        self._lane = LoadLane(port, self._conversation)
         self._lane.greet()
         self._lane.stream.settimeout(PATIENCE_S)
 
-    def __enter__(self) -> "Session":
+    def __enter__(self) -> "ZooKeeperSession":
         return self
 
     def __exit__(self, *_: object) -> None:

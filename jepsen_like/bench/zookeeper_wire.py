@@ -6,7 +6,7 @@ sum of the versions says at the end how many writes are really there.
 
 import struct
 
-from jepsen_like.bench.conversation import Load, NotAnAnswer, payload
+from jepsen_like.bench.conversation import LoadShape, NotAnAnswer, payload
 
 CREATE, EXISTS, SET_DATA, MULTI = 1, 3, 5, 14
 XID = 1
@@ -49,7 +49,7 @@ def exists_request(path: str) -> bytes:
     return frame(struct.pack("!ii", XID, EXISTS) + buffer(path.encode()) + b"\0")
 
 
-def set_request(lane: int, load: Load) -> bytes:
+def set_request(lane: int, load: LoadShape) -> bytes:
     """Write one record, or a batch of them atomically."""
     bodies = [
         buffer(path_of(lane, number).encode()) + buffer(payload(load.record_bytes, number)) + struct.pack("!i", -1)
@@ -64,7 +64,7 @@ def set_request(lane: int, load: Load) -> bytes:
 class ZooKeeperConversation:
     """See `Conversation`."""
 
-    def __init__(self, load: Load, lane: int) -> None:
+    def __init__(self, load: LoadShape, lane: int) -> None:
         self.greeted = False
         self.owed = b""
         self.refusal = ""

@@ -27,7 +27,7 @@ from jepsen_like.checker.log_scan import (
 )
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.tasks import FactsTask, FetchTask, Shared, Source, Task, TimesTask
-from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order
+from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order, in_turn
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 EXPLAINED_MAX: Final = 20
@@ -182,17 +182,15 @@ class _LogCheck:
         self, plan: Plan, wrong: Sequence[Wrong], times: Sequence[Times], differ: Sequence[NodesDiffer]
     ) -> tuple[list[_Told], dict[Check, int]]:
         explainer = _Explainer(plan)
-        explained = list(wrong[:EXPLAINED_MAX])
-        if explained:
-            explainer.fetched(self.run(self._fetches(plan, explained)))
         refused = np.concatenate([one.refused for one in plan.facts])
+        named = [(one, check_of(one, plan, refused)) for one in wrong]
         counts: dict[Check, int] = {}
-        told_all: list[_Told] = []
-        for number, one in enumerate(wrong):
-            check = check_of(one, plan, refused)
+        for _, check in named:
             counts[check] = counts.get(check, 0) + 1
-            if number < len(explained):
-                told_all.append(explainer.told(one, check))
+        explained = in_turn(named, lambda pair: pair[1], EXPLAINED_MAX)
+        if explained:
+            explainer.fetched(self.run(self._fetches(plan, [one for one, _ in explained])))
+        told_all = [explainer.told(one, check) for one, check in explained]
         more = [explainer.nodes_differ(one) for one in differ]
         if plan.final is not None and not plan.final.expires:
             late = [(node, first) for node, (first, _) in plan.final.node_of.items() if first > 0]
@@ -203,7 +201,7 @@ class _LogCheck:
             more.append(told_long)
         for told_one in more:
             counts[told_one.check] = counts.get(told_one.check, 0) + 1
-        return [*told_all, *more][:EXPLAINED_MAX], counts
+        return in_turn([*told_all, *more], lambda one: one.check, EXPLAINED_MAX), counts
 
     def _fetches(self, plan: Plan, wrong: Iterable[Wrong]) -> list[Task]:
         values, offsets, ends = set[int](), set[int](), set[int]()

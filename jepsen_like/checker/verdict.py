@@ -5,14 +5,15 @@ makes the whole unknown. A violation is at most `WITNESS_OPS_MAX` operations and
 """
 
 import enum
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from jepsen_like.checker.allowance import AllowedLoss
 from jepsen_like.history.ops import NEVER, NONE, Op
 
+T = TypeVar("T")
 WITNESS_OPS_MAX: Final = 6
 EXAMPLES_MAX: Final = 5
 """Sentences kept per check in `Verdict.checks`."""
@@ -102,6 +103,20 @@ class Violation:
         }
 
 
+def in_turn(found: Sequence[T], check_of: Callable[[T], Check], at_most: int) -> list[T]:
+    """At most so many, the first of each check before the second of any, in the order of `found`.
+
+    A rare violation is not crowded out by thousands of another kind.
+    """
+    seen: dict[Check, int] = {}
+    rounds = []
+    for place, one in enumerate(found):
+        check = check_of(one)
+        rounds.append((seen.get(check, 0), place))
+        seen[check] = seen.get(check, 0) + 1
+    return [found[place] for place in sorted(place for _, place in sorted(rounds)[:at_most])]
+
+
 def _op_as_json(op: Op, origin_ns: int) -> dict[str, Any]:
     return {
         "f": op.f.name.lower(),
@@ -165,7 +180,7 @@ class Findings:
             objects=self.objects + other.objects,
             violated=self.violated | other.violated,
             counts=counts,
-            violations=(self.violations + other.violations)[:VIOLATIONS_KEPT_MAX],
+            violations=tuple(in_turn(self.violations + other.violations, lambda one: one.check, VIOLATIONS_KEPT_MAX)),
             undecided=self.undecided + other.undecided,
             acked=self.acked + other.acked,
             lost_acked=self.lost_acked + other.lost_acked,

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 import trio
 
@@ -18,13 +18,17 @@ from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
 from jepsen_like.cluster.observations import DOWN, LogStart, OwnEnd, Ready, RoleChanged, RoleSeen, StartSeen
 from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen
-from jepsen_like.cluster.wires import Address, Network, Wires
+from jepsen_like.cluster.wires import Address, Network, Pair, Wires
 from jepsen_like.systems.port import Control, Leadership, Member, Mode, ProcessPlan, Scope, System
 
 START_WITHIN_S: Final = 30.0
 """How long a node may take to listen; five interpreters that start at once on two busy cores need several seconds."""
 STOP_WITHIN_S: Final = 10.0
 POLL_S: Final = 0.05
+CARRIES_WITHIN_S: Final = 5.0
+"""How long a way that was healed may take to carry a question and its answer."""
+
+T = TypeVar("T")
 
 
 class Cluster:
@@ -52,6 +56,7 @@ class Cluster:
         """Where clients reach each node: behind the fault network."""
         self.direct: dict[int, Address] = dict(site.direct)
         self.control: Control = system.control(cluster_id, self.direct, self._can_answer)
+        self._through = dict(site.through)
         self.roles = roles
         self.starts = starts
         self._nursery = nursery
@@ -129,6 +134,36 @@ class Cluster:
 
     # ---------------------------------------------------------------- what the nodes answer
 
+    async def try_ways(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> dict[str, str]:
+        """Ask a question through each of these ways, as they are now. Returns what became of it, by way.
+
+        "carried 1>2 ..." proves that the ways between both nodes pass bytes; any other text is why that is not proved.
+        """
+        wanted = {f"{one}>{other}": ((one, other), (other, one)) for one, other in pairs}
+        clients = tuple(clients)
+        failed: dict[Pair | int, str] = {}
+
+        async def try_one(way: Pair | int) -> None:
+            node = way if isinstance(way, int) else way[1]
+            address = self.client_addresses[way] if isinstance(way, int) else self._through[way]
+            if not self.nodes[node].is_running or self.nodes[node].is_paused:
+                failed[way] = f"n{node} could not be asked: {self.nodes[node].observe()}"
+                return
+            why = await self.control.why_silent_at(address, within_s=CARRIES_WITHIN_S)
+            if why is not None:
+                failed[way] = f"n{node} did not answer: {why}; {self.nodes[node].observe()}"
+
+        ways: set[Pair | int] = {pair for both in wanted.values() for pair in both} | set(clients)
+        await _together(try_one, ways)
+        found = {
+            name: next((f"not carried: {failed[pair]}" for pair in both if pair in failed), f"carried {name} and back")
+            for name, both in wanted.items()
+        }
+        for node in clients:
+            name = f"client>{node}"
+            found[name] = f"not carried: {failed[node]}" if node in failed else f"carried {name} and back"
+        return found
+
     async def leaders(self, *, within_s: float) -> Mapping[Scope, Leadership]:
         """Who leads which scope; empty if no scope has a leader for `within_s`."""
         with trio.move_on_after(within_s):
@@ -159,7 +194,7 @@ class Cluster:
         return False
 
 
-async def _together(do: Callable[[int], Awaitable[None]], nodes: Iterable[int]) -> None:
+async def _together(do: Callable[[T], Awaitable[None]], nodes: Iterable[T]) -> None:
     async with trio.open_nursery() as nursery:
         for node in nodes:
             nursery.start_soon(do, node)

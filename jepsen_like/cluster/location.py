@@ -26,6 +26,8 @@ class Site:
     clients: Mapping[int, Address]
     direct: Mapping[int, Address]
     """For the harness: STATUS and dumps."""
+    through: Mapping[Pair, Address]
+    """For the harness: how it reaches the second of a pair by the ways between both, with what faults make of them."""
     enter: Mapping[int, Callable[[], None]] = {}
     """What a node's process does first, to be where it belongs: runs between fork and exec."""
 
@@ -41,15 +43,17 @@ async def open_proxies(nodes: Iterable[int]) -> AsyncIterator[Site]:
     with ReservedPorts(len(ids)) as reserved:
         direct = {node: (LOOPBACK, port) for node, port in zip(ids, reserved.ports, strict=True)}
         network = FaultNetwork(direct)
+        peers = {pair: (LOOPBACK, link.port) for pair, link in network.between.items()}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(network.serve)
             try:
                 yield Site(
                     wires=network,
                     listen=direct,
-                    peers={pair: (LOOPBACK, link.port) for pair, link in network.between.items()},
+                    peers=peers,
                     clients={node: (LOOPBACK, link.port) for node, link in network.clients.items()},
                     direct=direct,
+                    through=peers,
                 )
             finally:
                 nursery.cancel_scope.cancel()

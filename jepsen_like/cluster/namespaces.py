@@ -229,7 +229,10 @@ class SwitchedNetwork:
 
 
 class _WayIn:
-    """The harness's own way to each node, past the switch: a port on loopback here, a socket in the node's namespace."""
+    """The harness's own way to each node, past the switch: a port on loopback here, a socket in the node's namespace.
+
+    `through` leads by the switch: from the namespace of the first node of a pair to the second.
+    """
 
     def __init__(self, namespaces: Mapping[int, int]) -> None:
         self._poller = Poller()
@@ -237,13 +240,21 @@ class _WayIn:
             node: Link(self._poller, f"harness>{node}", (LOOPBACK, PORT), functools.partial(socket_in, namespace))
             for node, namespace in namespaces.items()
         }
+        self.through = {
+            (one, other): Link(
+                self._poller, f"{one}>{other}", (ip_address(other), PORT), functools.partial(socket_in, namespace)
+            )
+            for one, namespace in namespaces.items()
+            for other in namespaces
+            if one != other
+        }
 
     async def serve(self) -> None:
         """Carry everything until cancelled; then every port and connection is closed."""
         try:
             await self._poller.run()
         finally:
-            for link in self.links.values():
+            for link in (*self.links.values(), *self.through.values()):
                 link.close()
             self._poller.close()
 
@@ -288,6 +299,7 @@ def _site(wires: SwitchedNetwork, way_in: _WayIn, namespaces: Mapping[int, int])
         peers={(one, other): there[other] for one in ids for other in ids if one != other},
         clients=there,
         direct={node: (LOOPBACK, link.port) for node, link in way_in.links.items()},
+        through={pair: (LOOPBACK, link.port) for pair, link in way_in.through.items()},
         enter=enters,
     )
 

@@ -19,6 +19,8 @@ FAILS_AFTER_MAX: Final = 20
 """How many calls pass at most before one fails."""
 ENDS_WITHIN_S: Final = 5.0
 """How long a node may go on after its disk has failed."""
+HEALED_FOR_S: Final = 0.05
+"""How long a healed disk is watched: nothing that the fault did may be counted meanwhile."""
 DISK_FAILED: Final = "status 4"
 """How a node ends that says what is wrong outside of it."""
 SHORT_WRITES: Final = 1_000_000
@@ -57,13 +59,20 @@ class DiskKind(MachineKind):
         for page in pages(cluster, blow).values():
             page.heal_disk()
         await cluster.restart(blow.nodes)
-        return look_at(cluster, blow.nodes)
+        await trio.sleep(HEALED_FOR_S)  # calls that were under way are counted by now
+        before = {node: page[self.counts] for node, page in pages(cluster, blow).items()}
+        await trio.sleep(HEALED_FOR_S)
+        return look_at(cluster, blow.nodes) | {
+            f"disk of {node}": f"n{node} healed: {self.counted}: {page[self.counts] - before[node]:,}"
+            for node, page in pages(cluster, blow).items()
+        }
 
 
 class DiskSlow(DiskKind):
     """Every flush takes 10 ms to 2 s longer."""
 
     name: ClassVar[str] = "disk-slow"
+    serves_within_s: ClassVar[float] = 15.0
     counts: ClassVar[Word] = Word.DELAYED
     counted: ClassVar[str] = "flushes delayed"
 
@@ -105,6 +114,8 @@ class DiskError(DiskKind):
 
     name: ClassVar[str] = "disk-error"
     takes_down: ClassVar[bool] = True
+    counts: ClassVar[Word] = Word.FAILED
+    counted: ClassVar[str] = "calls that failed"
 
     async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
         """There is nothing more to see."""
@@ -150,6 +161,8 @@ class DamagedFiles(MachineKind):
 
     name: ClassVar[str] = "damage"
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY)
+    serves_within_s: ClassVar[float] = 20.0
+    """A start that mends damage reads all that the node holds."""
     reach: ClassVar[Reach] = Reach.UNFLUSHED
     """Damage of what was never flushed has no witness: it looks like a torn write, and is cut as one."""
     takes_down: ClassVar[bool] = True

@@ -62,6 +62,12 @@ class Kind(abc.ABC):
     lane: ClassVar[Lane]
     targets: ClassVar[tuple[Target, ...]]
     """Whom it can hit beside the leader."""
+    serves_within_s: ClassVar[float] = 10.0
+    """How long the group may be without service while nothing is broken any more; after a longer time a run is undecided.
+
+    Generous: an election takes two or three seconds, several times that on a busy machine. A group that needs more has a
+    trouble worth a look, whatever its history shows.
+    """
     reach: ClassVar[Reach] = Reach.NOTHING
     """What may be lost to it, if nothing had secured it."""
     nodes_min: ClassVar[int] = 1

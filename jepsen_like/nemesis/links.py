@@ -35,9 +35,9 @@ class LinkKind(Kind):
         return evidence(cluster)
 
     async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
-        """Every link as it was."""
+        """Every link as it was; proved by bytes that each of them carries again."""
         cluster.network.heal()
-        return look_at(cluster, blow.nodes)
+        return look_at(cluster, blow.nodes) | await cluster.try_ways(blow.pairs, blow.clients)
 
 
 class Parting(LinkKind):

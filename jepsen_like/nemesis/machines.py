@@ -17,6 +17,11 @@ JUMPS_S: Final = (60, -60, 3600, -3600)
 STROBE_PERIODS_S: Final = (0.002, 0.05, 0.5)
 STROBE_CHANCE: Final = 0.25
 RATES: Final = (0.5, 0.8, 1.25, 2.0)
+TOLD_WITHIN_S: Final = 1.0
+"""How long is waited for a process to ask a healed clock for the time."""
+TOLD_FOR_S: Final = 0.1
+"""Over which time the rate of a healed clock is measured."""
+POLL_S: Final = 0.02
 
 
 class MachineKind(Kind):
@@ -34,6 +39,7 @@ class Power(MachineKind):
     """What no flush has secured is gone, with the process; then the power comes back."""
 
     name: ClassVar[str] = "power"
+    serves_within_s: ClassVar[float] = 15.0
     reach: ClassVar[Reach] = Reach.UNFLUSHED
     takes_down: ClassVar[bool] = True
     drawn_as: ClassVar[DrawnAs | None] = "down"
@@ -69,7 +75,32 @@ class ClockKind(MachineKind):
         """Right clocks; a monotonic one that was off goes on from where it is."""
         for page in pages(cluster, blow).values():
             page.heal_clocks()
-        return look_at(cluster, blow.nodes)
+        told: Seen = {}
+        async with trio.open_nursery() as nursery:
+            for node, page in pages(cluster, blow).items():
+                nursery.start_soon(_await_right_clock, node, page, told)
+        return look_at(cluster, blow.nodes) | told
+
+
+async def _await_right_clock(node: int, page: FaultPage, told: Seen) -> None:
+    """Put into `told` what the process has read from both clocks since now; "did not ask" where it read neither."""
+    wall_before, real_before_ns = page[Word.WALL_READS], page[Word.MONOTONIC_REAL_NS]
+    await trio.sleep(POLL_S)  # a reading that was under way is over, and the next ones are of the healed clock
+    own_ns, real_ns = page[Word.MONOTONIC_OWN_NS], page[Word.MONOTONIC_REAL_NS]
+    with trio.move_on_after(TOLD_WITHIN_S):
+        while True:
+            await trio.sleep(POLL_S)
+            measured_s = (page[Word.MONOTONIC_REAL_NS] - real_ns) / SECOND_NS
+            if page[Word.WALL_READS] >= wall_before + 2 and measured_s >= TOLD_FOR_S:
+                break
+    parts = []
+    if page[Word.WALL_READS] >= wall_before + 2:
+        off_s = (page[Word.WALL_OWN_NS] - page[Word.WALL_REAL_NS]) / SECOND_NS
+        parts.append(f"told the wall time {off_s:+.3f} s off")
+    if real_ns > real_before_ns and page[Word.MONOTONIC_REAL_NS] > real_ns:
+        rate = (page[Word.MONOTONIC_OWN_NS] - own_ns) / (page[Word.MONOTONIC_REAL_NS] - real_ns)
+        parts.append(f"told a time {rate:.2f} times as fast")
+    told[f"clock of {node}"] = f"n{node} healed: {', '.join(parts) or 'did not ask the time'}"
 
 
 class ClockJump(ClockKind):

@@ -26,7 +26,7 @@ class PacketKind(Imposed):
         return super().lacks(here)
 
 
-class Loss(PacketKind):
+class PacketLoss(PacketKind):
     """Packets that never arrive."""
 
     name: ClassVar[str] = "loss"

@@ -8,7 +8,7 @@ from jepsen_like.nemesis.disks import DamagedFiles, DiskError, DiskFull, DiskSho
 from jepsen_like.nemesis.kind import Here, Kind, Kinds
 from jepsen_like.nemesis.links import Flapping, HalfOpen, Partition, Reset, Slow, Throttle
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
-from jepsen_like.nemesis.packets import Corrupt, Duplicate, Loss, Reorder
+from jepsen_like.nemesis.packets import Corrupt, Duplicate, PacketLoss, Reorder
 from jepsen_like.nemesis.processes import Kill, Pause, Restart
 
 _KINDS: Final[tuple[Kind, ...]] = (
@@ -21,7 +21,7 @@ _KINDS: Final[tuple[Kind, ...]] = (
     Throttle(),
     HalfOpen(),
     Reset(),
-    Loss(),
+    PacketLoss(),
     Duplicate(),
     Reorder(),
     Corrupt(),

@@ -13,6 +13,12 @@ from typing import Any
 
 import attrs
 
+from jepsen_like.report.words import count
+
+FINAL_LOG = -1
+"""The process number of what is no client's operation: what a node held at the end."""
+LOST = "lost"
+
 
 @attrs.define
 class UnreadableRun(Exception):
@@ -35,6 +41,27 @@ class Series:
     info_s: tuple[float, ...]
     p50_ms: tuple[float | None, ...]
     p99_ms: tuple[float | None, ...]
+    lost_s: tuple[float, ...] = attrs.field()
+    """The part of `ok_s` whose records were lost later."""
+
+    @lost_s.default
+    def _nothing_lost(self) -> tuple[float, ...]:
+        return (0.0,) * len(self.t_s)
+
+    @property
+    def kept_s(self) -> tuple[float, ...]:
+        """The part of `ok_s` of which nothing was lost."""
+        return tuple(max(ok - lost, 0.0) for ok, lost in zip(self.ok_s, self.lost_s, strict=True))
+
+    @property
+    def lost_spans(self) -> tuple[tuple[float, float], ...]:
+        """When what was acknowledged was lost later, in part at least: from, to; in order."""
+        spans: list[tuple[float, float]] = []
+        for t, lost in zip(self.t_s, self.lost_s, strict=True):
+            if lost > 0:
+                begin = spans.pop()[0] if spans and spans[-1][1] >= t - self.bucket_s / 2 else t
+                spans.append((begin, t + self.bucket_s))
+        return tuple(spans)
 
     @property
     def bucket_s(self) -> float:
@@ -61,11 +88,12 @@ class Series:
             info_s=mean(self.info_s),
             p50_ms=tuple(sum(p) / len(p) if (p := known(self.p50_ms, at)) else None for at in starts),
             p99_ms=tuple(max(p) if (p := known(self.p99_ms, at)) else None for at in starts),
+            lost_s=mean(self.lost_s),
         )
 
 
 @attrs.frozen
-class Fault:
+class ShownFault:
     """One thing that was broken, from when to when (None: until the end), and how long the service took to return."""
 
     id: int
@@ -116,7 +144,7 @@ class RoleChange:
 
 
 @attrs.frozen
-class Election:
+class ShownElection:
     """A leader was elected."""
 
     at_s: float
@@ -126,7 +154,7 @@ class Election:
 
 
 @attrs.frozen
-class Op:
+class ShownOp:
     """One operation of a witness. `t_ret_s` is None while its outcome is unknown. -1 stands for "no value"."""
 
     f: str
@@ -143,17 +171,30 @@ class Op:
 
 
 @attrs.frozen
-class Violation:
+class ShownViolation:
     """A broken promise: one sentence and the few operations that prove it."""
 
     check: str
     object: str
     sentence: str
-    ops: tuple[Op, ...]
+    ops: tuple[ShownOp, ...]
+
+    @property
+    def culprit(self) -> ShownOp | None:
+        """The operation that cannot be: of a loss the acknowledged one that is gone, else the last to begin."""
+        clients = [op for op in self.ops if op.process != FINAL_LOG]
+        if self.check == LOST:
+            return next((op for op in clients if op.type == "ok"), None)
+        return clients[-1] if clients else self.ops[-1] if self.ops else None
+
+    @property
+    def offset(self) -> int | None:
+        """The place of the log that it is about; None if its operations name none."""
+        return next((op.offset for op in self.ops if op.offset is not None and op.offset >= 0), None)
 
 
 @attrs.frozen
-class Check:
+class ShownCheck:
     """One property: True holds, False is violated, None could not be decided."""
 
     name: str
@@ -164,18 +205,18 @@ class Check:
 
 
 @attrs.frozen
-class Findings:
+class RunFindings:
     """Everything the page shows."""
 
     valid: bool | None
     results: Mapping[str, Any]
     test: Mapping[str, Any]
     series: Series
-    faults: tuple[Fault, ...]
+    faults: tuple[ShownFault, ...]
     roles: tuple[RoleChange, ...]
-    elections: tuple[Election, ...]
-    violations: tuple[Violation, ...]
-    checks: tuple[Check, ...]
+    elections: tuple[ShownElection, ...]
+    violations: tuple[ShownViolation, ...]
+    checks: tuple[ShownCheck, ...]
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -183,6 +224,25 @@ class Findings:
         named = {change.node for change in self.roles} | {node for fault in self.faults for node in fault.nodes}
         count = self.test.get("nodes")
         return tuple(sorted(named | set(range(1, count + 1) if isinstance(count, int) else ())))
+
+    @property
+    def is_loss_allowed(self) -> bool:
+        """Whether something acknowledged was lost, all of it as the mode allows."""
+        allowed = count(self.results.get("lost_allowed"))
+        return allowed > 0 and allowed == count(self.results.get("lost_acked"))
+
+    def blamed(self, violation: ShownViolation) -> ShownFault | None:
+        """The fault that most likely made it: of a loss the next one after the acknowledgement, else the last before it."""
+        culprit = violation.culprit
+        if culprit is None:
+            return None
+        ended_s = culprit.t_inv_s if culprit.t_ret_s is None else culprit.t_ret_s
+        if violation.check == LOST:
+            later = [fault for fault in self.faults if fault.end_s is None or fault.end_s >= ended_s]
+            return min(later, key=lambda fault: fault.begin_s, default=None)
+        return max(
+            (fault for fault in self.faults if fault.begin_s <= ended_s), key=lambda fault: fault.begin_s, default=None
+        )
 
     @property
     def end_s(self) -> float:
@@ -194,7 +254,7 @@ class Findings:
         return max(moments)
 
 
-def read_findings(run_directory: Path) -> Findings:
+def read_findings(run_directory: Path) -> RunFindings:
     """Read a run directory; `UnreadableRun` when it does not hold a finished run."""
     if not run_directory.is_dir():
         raise UnreadableRun(run_directory, "no such directory")
@@ -231,7 +291,9 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         raise UnreadableRun(path, f"cannot be read: {error}") from error
 
 
-def findings(results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mapping[Any, Mapping[str, Any]]) -> Findings:
+def findings(
+    results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mapping[Any, Mapping[str, Any]]
+) -> RunFindings:
     """Build the values; raises what a wrong shape raises."""
     rto = {row.get("id"): row for row in (results.get("rto_s") or {}).get("faults") or ()}
     raw = results.get("series") or {}
@@ -245,10 +307,18 @@ def findings(results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mappi
         values = tuple(None if value is None else float(value) for value in raw.get(name) or ())
         return values or (None,) * len(t_s)
 
-    series = Series(t_s, rates("ok_s"), rates("fail_s"), rates("info_s"), latencies("p50_ms"), latencies("p99_ms"))
+    series = Series(
+        t_s,
+        rates("ok_s"),
+        rates("fail_s"),
+        rates("info_s"),
+        latencies("p50_ms"),
+        latencies("p99_ms"),
+        rates("lost_s"),
+    )
     if any(len(column) != len(t_s) for column in attrs.astuple(series, recurse=False)):
         raise ValueError("the columns of `series` differ in length")
-    return Findings(
+    return RunFindings(
         valid=results.get("valid"),
         results=results,
         test=test,
@@ -267,12 +337,12 @@ def findings(results: Mapping[str, Any], test: Mapping[str, Any], nemesis: Mappi
             )
         ),
         elections=tuple(
-            Election(float(row["at_s"]), int(row["term"]), int(row["leader"]), number(row.get("took_s")))
+            ShownElection(float(row["at_s"]), int(row["term"]), int(row["leader"]), number(row.get("took_s")))
             for row in results.get("elections") or ()
         ),
         violations=tuple(violation_of(row) for row in results.get("violations") or ()),
         checks=tuple(
-            Check(name, row.get("valid"), int(row.get("count") or 0), notes_of(row))
+            ShownCheck(name, row.get("valid"), int(row.get("count") or 0), notes_of(row))
             for name, row in (results.get("checks") or {}).items()
         ),
     )
@@ -294,10 +364,10 @@ def whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def fault_of(row: Mapping[str, Any], rto: Mapping[str, Any], seen: Mapping[str, Any]) -> Fault:
+def fault_of(row: Mapping[str, Any], rto: Mapping[str, Any], seen: Mapping[str, Any]) -> ShownFault:
     """One fault from its row in the results, its recovery time and its row in the nemesis' diary."""
     observed = seen.get("observed") or {}
-    return Fault(
+    return ShownFault(
         id=int(row["id"]),
         kind=str(row["kind"]),
         target=str(row.get("target") or ""),
@@ -313,10 +383,10 @@ def fault_of(row: Mapping[str, Any], rto: Mapping[str, Any], seen: Mapping[str, 
     )
 
 
-def violation_of(row: Mapping[str, Any]) -> Violation:
+def violation_of(row: Mapping[str, Any]) -> ShownViolation:
     """One violation with its operations in the order of their start."""
     ops = (
-        Op(
+        ShownOp(
             f=str(op["f"]),
             type=str(op["type"]),
             process=whole(op.get("process")),
@@ -331,7 +401,7 @@ def violation_of(row: Mapping[str, Any]) -> Violation:
         )
         for op in row.get("ops") or ()
     )
-    return Violation(
+    return ShownViolation(
         check=str(row.get("check") or ""),
         object=str(row.get("object", "")),
         sentence=str(row.get("sentence") or ""),

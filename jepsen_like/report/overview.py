@@ -13,7 +13,8 @@ from markupsafe import Markup
 from jepsen_like.cluster.observations import DOWN
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report.canvas import Scale, area, element, line, rounded, seconds, ticks
-from jepsen_like.report.findings import Fault, Findings, RoleChange, Series
+from jepsen_like.report.findings import RoleChange, RunFindings, Series, ShownFault, ShownViolation
+from jepsen_like.report.words import count
 
 WIDTH = 1120.0
 LEFT = 74.0
@@ -64,7 +65,7 @@ class Layout:
         return cls(labels, rate, strip, latency, lanes, axis, axis + 22)
 
 
-def overview(found: Findings) -> Markup:
+def overview(found: RunFindings) -> Markup:
     """The whole picture as one SVG."""
     series = found.series.thinned(BUCKETS_MAX)
     x = Scale(0.0, found.end_s, LEFT, WIDTH - RIGHT)
@@ -72,13 +73,15 @@ def overview(found: Findings) -> Markup:
     layout = Layout.of(max(rows.values(), default=-1) + 1, len(found.nodes))
     return element(
         "svg",
-        *hatches(),
+        *hatches(loss_class(found)),
         *fault_bands(found.faults, rows, x, layout),
         *time_axis(x, layout),
-        *rate_panel(series, found.faults, x, layout),
-        *availability_strip(found.series, x, layout),
+        *rate_panel(series, found.faults, x, layout, loss_class(found)),
+        *availability_strip(found.series, x, layout, loss_class(found)),
         *latency_panel(series, x, layout),
         *lanes(found, x, layout),
+        *lost_spans(found, x, layout),
+        *culprits(found.violations, x, layout),
         element("line", id="cursor", x1=0, x2=0, y1=layout.rate, y2=layout.axis, visibility="hidden"),
         id="overview",
         viewBox=f"0 0 {WIDTH:.0f} {layout.height:.0f}",
@@ -90,7 +93,7 @@ def overview(found: Findings) -> Markup:
     )
 
 
-def readings(found: Findings) -> dict[str, object]:
+def readings(found: RunFindings) -> dict[str, object]:
     """What the cursor tells: the drawn series, rounded, and who led when."""
     series = found.series.thinned(BUCKETS_MAX)
 
@@ -100,6 +103,7 @@ def readings(found: Findings) -> dict[str, object]:
     return {
         "bucket_s": series.bucket_s,
         "ok": fewer(series.ok_s),
+        "lost": fewer(series.lost_s),
         "fail": fewer(series.fail_s),
         "info": fewer(series.info_s),
         "p50": fewer(series.p50_ms),
@@ -111,9 +115,19 @@ def readings(found: Findings) -> dict[str, object]:
     }
 
 
-def hatches() -> list[Markup]:
-    """Line patterns for nodes that cannot take part, so that colour is never the only sign."""
-    shapes = {"paused": "M0 0V8M4 0V8", "cut": "M0 8L8 0", "down": "M0 0L8 8M0 8L8 0"}
+def loss_class(found: RunFindings) -> str:
+    """How a loss looks: amber where the mode allows all of it, else red."""
+    return "allowed" if found.is_loss_allowed else "not-allowed"
+
+
+def hatches(loss: str) -> list[Markup]:
+    """Line patterns for nodes that cannot take part and for what was lost, so that colour is never the only sign."""
+    shapes = {
+        "paused": "M0 0V8M4 0V8",
+        "cut": "M0 8L8 0",
+        "down": "M0 0L8 8M0 8L8 0",
+        f"lost {loss}": "M-2 2L2 -2M0 8L8 0M6 10L10 6",
+    }
     return [
         element(
             "defs",
@@ -121,7 +135,7 @@ def hatches() -> list[Markup]:
                 element(
                     "pattern",
                     element("path", d=shape, class_=f"hatch {name}"),
-                    id=f"hatch-{name}",
+                    id=f"hatch-{name.partition(' ')[0]}",
                     width=8,
                     height=8,
                     patternUnits="userSpaceOnUse",
@@ -132,13 +146,13 @@ def hatches() -> list[Markup]:
     ]
 
 
-def label_text(fault: Fault) -> str:
+def label_text(fault: ShownFault) -> str:
     """The label above a band: its number in the table, what it did, to whom; a star when that was the leader."""
     whom = "".join(f"n{node}" for node in fault.nodes) if len(fault.nodes) == 1 else fault.target
     return f"{fault.id} {fault.kind} {whom}{' ★' if fault.hit_leader else ''}"
 
 
-def label_rows(faults: Sequence[Fault], x: Scale) -> dict[int, int]:
+def label_rows(faults: Sequence[ShownFault], x: Scale) -> dict[int, int]:
     """Give each label a row in which it does not touch its left neighbour; those that find none go without."""
     ends = [-math.inf] * LABEL_ROWS_MAX
     rows: dict[int, int] = {}
@@ -151,12 +165,12 @@ def label_rows(faults: Sequence[Fault], x: Scale) -> dict[int, int]:
     return rows
 
 
-def label_left(fault: Fault, x: Scale) -> float:
+def label_left(fault: ShownFault, x: Scale) -> float:
     """Where a label starts: at its band, or further left where it would leave the picture."""
     return min(x(fault.begin_s), WIDTH - RIGHT - len(label_text(fault)) * LETTER_WIDTH - 12)
 
 
-def fault_bands(faults: Sequence[Fault], rows: dict[int, int], x: Scale, layout: Layout) -> Iterable[Markup]:
+def fault_bands(faults: Sequence[ShownFault], rows: dict[int, int], x: Scale, layout: Layout) -> Iterable[Markup]:
     """A band across all panels for each fault, with its label on top."""
     for fault in faults:
         left = x(fault.begin_s)
@@ -177,7 +191,7 @@ def fault_bands(faults: Sequence[Fault], rows: dict[int, int], x: Scale, layout:
         yield element("g", body, *parts, class_=f"band {tone(fault.kind)} {fault.kind}", data_fault=fault.id)
 
 
-def fault_story(fault: Fault) -> str:
+def fault_story(fault: ShownFault) -> str:
     """The fault in one line, for the pointer that rests on it."""
     lasted = "until the end" if fault.end_s is None else f"for {seconds(fault.end_s - fault.begin_s)}"
     back = "" if fault.rto_s is None else f", served again after {seconds(fault.rto_s)}"
@@ -198,8 +212,11 @@ def panel_title(text: str, top: float) -> Markup:
     return element("text", text, class_="panel", x=LEFT, y=top - 7)
 
 
-def rate_panel(series: Series, faults: Sequence[Fault], x: Scale, layout: Layout) -> Iterable[Markup]:
-    """Acknowledged, refused and unknown operations per second, stacked; above them how long each outage lasted."""
+def rate_panel(series: Series, faults: Sequence[ShownFault], x: Scale, layout: Layout, loss: str) -> Iterable[Markup]:
+    """Operations per second, stacked: acknowledged and kept, acknowledged and lost, of unknown outcome, refused.
+
+    Above them how long each outage lasted.
+    """
     yield panel_title("operations per second", layout.rate)
     totals = [sum(rates) for rates in zip(series.ok_s, series.fail_s, series.info_s, strict=True)]
     high = max([1.0, *totals]) * 1.1
@@ -208,21 +225,82 @@ def rate_panel(series: Series, faults: Sequence[Fault], x: Scale, layout: Layout
         yield element("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=y(value), y2=y(value))
         yield element("text", rounded(value), class_="tick", x=LEFT - 8, y=y(value) + 4, text_anchor="end")
     unknown_and_ok = [ok + info for ok, info in zip(series.ok_s, series.info_s, strict=True)]
-    for name, heights in (("fail", totals), ("info", unknown_and_ok), ("ok", list(series.ok_s))):
+    for name, heights in (("fail", totals), ("info", unknown_and_ok)):
         yield element("path", class_=f"rate {name}", d=area(steps(series, heights, x, y), y(0.0)))
-    free = 0.0
-    for fault in sorted(faults, key=lambda fault: fault.begin_s):
-        if fault.rto_s is not None and fault.rto_s > 0:
-            start, end = x(fault.begin_s), x(fault.begin_s + fault.rto_s)
-            at = layout.rate + 7
-            yield element(
-                "path", class_="outage", d=f"M{start:.1f} {at - 4:.1f}v8M{start:.1f} {at:.1f}H{end:.1f}m0 -4v8"
-            )
-            text = seconds(fault.rto_s)
-            following = min((x(other.begin_s) for other in faults if other.begin_s > fault.begin_s), default=WIDTH)
-            if start >= free and end + len(text) * LETTER_WIDTH < following:
-                free = end + len(text) * LETTER_WIDTH
-                yield element("text", text, class_="outage-text", x=end + 4, y=at + 4)
+    if series.lost_spans:
+        shape = area(steps(series, series.ok_s, x, y), y(0.0))
+        yield element("path", class_=f"rate lost {loss}", d=shape)
+        yield element("path", class_="hatched", fill="url(#hatch-lost)", d=shape)
+    yield element("path", class_="rate ok", d=area(steps(series, series.kept_s, x, y), y(0.0)))
+    yield from outages(faults, x, layout)
+
+
+def outages(faults: Sequence[ShownFault], x: Scale, layout: Layout) -> Iterable[Markup]:
+    """A bracket from each fault to the next acknowledged write, with how long that took on its right, or else on its left.
+
+    A label that finds room on neither side goes below the brackets, so that no outage is without a figure.
+    """
+    away = sorted((fault for fault in faults if fault.rto_s), key=lambda fault: fault.begin_s)
+    spans = [(x(fault.begin_s), x(fault.begin_s + (fault.rto_s or 0.0))) for fault in away]
+    taken: list[list[tuple[float, float]]] = [list(spans), [], []]
+    for fault, (start, end) in zip(away, spans, strict=True):
+        at = layout.rate + 7
+        yield element("path", class_="outage", d=f"M{start:.1f} {at - 4:.1f}v8M{start:.1f} {at:.1f}H{end:.1f}m0 -4v8")
+        text = seconds(fault.rto_s or 0.0)
+        row, left, anchor = label_place(start, end, len(text) * LETTER_WIDTH, taken)
+        edge = left if anchor == "start" else left + len(text) * LETTER_WIDTH
+        yield element("text", text, class_="outage-text", x=edge, y=at + 4 + 11 * row, text_anchor=anchor)
+
+
+def label_place(
+    start: float, end: float, width: float, taken: list[list[tuple[float, float]]]
+) -> tuple[int, float, str]:
+    """The row, the left edge and the anchor of an outage's label; what it takes of its row is added to `taken`.
+
+    Its bracket ends in pixels at `start` and `end`. Right of it comes first, then left of it, then the same one row below.
+    """
+    sides = [(end + 4, "start"), (start - 4 - width, "end")]
+    inside = [(left, anchor) for left, anchor in sides if left >= LEFT and left + width <= WIDTH - RIGHT]
+    for row, others in enumerate(taken):
+        for left, anchor in inside:
+            if all(left + width <= begin or left >= until for begin, until in others):
+                others.append((left, left + width))
+                return row, left, anchor
+    left, anchor = (inside or sides)[-1]
+    return len(taken) - 1, left, anchor
+
+
+def lost_spans(found: RunFindings, x: Scale, layout: Layout) -> Iterable[Markup]:
+    """On the time axis, hatched: when what was acknowledged was lost later; with how much it was in all."""
+    spans = found.series.lost_spans
+    lost = count(found.results.get("lost_acked"))
+    for begin, end in spans:
+        left, width = x(begin), max(x(end) - x(begin), 2.0)
+        story = element("title", f"acknowledged from {begin:.2f} s to {end:.2f} s, and lost in part or whole")
+        shape = {"x": left, "y": layout.axis - 3, "width": width, "height": 9.0}
+        yield element("rect", story, class_=f"lost-span {loss_class(found)}", **shape)
+        yield element("rect", class_="hatched", fill="url(#hatch-lost)", **shape)
+    if spans:
+        text = f"{lost:,} acknowledged, lost" + (" (allowed)" if found.is_loss_allowed else "")
+        begin, end = max(spans, key=lambda span: span[1] - span[0])
+        half = len(text) * LETTER_WIDTH / 2 + 4
+        middle = min(max((x(begin) + x(end)) / 2, LEFT + half), WIDTH - RIGHT - half)
+        y = layout.rate + RATE_HEIGHT * 0.62
+        yield element("text", text, class_=f"lost-text {loss_class(found)}", x=middle, y=y, text_anchor="middle")
+
+
+def culprits(violations: Sequence[ShownViolation], x: Scale, layout: Layout) -> Iterable[Markup]:
+    """On the time axis: a red mark at each operation that cannot be."""
+    seen = set[str]()
+    for violation in violations:
+        culprit = violation.culprit
+        if culprit is None:
+            continue
+        at = x(culprit.t_inv_s)
+        mark = f"M{at:.1f} {layout.axis - 4:.1f}l-5 -9h10z"
+        if mark not in seen:
+            seen.add(mark)
+            yield element("path", element("title", violation.sentence), class_="culprit-mark", d=mark)
 
 
 def steps(series: Series, heights: Sequence[float], x: Scale, y: Scale) -> list[tuple[float, float]]:
@@ -233,16 +311,16 @@ def steps(series: Series, heights: Sequence[float], x: Scale, y: Scale) -> list[
     return corners
 
 
-def availability_strip(series: Series, x: Scale, layout: Layout) -> Iterable[Markup]:
-    """One line that answers "did it serve?": green yes, amber partly, red no answer at all.
+def availability_strip(series: Series, x: Scale, layout: Layout, loss: str) -> Iterable[Markup]:
+    """One line that answers "did it serve?": green yes, amber partly, red no answer at all; hatched what was lost later.
 
     Takes the series as measured: of the buckets that share a pixel the worst is shown. Equal neighbours are merged.
     """
     yield element("text", "serving", class_="tick", x=LEFT - 8, y=layout.strip + 8, text_anchor="end")
-    worst_first = ("none", "part", "full")
+    worst_first = ("none", f"lost {loss}", "part", "full")
     states = [
-        0 if ok <= 0 else 1 if fail + info > ok else 2
-        for ok, fail, info in zip(series.ok_s, series.fail_s, series.info_s, strict=True)
+        0 if ok <= 0 else 1 if lost > 0 else 2 if fail + info > ok else 3
+        for ok, lost, fail, info in zip(series.ok_s, series.lost_s, series.fail_s, series.info_s, strict=True)
     ]
     step = max(math.ceil(len(states) / BUCKETS_MAX), 1)
     runs: list[tuple[int, float, float]] = []
@@ -254,7 +332,10 @@ def availability_strip(series: Series, x: Scale, layout: Layout) -> Iterable[Mar
         left = x(begin)
         width = x(end) - left
         name = f"serving {worst_first[state]}"
-        yield element("rect", class_=name, x=left, y=layout.strip, width=width, height=STRIP_HEIGHT)
+        shape = {"x": left, "y": layout.strip, "width": width, "height": STRIP_HEIGHT}
+        yield element("rect", class_=name, **shape)
+        if state == 1:
+            yield element("rect", class_="hatched", fill="url(#hatch-lost)", **shape)
 
 
 def latency_panel(series: Series, x: Scale, layout: Layout) -> Iterable[Markup]:
@@ -276,7 +357,7 @@ def latency_panel(series: Series, x: Scale, layout: Layout) -> Iterable[Markup]:
         yield element("path", class_=f"latency {name}", d=line(points))
 
 
-def lanes(found: Findings, x: Scale, layout: Layout) -> Iterable[Markup]:
+def lanes(found: RunFindings, x: Scale, layout: Layout) -> Iterable[Markup]:
     """A lane for each node: its role in colour, leaders with their term, and what a fault made of it as a hatch."""
     if found.nodes:
         yield panel_title("nodes: role, term, and what was done to them", layout.lanes)

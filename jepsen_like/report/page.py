@@ -6,7 +6,7 @@ any request. Everything from the run is escaped; only what `canvas` built is tru
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,13 @@ import attrs
 import jinja2
 from markupsafe import Markup
 
-from jepsen_like.checker.verdict import Model
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report.canvas import rounded, seconds
-from jepsen_like.report.findings import Check, Fault, Findings, read_findings
-from jepsen_like.report.overview import overview, readings, tone
+from jepsen_like.report.findings import LOST, RunFindings, ShownCheck, ShownFault, ShownViolation, read_findings
+from jepsen_like.report.overview import loss_class, overview, readings, tone
 from jepsen_like.report.witness import witness
+from jepsen_like.report.words import allowed_loss, available, count, things
 
 VIOLATIONS_MAX = 40
 """More would bury the first one; all of them are in results.json."""
@@ -47,13 +47,19 @@ SUMMARY = "linearizable"
 """The check that sums up the others: named in the banner only when no closer one is."""
 SOFTENED = ("lost", SUMMARY)
 """The checks that a loss which the mode allows would break."""
+OUTAGE_MEANS = "the longest time between two acknowledged writes around a fault"
+RTO_MEANS = (
+    "from the begin of a fault to the answer of the first write that was asked for after it (an outage begins with the last "
+    "write before the fault, and a write that was under way may end it)"
+)
 BUT_FOR_ALLOWED = "holds, but for what this mode allows"
 FACES = {True: ("valid", "Valid", "✓", "2a9d63"), False: ("violated", "Violated", "✗", "d1343b")}
+WITH_LOSS = ("allowed", "Valid for this mode, with losses", "!", "d98a00")
 UNDECIDED = ("unknown", "Unknown", "?", "d98a00")
 
 
 @attrs.frozen
-class Verdict:
+class Banner:
     """The banner: how it looks (`kind`, `sign`) and what it says."""
 
     kind: str
@@ -63,16 +69,18 @@ class Verdict:
     found: str
     promise: str
     example: str = ""
+    untested: str = ""
 
 
 @attrs.frozen
 class Card:
-    """One key figure. `tone` is good, bad, warn or empty."""
+    """One key figure. `tone` is good, bad, warn or empty, `meaning` what the figure counts."""
 
     figure: str
     name: str
     tone: str = ""
     note: str = ""
+    meaning: str = ""
 
 
 def render_report(run_directory: Path) -> Path:
@@ -83,7 +91,7 @@ def render_report(run_directory: Path) -> Path:
     return path
 
 
-def page(found: Findings, directory: str) -> str:
+def page(found: RunFindings, directory: str) -> str:
     """The page as text."""
     here = Path(__file__).parent
     environment = jinja2.Environment(
@@ -91,6 +99,9 @@ def page(found: Findings, directory: str) -> str:
     )
     face = FACES.get(found.valid, UNDECIDED) if isinstance(found.valid, bool) else UNDECIDED
     is_loss_allowed = count(found.results.get("lost_allowed")) > 0
+    if found.valid is True and is_loss_allowed:
+        face = WITH_LOSS
+    shown, left_out = gathered(found)
     return environment.get_template("report.html.jinja").render(
         title=title(found),
         directory=directory,
@@ -100,16 +111,10 @@ def page(found: Findings, directory: str) -> str:
         verdict=verdict(found, face),
         cards=list(cards(found)),
         repro=repro(found),
-        violations=[
-            {
-                "check": words(violation.check),
-                "object": violation.object,
-                "sentence": violation.sentence,
-                "picture": witness(violation) if violation.ops else "",
-            }
-            for violation in found.violations[:VIOLATIONS_MAX]
-        ],
-        violations_left_out=max(len(found.violations) - VIOLATIONS_MAX, 0),
+        violations=shown,
+        violations_left_out=left_out,
+        figures=figures(found),
+        loss=loss_class(found) if found.series.lost_spans else "",
         overview=overview(found),
         readings=readings(found),
         faults=list(fault_rows(found.faults)),
@@ -149,7 +154,7 @@ def words(name: str) -> str:
     return name.replace("_", " ").replace("-", " ")
 
 
-def title(found: Findings) -> str:
+def title(found: RunFindings) -> str:
     """Which run this is, in one line: system, size, faults, duration, seed, and whether it was ended early."""
     test = found.test
     nodes = f"{len(found.nodes)} nodes" if found.nodes else ""
@@ -162,7 +167,7 @@ def title(found: Findings) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def verdict(found: Findings, face: tuple[str, str, str, str]) -> Verdict:
+def verdict(found: RunFindings, face: tuple[str, str, str, str]) -> Banner:
     """The banner in words: what was promised and what was found."""
     kind, word, sign, _ = face
     results = found.results
@@ -170,9 +175,9 @@ def verdict(found: Findings, face: tuple[str, str, str, str]) -> Verdict:
     through = f"through {len(found.faults)} faults" if len(found.faults) != 1 else "through one fault"
     promise = str(results.get("promise") or found.test.get("promise") or "")
     if found.valid is True:
-        allowed = count(results.get("lost_allowed"))
-        lost = f"{allowed:,} lost, as this mode allows" if allowed else "none lost"
-        headline = "Every promise was kept"
+        loss = allowed_loss(results)
+        headline = f"Valid for this mode, but {loss}" if loss else "Every promise was kept"
+        lost = "all else that was acknowledged is there" if loss else "none lost"
         told = f"{acked:,} acknowledged {through}: {lost}, none contradicted by any read."
     elif found.valid is False:
         headline = "A promise was broken"
@@ -190,32 +195,122 @@ def verdict(found: Findings, face: tuple[str, str, str, str]) -> Verdict:
             f"{words(check.name)}: {note}" for check in found.checks if check.valid is None for note in check.notes
         ]
         told = f"It could not be decided: {'; '.join(reasons[:3]) or 'the run ended before the check did'}."
+    if found.valid is not True and (loss := allowed_loss(results)) is not None:
+        told += f" Also, {loss}."
     example = found.violations[0].sentence if found.violations else ""
-    return Verdict(kind, word, sign, headline, told, promise, example)
+    untested = results.get("not_tested")
+    lacks = "; ".join(map(without, untested)) if isinstance(untested, list) else ""
+    return Banner(kind, word, sign, headline, told, promise, example, lacks)
 
 
-def count(value: Any) -> int:
-    """How many: of a number, of a list's members, of a list's counted members."""
-    if isinstance(value, list):
-        return sum(int(row.get("records") or row.get("count") or 1) if isinstance(row, Mapping) else 1 for row in value)
-    return int(value or 0)
+def without(line: object) -> str:
+    """A line of `not_tested` for a place that has "not tested" in front: `durability (no power fault)`."""
+    what, _, why = str(line).partition(": not tested, ")
+    return f"{what} ({why})" if why else what
 
 
-def cards(found: Findings) -> Iterable[Card]:
+def gathered(found: RunFindings) -> tuple[list[dict[str, Any]], int]:
+    """The violations as the page shows them, and how many kinds of them are left out.
+
+    Those of one check about one object at consecutive offsets are one, with a picture of the first. Of each violated check
+    there is at least one: first one of each, then the second ones. A check that names no operations has its examples.
+    """
+    groups: dict[str, list[list[ShownViolation]]] = {}
+    for violation in sorted(
+        found.violations, key=lambda one: (one.check, one.object, -1 if one.offset is None else one.offset)
+    ):
+        of_check = groups.setdefault(violation.check, [])
+        if of_check and is_next(of_check[-1][-1], violation):
+            of_check[-1].append(violation)
+        else:
+            of_check.append([violation])
+    of_rows = [[article(found, group) for group in of_check] for of_check in groups.values()]
+    of_rows += [
+        [
+            {
+                "check": words(check.name),
+                "object": "",
+                "sentence": note,
+                "picture": "",
+                "more": "",
+                "fault": None,
+                "blame": "",
+            }
+        ]
+        for check in found.checks
+        if check.valid is False and check.name not in groups and check.name != SUMMARY
+        for note in check.notes[:1] or (f"{check.count:,} found, none of them with its operations.",)
+    ]
+    rounds = itertools.chain.from_iterable(itertools.zip_longest(*of_rows))
+    shown = [row for row in rounds if row is not None]
+    return shown[:VIOLATIONS_MAX], max(len(shown) - VIOLATIONS_MAX, 0)
+
+
+def is_next(one: ShownViolation, other: ShownViolation) -> bool:
+    """Whether `other` is like `one`, at the same place of the log or the next."""
+    if (one.check, one.object) != (other.check, other.object) or one.offset is None or other.offset is None:
+        return False
+    return other.offset - one.offset in (0, 1)
+
+
+def article(found: RunFindings, group: Sequence[ShownViolation]) -> dict[str, Any]:
+    """A violation as the page shows it, with those that are like it."""
+    first = group[0]
+    blamed = found.blamed(first)
+    more = (
+        f"And {len(group) - 1:,} more like it, at offsets {first.offset:,} to {group[-1].offset:,}."
+        if len(group) > 1
+        else ""
+    )
+    if blamed is None:
+        blame = "No fault of this run explains it." if first.culprit is not None else ""
+    else:
+        when = f"{blamed.begin_s:.1f} s to " + ("the end" if blamed.end_s is None else f"{blamed.end_s:.1f} s")
+        word = "Next fault after it" if first.check == LOST else "Last fault before it"
+        blame = f"{word}: #{blamed.id} {blamed.title}, {when}."
+    return {
+        "check": words(first.check),
+        "object": first.object,
+        "sentence": first.sentence,
+        "picture": witness(first) if first.ops else "",
+        "more": more,
+        "fault": None if blamed is None else blamed.id,
+        "blame": blame,
+    }
+
+
+def figures(found: RunFindings) -> list[str]:
+    """What the key figures count, one sentence each."""
+    sentences = []
+    if found.results.get("rto_s"):
+        sentences.append(f"Longest outage: {OUTAGE_MEANS}. RTO: {RTO_MEANS}.")
+    if available(found.results) is not None:
+        sentences.append(f"Available: {available_means(found.results)}.")
+    return [*sentences, "All times count from the first operation of the load, here and on the terminal."]
+
+
+def available_means(results: Mapping[str, Any]) -> str:
+    """What the share of availability is a share of."""
+    gap = seconds(float(results["availability"].get("gap_s") or 0.0))
+    return (
+        f"the share of the load's time in which writes were acknowledged; down is any time of {gap} or more without one"
+    )
+
+
+def cards(found: RunFindings) -> Iterable[Card]:
     """The key figures."""
     results = found.results
     ops = results.get("ops") or {}
     total = sum(int(ops.get(name) or 0) for name in ("ok", "fail", "info"))
     attempted = int(results.get("attempted") or 0)
-    things = "writes and swaps" if results.get("model") == Model.REGISTER.value else "records"
-    tried = f"of {attempted:,} {things} tried" if attempted else ""
+    tried = f"of {attempted:,} {things(results)} tried" if attempted else ""
     yield Card(f"{int(results.get('acked') or 0):,}", "acknowledged", note=tried)
     lost = count(results.get("lost_acked"))
     rpo = results.get("rpo") or {}
     lag = f" over {seconds(float(rpo['s']))}" if rpo.get("s") else ""
     note = f"RPO {int(rpo['records']):,} records{lag}" if rpo.get("records") is not None else ""
-    is_allowed = lost == count(results.get("lost_allowed"))
-    yield Card(f"{lost:,}", "acknowledged, lost", ("" if is_allowed else "bad") if lost else "good", note)
+    tone = ("warn" if found.is_loss_allowed else "bad") if lost else "good"
+    yield Card(f"{lost:,}", "acknowledged, lost" + (" (allowed)" if found.is_loss_allowed else ""), tone, note)
     if expired := count(results.get("expired")):
         snapshots = count((results.get("retention") or {}).get("snapshots"))
         note = f"{snapshots:,} snapshot{'s' * (snapshots != 1)} installed" if snapshots else ""
@@ -227,6 +322,10 @@ def cards(found: Findings) -> Iterable[Card]:
     if duplicated is not None:
         yield Card(f"{count(duplicated):,}", "duplicated", "bad" if count(duplicated) else "")
     yield from outage(results.get("rto_s") or {})
+    if (up := available(results)) is not None:
+        share, down = up
+        note = f"{down} down in all" if float(results["availability"]["down_s"]) else "never down"
+        yield Card(share, "of the time available", note=note, meaning=available_means(results))
     if found.elections:
         yield Card(f"{len(found.elections):,}", "elections")
     if results.get("throughput_ops_s") is not None:
@@ -245,13 +344,14 @@ def outage(rto: Mapping[str, Any]) -> Iterable[Card]:
     worst = rto.get("max")
     if unrecovered := count(rto.get("unrecovered")):
         note = f"no write acknowledged any more after {unrecovered:,} of the faults"
-        yield Card("to the end", "longest outage", "bad", note)
+        yield Card("to the end", "longest outage", "bad", note, OUTAGE_MEANS)
     elif worst is not None:
         longest = max(float(worst), float(rto.get("gap_max") or 0.0))
-        yield Card(seconds(longest), "longest outage", note=f"RTO {seconds(float(worst))}, worst of all faults")
+        note = f"RTO {seconds(float(worst))}, worst of all faults"
+        yield Card(seconds(longest), "longest outage", note=note, meaning=f"{OUTAGE_MEANS}; RTO: {RTO_MEANS}")
 
 
-def repro(found: Findings) -> str:
+def repro(found: RunFindings) -> str:
     """The command that makes this run again."""
     command = found.results.get("repro") or found.test.get("command")
     if isinstance(command, list):
@@ -259,14 +359,18 @@ def repro(found: Findings) -> str:
     return str(command) if command else f"quorumlog run --seed {found.test['seed']}" if "seed" in found.test else ""
 
 
-def outcome(check: Check, *, is_loss_allowed: bool) -> dict[str, str]:
+def outcome(check: ShownCheck, *, is_loss_allowed: bool) -> dict[str, str]:
     """How the verdict of one check looks and reads."""
     kind, _, _, _ = FACES.get(check.valid, UNDECIDED) if isinstance(check.valid, bool) else UNDECIDED
-    holds = BUT_FOR_ALLOWED if is_loss_allowed and check.name in SOFTENED else "holds"
-    return {"kind": kind, "word": {"valid": holds, "violated": "violated", "unknown": "unknown"}[kind]}
+    is_softened = check.valid is True and is_loss_allowed and check.name in SOFTENED
+    holds = BUT_FOR_ALLOWED if is_softened else "holds"
+    return {
+        "kind": "allowed" if is_softened else kind,
+        "word": {"valid": holds, "violated": "violated", "unknown": "unknown"}[kind],
+    }
 
 
-def is_term_reused(found: Findings) -> bool:
+def is_term_reused(found: RunFindings) -> bool:
     """Whether a term was elected in twice with a fault between that may cost a node what it had not flushed, its vote too."""
     if found.test.get("acks_are_durable", True):
         return False
@@ -282,7 +386,7 @@ def reach_of(kind: str) -> Reach | None:
     return KINDS[kind].reach if kind in KINDS else None
 
 
-def fault_rows(faults: Iterable[Fault]) -> Iterable[dict[str, Any]]:
+def fault_rows(faults: Iterable[ShownFault]) -> Iterable[dict[str, Any]]:
     """The table of faults; the bars are scaled to the slowest recovery."""
     rows = list(faults)
     worst = max((fault.rto_s for fault in rows if fault.rto_s is not None), default=0.0) or 1.0

@@ -22,6 +22,7 @@
     const lines = [`${t.toFixed(2)} s`];
     if (at < data.ok.length) {
       lines.push(`acknowledged ${rate(data.ok[at])}/s`);
+      if (data.lost[at]) lines.push(`of these lost ${rate(data.lost[at])}/s`);
       if (data.fail[at]) lines.push(`refused ${rate(data.fail[at])}/s`);
       if (data.info[at]) lines.push(`unknown ${rate(data.info[at])}/s`);
       lines.push(`p50 ${ms(data.p50[at])}   p99 ${ms(data.p99[at])}`);

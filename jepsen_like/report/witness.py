@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from jepsen_like.report.canvas import element, seconds
-from jepsen_like.report.findings import Op, Violation
+from jepsen_like.report.findings import ShownOp, ShownViolation
 
 WIDTH = 1060.0
 LEFT = 270.0
@@ -24,12 +24,12 @@ CLOCK_S = 1e-9
 OUTCOME = {"ok": "", "fail": "refused", "info": "no answer: it may have happened"}
 
 
-def witness(violation: Violation) -> Markup:
+def witness(violation: ShownViolation) -> Markup:
     """One violation as an SVG; the sentence stands above it in the page."""
     ops = violation.ops
     places = axis_places(ops)
     height = TOP + len(ops) * ROW + 30
-    rows = [part for number, op in enumerate(ops) for part in operation(op, number, places)]
+    rows = [part for number, op in enumerate(ops) for part in operation(op, number, places, op is violation.culprit)]
     return element(
         "svg",
         *guides(places, TOP, TOP + len(ops) * ROW),
@@ -42,7 +42,7 @@ def witness(violation: Violation) -> Markup:
     )
 
 
-def axis_places(ops: Sequence[Op]) -> dict[float, float]:
+def axis_places(ops: Sequence[ShownOp]) -> dict[float, float]:
     """A pixel for every instant that matters: in order, gaps compressed so that the smallest and the largest show."""
     instants = sorted({instant for op in ops for instant in (op.t_inv_s, op.t_ret_s) if instant is not None})
     gaps = [later - earlier for earlier, later in itertools.pairwise(instants)]
@@ -73,20 +73,21 @@ def distances(places: dict[float, float], y: float) -> Iterable[Markup]:
             yield element("text", text, class_="tick", x=middle, y=y, text_anchor="middle")
 
 
-def operation(op: Op, number: int, places: dict[float, float]) -> Iterable[Markup]:
-    """One row: who called what, the bar, what came back."""
+def operation(op: ShownOp, number: int, places: dict[float, float], is_culprit: bool) -> Iterable[Markup]:
+    """One row: who called what, the bar, what came back. The operation that cannot be is red."""
     y = TOP + number * ROW
     left = places[op.t_inv_s]
     right = WIDTH - RIGHT if op.t_ret_s is None else max(places[op.t_ret_s], left + 4)
     yield element("text", call(op), class_="call", x=LEFT - 8, y=y + 14, text_anchor="end")
     yield element("text", who_and_when(op), class_="when", x=LEFT - 8, y=y + 27, text_anchor="end")
-    yield element("rect", class_=f"bar {op.type}", x=left, y=y + 6, width=right - left, height=18, rx=3)
+    mark = " culprit" if is_culprit else ""
+    yield element("rect", class_=f"bar {op.type}{mark}", x=left, y=y + 6, width=right - left, height=18, rx=3)
     if op.t_ret_s is None:
         yield element("path", class_="ongoing", d=f"M{right:.1f} {y + 6:.1f}l9 9l-9 9z")
-    yield element("text", answer(op), class_="answer", x=max(right, LEFT) + 16, y=y + 19)
+    yield element("text", answer(op), class_=f"answer{mark}", x=max(right, LEFT) + 16, y=y + 19)
 
 
-def who_and_when(op: Op) -> str:
+def who_and_when(op: ShownOp) -> str:
     """Which client asked which node, and when; a row without a client is what the nodes held at the end."""
     if op.process == NOTHING:
         return f"the final log of n{op.node}" if op.node not in (None, NOTHING) else "the final logs"
@@ -101,7 +102,7 @@ def value(number: int | None) -> str:
     return "?" if number is None else "nothing" if number == NOTHING else str(number)
 
 
-def call(op: Op) -> str:
+def call(op: ShownOp) -> str:
     """What was asked."""
     match op.f:
         case "append" | "write":
@@ -114,7 +115,7 @@ def call(op: Op) -> str:
             return op.f
 
 
-def answer(op: Op) -> str:
+def answer(op: ShownOp) -> str:
     """What came back."""
     if op.type != "ok":
         return OUTCOME.get(op.type, op.type)

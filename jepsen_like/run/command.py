@@ -21,6 +21,8 @@ from typing import Any
 
 import click
 import trio
+from rich.console import Console
+from rich.text import Text
 
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.java import find_java
@@ -34,8 +36,9 @@ from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.schedule import needed_s, schedule
 from jepsen_like.nemesis.table import KINDS, named, usable
-from jepsen_like.progress import Progress
+from jepsen_like.progress import RunProgress
 from jepsen_like.report import render_report
+from jepsen_like.report.words import allowed_loss, available, count
 from jepsen_like.run.exercise import RunPlan, exercise, first_cause
 from jepsen_like.run.results import Attempts, Observed, merged
 from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
@@ -219,7 +222,7 @@ def run(
     directory = new_run_directory(out, plan.seed)
     write_json(directory / "test.json", description(plan, mode, command))
     click.echo(headline(plan), err=True)
-    with Progress(total_s=plan.duration_s, nodes=range(1, nodes + 1)) as progress:
+    with RunProgress(total_s=plan.duration_s, nodes=range(1, nodes + 1)) as progress:
         observed = exercised(plan, directory, progress)
         progress.phase("checking")
         try:
@@ -386,7 +389,7 @@ def headline(plan: RunPlan) -> str:
 # -------------------------------------------------------------------- the run
 
 
-def exercised(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
+def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed:
     """Run it. `EnvironmentMissing` if there was never a cluster to break."""
     try:
         return trio.run(exercise, plan, directory, progress)
@@ -415,9 +418,11 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 def concluded(results: dict[str, Any], report: Path, command: str, *, as_json: bool) -> ExitStatus:
     """Say how it went, last of all the command that repeats a run that failed; the exit status."""
     status = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}[results["valid"]]
-    lines = summary(results, report)
+    first, *lines = summary(results, report)
     if status is not ExitStatus.VALID:
         lines.append(command)
+    console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+    console.print(Text(first, style=colour(results)))
     for line in lines:
         click.echo(line, err=as_json)
     if as_json:
@@ -426,16 +431,28 @@ def concluded(results: dict[str, Any], report: Path, command: str, *, as_json: b
     return status
 
 
+def colour(results: dict[str, Any]) -> str:
+    """How the verdict looks: never green where something was lost."""
+    return {False: "bold red", None: "bold yellow"}.get(
+        results["valid"], "bold yellow" if count(results["lost_acked"]) else "bold green"
+    )
+
+
 def summary(results: dict[str, Any], report: Path) -> list[str]:
     """What a person wants to know, in a few lines."""
     early = ", interrupted" if results["is_interrupted"] else ""
-    verdict = {True: "VALID", False: "INVALID: a promise was broken", None: "UNKNOWN: the check could not decide"}
+    loss = allowed_loss(results)
+    valid = f"VALID for this mode, but {loss}" if loss else "VALID"
+    verdict = {True: valid, False: "INVALID: a promise was broken", None: "UNKNOWN: the check could not decide"}
+    untested = "".join(f"   {line}" for line in results.get("not_tested", ()))
+    up = available(results)
+    serving = f"   available {up[0]}, {up[1]} without an acknowledged write" if up else ""
     ops, rto, latency = results["ops"], results["rto_s"], results["latency_ms"]
     lines = [
         f"{verdict[results['valid']]}{early}   acked {results['acked']:,}   lost {results['lost_acked']:,}   "
         f"{expired(results)}"
-        f"duplicated {results['duplicated']:,}   failed {ops['fail']:,}   unknown {ops['info']:,}",
-        f"{len(results['faults'])} fault{'s' * (len(results['faults']) != 1)}   RTO max {seconds(rto['max'])}   RPO {results['rpo']['records']} records   "
+        f"duplicated {results['duplicated']:,}   failed {ops['fail']:,}   unknown {ops['info']:,}{untested}",
+        f"{len(results['faults'])} fault{'s' * (len(results['faults']) != 1)}   RTO max {seconds(rto['max'])}   RPO {results['rpo']['records']:,} records{serving}   "
         f"{results['throughput_ops_s']:,.0f} ops/s   p50 {milliseconds(latency['p50'])}   p99 {milliseconds(latency['p99'])}",
     ]
     if rto.get("unrecovered"):

@@ -8,7 +8,7 @@ import trio
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.observations import DOWN, RoleSeen
 from jepsen_like.nemesis.nemesis import FaultNews
-from jepsen_like.progress import NodeLine, NodeState, OpsLine, Progress
+from jepsen_like.progress import NodeLine, NodeState, OpsLine, RunProgress
 from jepsen_like.workload.recorder import Recorder
 
 SHOW_EVERY_S = 0.5
@@ -17,7 +17,7 @@ SHOW_EVERY_S = 0.5
 class FaultNewsLines:
     """Faults as lines, and whose links are broken now."""
 
-    def __init__(self, progress: Progress, cluster: Cluster) -> None:
+    def __init__(self, progress: RunProgress, cluster: Cluster) -> None:
         self._held: dict[int, tuple[str, frozenset[int]]] = {}
         self._progress = progress
         self._cluster = cluster
@@ -32,6 +32,7 @@ class FaultNewsLines:
         else:
             self._held[news.fault.id] = (what, frozenset(news.blow.nodes if news.blow.pairs else ()))
             self._progress.event(what)
+        self._progress.nodes(node_lines(self._cluster, self.cut))
         self._progress.faults(tuple(what for what, _ in self._held.values()))
 
     @property
@@ -41,7 +42,9 @@ class FaultNewsLines:
 
 
 @asynccontextmanager
-async def shown(progress: Progress, cluster: Cluster, recorder: Recorder, news: FaultNewsLines) -> AsyncIterator[None]:
+async def shown(
+    progress: RunProgress, cluster: Cluster, recorder: Recorder, news: FaultNewsLines
+) -> AsyncIterator[None]:
     """Keep the display fresh."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_show, progress, cluster, recorder, news)
@@ -51,13 +54,18 @@ async def shown(progress: Progress, cluster: Cluster, recorder: Recorder, news: 
             nursery.cancel_scope.cancel()
 
 
-async def _show(progress: Progress, cluster: Cluster, recorder: Recorder, news: FaultNewsLines) -> None:
+async def _show(progress: RunProgress, cluster: Cluster, recorder: Recorder, news: FaultNewsLines) -> None:
     before, before_s = 0, trio.current_time()
-    told = 0
+    told = began_ns = 0
     while True:
         await trio.sleep(SHOW_EVERY_S)
         now = trio.current_time()
         counts, latencies = recorder.counts, sorted(recorder.recent_latency_s)
+        if recorder.began_ns != began_ns:
+            progress.count_from(recorder.began_ns / 1e9)
+            if not began_ns:
+                progress.event("times count from the first operation of the load, as in the report", topic="load")
+            began_ns = recorder.began_ns
         progress.ops(
             OpsLine(
                 acked=counts.acked,
@@ -65,17 +73,18 @@ async def _show(progress: Progress, cluster: Cluster, recorder: Recorder, news: 
                 unknown=counts.info,
                 ops_per_s=(counts.ok - before) / (now - before_s),
                 p99_ms=latencies[int(len(latencies) * 0.99)] * 1e3 if latencies else None,
-            )
+            ),
+            node_lines(cluster, news.cut),
         )
         before, before_s = counts.ok, now
-        progress.nodes(_node_lines(cluster, news.cut))
         for start in cluster.starts[told:]:
             if start.is_snapshot:
                 progress.event(str(start), topic="log")
         told = len(cluster.starts)
 
 
-def _node_lines(cluster: Cluster, cut: frozenset[int]) -> list[NodeLine]:
+def node_lines(cluster: Cluster, cut: frozenset[int]) -> list[NodeLine]:
+    """Every node as it is now; `cut` are those whose links are broken."""
     newest: Mapping[int, RoleSeen] = {role.node: role for role in cluster.roles}
     lines = []
     for node, process in cluster.nodes.items():

@@ -8,6 +8,9 @@ invalid, for it accuses the harness and not the system: a doubt leaves it undeci
   and every way that was to be slow, lossy or whatever else tells that it was.
 - A fault hit what its target means, in every direction; the node it took for the leader had said itself that it leads;
   and every kind of process and link fault hit a leader at least once.
+- What a fault broke is whole again after its end, as seen from outside: the process runs, every way carried a question and
+  its answer, clocks are right, disks work. And once nothing is broken any more, service comes back within the time that
+  the kind of fault is given (`Kind.serves_within_s`).
 - The history holds as many operations of each outcome as were counted when they ended. A process does one thing at a
   time, nothing after an unknown outcome, and ends nothing before it began.
 """
@@ -26,12 +29,21 @@ from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
+from jepsen_like.run.recovery_time import Writes, recovery, unbroken_s
 
 GONE = re.compile(r"^pid \d+ dead$")
 POWERLESS = re.compile(r"^pid \d+ dead, its files held [\d,]+ bytes$")
 STOPPED = re.compile(r"^pid \d+ state T$")
 NOTHING_PASSED = re.compile(r"^cut .*: 0 bytes passed\b(?!.*\bswallowed\b)")
 """And nothing was lost: what a cut holds back goes through after its end."""
+RUNS = re.compile(r"^pid \d+ state [RSDI]\b")
+CARRIED = re.compile(r"^carried ")
+WALL_OFF = re.compile(r"told the wall time ([+-][\d.]+) s off")
+RATE_TOLD = re.compile(r"told a time ([\d.]+) times as fast")
+WALL_OFF_S_MAX = 1.0
+RATE_OFF_MAX = 0.1
+"""How far a healed clock may be off by what was read of it: the readings are those of a process that goes on meanwhile."""
+COUNTED = re.compile(r"healed: .*: ([\d,]+)$")
 PROCESS_PROOFS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "kill": (GONE, "gone"),
     "restart": (GONE, "gone"),
@@ -42,6 +54,9 @@ PARTITION = "partition"
 LEADER_KINDS = (*PROCESS_PROOFS, PARTITION)
 """Kinds that every run which asks for them carries out on a leader: nothing can withhold them."""
 DOUBTS_MAX = 5
+NOTHING_SEEN = "nothing was seen of it"
+PACES = 3
+"""A load that writes seldom shows service late by up to so many times its usual distance between two writes."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -70,7 +85,7 @@ def of_faults(
     faults: Sequence[FaultRecord], roles: Sequence[RoleSeen], nodes: Sequence[int], kinds: Sequence[str]
 ) -> list[str]:
     """Doubts about the faults of a run that was to have these `kinds`; none for one that had them all."""
-    told = [(fault, doubt) for fault in faults for doubt in _of(fault, roles, nodes)]
+    told = [(fault, doubt) for fault in faults for doubt in [*_of(fault, roles, nodes), *_not_undone(fault, faults)]]
     led = {fault.kind for fault in faults if fault.target == Target.LEADER}
     return [
         *(f"fault {fault.id} ({fault.kind} {fault.target}): {doubt}" for fault, doubt in told),
@@ -121,6 +136,65 @@ def _of_links(fault: FaultRecord, shows: str) -> list[str]:
         return ["it concerned no way"]
     seen = {way: fault.observed.get(way, "nothing was seen of it") for way in fault.links}
     return [f"{way} was as always: {text}" for way, text in seen.items() if not text.startswith(shows)]
+
+
+def is_all_undone(faults: Sequence[FaultRecord]) -> bool:
+    """Whether all that these faults broke was seen whole again after their ends."""
+    return not any(_not_undone(fault, faults) for fault in faults)
+
+
+def _not_undone(fault: FaultRecord, faults: Sequence[FaultRecord]) -> list[str]:
+    """What the fault broke and was not seen whole after its end, but for what another fault had broken by then."""
+    if fault.kind not in KINDS:
+        return []
+    others = [other for other in faults if other is not fault and _overlap(other, fault)]
+    held = {str(node) for other in others for node in other.nodes}
+    doubts = []
+    for node in map(str, fault.nodes):
+        text = fault.healed.get(node, NOTHING_SEEN)
+        if node not in held and not RUNS.match(text):
+            doubts.append(f"n{node} does not run after its end: {text}")
+        for what in ("clock", "disk"):
+            text = fault.healed.get(f"{what} of {node}", "")
+            if not _is_healed(text):
+                doubts.append(f"the {what} of n{node} is not healed after its end: {text}")
+    for way in fault.links:
+        text = fault.healed.get(way, NOTHING_SEEN)
+        if not CARRIED.match(text) and held.isdisjoint(way.split(">")):
+            doubts.append(f"{way} carries nothing after its end: {text}")
+    return doubts
+
+
+def _is_healed(text: str) -> bool:
+    """Whether nothing that was seen of a clock or a disk after a fault's end is as the fault had made it."""
+    off, rate, count = WALL_OFF.search(text), RATE_TOLD.search(text), COUNTED.search(text)
+    return (
+        (off is None or abs(float(off[1])) <= WALL_OFF_S_MAX)
+        and (rate is None or abs(float(rate[1]) - 1) <= RATE_OFF_MAX)
+        and (count is None or count[1] == "0")
+    )
+
+
+def _overlap(one: FaultRecord, other: FaultRecord) -> bool:
+    return one.begun_ns <= other.ended_ns and other.begun_ns <= one.ended_ns
+
+
+def of_service(faults: Sequence[FaultRecord], writes: Writes) -> list[str]:
+    """Doubts about service that stayed away while nothing was broken: the harness may have mended less than it recorded."""
+    pace_s = float(np.median(np.diff(writes.t_ret))) / 1e9 if len(writes.t_ret) > 1 else 0.0
+    doubts = []
+    for fault in faults:
+        first_s = recovery(fault, writes).first_success_s
+        if fault.kind not in KINDS or first_s is None:
+            continue  # one that nothing recovered from is counted as such
+        away_s = unbroken_s(fault.begun_ns, fault.begun_ns + round(first_s * 1e9), faults)
+        bound_s = KINDS[fault.kind].serves_within_s + PACES * pace_s
+        if away_s > bound_s:
+            doubts.append(
+                f"fault {fault.id} ({fault.kind} {fault.target}): no write was acknowledged for {first_s:.1f} s, "
+                f"{away_s:.1f} s of it with nothing broken; {bound_s:.0f} s are expected at most"
+            )
+    return doubts
 
 
 def _opposite(way: str) -> str:

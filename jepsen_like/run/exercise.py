@@ -5,6 +5,7 @@ checked; a second one stops at once. Whatever happens, no node outlives the run.
 """
 
 import signal
+import time
 from pathlib import Path
 
 import attrs
@@ -19,7 +20,7 @@ from jepsen_like.history.files import DumpWriter, HistoryWriter
 from jepsen_like.nemesis.nemesis import Nemesis
 from jepsen_like.nemesis.schedule import schedule
 from jepsen_like.nemesis.table import named
-from jepsen_like.progress import Progress
+from jepsen_like.progress import RunProgress
 from jepsen_like.run.display import FaultNewsLines, shown
 from jepsen_like.run.results import Observed, percentiles
 from jepsen_like.systems.port import Mode, NotServing, System
@@ -93,7 +94,7 @@ class _Interrupted:
                 self.scope.cancel()
 
 
-async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observed:
+async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed:
     """Carry `plan` out; history, dumps, nemesis.jsonl and the nodes' files are in `directory` afterwards.
 
     `NodeDidNotStart` (in a group), `NotServing`, `NoVolumes`, `NoNamespaces` or `NoLibrary` if there was never a cluster
@@ -126,7 +127,7 @@ async def exercise(plan: RunPlan, directory: Path, progress: Progress) -> Observ
 
 
 async def _break_it(
-    plan: RunPlan, directory: Path, cluster: Cluster, progress: Progress, interrupted: _Interrupted
+    plan: RunPlan, directory: Path, cluster: Cluster, progress: RunProgress, interrupted: _Interrupted
 ) -> Observed:
     faults = schedule(plan.seed, named(plan.kinds), plan.duration_s)
     not_recovered: list[str] = []
@@ -151,6 +152,7 @@ async def _break_it(
             if interrupted.is_set:
                 progress.event("interrupted: healing, then the check of what was recorded", topic="run")
             load.stop()
+            load_ended_ns = time.monotonic_ns()
         await nemesis.heal()
         acked_under_load = recorder.counts.acked
         if not await load.final_reads():
@@ -174,6 +176,7 @@ async def _break_it(
         nodes=cluster.targets,
         kinds=plan.kinds,
         counted=recorder.counts.by_outcome(),
+        load_ended_ns=load_ended_ns,
         last_acked=recorder.counts.acked - acked_under_load,
         starts=tuple(cluster.starts),
         latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,

@@ -24,6 +24,8 @@ from jepsen_like.nemesis.nemesis import FaultRecord
 AFTERMATH_S = 5.0
 """For how long after its end a fault may still be the cause of an election."""
 BEFORE_S = 1.0
+DOWN_S = 0.25
+PACES_DOWN = 10
 
 Nanoseconds = npt.NDArray[np.int64]
 
@@ -43,7 +45,7 @@ class Writes:
 
 
 @attrs.frozen
-class Recovery:
+class ServiceRecovery:
     """Around one fault. `acked_before` counts the writes acknowledged in the last second before it: with none, the rest
     says nothing.
     """
@@ -68,13 +70,13 @@ class Recovery:
         }
 
 
-def recovery(fault: FaultRecord, writes: Writes) -> Recovery:
+def recovery(fault: FaultRecord, writes: Writes) -> ServiceRecovery:
     """How service came back after `fault`."""
     after = np.nonzero(writes.t_inv > fault.injected_ns)[0]
     first = (int(writes.t_ret[after[0]]) - fault.begun_ns) / 1e9 if len(after) else None
     before = int(np.count_nonzero((writes.t_ret > fault.begun_ns - BEFORE_S * 1e9) & (writes.t_ret <= fault.begun_ns)))
     has_recovered = first is not None and int(writes.t_ret[-1]) > fault.ended_ns
-    return Recovery(fault, _rounded(first), _rounded(_longest_gap(fault, writes.t_ret)), before, has_recovered)
+    return ServiceRecovery(fault, _rounded(first), _rounded(_longest_gap(fault, writes.t_ret)), before, has_recovered)
 
 
 def _longest_gap(fault: FaultRecord, t_ret: Nanoseconds) -> float | None:
@@ -85,6 +87,37 @@ def _longest_gap(fault: FaultRecord, t_ret: Nanoseconds) -> float | None:
     if end == len(t_ret) or len(around) < 2:
         return None
     return float(np.max(np.diff(around))) / 1e9
+
+
+def availability(writes: Writes, begin_ns: int, end_ns: int) -> dict[str, float | None]:
+    """For how much of a load, from its first operation to its end, writes were acknowledged.
+
+    Down is every time between two acknowledged writes (or a border of the load) of at least `gap_s`: a quarter of a second,
+    but ten times the usual distance between two writes where that is more. Returns the `share` of the time that was not
+    down, `down_s` in all and the `longest_s` of these times, in seconds; no share for a load that took no time.
+    """
+    within = writes.t_ret[(writes.t_ret >= begin_ns) & (writes.t_ret <= end_ns)]
+    gaps_s = np.diff(np.concatenate([[begin_ns], within, [max(begin_ns, end_ns)]])) / 1e9
+    gap_s = max(DOWN_S, PACES_DOWN * float(np.median(np.diff(within))) / 1e9 if len(within) > 1 else 0.0)
+    down_s = gaps_s[gaps_s >= gap_s]
+    whole_s = float(gaps_s.sum())
+    return {
+        "share": round(1 - float(down_s.sum()) / whole_s, 6) if whole_s > 0 else None,
+        "down_s": round(float(down_s.sum()), 4),
+        "longest_s": round(float(down_s.max(initial=0.0)), 4),
+        "gap_s": round(gap_s, 4),
+    }
+
+
+def unbroken_s(begin_ns: int, end_ns: int, faults: Sequence[FaultRecord]) -> float:
+    """How much of the time from `begin_ns` to `end_ns` no fault held, in seconds."""
+    held_ns, reached_ns = 0, begin_ns
+    for fault in sorted(faults, key=lambda fault: fault.begun_ns):
+        since_ns, until_ns = max(fault.begun_ns, reached_ns), min(fault.ended_ns, end_ns)
+        if until_ns > since_ns:
+            held_ns += until_ns - since_ns
+            reached_ns = until_ns
+    return (end_ns - begin_ns - held_ns) / 1e9
 
 
 @attrs.frozen
@@ -109,7 +142,7 @@ def elections(roles: Sequence[RoleSeen], faults: Sequence[FaultRecord]) -> list[
         cause = None
         while unused and unused[0].begun_ns < role.t_ns:
             fault = unused.pop(0)
-            explains = role.t_ns <= fault.ended_ns + AFTERMATH_S * 1e9 and _touches_leader(fault)
+            explains = role.t_ns <= fault.ended_ns + AFTERMATH_S * 1e9 and touches_leader(fault)
             cause = fault if explains else None
         found.append(Election(role.node, role.term, role.t_ns, _rounded(_took_s(role, cause))))
     return found
@@ -122,7 +155,8 @@ def _took_s(role: RoleSeen, cause: FaultRecord | None) -> float | None:
     return (role.t_ns - since_ns) / 1e9 if role.t_ns >= since_ns else None
 
 
-def _touches_leader(fault: FaultRecord) -> bool:
+def touches_leader(fault: FaultRecord) -> bool:
+    """Whether it hit the node that led, or one of that node's links."""
     ends = {end for link in fault.links for end in link.split(">")}
     return fault.leader in fault.nodes or str(fault.leader) in ends
 

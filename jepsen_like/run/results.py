@@ -18,17 +18,22 @@ import numpy.typing as npt
 from jepsen_like.checker.columns import begins_operation
 from jepsen_like.checker.verdict import Check
 from jepsen_like.cluster.observations import RoleSeen, StartSeen
-from jepsen_like.history.files import HistoryReader, read_part
-from jepsen_like.history.ops import NEVER, Action, Outcome
+from jepsen_like.history.files import HistoryReader, read_dump, read_part
+from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
+from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.nemesis import FaultRecord
+from jepsen_like.nemesis.table import KINDS
 from jepsen_like.run import evidence
-from jepsen_like.run.recovery_time import Recovery, Writes, elections, recovery
+from jepsen_like.run.recovery_time import ServiceRecovery, Writes, availability, elections, recovery, touches_leader
 
 BUCKET_S = 0.25
 WRITES = (Action.APPEND, Action.WRITE, Action.CAS)
 EXAMPLES_MAX = 5
 
+DUMP = "dump.parquet"
+
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @attrs.frozen
@@ -42,22 +47,34 @@ class Attempts:
     process: Ints
     records: Ints
     """How many rows of the history each one is: the records appended or read, one for anything else."""
+    is_lost: Bools = attrs.field()
+    """Which of them are acknowledged appends of a record that the final logs lack."""
+
+    @is_lost.default
+    def _nothing_lost(self) -> Bools:
+        return np.zeros(len(self.f), np.bool_)
 
     @classmethod
     def read(cls, history: Path) -> "Attempts":
-        """From the files of a run. `UnreadableHistory` if there are none."""
-        names = ("process", "f", "type", "t_inv", "t_ret")
+        """From the files of a run, with the dump of the final logs in the same directory if there is one.
+
+        `UnreadableHistory` if there is no history.
+        """
+        names = ("process", "f", "type", "a", "offset", "t_inv", "t_ret")
         parts: list[list[Ints]] = []
         for path in HistoryReader.open(history).files():
             table = read_part(path, names)
             columns = [np.asarray(table.column(name).to_numpy()).astype(np.int64) for name in names]
             parts.append(columns)
-        process, f, outcome, t_inv, t_ret = (
-            [np.concatenate(of) for of in zip(*parts, strict=True)] if parts else [np.empty(0, np.int64)] * 5
+        process, f, outcome, value, offset, t_inv, t_ret = (
+            [np.concatenate(of) for of in zip(*parts, strict=True)] if parts else [np.empty(0, np.int64)] * 7
         )
         first = np.flatnonzero(begins_operation(process, t_inv, t_ret))
         records = np.diff(first, append=len(f))
-        return cls(f[first], outcome[first], t_inv[first], t_ret[first], process[first], records)
+        appended = (f == Action.APPEND) & (outcome == Outcome.OK)
+        lost = _lost(history.with_name(DUMP), np.where(appended, offset, NONE), value)
+        of_operation = np.logical_or.reduceat(lost, first) if len(first) else lost
+        return cls(f[first], outcome[first], t_inv[first], t_ret[first], process[first], records, of_operation)
 
     @property
     def origin_ns(self) -> int:
@@ -85,7 +102,10 @@ class Attempts:
         return round(len(answered) / span_s, 1) if span_s > 0 else 0.0
 
     def series(self) -> dict[str, list[Any]]:
-        """Rates per second and latencies over time. An unknown outcome counts where it began, the others where they ended."""
+        """Rates per second and latencies over time. An unknown outcome counts where it began, the others where they ended.
+
+        `lost_s` is the part of `ok_s` whose records were lost later.
+        """
         when = (np.where(self.t_ret >= NEVER, self.t_inv, self.t_ret) - self.origin_ns) / 1e9
         bucket = (when / BUCKET_S).astype(np.int64)
         count = int(bucket.max()) + 1 if len(bucket) else 0
@@ -93,6 +113,7 @@ class Attempts:
             name: (np.bincount(bucket[self.outcome == outcome], minlength=count) / BUCKET_S).tolist()
             for name, outcome in (("ok_s", Outcome.OK), ("fail_s", Outcome.FAIL), ("info_s", Outcome.INFO))
         }
+        rates["lost_s"] = (np.bincount(bucket[self.is_lost], minlength=count) / BUCKET_S).tolist()
         ok = self.outcome == Outcome.OK
         order = np.argsort(bucket[ok], kind="stable")
         sorted_buckets, latencies = bucket[ok][order], ((self.t_ret[ok] - self.t_inv[ok]) / 1e6)[order]
@@ -104,6 +125,21 @@ class Attempts:
             "p50_ms": [each["p50"] for each in both],
             "p99_ms": [each["p99"] for each in both],
         }
+
+
+def _lost(dump: Path, offset: Ints, value: Ints) -> Bools:
+    """Which acknowledged records, at an `offset` that is not negative, the final logs lack; none without a dump."""
+    table = read_dump(dump) if dump.is_dir() else None
+    if table is None:
+        return np.zeros(len(offset), np.bool_)
+    places, values = (np.asarray(table.column(name).to_numpy()).astype(np.int64) for name in ("offset", "a"))
+    content = np.full(int(places.max(initial=NONE)) + 1, NONE, np.int64)
+    content[places] = values
+    within = (offset >= 0) & (offset < len(content))
+    there = content[np.where(within, offset, 0)] if len(content) else np.full(len(offset), NONE, np.int64)
+    # Where no log holds anything, a record has left by its rule of retention; holes are judged by the checker.
+    is_there = within & ((there == value) | (there == NONE))
+    return np.asarray((offset >= 0) & ~is_there)
 
 
 def percentiles(latencies_ms: npt.NDArray[np.float64]) -> dict[str, float | None]:
@@ -132,6 +168,8 @@ class Observed:
     """The kinds of faults that were asked for."""
     starts: Sequence[StartSeen] = ()
     """Every time that a node's log began later."""
+    load_ended_ns: int = 0
+    """When the clients were told to stop; 0: with the last operation."""
     last_acked: int = 0
     """How many acknowledged records or values were written when all was healed: they show service, and test no promise."""
     counted: Mapping[Outcome, int] = {}
@@ -157,6 +195,8 @@ def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -
         "recovered": failure([observed.not_recovered] if observed.not_recovered is not None else []),
         "evidence": evidence.row(doubts := doubts_about(attempts, observed)),
     }
+    if checks["recovered"]["valid"] is False and not evidence.is_all_undone(observed.faults):
+        checks["recovered"]["valid"] = None  # it may be the harness that kept the cluster from recovering
     valid = False if any(check["valid"] is False for check in checks.values()) else verdict["valid"]
     unknown = list(verdict["unknown"])
     if valid and verdict["acked"] <= observed.last_acked:
@@ -171,6 +211,7 @@ def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -
         "valid": valid,
         "attempted": attempts.attempted(),
         "unknown": unknown,
+        "not_tested": not_tested(verdict, observed),
         "checks": checks,
         **known,
         "rpo": {"records": int(verdict["lost_acked"]), "s": rpo_s(verdict, known["faults"])},
@@ -195,10 +236,27 @@ def _retained(verdict: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
 def doubts_about(attempts: Attempts, observed: Observed) -> list[str]:
     """What of this run is not proved, so that its verdict would be worth nothing."""
     kinds = () if observed.is_interrupted else observed.kinds
+    happened = {fault.kind for fault in observed.faults}
+    is_too_soon = observed.is_interrupted and bool(observed.kinds) and happened.isdisjoint(observed.kinds)
     return [
         *evidence.of_faults(observed.faults, observed.roles, observed.nodes, kinds),
+        *([f"interrupted before any {' or '.join(observed.kinds)}, which had been asked for"] if is_too_soon else []),
+        *evidence.of_service(observed.faults, attempts.acknowledged_writes()),
         *evidence.of_history(attempts, observed.counted),
     ]
+
+
+def not_tested(verdict: Mapping[str, Any], observed: Observed) -> list[str]:
+    """What a valid verdict does not speak of, one line each: first what the run did not do, then what the history lacks."""
+    faults = observed.faults
+    happened = {fault.kind for fault in faults}
+    lines = [] if faults else ["faults: none"]
+    if not any(KINDS[kind].reach is Reach.UNFLUSHED for kind in happened if kind in KINDS):
+        lines.append("durability: not tested, no power fault")
+    if not any(touches_leader(fault) for fault in faults):
+        lines.append("elections: not tested, no leader was hit")
+    lines += [f"{kind}: not tested, it did not happen" for kind in observed.kinds if kind not in happened]
+    return list(dict.fromkeys([*lines, *verdict.get("not_tested", ())]))
 
 
 def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
@@ -212,6 +270,7 @@ def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
             for each in elections(observed.roles, observed.faults)
         ],
         "rto_s": {**worst(recoveries), "faults": [each.as_json() for each in recoveries]},
+        "availability": availability(writes, origin, observed.load_ended_ns or int(attempts.t_inv.max(initial=origin))),
         "latency_ms": attempts.latency_ms(),
         "throughput_ops_s": attempts.throughput_ops_s(),
         "series": attempts.series(),
@@ -233,7 +292,7 @@ def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
     }
 
 
-def worst(recoveries: Sequence[Recovery]) -> dict[str, float | int | None]:
+def worst(recoveries: Sequence[ServiceRecovery]) -> dict[str, float | int | None]:
     """The longest recovery and the longest gap of all faults, None for both if there is a fault that nothing recovered from."""
     unrecovered = sum(not each.has_recovered for each in recoveries)
     known = () if unrecovered else recoveries

@@ -120,6 +120,10 @@ class Control(abc.ABC):
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
         """Record the log of every node up to `ends` as `settle` returned them. Raises `NotServing`, in a group or not."""
 
+    @abc.abstractmethod
+    async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
+        """Ask a node whatever it answers, on a new connection to `address`; None if it answered, or why it did not."""
+
     async def read_through(self, node: int) -> None:
         """Let one node read all that it has on its disk, so that damage is met; as far as it gives it."""
         return

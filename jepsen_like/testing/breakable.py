@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Pair, Wires
-from jepsen_like.testing.ledger import Ledger, Verdict
+from jepsen_like.testing.ledger import Ledger, LedgerVerdict
 from log.frame import HEADER_BYTES
 from raft.client import Client, OnAttempt, ignore_attempt
 from raft.client_codec import Appended, Records
@@ -60,7 +60,7 @@ class _Part:
 
 
 @attrs.define
-class NotServing(Exception):
+class WaitedTooLong(Exception):
     """The cluster did not reach in time what was waited for."""
 
     what: str
@@ -133,7 +133,7 @@ class BreakableCluster(ABC):
         return _number(newest["node"]) if newest is not None and newest["role"] == "leader" else None
 
     async def wait_for_leader(self, *, within_s: float = PATIENCE_S) -> int:
-        """A leader that a majority follows, by proof of a linearizable read; `NotServing` if there is none in time."""
+        """A leader that a majority follows, by proof of a linearizable read; `WaitedTooLong` if there is none in time."""
         with trio.move_on_after(within_s):
             while True:
                 leader = await self.leader()
@@ -142,7 +142,7 @@ class BreakableCluster(ABC):
                         await self._prove(leader)
                         return leader
                 await trio.sleep(POLL_S)
-        raise NotServing(f"no node leads a majority within {within_s:g} s")
+        raise WaitedTooLong(f"no node leads a majority within {within_s:g} s")
 
     async def committed(self, node: int) -> list[bytes]:
         """The records that this node knows to be committed, by offset from the first that its log still holds.
@@ -251,10 +251,10 @@ class BreakableCluster(ABC):
 
     # ---------------------------------------------------------------- promises
 
-    async def check(self, *, within_s: float = 2 * PATIENCE_S) -> Verdict:
+    async def check(self, *, within_s: float = 2 * PATIENCE_S) -> LedgerVerdict:
         """Heal and start everything, wait until all nodes agree, and hold them to what was promised.
 
-        Call it when no client writes any more. `NotServing` if they do not agree in time.
+        Call it when no client writes any more. `WaitedTooLong` if they do not agree in time.
         """
         for node in self.nodes:
             await self._note(node)
@@ -265,7 +265,7 @@ class BreakableCluster(ABC):
             while len({status["commit_index"] if status else None for status in await self._statuses()}) > 1:  # noqa: ASYNC110
                 await trio.sleep(POLL_S)
         if waiting.cancelled_caught:
-            raise NotServing(f"the nodes do not agree {within_s:g} s after everything was healed")
+            raise WaitedTooLong(f"the nodes do not agree {within_s:g} s after everything was healed")
         self.tell(leader, "checked")
         for status in await self._statuses():
             self.ledger.on_end(_number(status["committed_end"]) if status is not None else 0)

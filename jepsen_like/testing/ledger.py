@@ -20,7 +20,7 @@ UNSEEN_BYTES = 64 * 1024
 
 
 @attrs.frozen
-class Verdict:
+class LedgerVerdict:
     """What `check` found. `broken` tells every promise that does not hold, in words."""
 
     acknowledged: int
@@ -97,7 +97,7 @@ class Ledger:
         starts: Mapping[int, int] | None = None,
         *,
         of_records: Collection[int] = (),
-    ) -> Verdict:
+    ) -> LedgerVerdict:
         """Hold the promises against the committed log of every node, which begins at 0 unless `starts` says otherwise.
 
         `of_records`: nodes of which it is known that what is left of their logs is records and little else.
@@ -134,7 +134,7 @@ class Ledger:
                     f"the log of node {node} begins at {starts[node]} and lacks {missing} bytes of what its retention keeps"
                 )
         committed = 0 if longest is None else len(logs[longest])
-        return Verdict(self.acknowledged, committed, tuple(broken), expired)
+        return LedgerVerdict(self.acknowledged, committed, tuple(broken), expired)
 
     def _missing(self, start: int, log: Sequence[bytes]) -> int:
         """How many bytes a log that has let something go should hold beside these records, if only bytes count.

@@ -18,8 +18,9 @@ Async tests use the fixtures, too: the cluster runs in a thread of its own, so o
 `check`) is better made in `asyncio.to_thread` or `trio.to_thread.run_sync`. Importing this module imports nothing but pytest.
 """
 
-from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+import difflib
+from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
@@ -32,6 +33,8 @@ MARKER = (
     "raft_cluster(nodes=3, settings=(), check=True, ...): how the cluster of `raft_cluster` or `raft_processes` is made"
 )
 CLUSTERS: "pytest.StashKey[dict[str, LocalCluster | ProcessCluster]]" = pytest.StashKey()
+STORIES = pytest.StashKey[dict[str, str]]()
+"""The last events of each cluster as they were when its test ended or failed: what comes after is the harness's doing."""
 HAS_FAILED = pytest.StashKey[bool]()
 
 
@@ -47,11 +50,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed:
         item.stash[HAS_FAILED] = True
         for name, cluster in item.stash.get(CLUSTERS, {}).items():
-            report.sections.append((f"last events of {name}", cluster.story()))
+            report.sections.append((f"last events of {name}", _story(item, name, cluster)))
     if report.when == "teardown":  # pytest keeps its items, and may run one again
         _forget(item, CLUSTERS)
+        _forget(item, STORIES)
         _forget(item, HAS_FAILED)
     return report
+
+
+def _story(item: pytest.Item, name: str, cluster: "LocalCluster | ProcessCluster") -> str:
+    """The last events of a cluster, up to the first time that this is called for it."""
+    stories = item.stash.setdefault(STORIES, {})
+    if name not in stories:
+        stories[name] = cluster.story()
+    return stories[name]
 
 
 def _forget(item: pytest.Item, key: pytest.StashKey[T]) -> None:
@@ -64,7 +76,7 @@ def raft_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalCluster]":
     """A cluster of three nodes in this process, with a leader; see `jepsen_like.testing.sync.LocalCluster`."""
     from jepsen_like.testing.sync import LocalCluster
 
-    options, is_checked = _options(request)
+    options, is_checked = _options(request, ("nodes", "settings", "seed", "state_machine", "check"))
     with LocalCluster.open(**options) as cluster:
         yield from _lend(request, cluster, is_checked)
 
@@ -74,19 +86,30 @@ def raft_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessCluster]"
     """A cluster of three processes, with a leader; see `jepsen_like.testing.sync.ProcessCluster`."""
     from jepsen_like.testing.sync import ProcessCluster
 
-    options, is_checked = _options(request)
+    options, is_checked = _options(request, ("nodes", "settings", "check"))
     directory = request.getfixturevalue("tmp_path") / "raft_processes"
     with ProcessCluster.open(directory=directory, **options) as cluster:
         yield from _lend(request, cluster, is_checked)
 
 
-def _options(request: pytest.FixtureRequest) -> tuple[dict[str, Any], bool]:
-    """What the nearest marker says, and whether the cluster is checked at the end."""
+def _options(request: pytest.FixtureRequest, names: Sequence[str]) -> tuple[dict[str, Any], bool]:
+    """What the nearest marker gives, and whether the cluster is checked at the end. A marker that cannot be is an error of
+    the test in one line, without a traceback through this plugin.
+    """
     marker = request.node.get_closest_marker("raft_cluster")
     if marker is not None and marker.args:
-        raise pytest.UsageError(f"raft_cluster takes names only, as in nodes=5: not {marker.args[0]!r} alone")
+        _refuse(f"raft_cluster takes names only, as in nodes=5: not {marker.args[0]!r} alone")
     options = dict(marker.kwargs) if marker is not None else {}
+    for name in options:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            _refuse(f"for {request.fixturename} the marker raft_cluster takes {', '.join(names)}, not {name!r}{meant}")
     return options, bool(options.pop("check", True))
+
+
+def _refuse(reason: str) -> NoReturn:
+    pytest.fail(reason, pytrace=False)
 
 
 def _lend(request: pytest.FixtureRequest, cluster: ClusterT, is_checked: bool) -> Iterator[ClusterT]:
@@ -94,6 +117,7 @@ def _lend(request: pytest.FixtureRequest, cluster: ClusterT, is_checked: bool) -
     name, node = str(request.fixturename), request.node
     node.stash.setdefault(CLUSTERS, {})[name] = cluster
     yield cluster
+    _story(node, name, cluster)
     if is_checked and not node.stash.get(HAS_FAILED, False):
         verdict = cluster.check()
         node.add_report_section("teardown", name, str(verdict))

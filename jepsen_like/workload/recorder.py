@@ -42,6 +42,8 @@ class Recorder:
         """Open loop: from when each answered operation was due to its answer; 4 bytes for each."""
         self.nonsense: list[str] = []
         """Answers that were no answers to what was asked: failures of the node, kept in words."""
+        self.began_ns = 0
+        """When the earliest operation that has ended began; 0 before."""
         self.last_write_ns = 0
         """When a write was last acknowledged."""
         self._history = history
@@ -63,6 +65,7 @@ class Recorder:
         late_s: float | None = None,
     ) -> None:
         """An answer came. `late_s` is how much later than intended the operation was sent; None in a closed loop."""
+        self.began_ns = min(self.began_ns or t_inv, t_inv)
         self.counts.ok += 1
         latency_s = (t_ret - t_inv) / 1e9
         if late_s is not None:
@@ -104,6 +107,7 @@ class Recorder:
         seen: int = NONE,
     ) -> None:
         """No answer, or a refusal. `t_ret` is when that was known; an unknown outcome has no end."""
+        self.began_ns = min(self.began_ns or t_inv, t_inv)
         if outcome is Outcome.FAIL:
             self.counts.fail += 1
         else:

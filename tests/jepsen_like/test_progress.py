@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from jepsen_like.progress import NodeLine, NodeState, OpsLine, Progress, sparkline
+from jepsen_like.progress import NodeLine, NodeState, OpsLine, RunProgress, sparkline
 
 
 class Clock:
@@ -34,15 +34,42 @@ class Screen:
 
 def test_without_a_terminal_events_are_plain_lines_with_their_time() -> None:
     screen, clock = Screen(terminal=False), Clock()
-    with Progress(total_s=30, nodes=[1, 2, 3], console=screen.console, clock=clock) as progress:
+    with RunProgress(total_s=30, nodes=[1, 2, 3], console=screen.console, clock=clock) as progress:
+        progress.phase("load")
         clock.now += 9.4
         progress.event("kill -9 n1 (leader)")
     assert screen.text == "[   9.4s] nemesis   kill -9 n1 (leader)\n"
 
 
+def test_times_count_from_the_first_operation_and_what_came_before_has_none() -> None:
+    screen, clock = Screen(terminal=False), Clock()
+    with RunProgress(total_s=30, nodes=[1], console=screen.console, clock=clock) as progress:
+        clock.now += 1.4
+        progress.event("n1 leads", topic="cluster")
+        progress.phase("load", total_s=30)
+        clock.now += 0.5
+        progress.count_from(101.5)
+        assert progress.elapsed_s == pytest.approx(0.4)
+        assert progress.total_s == pytest.approx(29.9)
+        progress.event("kill n1")
+    assert screen.text == "[  start] cluster   n1 leads\n[   0.4s] nemesis   kill n1\n"
+
+
+def test_one_redraw_shows_the_counts_and_the_nodes() -> None:
+    screen, clock = Screen(terminal=True), Clock()
+    with RunProgress(total_s=30, nodes=[1], console=screen.console, clock=clock) as progress:
+        clock.now += 1
+        before = len(screen.text)
+        progress.ops(OpsLine(acked=7), [NodeLine(1, "leader", 5, NodeState.DOWN)])
+        drawn = screen.text[before:]
+    assert drawn.count("acked 7") == 1
+    assert "● down" in drawn
+
+
 def test_without_a_terminal_the_counts_come_every_five_seconds() -> None:
     screen, clock = Screen(terminal=False), Clock()
-    with Progress(total_s=30, nodes=[1], console=screen.console, clock=clock) as progress:
+    with RunProgress(total_s=30, nodes=[1], console=screen.console, clock=clock) as progress:
+        progress.phase("load")
         for tenth in range(120):
             clock.now = 100 + tenth / 10
             progress.ops(OpsLine(acked=tenth, failed=2, unknown=3, ops_per_s=10.0, p99_ms=4.5))
@@ -54,7 +81,7 @@ def test_without_a_terminal_the_counts_come_every_five_seconds() -> None:
 
 def test_on_a_terminal_every_node_is_shown_with_its_role_and_state() -> None:
     screen, clock = Screen(terminal=True), Clock()
-    with Progress(total_s=30, nodes=[1, 2, 3, 4], console=screen.console, clock=clock) as progress:
+    with RunProgress(total_s=30, nodes=[1, 2, 3, 4], console=screen.console, clock=clock) as progress:
         progress.nodes(
             [
                 NodeLine(1, "leader", 5),
@@ -78,7 +105,7 @@ def test_on_a_terminal_every_node_is_shown_with_its_role_and_state() -> None:
 
 def test_redraws_are_bounded_however_often_it_is_told() -> None:
     screen, clock = Screen(terminal=True), Clock()
-    with Progress(total_s=30, nodes=[1], console=screen.console, clock=clock) as progress:
+    with RunProgress(total_s=30, nodes=[1], console=screen.console, clock=clock) as progress:
         before = len(screen.text)
         for millisecond in range(1000):
             clock.now = 100 + millisecond / 1000
@@ -89,14 +116,14 @@ def test_redraws_are_bounded_however_often_it_is_told() -> None:
 
 def test_an_error_leaves_the_terminal_usable() -> None:
     screen = Screen(terminal=True)
-    with pytest.raises(RuntimeError), Progress(total_s=30, nodes=[1], console=screen.console):
+    with pytest.raises(RuntimeError), RunProgress(total_s=30, nodes=[1], console=screen.console):
         raise RuntimeError("a bug elsewhere")
     assert screen.text.rindex("\x1b[?25h") > screen.text.rindex("\x1b[?25l")
 
 
 def test_a_phase_counts_its_own_time() -> None:
     screen, clock = Screen(terminal=True), Clock()
-    with Progress(total_s=30, nodes=[1], console=screen.console, clock=clock) as progress:
+    with RunProgress(total_s=30, nodes=[1], console=screen.console, clock=clock) as progress:
         clock.now += 40
         progress.phase("checking", total_s=20)
         assert "checking  40 s, 20 s left" in screen.text

@@ -44,7 +44,7 @@ def a_kill(begun_ns: int, injected_ns: int) -> FaultRecord:
         injected_ns=injected_ns,
         ended_ns=injected_ns,
         observed=KILLED,
-        healed={},
+        healed={"1": "pid 8 state S"},
     )
 
 
@@ -64,6 +64,10 @@ TROUBLES = {
         STRUCK, faults=(attrs.evolve(STRUCK.faults[0], observed={"1": "pid 7 state S"}),)
     ),
     "a kill that never came": attrs.evolve(STRUCK, faults=()),
+    "a run that was interrupted before its kill": attrs.evolve(STRUCK, faults=(), is_interrupted=True),
+    "a node that was not started again": attrs.evolve(
+        STRUCK, faults=(attrs.evolve(STRUCK.faults[0], healed={"1": "pid 7 dead"}),)
+    ),
 }
 
 

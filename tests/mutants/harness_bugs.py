@@ -122,6 +122,27 @@ NEMESES: Sequence[Mutant] = (
         judge="run",
     ),
     Mutant(
+        name="pause-is-never-ended",
+        bug="a paused process is not resumed, though its fault is recorded as undone",
+        module=PROCESSES,
+        edits=[Edit("            cluster.nodes[node].resume()\n", "            pass\n")],
+        oracles=["evidence"],
+        judge="run",
+    ),
+    Mutant(
+        name="heal-forgets-the-first-link",
+        bug="healing makes every link clear but the first",
+        module="jepsen_like.cluster.fault_network",
+        edits=[
+            Edit(
+                '        """Make every way clear."""\n        for link in self.links:\n',
+                '        """Make every way clear."""\n        for link in self.links[1:]:\n',
+            )
+        ],
+        oracles=["evidence", "recovered"],
+        judge="run",
+    ),
+    Mutant(
         name="partition-cuts-nothing",
         bug="the links that a partition means are worked out, but never cut",
         module="jepsen_like.nemesis.links",
@@ -271,6 +292,35 @@ VERDICTS: Sequence[Mutant] = (
     ),
 )
 
+UNDOING: Sequence[Mutant] = (
+    Mutant(
+        name="evidence-does-not-look-at-what-is-undone",
+        bug="what a fault broke need not be whole again after its end",
+        module="jepsen_like.run.evidence",
+        edits=[
+            Edit(
+                "for doubt in [*_of(fault, roles, nodes), *_not_undone(fault, faults)]]\n",
+                "for doubt in _of(fault, roles, nodes)]\n",
+            )
+        ],
+        oracles=["verdicts"],
+        judge="verdicts",
+    ),
+    Mutant(
+        name="verdict-of-a-run-that-never-came-to-its-faults",
+        bug="a run that is interrupted before its faults is as valid as one that had them",
+        module="jepsen_like.run.results",
+        edits=[
+            Edit(
+                "    is_too_soon = observed.is_interrupted and bool(observed.kinds)",
+                "    is_too_soon = False and bool(observed.kinds)",
+            )
+        ],
+        oracles=["verdicts"],
+        judge="verdicts",
+    ),
+)
+
 LET_GO: Sequence[Mutant] = (
     Mutant(
         name="checker-calls-any-loss-expired",
@@ -402,4 +452,4 @@ LET_GO: Sequence[Mutant] = (
     ),
 )
 
-HARNESS: Sequence[Mutant] = (*RECORDERS, *NEMESES, *VERDICTS, *LET_GO)
+HARNESS: Sequence[Mutant] = (*RECORDERS, *NEMESES, *VERDICTS, *UNDOING, *LET_GO)

@@ -120,6 +120,16 @@ class RaftControl(Control):
         except* RaftError as group:
             raise NotServing(f"a node did not give its log: {group.exceptions[0]}") from group
 
+    async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
+        """By STATUS."""
+        try:
+            with trio.fail_after(within_s):
+                async with Connection.open(*address, self._cluster_id, timeout_s=within_s) as connection:
+                    await connection.status()
+        except (*_NO_ANSWER, trio.TooSlowError) as error:
+            return str(error) or f"no answer within {within_s:g} s"
+        return None
+
     async def read_through(self, node: int) -> None:
         """Read all that one node has committed, as far as it gives it."""
         with trio.move_on_after(READ_THROUGH_WITHIN_S), contextlib.suppress(*_NO_ANSWER):

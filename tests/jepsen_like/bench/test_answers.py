@@ -6,16 +6,16 @@ import attrs
 import pytest
 
 from jepsen_like.bench import answers, figures
-from jepsen_like.bench.answers import Answer
-from jepsen_like.bench.conversation import FULL, LARGE, Load
-from jepsen_like.bench.figures import Calm, Document, Failover, Memory, NotMeasured, Restart, Run, Throughput
+from jepsen_like.bench.answers import BenchAnswer
+from jepsen_like.bench.conversation import FULL, LARGE, LoadShape
+from jepsen_like.bench.figures import Calm, Document, Failover, Memory, NotMeasured, RestartFigure, Run, Throughput
 from jepsen_like.bench.throughput import BATCHES, ONE
 
 MACHINE = {"cpu": "a", "cores": "2", "memory": "1 GiB", "kernel": "Linux", "disk": "ext4", "python": "3"}
 
 
 def row(
-    system: str, load: Load, requests_s: float, run: str = "r1", repeat: int = 0, p50_ms: float = 1.0
+    system: str, load: LoadShape, requests_s: float, run: str = "r1", repeat: int = 0, p50_ms: float = 1.0
 ) -> Throughput:
     return Throughput(
         system=system,
@@ -42,13 +42,13 @@ def everything(run: str = "r1") -> Document:
         row("etcd", FULL, 10_000, run),
         Failover("quorumlog", "kill", run, [0.1, 0.2, 0.3]),
         Calm("quorumlog", run, 10.0, 0, 0, 1000.0, 9.0),
-        Restart("quorumlog", run, 2**30, [1.0], [2.0]),
+        RestartFigure("quorumlog", run, 2**30, [1.0], [2.0]),
         Memory("quorumlog", run, 10**7, [1, 2, 3], [4, 5, 6]),
         run=run,
     )
 
 
-def only(of: Document, words: str) -> Answer:
+def only(of: Document, words: str) -> BenchAnswer:
     (found,) = [answer for answer in answers.answers(of) if words in answer.question]
     return found
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from jepsen_like.bench.conversation import Conversation, Load
-from jepsen_like.bench.failover import Client
+from jepsen_like.bench.conversation import Conversation, LoadShape
+from jepsen_like.bench.failover import FailoverClient
 from jepsen_like.bench.generator import Generator, LoadFailed
 from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
-from jepsen_like.bench.systems import Cluster
+from jepsen_like.bench.systems import BenchCluster
 from jepsen_like.cluster.ports import LOOPBACK
 from raft import client_codec
 from raft.errors import NotLeader
@@ -20,7 +20,7 @@ from raft.net.framing import FrameDecoder
 
 Answer = Callable[[int], bytes | None]
 """From the number of an append, counted over all connections from 1, to the answer; None closes the connection."""
-LOAD = Load(4, 10)
+LOAD = LoadShape(4, 10)
 
 
 def accepted(number: int) -> bytes:
@@ -95,13 +95,13 @@ class Server:
             return self._answer(self.appends)
 
 
-class Nodes(Cluster):
+class Nodes(BenchCluster):
     """As much of a cluster as a client of failovers needs."""
 
     def __init__(self, ports: Sequence[int]) -> None:
         super().__init__(ports, [])
 
-    def converse(self, load: Load, lane: int) -> Conversation:
+    def converse(self, load: LoadShape, lane: int) -> Conversation:
         return QuorumlogConversation(load)
 
     def leader(self) -> int | None:
@@ -157,7 +157,7 @@ def test_a_closed_connection_ends_the_load(serving: Callable[..., Server]) -> No
 def test_a_client_of_failovers_asks_again_after_refusals(serving: Callable[..., Server]) -> None:
     follower = serving(refused)
     elected = serving(lambda number: accepted(number) if number >= 4 else refused(number))
-    client = Client(Nodes([follower.port, elected.port]))
+    client = FailoverClient(Nodes([follower.port, elected.port]))
     client.connect()
     took = client.first_success()
     client.close()
@@ -168,7 +168,7 @@ def test_a_client_of_failovers_asks_again_after_refusals(serving: Callable[..., 
 
 def test_nothing_is_under_way_when_the_fault_comes(serving: Callable[..., Server]) -> None:
     quick, slow = serving(accepted), serving(accepted, turned_away=5)
-    client = Client(Nodes([quick.port, slow.port]))
+    client = FailoverClient(Nodes([quick.port, slow.port]))
     client.connect()
     client.close()
     quick.close()
@@ -177,7 +177,7 @@ def test_nothing_is_under_way_when_the_fault_comes(serving: Callable[..., Server
 
 def test_a_client_of_failovers_dials_anew_when_a_connection_breaks(serving: Callable[..., Server]) -> None:
     server = serving(lambda number: accepted(number) if number >= 3 else None)
-    client = Client(Nodes([server.port]))
+    client = FailoverClient(Nodes([server.port]))
     client.connect()
     client.first_success()
     client.close()
@@ -186,7 +186,7 @@ def test_a_client_of_failovers_dials_anew_when_a_connection_breaks(serving: Call
 
 def test_a_client_of_failovers_is_not_held_up_by_a_node_that_is_gone(serving: Callable[..., Server]) -> None:
     gone, server = serving(accepted), serving(accepted)
-    client = Client(Nodes([gone.port, server.port]))
+    client = FailoverClient(Nodes([gone.port, server.port]))
     client.connect()
     gone.close()
     assert client.first_success() < 5.0

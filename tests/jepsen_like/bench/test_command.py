@@ -106,7 +106,7 @@ def test_memory_and_restarts_are_of_the_log_that_was_asked_for(tmp_path: Path) -
     assert isinstance(memory, figures.Memory)
     assert memory.appends >= 5_000
     assert len(memory.before) == len(memory.after) == 3
-    assert isinstance(restart, figures.Restart)
+    assert isinstance(restart, figures.RestartFigure)
     assert restart.log_bytes >= 2**20
     assert 0 < restart.serving_s[0] <= restart.caught_up_s[0]
     assert told

@@ -9,10 +9,10 @@ from typing import cast
 import pytest
 
 from jepsen_like.bench import processes, throughput
-from jepsen_like.bench.conversation import FULL, Load
+from jepsen_like.bench.conversation import FULL, LoadShape
 from jepsen_like.bench.generator import Sample
 from jepsen_like.bench.processes import PF_KTHREAD, TICKS_PER_S, kernel_cpu_s
-from jepsen_like.bench.systems import Cluster
+from jepsen_like.bench.systems import BenchCluster
 
 
 def put(proc: Path, number: int, name: str, flags: int, user: int, kernel: int) -> None:
@@ -45,7 +45,7 @@ class TwoMembers:
         return 1
 
     @contextmanager
-    def driving(self, load: Load) -> Iterator["TwoMembers"]:
+    def driving(self, load: LoadShape) -> Iterator["TwoMembers"]:
         yield self
 
     def run(self, seconds: float) -> Sample:
@@ -56,7 +56,7 @@ class TwoMembers:
 def test_a_request_is_charged_with_all_that_was_done_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = TwoMembers()
     monkeypatch.setattr(throughput, "kernel_cpu_s", lambda: 0.5 * cluster.loads)
-    records, complete = throughput.under(cast("Cluster", cluster), "it", FULL, 1.0)
+    records, complete = throughput.under(cast("BenchCluster", cluster), "it", FULL, 1.0)
     figure = complete(0, "run")
     assert records == 20
     assert (figure.leader_us, figure.system_us, figure.client_us) == (200_000, 350_000, 25_000)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jepsen_like.bench import etcd_wire, zookeeper_wire
-from jepsen_like.bench.conversation import Conversation, Load, NotAnAnswer, payload
+from jepsen_like.bench.conversation import Conversation, LoadShape, NotAnAnswer, payload
 from jepsen_like.bench.etcd_wire import EtcdConversation
 from jepsen_like.bench.nats_wire import NatsConversation
 from jepsen_like.bench.own_wire import QuorumlogConversation
@@ -18,8 +18,8 @@ from jepsen_like.bench.zookeeper_wire import ZooKeeperConversation
 from raft import client_codec
 from raft.errors import NotLeader
 
-ONE = Load(1, 100)
-BATCH = Load(1, 100, 16)
+ONE = LoadShape(1, 100)
+BATCH = LoadShape(1, 100, 16)
 GRPC_ANSWER = b"\0" + struct.pack("!I", 4) + b"\x0a\x02\x08\x01"
 SET_REPLY = zookeeper_wire.frame(zookeeper_wire.REPLY.pack(1, 7, 0) + bytes(zookeeper_wire.STAT_BYTES))
 
@@ -33,7 +33,7 @@ def etcd_answer(stream: int) -> bytes:
     )
 
 
-def greeted_zookeeper(load: Load = ONE) -> ZooKeeperConversation:
+def greeted_zookeeper(load: LoadShape = ONE) -> ZooKeeperConversation:
     conversation = ZooKeeperConversation(load, 0)
     conversation.take(zookeeper_wire.frame(struct.pack("!iiq", 0, 30000, 9) + zookeeper_wire.buffer(bytes(16)) + b"\0"))
     assert conversation.greeted
@@ -131,7 +131,7 @@ def sent_data(stream: bytes) -> bytes:
 
 
 def test_a_large_put_keeps_to_the_room_that_the_server_gives() -> None:
-    load = Load(1, 200_000)
+    load = LoadShape(1, 200_000)
     etcd = EtcdConversation(load, 0)
     sent = sent_data(etcd.request())
     assert len(sent) == etcd_wire.WINDOW_DEFAULT
@@ -150,7 +150,7 @@ def test_a_large_put_keeps_to_the_room_that_the_server_gives() -> None:
 
 def test_what_a_protocol_asks_back_is_owed() -> None:
     pong = etcd_wire.frame(etcd_wire.PING, etcd_wire.ACK, 0, b"12345678")
-    large = EtcdConversation(Load(1, 200_000), 0)
+    large = EtcdConversation(LoadShape(1, 200_000), 0)
     large.take(etcd_wire.frame(etcd_wire.PING, 0, 0, b"12345678"))
     assert large.owed == pong
     small = EtcdConversation(ONE, 0)

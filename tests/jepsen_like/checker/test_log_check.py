@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import attrs
 import numpy as np
 import pytest
 
@@ -240,3 +241,18 @@ def test_one_wrong_acknowledgement_is_one_violation_however_much_follows_it() ->
     logs = final([*range(1, 500), 500, *range(501, 1001)])
     findings = checked([*ops, unknown(500, 5000)], logs)
     assert findings.counts == {Check.LOST: 1, Check.ORDER: 1}
+
+
+def test_a_rare_violation_is_not_crowded_out_by_many_of_another_kind() -> None:
+    appends = [append(value, value, 10 * value, 10 * value + 5) for value in range(200)]
+    rare_ones = [tail(40, 3000, 3001), read(60, 999, 3010, 3011)]
+    found = checked([*appends, *rare_ones], final([*range(50)]))
+    assert found.counts[Check.LOST] == 151  # with what was read
+    rare = {check for check in found.counts if check is not Check.LOST}
+    assert rare == {Check.STALE}
+    kept = Findings().plus(found).violations
+    assert {one.check for one in found.violations} == {Check.LOST, *rare}
+    assert {one.check for one in kept} == {Check.LOST, *rare}
+    many = attrs.evolve(found, violations=tuple(one for one in found.violations if one.check is Check.LOST) * 5)
+    few = attrs.evolve(found, violations=tuple(one for one in found.violations if one.check in rare))
+    assert {one.check for one in many.plus(few).violations} == {Check.LOST, *rare}

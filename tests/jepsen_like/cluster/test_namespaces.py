@@ -162,5 +162,7 @@ async def test_a_cluster_in_namespaces_survives_what_happens_to_packets(tmp_path
             await nemesis.heal()
         assert [record.kind for record in nemesis.records] == kinds
         assert all(set(record.links) <= set(record.observed) for record in nemesis.records)
+        for record in nemesis.records:
+            assert [record.healed[way] for way in record.links] == [f"carried {way} and back" for way in record.links]
         assert await settled(cluster) == 1
         assert cluster.unasked_ends == []

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.wires import CUT
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.links import Around, LinkKind
 from jepsen_like.nemesis.nemesis import FaultRecord, Nemesis
@@ -70,6 +71,24 @@ async def test_every_fault_of_streams_is_shown_by_its_ways_and_leaves_none_behin
     for record in nemesis.records:
         assert record.nodes == (record.leader,)
         assert re.search(SHOWS[record.kind], shows(record)), record
+        assert [record.healed[way] for way in record.links] == [f"carried {way} and back" for way in record.links]
+
+
+async def test_a_way_that_is_not_healed_carries_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_raft_cluster(tmp_path / "nodes", nodes=NODES) as cluster:
+        whole = {"1>2": "carried 1>2 and back", "2>3": "carried 2>3 and back", "client>1": "carried client>1 and back"}
+        assert await cluster.try_ways([(1, 2), (2, 3)], [1]) == whole
+        with monkeypatch.context() as impatient:
+            impatient.setattr("jepsen_like.cluster.cluster.CARRIES_WITHIN_S", 0.5)
+            cluster.network.impose(CUT, [(2, 1)])
+            found = await cluster.try_ways([(1, 2), (2, 3)], [1])
+        assert found.pop("1>2").startswith("not carried: n")
+        assert found == {way: text for way, text in whole.items() if way != "1>2"}
+        cluster.network.heal()
+        assert await cluster.try_ways([(1, 2), (2, 3)], [1]) == whole
+        await cluster.pause([2])
+        found = await cluster.try_ways([(1, 2)], [1])
+        assert re.fullmatch(r"not carried: n2 could not be asked: pid \d+ state T", found["1>2"])
 
 
 @pytest.mark.parametrize("name", [name for name, kind in LINK_KINDS.items() if isinstance(kind, Around)])

@@ -1,6 +1,7 @@
 """Faults of machines do what they say to real nodes, show it from outside, and are undone."""
 
 import contextlib
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,8 +15,9 @@ from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import Word
 from jepsen_like.nemesis.disks import DamagedFiles, DiskError, DiskFull, DiskShort, DiskSlow
 from jepsen_like.nemesis.kind import Kind, Seen
-from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
+from jepsen_like.nemesis.machines import ClockDrift, ClockJump, ClockKind, Power
 from jepsen_like.nemesis.targets import Blow
+from jepsen_like.run import evidence
 from jepsen_like.systems.raft.system import RaftSystem
 from raft.client import Client
 from raft.errors import RaftError
@@ -28,6 +30,9 @@ needs_compiler = pytest.mark.skipif(preload.compiler() is None, reason="needs a 
 SEED = 5
 RECORD = b"x" * 100
 STORED = 40
+HEALED = re.compile(
+    r"n\d healed: (told the wall time [+-]0\.000 s off, told a time (1\.0\d|0\.9\d) times as fast|[a-z ]+: 0)"
+)
 
 
 @asynccontextmanager
@@ -62,8 +67,11 @@ async def under_load(cluster: Cluster, client: Client, kind: Kind, hit: Sequence
         nursery.start_soon(append)
         seen = await kind.inject(cluster, blow)
         seen |= await kind.hold(cluster, blow, hold_s)
+        healed = await kind.undo(cluster, blow)
         nursery.cancel_scope.cancel()
-    await kind.undo(cluster, blow)
+    for node in hit:
+        assert evidence.RUNS.match(healed[str(node)]), healed
+        assert HEALED.fullmatch(healed[f"{'clock' if isinstance(kind, ClockKind) else 'disk'} of {node}"]), healed
     assert await settled(cluster) >= STORED
     with trio.fail_after(60):
         while not await append_one():

@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -16,7 +17,7 @@ from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report import render_report
 from jepsen_like.report.canvas import Scale, rounded, seconds, ticks
-from jepsen_like.report.findings import Op, Series, UnreadableRun, read_findings
+from jepsen_like.report.findings import Series, ShownOp, UnreadableRun, read_findings
 from jepsen_like.report.overview import overview
 from jepsen_like.report.page import CHECKS_IN_WORDS
 from jepsen_like.report.witness import axis_places, witness
@@ -55,7 +56,7 @@ def test_a_violated_run_says_what_was_broken_first(tmp_path: Path) -> None:
     page = seen(text_of(violated_run(tmp_path)))
     assert "A promise was broken" in page
     assert "lost: 3 found; stale: 1 found. 60,803 acknowledged through 8 faults." in page
-    assert page.index("A promise was broken") < page.index("What went wrong") < page.index("What happened")
+    assert page.index("A promise was broken") < page.index("What happened") < page.index("What went wrong")
 
 
 def test_an_undecided_run_says_why(tmp_path: Path) -> None:
@@ -157,9 +158,173 @@ def test_what_the_final_logs_hold_is_told_from_what_a_client_read(tmp_path: Path
 def test_an_allowed_loss_is_named_beside_a_valid_verdict(tmp_path: Path) -> None:
     allowed = [{"records": 12, "event": "power cut of n1", "mode": "async-slave"}]
     page = seen(text_of(changed(made_up_run(tmp_path), lost_allowed=allowed)))
-    assert "Every promise was kept" in page
-    assert "12 lost, as this mode allows" in page
+    assert "Every promise was kept" not in page
+    assert "Valid for this mode, but 12 of 60,803 acknowledged records were lost, as this mode allows" in page
     assert "power cut of n1" in page
+    promise = "raft, flush=none: what a majority had not flushed yet may be lost"
+    page = seen(text_of(changed(tmp_path, lost_allowed=[{"records": 12, "promise": promise}])))
+    assert "but 12 of 60,803 acknowledged records were lost, as flush=none allows" in page
+    open_question = seen(text_of(changed(tmp_path, valid=None, unknown=["too hard"])))
+    assert "It could not be decided: too hard. Also, 12 of 60,803 acknowledged records were lost" in open_question
+
+
+def with_a_loss(directory: Path, *, is_allowed: bool) -> Path:
+    """A run of 60 s that lost what it acknowledged from 10 s to 20 s."""
+    run = made_up_run(directory)
+    series = json.loads((run / "results.json").read_text())["series"]
+    series["lost_s"] = [ok * 0.7 if 10 <= t < 20 else 0.0 for t, ok in zip(series["t_s"], series["ok_s"], strict=True)]
+    allowed = [{"records": 12_600, "promise": "raft, flush=none: much may be lost"}] if is_allowed else []
+    return changed(run, valid=is_allowed, series=series, lost_acked=12_600, lost_allowed=allowed)
+
+
+def drawn(run: Path) -> ElementTree.Element:
+    return ElementTree.fromstring(overview(read_findings(run)))
+
+
+def of_class(drawing: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    return [each for each in drawing.iter() if name in each.get("class", "").split()]
+
+
+@pytest.mark.parametrize(("is_allowed", "tone", "face"), [(True, "warn", "allowed"), (False, "bad", "violated")])
+def test_what_was_lost_is_never_green(is_allowed: bool, tone: str, face: str, tmp_path: Path) -> None:
+    run = with_a_loss(tmp_path, is_allowed=is_allowed)
+    page = text_of(run)
+    assert f'<header class="verdict {face}">' in page
+    assert f'<div class="card {tone}"><b>12,600</b>' in page
+    drawing = drawn(run)
+    colour = "allowed" if is_allowed else "not-allowed"
+    left, right = (float(drawing.get(name, 0)) for name in ("data-left", "data-right"))
+    end = float(drawing.get("data-end", 0))
+    second = (right - left) / end
+    spans = of_class(drawing, "lost-span")
+    covered = {(round(float(s.get("x", 0))), round(float(s.get("width", 0)))) for s in spans}
+    lost = [
+        (t, rate)
+        for t, rate in zip(read_findings(run).series.t_s, read_findings(run).series.lost_s, strict=True)
+        if rate
+    ]
+    assert sum(width for _, width in covered) == pytest.approx(len(lost) * 0.25 * second, abs=5)
+    assert all(colour in span.get("class", "").split() for span in spans)
+    greens = [each for each in of_class(drawing, "serving") if "full" in each.get("class", "")]
+    for begin, width in ((float(g.get("x", 0)), float(g.get("width", 0))) for g in greens):
+        assert begin + width <= left + 10 * second + 1 or begin >= left + 20 * second - 1
+    assert [each.get("class") for each in of_class(drawing, "rate")] == [
+        "rate fail",
+        "rate info",
+        f"rate lost {colour}",
+        "rate ok",
+    ]
+    assert "12,600 acknowledged, lost" in seen(str(overview(read_findings(run))))
+
+
+def test_where_nothing_was_lost_nothing_is_drawn_as_lost(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path)
+    assert [each.get("class") for each in of_class(drawn(run), "lost")] == ["hatch lost not-allowed"]
+    assert not of_class(drawn(run), "lost-span")
+    assert "and lost" not in seen(text_of(run))
+    assert '<div class="card good"><b>0</b>' in text_of(run)
+
+
+def test_the_acknowledged_are_drawn_as_kept_and_lost(tmp_path: Path) -> None:
+    series = read_findings(with_a_loss(tmp_path, is_allowed=True)).series
+    assert series.kept_s == tuple(ok - lost for ok, lost in zip(series.ok_s, series.lost_s, strict=True))
+    assert sum(series.thinned(40).lost_s) / 40 == pytest.approx(sum(series.lost_s) / len(series.lost_s))
+    assert min(begin for begin, _ in series.lost_spans) == 10.0
+    assert max(end for _, end in series.lost_spans) == 20.0
+
+
+def test_every_outage_has_a_figure_on_its_right_or_on_its_left(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path, duration_s=30.0)
+    spans = ((2.0, 0.4), (10.0, 1.0), (11.05, 3.0), (14.1, 1.5), (18.0, 11.9))
+    faults = [
+        {"id": number, "kind": "kill", "target": "one", "nodes": [1], "begin_s": begin_s, "end_s": begin_s + s}
+        for number, (begin_s, s) in enumerate(spans, 1)
+    ]
+    rto = {"max": 11.9, "faults": [{"id": number, "s": s} for number, (_, s) in enumerate(spans, 1)]}
+    drawing = drawn(changed(run, faults=faults, rto_s=rto))
+    labels = of_class(drawing, "outage-text")
+    assert [label.text for label in labels] == [seconds(s) for _, s in spans]
+    assert [label.get("text-anchor") for label in labels] == ["start", "end", "start", "start", "end"]
+    boxes = []
+    for label in labels:
+        x, y, width = float(label.get("x", 0)), float(label.get("y", 0)), len(label.text or "") * 6.1
+        boxes.append((x if label.get("text-anchor") == "start" else x - width, y, width))
+    for one, other in itertools.combinations(boxes, 2):
+        assert one[1] != other[1] or one[0] + one[2] <= other[0] or other[0] + other[2] <= one[0]
+    assert all(left >= 74 and left + width <= 1106 for left, _, width in boxes)
+
+
+def losses_at(*offsets: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "check": "lost",
+            "object": 0,
+            "sentence": f"Offset {offset} is lost.",
+            "ops": [
+                op("append", "ok", 3.0, 3.1, a=offset, offset=offset),
+                op("read", "ok", 58.0, 58.0, a=7, offset=offset, process=-1),
+            ],
+        }
+        for offset in offsets
+    ]
+
+
+def test_each_violated_check_has_a_picture_and_repeats_are_one(tmp_path: Path) -> None:
+    stale = {**VIOLATIONS[1], "object": 0}
+    order = {**VIOLATIONS[1], "check": "order", "sentence": "Out of order."}
+    broken = [*losses_at(*range(42, 80), 90), *[losses_at(1000 + 2 * n)[0] for n in range(60)], stale, order]
+    checks = {
+        **{name: {"valid": False, "count": 1, "examples": []} for name in ("lost", "stale", "order")},
+        "nodes": {"valid": False, "count": 1, "examples": ["n2 ended with status 1"]},
+    }
+    page = text_of(changed(made_up_run(tmp_path), valid=False, violations=broken, checks=checks))
+    tags = re.findall(r'<h3><span class="tag">(\w+)</span>', page)
+    assert tags[:4] == ["lost", "order", "stale", "nodes"]
+    assert len(tags) == 40
+    assert page.count('<svg class="witness"') == 39
+    assert "And 37 more like it, at offsets 42 to 79." in seen(page)
+    assert "Offset 90 is lost." in seen(page) and "Offset 43 is lost." not in seen(page)
+    assert "n2 ended with status 1" in seen(page)
+
+
+def test_the_culprit_is_red_and_the_fault_that_is_blamed_is_named(tmp_path: Path) -> None:
+    faults = [
+        {"id": 1, "kind": "kill", "target": "leader", "nodes": [2], "begin_s": 1.0, "end_s": 2.0},
+        {"id": 2, "kind": "power", "target": "all", "nodes": [1, 2, 3], "begin_s": 8.0, "end_s": 9.0},
+        {"id": 3, "kind": "pause", "target": "one", "nodes": [1], "begin_s": 30.0, "end_s": 31.0},
+    ]
+    run = changed(made_up_run(tmp_path), valid=False, faults=faults, violations=[*losses_at(42), VIOLATIONS[1]])
+    page = text_of(run)
+    assert "Next fault after it: #2 power n1, n2, n3 (all), 8.0 s to 9.0 s." in seen(page)
+    assert "Last fault before it: #2 power" in seen(page)
+    assert page.count('<article class="violation" data-fault="2">') == 2
+    lost, stale = (ElementTree.fromstring(witness(each)) for each in read_findings(run).violations)
+    assert [bar.get("class") for bar in of_class(lost, "bar")] == ["bar ok culprit", "bar ok"]
+    assert [bar.get("class") for bar in of_class(stale, "bar")][-1] == "bar ok culprit"
+    assert len(of_class(stale, "culprit")) == 2
+    marks = of_class(drawn(run), "culprit-mark")
+    assert len(marks) == 2
+    none = changed(run, faults=[])
+    assert "No fault of this run explains it." in seen(text_of(none))
+
+
+def test_availability_stands_with_the_longest_outage_and_both_are_explained(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path)
+    assert "available" not in seen(text_of(run))
+    up = {"share": 0.9312, "down_s": 4.13, "longest_s": 1.5, "gap_s": 0.25}
+    page = seen(text_of(changed(run, availability=up)))
+    assert "93.12 % of the time available 4.13 s down in all" in page
+    assert "in which writes were acknowledged; down is any time of 0.25 s or more without one." in page
+    assert "RTO: from the begin of a fault to the answer of the first write" in page
+    assert "All times count from the first operation of the load, here and on the terminal." in page
+
+
+def test_what_was_not_tested_is_said_next_to_the_verdict(tmp_path: Path) -> None:
+    run = made_up_run(tmp_path)
+    assert "Not tested" not in seen(text_of(run))
+    page = seen(text_of(changed(run, not_tested=["faults: none", "durability: not tested, no power fault"])))
+    assert "Not tested: faults: none; durability (no power fault)" in page
+    assert page.index("Not tested") < page.index("acknowledged of")
 
 
 def test_what_holds_but_for_an_allowed_loss_is_not_said_to_hold_outright(tmp_path: Path) -> None:
@@ -345,7 +510,7 @@ instants = st.floats(min_value=0, max_value=1e4, allow_nan=False)
 
 @given(st.lists(st.tuples(instants, st.one_of(st.none(), instants)), min_size=1, max_size=6))
 def test_the_axis_of_a_witness_keeps_the_order_of_all_instants(pairs: list[tuple[float, float | None]]) -> None:
-    ops = [Op("read", "ok", 1, 1, begin, None if took is None else begin + took) for begin, took in pairs]
+    ops = [ShownOp("read", "ok", 1, 1, begin, None if took is None else begin + took) for begin, took in pairs]
     places = axis_places(ops)
     assert list(places) == sorted(places)
     pixels = list(places.values())

@@ -19,7 +19,7 @@ from jepsen_like.cluster.process import process_state
 from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import usable
-from jepsen_like.run.command import chosen, concluded, summary, validated
+from jepsen_like.run.command import chosen, colour, concluded, summary, validated
 from jepsen_like.run.exercise import RunPlan
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
@@ -321,6 +321,29 @@ def test_a_service_that_never_came_back_is_said_in_the_summary() -> None:
     lines = summary({**ended(True), "rto_s": {"max": None, "unrecovered": 2}}, Path("r.html"))
     assert "no write was acknowledged any more after 2 of the faults" in lines
     assert not any("any more" in line for line in summary(ended(True), Path("r.html")))
+
+
+def test_an_allowed_loss_is_in_the_verdict_and_never_green() -> None:
+    promise = "raft, flush=none: what a majority had not flushed yet may be lost"
+    loss = [{"records": 1, "promise": promise, "says": "1 acknowledged record"}]
+    results = {**ended(True), "lost_allowed": loss}
+    first = summary(results, Path("r.html"))[0]
+    assert first.startswith(
+        "VALID for this mode, but 1 of 5 acknowledged records were lost, as flush=none allows   acked 5   lost 1"
+    )
+    assert colour(results) == "bold yellow"
+    assert colour({**ended(True), "lost_acked": 0}) == "bold green"
+    assert (colour(ended(None)), colour(ended(False))) == ("bold yellow", "bold red")
+
+
+def test_the_summary_names_what_was_not_tested_and_how_much_of_the_time_it_served() -> None:
+    lines = ["durability: not tested, no power fault", "elections: not tested, no leader was hit"]
+    up = {"share": 0.93, "down_s": 2.1, "longest_s": 1.48, "gap_s": 0.25}
+    first, second, *_ = summary({**ended(True), "not_tested": lines, "availability": up}, Path("r.html"))
+    assert first.endswith(
+        "unknown 3   durability: not tested, no power fault   elections: not tested, no leader was hit"
+    )
+    assert "available 93.00 %, 2.10 s without an acknowledged write" in second
 
 
 def test_what_has_left_is_said_beside_what_is_lost() -> None:

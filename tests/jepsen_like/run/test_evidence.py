@@ -11,9 +11,11 @@ import pytest
 from jepsen_like.cluster.observations import RoleSeen
 from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Evidence
 from jepsen_like.history.ops import NEVER, Outcome
+from jepsen_like.nemesis.nemesis import FaultRecord
+from jepsen_like.nemesis.table import KINDS
 from jepsen_like.run import evidence
 from jepsen_like.run.results import Attempts, merged
-from tests.jepsen_like.run.test_recovery_time import a_fault
+from tests.jepsen_like.run.test_recovery_time import a_fault, writes
 from tests.jepsen_like.run.test_results import QUIET, S, a_verdict, attempts
 
 NODES = (1, 2, 3)
@@ -22,7 +24,8 @@ FULL_CUT = ("1>2", "2>1", "1>3", "3>1")
 
 
 def doubts(kind: str = "kill", *, observed: Mapping[str, str], **changes: Any) -> list[str]:
-    fault = attrs.evolve(a_fault(5, 8), kind=kind, observed=observed, **changes)
+    whole = {"1": "pid 78 state S", **{way: f"carried {way} and back" for way in changes.get("links", ())}}
+    fault = attrs.evolve(a_fault(5, 8), **{"kind": kind, "observed": observed, "healed": whole, **changes})
     return evidence.of_faults([fault], LED, NODES, [kind])
 
 
@@ -77,7 +80,9 @@ def test_a_partition_is_proved_way_by_way() -> None:
     ],
 )
 def test_a_fault_hits_what_its_target_means(target: str, nodes: tuple[int, ...], is_hit: bool) -> None:
-    fault = attrs.evolve(a_fault(5, 8), target=target, nodes=nodes, observed={str(n): "pid 7 dead" for n in nodes})
+    fault = attrs.evolve(
+        a_fault(5, 8, nodes=nodes), target=target, observed={str(node): "pid 7 dead" for node in nodes}
+    )
     assert (evidence.of_faults([fault], LED, NODES, []) == []) is is_hit
 
 
@@ -152,6 +157,123 @@ def test_a_run_that_proves_nothing_is_undecided_and_a_broken_promise_stays_one(t
     assert merged(a_verdict(stale=1), found, idle)["valid"] is False
 
 
-def test_a_run_that_was_cut_short_need_not_have_had_every_fault(tmp_path: Path) -> None:
-    short = attrs.evolve(QUIET, kinds=("kill",), is_interrupted=True)
-    assert merged(a_verdict(), attempts(tmp_path), short)["valid"] is True
+@pytest.mark.parametrize(
+    ("kind", "links", "undone", "said"),
+    [
+        ("kill", (), {"1": "pid 77 dead"}, "n1 does not run after its end: pid 77 dead"),
+        ("pause", (), {"1": "pid 77 state T"}, "n1 does not run after its end: pid 77 state T"),
+        ("power", (), {}, "n1 does not run after its end: nothing was seen of it"),
+        ("slow", ("1>2",), {"1>2": "not carried: n2 did not answer"}, "1>2 carries nothing after its end: not carried"),
+        ("partition", ("client>1",), {}, "client>1 carries nothing after its end: nothing was seen"),
+        (
+            "clock-jump",
+            (),
+            {"clock of 1": "n1 healed: told the wall time +60.000 s off"},
+            "the clock of n1 is not healed after its end",
+        ),
+        (
+            "clock-drift",
+            (),
+            {"clock of 1": "n1 healed: told the wall time +0.000 s off, told a time 0.50 times as fast"},
+            "the clock of n1 is not healed after its end",
+        ),
+        (
+            "disk-slow",
+            (),
+            {"disk of 1": "n1 healed: flushes delayed: 1,002"},
+            "the disk of n1 is not healed after its end",
+        ),
+    ],
+)
+def test_a_fault_that_was_not_undone_is_a_doubt_that_names_it(
+    kind: str, links: tuple[str, ...], undone: dict[str, str], said: str
+) -> None:
+    runs = {} if "1" in undone or kind == "power" else {"1": "pid 78 state S"}
+    fault = attrs.evolve(a_fault(5, 8, links=links), kind=kind, target="one", id=4, healed={**runs, **undone})
+    found = evidence.of_faults([fault], LED, NODES, [])
+    assert any(doubt.startswith(f"fault 4 ({kind} one): {said}") for doubt in found), found
+
+
+def test_a_cluster_is_not_blamed_for_what_the_harness_has_left_broken(tmp_path: Path) -> None:
+    left = attrs.evolve(a_fault(101, 103), observed={"1": "pid 7 dead"}, healed={"1": "pid 7 dead"})
+    stuck = attrs.evolve(QUIET, faults=(left,), roles=LED, nodes=NODES, not_recovered="the nodes do not agree")
+    results = merged(a_verdict(), attempts(tmp_path), stuck)
+    assert (results["valid"], results["checks"]["recovered"]["valid"]) == (None, None)
+    assert "n1 does not run after its end" in results["unknown"][0]
+    undone = attrs.evolve(stuck, faults=(attrs.evolve(left, healed={"1": "pid 8 state S"}),))
+    assert merged(a_verdict(), attempts(tmp_path / "again"), undone)["valid"] is False
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "n1 healed: told the wall time -0.000 s off, told a time 1.00 times as fast",
+        "n1 healed: did not ask the time",
+        "n1 healed: writes cut short: 0",
+    ],
+)
+def test_a_clock_and_a_disk_that_are_whole_again_are_no_doubt(told: str) -> None:
+    healed = {"1": "pid 78 state R", "clock of 1": told, "disk of 1": told}
+    assert doubts("clock-jump", observed={}, healed=healed) == []
+
+
+def test_what_another_fault_had_broken_by_then_need_not_be_whole() -> None:
+    seen, way = cut(*FULL_CUT), "1>3"
+    healed = {"1": "pid 78 state S", **{each: f"carried {each} and back" for each in FULL_CUT}}
+    healed[way] = "not carried: n3 could not be asked: pid 9 dead"
+    parting = attrs.evolve(a_fault(5, 8, links=FULL_CUT), kind="partition", observed=seen, healed=healed)
+    killing = attrs.evolve(
+        a_fault(7, 10, nodes=(3,)), id=2, target="one", observed={"3": "pid 9 dead"}, healed={"3": "pid 10 state S"}
+    )
+    assert evidence.of_faults([parting, killing], LED, NODES, []) == []
+    stands_on = attrs.evolve(killing, nodes=(1,), observed={"1": "pid 9 dead"}, healed={"1": "pid 10 state S"})
+    at_its_end = attrs.evolve(parting, healed={**healed, "1": "pid 9 dead"})
+    assert evidence.of_faults([at_its_end, stands_on], LED, NODES, []) == []
+    later = attrs.evolve(killing, begun_ns=9 * S)
+    assert "1>3 carries nothing" in evidence.of_faults([parting, later], LED, NODES, [])[0]
+
+
+def test_service_that_stays_away_while_nothing_is_broken_is_a_doubt() -> None:
+    fault = attrs.evolve(a_fault(5, 8), kind="pause")
+    bound_s = KINDS["pause"].serves_within_s
+
+    def served_after(first_s: float, *others: FaultRecord) -> list[str]:
+        steady = [(t / 10, t / 10 + 0.01) for t in range(50)]
+        return evidence.of_service([fault, *others], writes(*steady, (5.02, first_s), (first_s, first_s + 0.1)))
+
+    assert served_after(8 + bound_s - 0.5) == []
+    assert "fault 1 (pause leader): no write was acknowledged for 22.2 s, 19.2 s of it" in served_after(27.2)[0]
+    assert served_after(27.2, attrs.evolve(a_fault(9, 26), kind="kill", id=2)) == []
+
+
+def test_an_interrupted_run_without_a_fault_that_was_asked_for_is_undecided(tmp_path: Path) -> None:
+    short = attrs.evolve(QUIET, kinds=("kill", "pause"), is_interrupted=True)
+    results = merged(a_verdict(), attempts(tmp_path), short)
+    assert results["valid"] is None
+    assert results["unknown"] == ["interrupted before any kill or pause, which had been asked for"]
+    killed = attrs.evolve(a_fault(100.2, 100.4), observed={"1": "pid 7 dead"})
+    had_them = attrs.evolve(short, faults=(killed,), roles=LED, nodes=NODES)
+    had_one = merged(a_verdict(), attempts(tmp_path / "again"), had_them)
+    assert had_one["valid"] is True
+    assert "pause: not tested, it did not happen" in had_one["not_tested"]
+    none_asked = attrs.evolve(QUIET, is_interrupted=True)
+    assert merged(a_verdict(), attempts(tmp_path / "quiet"), none_asked)["valid"] is True
+
+
+def test_a_verdict_names_what_was_not_tested(tmp_path: Path) -> None:
+    found = attempts(tmp_path)
+    assert merged(a_verdict(), found, QUIET)["not_tested"] == [
+        "faults: none",
+        "durability: not tested, no power fault",
+        "elections: not tested, no leader was hit",
+    ]
+    killed = attrs.evolve(QUIET, faults=(a_fault(101, 103),), kinds=("kill", "damage"))
+    lacks = {**a_verdict(), "not_tested": ["lost: not tested, no dump"]}
+    assert merged(lacks, found, killed)["not_tested"] == [
+        "durability: not tested, no power fault",
+        "damage: not tested, it did not happen",
+        "lost: not tested, no dump",
+    ]
+    follower = attrs.evolve(a_fault(101, 103, nodes=(2,)), kind="power", target="one")
+    power = attrs.evolve(QUIET, faults=(follower,), kinds=("power",))
+    assert merged(a_verdict(), found, power)["not_tested"] == ["elections: not tested, no leader was hit"]

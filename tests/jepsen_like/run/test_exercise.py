@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from jepsen_like.progress import Progress
+from jepsen_like.progress import RunProgress
 from jepsen_like.run import exercise as exercise_module
 from jepsen_like.run.exercise import RunPlan, exercise
 from jepsen_like.workload.load import Load
@@ -37,7 +37,7 @@ async def test_every_reason_why_it_did_not_recover_is_said(tmp_path: Path, monke
 
     monkeypatch.setattr(Load, "final_reads", unanswered)
     monkeypatch.setattr(exercise_module, "dump_logs", not_dumped)
-    with Progress(total_s=1, nodes=[1], console=Console(file=io.StringIO())) as progress:
+    with RunProgress(total_s=1, nodes=[1], console=Console(file=io.StringIO())) as progress:
         observed = await exercise(PLAN, tmp_path, progress)
     assert observed.not_recovered is not None
     questions, dump = observed.not_recovered.split("; ")

@@ -6,7 +6,7 @@ import pytest
 
 from jepsen_like.cluster.observations import RoleSeen
 from jepsen_like.nemesis.nemesis import FaultRecord
-from jepsen_like.run.recovery_time import Writes, elections, recovery
+from jepsen_like.run.recovery_time import Writes, availability, elections, recovery, unbroken_s
 
 S = 1_000_000_000
 
@@ -27,7 +27,7 @@ def a_fault(
         injected_ns=int((begun_s + 0.01) * S),
         ended_ns=int(ended_s * S),
         observed={},
-        healed={},
+        healed={str(node): "pid 77 state S" for node in nodes},
     )
 
 
@@ -97,3 +97,36 @@ def test_a_fault_that_leaves_the_leader_alone_explains_no_election() -> None:
     roles = [RoleSeen(2, int(5.4 * S), "leader", 2)]
     assert elections(roles, [a_fault(5.0, 8.0, nodes=(3,))])[0].took_s is None
     assert elections(roles, [a_fault(5.0, 8.0, nodes=(3,), links=("3>1",))])[0].took_s == 0.4
+
+
+def test_down_is_every_time_without_an_acknowledged_write_that_is_long() -> None:
+    steady = [(t / 100, t / 100 + 0.001) for t in range(1000) if not 200 <= t < 300 and not 700 <= t < 710]
+    found = availability(writes(*steady), 0, 10 * S)
+    assert found == {
+        "share": pytest.approx(0.899),
+        "down_s": pytest.approx(1.01),
+        "longest_s": pytest.approx(1.01),
+        "gap_s": 0.25,
+    }
+
+
+def test_a_load_that_writes_seldom_is_not_down_between_two_writes() -> None:
+    seldom = [(t, t + 0.001) for t in range(100)]
+    assert availability(writes(*seldom), 0, 100 * S)["down_s"] == 0.0
+    assert availability(writes(*seldom), 0, 120 * S) == {
+        "share": pytest.approx(0.8249, abs=1e-3),
+        "down_s": pytest.approx(21, abs=0.1),
+        "longest_s": pytest.approx(21, abs=0.1),
+        "gap_s": 10.0,
+    }
+
+
+def test_a_load_without_a_write_was_down_all_the_time() -> None:
+    assert availability(writes(), 5 * S, 9 * S) == {"share": 0.0, "down_s": 4.0, "longest_s": 4.0, "gap_s": 0.25}
+    assert availability(writes(), 0, 0)["share"] is None
+
+
+def test_the_time_that_any_fault_held_counts_once() -> None:
+    faults = [a_fault(2, 5), a_fault(3, 4), a_fault(4, 6), a_fault(8, 12)]
+    assert unbroken_s(1 * S, 10 * S, faults) == 3.0
+    assert unbroken_s(3 * S, 5 * S, faults) == 0.0

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from jepsen_like.cluster.observations import RoleSeen, StartSeen
-from jepsen_like.history.files import HistoryWriter
+from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.history.ops import Action, Op, Outcome
 from jepsen_like.run.results import Attempts, Observed, merged
 from tests.jepsen_like.run.test_recovery_time import a_fault
@@ -178,3 +178,43 @@ def test_what_left_the_logs_is_told_where_something_did(tmp_path: Path) -> None:
     results = merged({**a_verdict(), "expired": 9}, attempts(tmp_path), observed)
     assert (results["valid"], results["retention"]) == (True, {"trims": 2, "snapshots": 1})
     assert "retention" not in merged(a_verdict(), attempts(tmp_path / "again"), QUIET)
+
+
+def test_the_acknowledged_are_split_in_kept_and_lost(tmp_path: Path) -> None:
+    with HistoryWriter(tmp_path / "history.parquet") as history:
+        for number, values in enumerate(([7], [8, 9], [10], [11])):
+            begun = 100 * S + number * 100 * MS
+            told = Op(
+                f=Action.APPEND, type=Outcome.OK, t_inv=begun, t_ret=begun + MS, process=1, offset=(0, 1, 3, 4)[number]
+            )
+            history.record_batch(told, values)
+        history.record(Op(f=Action.READ, type=Outcome.OK, t_inv=101 * S, t_ret=101 * S + MS, process=1, offset=2, a=9))
+    assert not Attempts.read(tmp_path / "history.parquet").is_lost.any()
+    with DumpWriter(tmp_path / "dump.parquet") as dump:
+        dump.begin(1, 0)
+        dump.record(1, 0, 1, [7, 8])
+        dump.begin(2, 0)
+        dump.record(2, 0, 1, [7, 8, 12, 10])
+    found = Attempts.read(tmp_path / "history.parquet")
+    assert found.is_lost.tolist() == [False, True, False, True, False]
+    assert [rate / 4 for rate in found.series()["lost_s"]] == [1, 1, 0, 0, 0]
+
+
+def test_what_left_by_its_rule_is_not_among_the_lost(tmp_path: Path) -> None:
+    with HistoryWriter(tmp_path / "history.parquet") as history:
+        for number in range(3):
+            history.record(
+                Op(
+                    f=Action.APPEND,
+                    type=Outcome.OK,
+                    t_inv=S * number,
+                    t_ret=S * number + 1,
+                    process=1,
+                    offset=number,
+                    a=number,
+                )
+            )
+    with DumpWriter(tmp_path / "dump.parquet", rule=KeepRule(retention_bytes=1)) as dump:
+        dump.begin(1, 1)
+        dump.record(1, 1, 1, [1])
+    assert Attempts.read(tmp_path / "history.parquet").is_lost.tolist() == [False, False, True]

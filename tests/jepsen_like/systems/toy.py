@@ -187,6 +187,14 @@ class ToyControl(Control):
                 await trio.sleep(0.05)
         raise NotServing("the copies do not agree")
 
+    async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
+        try:
+            with trio.fail_after(within_s):
+                await ask(address, do="metadata")
+        except UNREACHABLE as error:
+            return repr(error)
+        return None
+
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
         for node in self._direct:
             writer.begin(node, 0)

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from jepsen_like.testing import aio, cluster, sync
-from jepsen_like.testing.breakable import BreakableCluster, NotServing
+from jepsen_like.testing.breakable import BreakableCluster, WaitedTooLong
 from jepsen_like.testing.cluster import LocalCluster, ProcessCluster
 from log.errors import StorageFailed
 from raft.client import Client
@@ -82,7 +82,7 @@ async def test_a_stopped_node_comes_back_with_what_it_had(open_: Open) -> None:
         await client.append([b"one"])
         await cluster.stop(1, 2, 3)
         assert await cluster.leader() is None
-        with pytest.raises(NotServing):
+        with pytest.raises(WaitedTooLong):
             await cluster.wait_for_leader(within_s=0.05)
         await cluster.start()
         await cluster.wait_for_leader()

@@ -64,6 +64,11 @@ def test_a_loss_fails_a_test_that_would_have_passed(run: Run) -> None:
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["raft_cluster: 1 record acknowledged, 0 in the log: offset 0, b'order 1', is lost"])
     result.stdout.fnmatch_lines(["*last events of raft_cluster*", "*crashed*"])
+    told = result.stdout.str().partition("last events of raft_cluster")[2]
+    assert told.count("crashed") == 3
+    assert "checked" not in told  # nor what came after: how the cluster was healed, and how it was ended
+    assert told.rpartition("crashed")[2].count("n1  started") == 0
+    assert "Traceback" not in told
 
 
 def test_the_marker_says_how_many_nodes_and_whether_to_check(run: Run) -> None:
@@ -80,6 +85,30 @@ def test_the_marker_says_how_many_nodes_and_whether_to_check(run: Run) -> None:
     """,
         "--strict-markers",
     ).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("fixture", "marker", "said"),
+    [
+        ("raft_cluster", "node=5", "'node'; did you mean nodes?"),
+        ("raft_cluster", "size=5", "nodes, settings, seed, state_machine, check, not 'size'"),
+        ("raft_processes", "seed=5", "nodes, settings, check, not 'seed'"),
+    ],
+)
+def test_a_marker_with_a_name_that_is_none_is_refused_in_one_line(
+    run: Run, fixture: str, marker: str, said: str
+) -> None:
+    result = run(f"""
+        import pytest
+
+        @pytest.mark.raft_cluster({marker})
+        def test_five({fixture}):
+            pass
+    """)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"for {fixture} the marker raft_cluster takes *{said}"])
+    result.stdout.no_fnmatch_line("*TypeError*")
+    result.stdout.no_fnmatch_line("*plugin.py*")
 
 
 def test_a_marker_without_names_is_refused(run: Run) -> None:
@@ -141,13 +170,13 @@ def test_an_installed_project_brings_the_plugin() -> None:
 
 def test_nothing_of_a_cluster_stays_on_its_test_which_may_run_again(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makeconftest("""
-        from jepsen_like.testing.plugin import CLUSTERS, HAS_FAILED
+        from jepsen_like.testing.plugin import CLUSTERS, HAS_FAILED, STORIES
 
         def pytest_runtest_logfinish(nodeid, location):
             pass
 
         def pytest_sessionfinish(session):
-            kept = [key for item in session.items for key in (CLUSTERS, HAS_FAILED) if key in item.stash]
+            kept = [key for item in session.items for key in (CLUSTERS, HAS_FAILED, STORIES) if key in item.stash]
             print("kept", len(kept), "of", len(session.items))
     """)
     result = run("""

@@ -1,0 +1,39 @@
+"""What the terminal and the page say alike of a run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jepsen_like.checker.verdict import Model
+
+
+def count(value: Any) -> int:
+    """How many: of a number, of a list's members, of a list's counted members."""
+    if isinstance(value, list):
+        return sum(int(row.get("records") or row.get("count") or 1) if isinstance(row, Mapping) else 1 for row in value)
+    return int(value or 0)
+
+
+def things(results: Mapping[str, Any]) -> str:
+    """What is acknowledged and lost in this run."""
+    return "writes and swaps" if results.get("model") == Model.REGISTER.value else "records"
+
+
+def allowed_loss(results: Mapping[str, Any]) -> str | None:
+    """What was lost as the mode allows, in words that can follow a verdict; None if nothing was."""
+    lost = results.get("lost_allowed")
+    allowed = count(lost)
+    if not allowed:
+        return None
+    promises = [str(row["promise"]) for row in lost if isinstance(row, Mapping) and row.get("promise")] if lost else []
+    # A promise names its mode first: "raft, flush=none: ...".
+    setting = promises[0].partition(":")[0].rpartition(", ")[2] if promises else "this mode"
+    acked = count(results.get("acked"))
+    return f"{allowed:,} of {acked:,} acknowledged {things(results)} were lost, as {setting} allows"
+
+
+def available(results: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The share of the load's time in which writes were acknowledged, and the rest of it; None if it was not measured."""
+    found = results.get("availability") or {}
+    if found.get("share") is None:
+        return None
+    return f"{100 * float(found['share']):.2f} %", f"{float(found['down_s']):.2f} s"
