@@ -318,15 +318,17 @@ class RaftGroup:
         `members` tells of every node, this one included, where this node dials it, as (host, port) or "host:port"; `listen` where
         it listens itself, if that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is
         given changes of role, links and refused connections (`raft.notices`). With `owns_thread` the node serves its sockets
-        faster, and other tasks of this Trio loop may wait up to 20 ms: for a program that is only this node. A program that serves more than this group gives a `reactor`, on which it has its own listeners and perhaps other groups;
-        it runs the reactor, and closes it when all groups are closed. What fails in the loop then fails all of them: the error
-        comes out of `reactor.run`. Closing the group waits, in the loop, for a flush that is under way.
+        faster, and whatever else runs in this Trio loop may wait up to 20 ms: for a program that is nothing but this node.
+
+        A program that serves more than this group gives a `reactor`, on which it has its own listeners and perhaps other
+        groups; it runs the reactor, and closes it when all groups are closed. What fails in the loop fails all of them, and
+        comes out of `reactor.run`. Closing a group waits, in the loop, for a flush that is under way.
 
         `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
-        `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot. Addresses may change from start
-        to start, the ids of the members may not. `ValueError`, before anything is touched, for ids, addresses or a `cluster_id`
-        that cannot be, for a retention with a state machine that is no `SnapshotMachine`, and for `owns_thread` with a `reactor`,
-        which knows by itself; `TypeError` for what is no state machine or no settings.
+        `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot. Addresses may change from
+        start to start, the ids of the members may not. `ValueError`, before anything is touched, for ids, addresses or a
+        `cluster_id` that cannot be, for a retention with a state machine that is no `SnapshotMachine`, and for `owns_thread`
+        with a `reactor`; `TypeError` for what is no state machine or no settings.
         """
         if owns_thread and reactor is not None:
             raise ValueError("a reactor that is given knows by itself whether it owns its thread")
@@ -335,8 +337,6 @@ class RaftGroup:
         settings = _checked(settings)
         machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
         places = {NodeId(member): address_of(at) for member, at in members.items()}
-        known = {member: f"{host}:{port}" for member, (host, port) in places.items()}
-        known.update({NodeId(member): address for member, address in (advertised or {}).items()})
         with ExitStack() as stack:
             listening = stack.enter_context(bind(*address_of(places[own_id] if listen is None else listen)))
             identity = _Identity(cluster_id, own_id, tuple(sorted(members)))
@@ -348,7 +348,7 @@ class RaftGroup:
                 node_id=own_id,
                 cluster_id=cluster_id,
                 dial_addresses={peer: at for peer, at in places.items() if peer != own_id},
-                advertised=known,
+                advertised=_for_clients(places, advertised or {}),
                 storage=storage,
                 listening=listening,
                 state_machine=machine,
@@ -644,6 +644,12 @@ def _require_possible(node_id: int, members: Collection[int], cluster_id: str) -
         raise ValueError(f"the ids of nodes are 1 to {NODE_ID_MAX}, not {sorted(members)}")
     if not 1 <= len(cluster_id) <= CLUSTER_ID_LENGTH_MAX:
         raise ValueError(f"a cluster id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
+
+
+def _for_clients(places: Mapping[NodeId, Address], advertised: Mapping[int, str]) -> dict[NodeId, str]:
+    """Where clients reach each node: where it is dialled, unless something else is advertised."""
+    known = {member: f"{host}:{port}" for member, (host, port) in places.items()}
+    return known | {NodeId(member): address for member, address in advertised.items()}
 
 
 def _fit_machine(machine: StateMachine, settings: NodeSettings) -> StateMachine:

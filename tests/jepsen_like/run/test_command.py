@@ -382,7 +382,7 @@ def test_records_leave_during_a_run_and_who_missed_them_begins_anew(tmp_path: Pa
     assert 0 < results["expired"] < results["acked"]
     assert results["retention"]["trims"] > 0
     assert results["retention"]["snapshots"] >= 1, ended.stderr
-    assert "began anew with a snapshot" in ended.stderr
+    assert "was reset to a snapshot" in ended.stderr
     assert f"expired {results['expired']:,}" in ended.stderr
     # What the run said, the check of what it left says again.
     check = [sys.executable, "-m", "jepsen_like.cli", "check", str(tmp_path / "latest"), "--model", "log", "--json"]
