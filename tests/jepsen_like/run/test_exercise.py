@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from jepsen_like.progress import RunProgress
-from jepsen_like.run import exercise as exercise_module
 from jepsen_like.run.exercise import RunPlan, exercise
+from jepsen_like.systems.raft import control as control_module
 from jepsen_like.workload.load import Load
 from raft.errors import ProtocolError
 
@@ -36,10 +36,10 @@ async def test_every_reason_why_it_did_not_recover_is_said(tmp_path: Path, monke
         raise ProtocolError("node 1 shows nothing")
 
     monkeypatch.setattr(Load, "final_reads", unanswered)
-    monkeypatch.setattr(exercise_module, "dump_logs", not_dumped)
+    monkeypatch.setattr(control_module, "dump_logs", not_dumped)
     with RunProgress(total_s=1, nodes=[1], console=Console(file=io.StringIO())) as progress:
         observed = await exercise(PLAN, tmp_path, progress)
     assert observed.not_recovered is not None
     questions, dump = observed.not_recovered.split("; ")
-    assert questions == "the healed cluster did not take a last write and answer the last questions"
+    assert questions == "the healed cluster did not take a last write and answer the final reads"
     assert dump.endswith("node 1 shows nothing")
