@@ -32,7 +32,7 @@ LOG_OBJECT: Final = 0
 """The object whose final logs a dump holds."""
 
 
-class Worker(Protocol):
+class TaskRunner(Protocol):
     """What an engine does."""
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
@@ -45,7 +45,7 @@ class Worker(Protocol):
 
 
 @contextlib.contextmanager
-def engine_of(engine: Engine, master: str | None = None, *, gentle: bool = False) -> Iterator[Worker]:
+def engine_of(engine: Engine, master: str | None = None, *, gentle: bool = False) -> Iterator[TaskRunner]:
     """Start an engine and end it afterwards. Spark's packages are imported here and nowhere else.
 
     `gentle` gives Spark the lowest priority: for an engine that starts while a load is still being measured.
@@ -67,7 +67,7 @@ def check_run(
     *,
     master: str | None = None,
     bounds: SearchBounds | None = None,
-    worker: Worker | None = None,
+    worker: TaskRunner | None = None,
     allowances: Sequence[Allowance] = (),
 ) -> Verdict:
     """Check a run directory: `history.parquet/`, and for logs `dump.parquet/`.
@@ -105,7 +105,7 @@ def check_history(
     *,
     master: str | None = None,
     bounds: SearchBounds | None = None,
-    worker: Worker | None = None,
+    worker: TaskRunner | None = None,
 ) -> Verdict:
     """Check a history alone (`bucket=<k>/` directories), without final logs: what was lost in the end cannot be seen."""
     history = HistoryReader.open(directory)
@@ -119,7 +119,7 @@ def _checked(
     dump: Any,
     model: Model,
     engine: Engine,
-    worker: Worker,
+    worker: TaskRunner,
     bounds: SearchBounds,
     allowances: Sequence[Allowance] = (),
     kept: Kept | None = None,

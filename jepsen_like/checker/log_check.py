@@ -18,8 +18,8 @@ from jepsen_like.checker.log_scan import (
     Facts,
     FinalLogs,
     Gap,
-    Lost,
-    Plan,
+    LogPlan,
+    LostValue,
     SeenEarly,
     Times,
     Unwritten,
@@ -169,7 +169,7 @@ class _LogCheck:
             duplicated=int((present[1:] == present[:-1]).sum()),
         )
 
-    def _times(self, plan: Plan) -> list[Times]:
+    def _times(self, plan: LogPlan) -> list[Times]:
         holes = self.share(plan.holes)
         tasks = []
         for one in plan.facts:
@@ -179,7 +179,7 @@ class _LogCheck:
         return self.run(tasks)
 
     def _explained(
-        self, plan: Plan, wrong: Sequence[Wrong], times: Sequence[Times], differ: Sequence[NodesDiffer]
+        self, plan: LogPlan, wrong: Sequence[Wrong], times: Sequence[Times], differ: Sequence[NodesDiffer]
     ) -> tuple[list[_Told], dict[Check, int]]:
         explainer = _Explainer(plan)
         explained = list(wrong[:EXPLAINED_MAX])
@@ -205,11 +205,11 @@ class _LogCheck:
             counts[told_one.check] = counts.get(told_one.check, 0) + 1
         return [*told_all, *more][:EXPLAINED_MAX], counts
 
-    def _fetches(self, plan: Plan, wrong: Iterable[Wrong]) -> list[Task]:
+    def _fetches(self, plan: LogPlan, wrong: Iterable[Wrong]) -> list[Task]:
         values, offsets, ends = set[int](), set[int](), set[int]()
         for one in wrong:
             match one:
-                case Lost() | AckedTwice() | Unwritten():
+                case LostValue() | AckedTwice() | Unwritten():
                     values.add(one.value)
                     offsets.add(one.offset)
                 case Diverged():
@@ -227,10 +227,10 @@ class _LogCheck:
         return [FetchTask(plan.object, self.sources[piece], *speaking) for piece in pieces]
 
 
-def check_of(wrong: Wrong, plan: Plan, refused: Ints) -> Check:
+def check_of(wrong: Wrong, plan: LogPlan, refused: Ints) -> Check:
     """The name under which a wrong value is reported."""
     match wrong:
-        case Lost():
+        case LostValue():
             return Check.LOST
         case Diverged():
             return Check.DIVERGENT_OFFSET
@@ -251,7 +251,7 @@ def check_of(wrong: Wrong, plan: Plan, refused: Ints) -> Check:
 class _Explainer:
     """Turns what is wrong with one log into sentences and operations."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LogPlan) -> None:
         self._plan = plan
         self._end_of_time = 1 + max(one.t_last for one in plan.facts)
         self._ops: list[Op] = []
@@ -261,7 +261,7 @@ class _Explainer:
 
     def told(self, wrong: Wrong, check: Check) -> _Told:
         match wrong:
-            case Lost():
+            case LostValue():
                 return _Told(check, *self._lost(wrong))
             case Diverged():
                 return _Told(check, *self._diverged(wrong))
@@ -310,7 +310,7 @@ class _Explainer:
             shows.append(self.final_read(offset))
         return shows
 
-    def _lost(self, wrong: Lost) -> tuple[str, list[Op]]:
+    def _lost(self, wrong: LostValue) -> tuple[str, list[Op]]:
         final = self._plan.final
         assert final is not None
         evidence = self._shows(wrong.offset, wrong.value)[:3]
@@ -419,7 +419,7 @@ class _Explainer:
     def too_long(self, op: Op, wrong: Sequence[Wrong]) -> _Told | None:
         """A length that is not there in the end; None when the same place is reported as lost already."""
         place = op.offset - (op.f is Action.TAIL)
-        if any(isinstance(one, Lost) and one.offset == place for one in wrong):
+        if any(isinstance(one, LostValue) and one.offset == place for one in wrong):
             return None
         final = self._plan.final
         if final is None:

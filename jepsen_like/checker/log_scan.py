@@ -209,7 +209,7 @@ class FinalLogs:
 
 
 @attrs.frozen
-class Lost:
+class LostValue:
     """An acknowledged append, or a value read, that the final logs do not hold at its place."""
 
     offset: int
@@ -264,12 +264,12 @@ class Gap:
     deadline: int
 
 
-Wrong = Lost | Diverged | AckedTwice | Unwritten | SeenEarly | Gap
+Wrong = LostValue | Diverged | AckedTwice | Unwritten | SeenEarly | Gap
 """The ways in which values can be wrong; each names a place of the log."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class Plan:
+class LogPlan:
     """One log after pass one: its content, what is already known to be wrong, and what pass two needs."""
 
     object: int
@@ -286,7 +286,7 @@ class Plan:
     facts: tuple[Facts, ...]
 
 
-def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> Plan:
+def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> LogPlan:
     """Join the pieces of one log."""
     appends = sum(one.acked + len(one.info_value) for one in facts)
     longest = max(facts, key=lambda one: one.length)
@@ -306,13 +306,13 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> Plan:
         expired = int((offset < final.start).sum()) if final.expires else 0
         gone = (offset >= end) | ((offset < final.start) & (not final.expires))
         lost_acked = int(gone.sum())
-        wrong += [Lost(int(o), int(v), True) for o, v in _pairs(offset, value, gone)]
+        wrong += [LostValue(int(o), int(v), True) for o, v in _pairs(offset, value, gone)]
     offset, value = offset[offset < end], value[offset < end]
     against = content[offset]
     if final is not None:
         differs = against != NONE
         lost_acked += int(differs.sum())
-        wrong += [Lost(int(o), int(v), True) for o, v in _pairs(offset, value, differs)]
+        wrong += [LostValue(int(o), int(v), True) for o, v in _pairs(offset, value, differs)]
         offset, value = offset[~differs], value[~differs]
     wrong += _place(content, offset, value)
     twice = np.concatenate([twice, _placed_twice(content, filled, offset, value)])
@@ -321,14 +321,14 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> Plan:
     offset = np.concatenate([one.read_offset for one in facts])
     value = np.concatenate([one.read_value for one in facts])
     if final is not None:
-        reported = {(one.offset, one.value) for one in wrong if isinstance(one, Lost)}
+        reported = {(one.offset, one.value) for one in wrong if isinstance(one, LostValue)}
         beyond = _pairs(offset, value, (offset >= end) | ((offset < final.start) & (not final.expires)))
-        wrong += [Lost(int(o), int(v), False) for o, v in beyond if (o, v) not in reported]
+        wrong += [LostValue(int(o), int(v), False) for o, v in beyond if (o, v) not in reported]
     offset, value = offset[offset < end], value[offset < end]
-    known = {(one.offset, one.value) for one in wrong if isinstance(one, Lost)}
+    known = {(one.offset, one.value) for one in wrong if isinstance(one, LostValue)}
     wrong += [one for one in _place(content, offset, value) if (one.offset, one.other) not in known]
 
-    return Plan(
+    return LogPlan(
         object=facts[0].object,
         content=content,
         final=final,
@@ -377,7 +377,7 @@ def _placed_twice(content: Ints, filled: npt.NDArray[np.bool_], offset: Ints, va
 
 
 @attrs.frozen(eq=False)
-class Before:
+class EarlierPieces:
     """What pass two has to know of the other pieces of a log, for one piece."""
 
     floor: int
@@ -387,7 +387,7 @@ class Before:
     """Pieces whose operations ended while those of this piece began."""
 
 
-def before(facts: Sequence[Facts], piece: Facts) -> Before:
+def before(facts: Sequence[Facts], piece: Facts) -> EarlierPieces:
     """Sort the other pieces of the log into those wholly before this one and those beside it."""
     earlier = [one for one in facts if one is not piece and one.ended_last < piece.began_first]
     beside = [
@@ -396,7 +396,7 @@ def before(facts: Sequence[Facts], piece: Facts) -> Before:
         if one is not piece and one.ended_first < piece.began_last and one.ended_last >= piece.began_first
     ]
     highest = max(earlier, key=lambda one: one.length, default=None)
-    return Before(highest.length if highest else 0, highest.length_op if highest else None, tuple(beside))
+    return EarlierPieces(highest.length if highest else 0, highest.length_op if highest else None, tuple(beside))
 
 
 @attrs.frozen(eq=False)
@@ -410,7 +410,7 @@ class Times:
     """For each hole: when it was first known to be filled, by this piece (`NEVER`: not at all)."""
 
 
-def times_of(piece: Piece, beside: Iterable[Piece], earlier: Before, holes: Ints) -> Times:
+def times_of(piece: Piece, beside: Iterable[Piece], earlier: EarlierPieces, holes: Ints) -> Times:
     """Pass two. `holes` are sorted offsets."""
     own_end, own_length = _known_lengths(piece)
     pieces = [piece, *beside]
@@ -471,7 +471,7 @@ class _Taken(NamedTuple):
     start: int
 
 
-def holes_filled(plan: Plan, deadlines: Ints) -> list[Wrong]:
+def holes_filled(plan: LogPlan, deadlines: Ints) -> list[Wrong]:
     """Let appends of unknown outcome fill the holes; return the holes that stay empty. See the module for the rule.
 
     A hole can be filled by an append that began no later than its deadline. From the latest deadline down, each hole takes

@@ -11,7 +11,7 @@ import numpy as np
 
 from jepsen_like.checker import register_scan
 from jepsen_like.checker.columns import Columns, Ints
-from jepsen_like.checker.register_scan import Flaw, Found, RegisterScan
+from jepsen_like.checker.register_scan import Flaw, FlawFound, RegisterScan
 from jepsen_like.checker.search import CONFIGURATIONS_MAX, STEPS_MAX, Register, search, smallest_contradiction
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
@@ -97,7 +97,7 @@ def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool
     )
 
 
-def check_of(outcome: RegisterScan, found: Found) -> Check:
+def check_of(outcome: RegisterScan, found: FlawFound) -> Check:
     """The name under which a flaw is reported."""
     match found.flaw:
         case Flaw.UNWRITTEN:
@@ -116,7 +116,7 @@ def check_of(outcome: RegisterScan, found: Found) -> Check:
             assert_never(found.flaw)
 
 
-def explain(outcome: RegisterScan, found: Found) -> Violation:
+def explain(outcome: RegisterScan, found: FlawFound) -> Violation:
     """A flaw as a violation: its operations and its sentence."""
     name = int(outcome.objects[found.object])
     match found.flaw:
@@ -157,7 +157,7 @@ def _successors(outcome: RegisterScan, block: int) -> list[Op]:
     return [op for child in children for op in _writer(outcome, int(child))]
 
 
-def _unwritten(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+def _unwritten(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     refused = [outcome.rows.op(row) for row in outcome.refused_writers(found.where)[:2]]
     witnesses = [_op(outcome, int(entry)) for entry in _entries_of(outcome, found.where)]
     witnesses += _successors(outcome, found.where)
@@ -170,7 +170,7 @@ def _unwritten(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
     return f"{told(witnesses[0])}, but nobody ever wrote {value}", [witnesses[0], *_proofs(outcome, witnesses[0])]
 
 
-def _replaced_twice(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+def _replaced_twice(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     both = _successors(outcome, found.where)[:2]
     value = int(outcome.blocks.value[found.where])
     proofs = [op for swap in both for op in _proofs(outcome, swap)]
@@ -198,7 +198,7 @@ def _proofs(outcome: RegisterScan, op: Op) -> list[Op]:
     return proofs
 
 
-def _cycle(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+def _cycle(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     block, swaps = found.where, list[Op]()
     for _ in range(len(outcome.blocks.parent)):
         swaps += _writer(outcome, block)
@@ -209,7 +209,7 @@ def _cycle(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
     return f"these compare-and-sets replaced each other's value in a circle: {values}{unshown(swaps)}", swaps
 
 
-def _inside_pair(outcome: RegisterScan, found: Found) -> tuple[int, int]:
+def _inside_pair(outcome: RegisterScan, found: FlawFound) -> tuple[int, int]:
     """The entry that ended too early and the nearest entry put before it that had not begun."""
     entries = outcome.entries
     chain, place = outcome.place_chain[found.where], outcome.place[found.where]
@@ -221,7 +221,7 @@ def _inside_pair(outcome: RegisterScan, found: Found) -> tuple[int, int]:
     return early, late
 
 
-def _inside_chain(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+def _inside_chain(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     early, late = _inside_pair(outcome, found)
     entries = outcome.entries
     first, second = _op(outcome, early), _op(outcome, late)
@@ -243,7 +243,7 @@ def _path(outcome: RegisterScan, older: int, newer: int) -> list[Op]:
     return writers
 
 
-def _chains_overlap(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+def _chains_overlap(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     """One of each chain ended before one of the other began, both ways round; the operations nearest in their chains."""
     entries = outcome.entries
     one, other = (outcome.entries_of_chain(chain) for chain in (found.where, found.other))

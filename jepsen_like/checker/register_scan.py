@@ -46,7 +46,7 @@ class Flaw(enum.Enum):
 
 
 @attrs.frozen
-class Found:
+class FlawFound:
     """One flaw of one register (`object` is dense)."""
 
     flaw: Flaw
@@ -95,7 +95,7 @@ class RegisterScan:
     """The registers, sorted; everything else numbers them densely."""
     ambiguous: Ints
     """Dense numbers of the registers that were not decided."""
-    found: tuple[Found, ...]
+    found: tuple[FlawFound, ...]
     blocks: Blocks
     entries: Entries
     place_chain: Ints
@@ -244,19 +244,19 @@ def _entries(
     return Entries(row, block, blocks.root[block], 2 * blocks.depth[block] + late, times.start, times.end, times.span)
 
 
-def _block_flaws(blocks: Blocks, from_block: Ints) -> list[Found]:
+def _block_flaws(blocks: Blocks, from_block: Ints) -> list[FlawFound]:
     """Conditions 1 and 2."""
     unwritten = np.flatnonzero(blocks.seen & (blocks.writers == 0) & (blocks.value != NONE))
     replaced = np.flatnonzero(np.bincount(from_block, minlength=len(blocks.object)) > 1)
     cyclic = np.flatnonzero(blocks.cyclic)
-    found = [Found(Flaw.UNWRITTEN, int(blocks.object[block]), int(block)) for block in unwritten]
-    found += [Found(Flaw.REPLACED_TWICE, int(blocks.object[block]), int(block)) for block in replaced]
+    found = [FlawFound(Flaw.UNWRITTEN, int(blocks.object[block]), int(block)) for block in unwritten]
+    found += [FlawFound(Flaw.REPLACED_TWICE, int(blocks.object[block]), int(block)) for block in replaced]
     _, first_of_object = np.unique(blocks.object[cyclic], return_index=True)
-    found += [Found(Flaw.CYCLE, int(blocks.object[block]), int(block)) for block in cyclic[first_of_object]]
+    found += [FlawFound(Flaw.CYCLE, int(blocks.object[block]), int(block)) for block in cyclic[first_of_object]]
     return found
 
 
-def _time_flaws(entries: Entries, blocks: Blocks) -> tuple[Ints, Ints, list[Found]]:
+def _time_flaws(entries: Entries, blocks: Blocks) -> tuple[Ints, Ints, list[FlawFound]]:
     """Conditions 3 and 4; also chain and place of every group of entries, for the explanation."""
     empty = np.zeros(0, np.int64)
     if not len(entries.row):
@@ -276,7 +276,7 @@ def _time_flaws(entries: Entries, blocks: Blocks) -> tuple[Ints, Ints, list[Foun
     inside = np.flatnonzero(earliest_end + sequence * entries.span < before)
     # One operation that began too late contradicts all that follow it: they count once, under the first of them.
     _, first = np.unique(before[inside], return_index=True)
-    found = [Found(Flaw.INSIDE_CHAIN, int(blocks.object[chain[group]]), int(group)) for group in inside[first]]
+    found = [FlawFound(Flaw.INSIDE_CHAIN, int(blocks.object[chain[group]]), int(group)) for group in inside[first]]
 
     roots = chain[chain_begins]
     f = np.minimum.reduceat(earliest_end, chain_begins)
@@ -289,7 +289,7 @@ def _time_flaws(entries: Entries, blocks: Blocks) -> tuple[Ints, Ints, list[Foun
     return chain, place, [*found, *_overlaps(roots[sound], f[sound], g[sound], blocks, entries.span)]
 
 
-def _overlaps(roots: Ints, f: Ints, g: Ints, blocks: Blocks, span: int) -> list[Found]:
+def _overlaps(roots: Ints, f: Ints, g: Ints, blocks: Blocks, span: int) -> list[FlawFound]:
     """Condition 4: one flaw per forward zone that another zone collides with."""
     forward = f < g
     low, high = np.minimum(f, g), np.maximum(f, g)
@@ -302,7 +302,7 @@ def _overlaps(roots: Ints, f: Ints, g: Ints, blocks: Blocks, span: int) -> list[
     culprits = np.searchsorted(running, before[collides], side="left")
     _, first = np.unique(culprits, return_index=True)
     return [
-        Found(
+        FlawFound(
             Flaw.CHAINS_OVERLAP,
             int(registers[register[one]]),
             int(roots[culprit]),

@@ -82,7 +82,7 @@ class Register:
 
 
 @attrs.frozen
-class Log:
+class SequentialLog:
     """A tuple of values; append, read at an offset, tail. For histories of a few dozen operations."""
 
     initial: State = ()
@@ -114,7 +114,7 @@ class Log:
 
 
 @attrs.frozen
-class Answer:
+class SearchResult:
     """What the search found out."""
 
     linearizable: bool | None
@@ -139,7 +139,7 @@ def search(
     *,
     configurations_max: int = CONFIGURATIONS_MAX,
     steps_max: int = STEPS_MAX,
-) -> Answer:
+) -> SearchResult:
     """Decide one object's operations (any order; `FAIL` ones are ignored)."""
     relevant = _relevant(ops, model)
     walk = _Walk(model, configurations_max, steps_max)
@@ -153,9 +153,9 @@ def search(
             walk.begin(number, op)
         elif not walk.end(number):
             if walk.exhausted:
-                return Answer(None, f"{walk.exhausted} after {at} of {len(events)} events")
-            return Answer(False, failed=op)
-    return Answer(True)
+                return SearchResult(None, f"{walk.exhausted} after {at} of {len(events)} events")
+            return SearchResult(False, failed=op)
+    return SearchResult(True)
 
 
 def _relevant(ops: Sequence[Op], model: Sequential) -> list[Op]:

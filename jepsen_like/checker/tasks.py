@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.columns import Columns, Ints
-from jepsen_like.checker.log_scan import Before, Facts, Piece, Times, facts_of, pieces_of, times_of
+from jepsen_like.checker.log_scan import EarlierPieces, Facts, Piece, Times, facts_of, pieces_of, times_of
 from jepsen_like.checker.register_check import SearchBounds, check_registers
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import UnreadableHistory
@@ -108,7 +108,7 @@ class TimesTask:
     object: int
     source: Source
     beside: tuple[Source, ...]
-    earlier: Before
+    earlier: EarlierPieces
     holes: Shared
 
     def execute(self) -> Times:

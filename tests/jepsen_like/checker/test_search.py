@@ -6,7 +6,7 @@ import pytest
 
 from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.register_check import SearchBounds, check_registers
-from jepsen_like.checker.search import Log, Register, search, smallest_contradiction
+from jepsen_like.checker.search import Register, SequentialLog, search, smallest_contradiction
 from jepsen_like.checker.verdict import Check
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 from tests.jepsen_like.checker import oracle
@@ -29,7 +29,7 @@ def test_both_models_agree_with_the_definition() -> None:
         history = register_history(rng)
         assert search(as_ops(history), Register()).linearizable == oracle.linearizable(history, oracle.register, None)
         history = [one for one in log_history(rng) if one[2] < FINAL]
-        assert search(as_ops(history), Log()).linearizable == oracle.linearizable(history, oracle.log, ())
+        assert search(as_ops(history), SequentialLog()).linearizable == oracle.linearizable(history, oracle.log, ())
 
 
 def test_too_many_configurations_are_an_unknown_with_a_reason() -> None:

@@ -7,7 +7,7 @@ another append at every other place of the log, another write of every value it 
 
 import attrs
 
-from jepsen_like.checker.search import Log, Register, Sequential, search
+from jepsen_like.checker.search import Register, Sequential, SequentialLog, search
 from jepsen_like.checker.sentences import NOT_ALL_SHOWN
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Model, Violation
 from jepsen_like.history.ops import NONE, Action, Op, Outcome
@@ -31,7 +31,7 @@ def alone_impossible(violation: Violation, model: Model) -> bool:
 
 
 def _orders(ops: list[Op], model: Model) -> bool | None:
-    sequential: Sequential = Log() if model is Model.LOG else Register()
+    sequential: Sequential = SequentialLog() if model is Model.LOG else Register()
     return search(ops, sequential).linearizable
 
 
