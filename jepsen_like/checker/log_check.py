@@ -5,6 +5,7 @@ valid history never takes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, assert_never
 
 import attrs
@@ -25,8 +26,9 @@ from jepsen_like.checker.log_scan import (
     Unwritten,
     Wrong,
 )
+from jepsen_like.checker.processes import ProcessSpans, may_overlap
 from jepsen_like.checker.sentences import shown, told, unshown
-from jepsen_like.checker.tasks import FactsTask, FetchTask, Shared, Source, Task, TimesTask
+from jepsen_like.checker.tasks import FactsTask, FetchTask, Shared, Source, Task, TimesTask, loaded, require_sound
 from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
@@ -108,9 +110,16 @@ def check_logs(
     finals = {name: joined(logs, expires=expires) for name, logs in (final_logs or {}).items()}
     contents = tuple((name, share(final.content)) for name, (final, _) in finals.items())
     by_log: dict[int, list[Facts]] = {}
-    for of_source in run([FactsTask(source, number, contents) for number, source in enumerate(sources)]):
-        for one in of_source:
+    spans: dict[Path, list[ProcessSpans]] = {}
+    results = run([FactsTask(source, number, contents) for number, source in enumerate(sources)])
+    for source, (facts, at_work) in zip(sources, results, strict=True):
+        if isinstance(source, Path):
+            spans.setdefault(source.parent, []).append(at_work)
+        for one in facts:
             by_log.setdefault(one.object, []).append(one)
+    for directory in (path for path, of_path in spans.items() if may_overlap(of_path)):
+        parts = [source for source in sources if isinstance(source, Path) and source.parent == directory]
+        require_sound(loaded(parts), parts)
     findings = Findings()
     for name in sorted(by_log):
         final, differ = finals.get(name, (None, ()))

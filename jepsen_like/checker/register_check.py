@@ -4,6 +4,7 @@ Every explanation names the operations that cannot be put in order, with the wri
 compare-and-sets links two of them and is longer than a witness may be, its middle is left out and the sentence says so.
 """
 
+import time
 from typing import Final, assert_never
 
 import attrs
@@ -12,7 +13,7 @@ import numpy as np
 from jepsen_like.checker import register_scan
 from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.checker.register_scan import Flaw, FlawFound, RegisterScan
-from jepsen_like.checker.search import CONFIGURATIONS_MAX, STEPS_MAX, Register, search, smallest_contradiction
+from jepsen_like.checker.search import MEMORY_MIB_MAX, SECONDS_MAX, Register, search, smallest_contradiction
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
@@ -25,10 +26,12 @@ SHRUNK_OPS_MAX: Final = 2000
 
 @attrs.frozen
 class SearchBounds:
-    """How much work one register may cost when it has to be searched."""
+    """How much the registers of one bucket may cost that have to be searched."""
 
-    configurations_max: int = CONFIGURATIONS_MAX
-    steps_max: int = STEPS_MAX
+    seconds: float = SECONDS_MAX
+    """Of processor time, for all of them; the smallest come first."""
+    memory_mib: float = MEMORY_MIB_MAX
+    """For each of them, one after the other."""
 
 
 def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findings:
@@ -47,10 +50,12 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
     by_object = np.argsort(rows.object, kind="stable")
     begins = np.searchsorted(rows.object[by_object], outcome.objects[outcome.ambiguous], side="left")
     ends = np.searchsorted(rows.object[by_object], outcome.objects[outcome.ambiguous], side="right")
-    for number, begin, end in zip(outcome.ambiguous, begins, ends, strict=True):
-        name = int(outcome.objects[number])
-        of_this = rows.where(by_object[begin:end])
-        match _searched(name, of_this, bounds, explained=len(violations) < EXPLAINED_MAX):
+    ends_s = time.process_time() + bounds.seconds
+    for at in np.argsort(ends - begins, kind="stable").tolist():
+        name = int(outcome.objects[outcome.ambiguous[at]])
+        of_this = rows.where(by_object[begins[at] : ends[at]])
+        left = attrs.evolve(bounds, seconds=max(0.0, ends_s - time.process_time()))
+        match _searched(name, of_this, left, explained=len(violations) < EXPLAINED_MAX):
             case Violation() as violation:
                 violated.add(name)
                 counts[Check.LINEARIZABLE] = counts.get(Check.LINEARIZABLE, 0) + 1
@@ -79,11 +84,11 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
 
 def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool) -> Violation | Undecided | None:
     ops = [rows.op(row) for row in range(len(rows))]
-    answer = search(ops, Register(), configurations_max=bounds.configurations_max, steps_max=bounds.steps_max)
+    answer = search(ops, Register(), seconds_max=bounds.seconds, memory_mib_max=bounds.memory_mib)
     if answer.linearizable:
         return None
     if answer.failed is None:
-        return Undecided(name, f"values are written more than once and the search reached its bound: {answer.reason}")
+        return Undecided(name, f"it had to be searched, and the search reached its bound: {answer.reason}")
     near = ops
     if explained and len(ops) <= SHRUNK_OPS_MAX:
         near = list(smallest_contradiction(ops, Register(), answer.failed))
@@ -237,7 +242,7 @@ def _inside_chain(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op
 def _path(outcome: RegisterScan, older: int, newer: int) -> list[Op]:
     """The writers from one block of a chain to a later one, both included."""
     block, writers = newer, _writer(outcome, newer)
-    while block != older:
+    for _ in range(int(outcome.blocks.depth[newer] - outcome.blocks.depth[older])):
         block = int(outcome.blocks.parent[block])
         writers += _writer(outcome, block)
     return writers

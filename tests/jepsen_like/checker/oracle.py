@@ -7,7 +7,7 @@ by one in this order answers exactly what was answered. Operations here are plai
     (what, known, started, ended, arguments...)   times are numbers; `known` is whether the outcome is known, or None for
                                                   an operation that certainly did not happen, which is no operation
 
-    ("write", value) ("read", value) ("swap", old, new) ("noswap", seen)                                     registers
+    ("write", value) ("read", value) ("swap", old, new) ("noswap", seen) ("refused", unseen)             registers
     ("append", value, place or None) ("get", place, value or None) ("end", length)                           logs
 """
 
@@ -59,6 +59,9 @@ def register(state: Any, what: str, *arguments: Any) -> Any:
     if what == "swap":
         if state == arguments[0]:
             return arguments[1]
+    elif what == "refused":
+        if state != arguments[0]:
+            return state
     elif state == arguments[0]:
         return state
     raise Impossible

@@ -20,7 +20,7 @@ import pyarrow as pa
 from jepsen_like.checker.checking import DUMP, HISTORY
 from jepsen_like.checker.verdict import Check, Model
 from jepsen_like.history.files import bucket_of, schema, write_part
-from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, Outcome
+from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, ErrorCode, Outcome
 
 Ints = npt.NDArray[np.int64]
 Rows = dict[str, Any]
@@ -60,12 +60,13 @@ def _intervals(rng: np.random.Generator, count: int) -> tuple[Ints, Ints]:
 def _rows(rng: np.random.Generator, count: int) -> Rows:
     rows: Rows = {name: np.full(count, NONE, np.int64) for name, _ in COLUMNS}
     rows["t_inv"], rows["t_ret"] = _intervals(rng, count)
-    rows["process"] = rng.integers(0, 16, count)
+    rows["process"] = np.arange(count) % 16  # one is done before its process begins the next
     rows["attempt"][:] = rows["err"][:] = rows["object"][:] = 0
     rows["count"][:] = 1
     rows["node"] = rng.integers(1, 4, count)
     draw = rng.random(count)
     rows["type"] = np.where(draw < 0.02, Outcome.INFO, np.where(draw < 0.03, Outcome.FAIL, Outcome.OK)).astype(np.int64)
+    rows["err"] = np.where(rows["type"] == Outcome.FAIL, ErrorCode.BUSY, ErrorCode.NONE).astype(np.int64)
     return rows
 
 
@@ -253,6 +254,38 @@ def wrong_swap(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     return content
 
 
+def lost_update(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
+    """A primary of its own takes a swap of a value that another swap had replaced, and nothing reads what it put there."""
+    swaps = _is(rows, Action.CAS, Outcome.OK) & (rows["seen"] == rows["a"])
+    row = _some(rng, swaps)
+    mine = np.flatnonzero(_is(rows, Action.WRITE, Outcome.OK) & (rows["object"] == rows["object"][row]))
+    used = np.concatenate([rows["a"][_is(rows, Action.READ, Outcome.OK)], rows["seen"]])
+    later = mine[(rows["t_inv"][mine] > rows["t_ret"][row]) & ~np.isin(rows["a"][mine], used)]
+    if not len(later):
+        return lost_update(rng, rows, content)
+    at = int(later[0])
+    rows["f"][at], rows["a"][at], rows["b"][at] = Action.CAS, rows["a"][row], FRESH
+    rows["seen"][at], rows["process"][at] = rows["a"][row], CULPRIT
+    return content
+
+
+def refused_swap(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
+    """A swap fails as if another value were there; the value it expected was written before and is read afterwards."""
+    reads = _is(rows, Action.READ, Outcome.OK) & (rows["a"] != NONE)
+    while True:
+        row = _some(rng, reads)
+        of_key = np.flatnonzero((rows["object"] == rows["object"][row]) & (rows["t_ret"] < rows["t_inv"][row]))
+        between = of_key[_is(rows, Action.READ, Outcome.OK)[of_key] & (rows["a"][of_key] == rows["a"][row])]
+        proof = of_key[(rows["f"][of_key] == Action.WRITE) & (rows["type"][of_key] == Outcome.OK)]
+        proof = proof[rows["a"][proof] == rows["a"][row]]
+        inside = between[rows["t_inv"][between] > rows["t_ret"][proof[0]]] if len(proof) else between[:0]
+        if len(inside):
+            at = int(inside[0])
+            rows["f"][at], rows["b"][at], rows["type"][at] = Action.CAS, FRESH, Outcome.FAIL
+            rows["err"][at], rows["process"][at] = ErrorCode.NONE, CULPRIT
+            return content
+
+
 def wrong_miss(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     missed = _is(rows, Action.CAS, Outcome.OK) & (rows["seen"] != rows["a"])
     row, old = _with_old_value(rng, rows, missed)
@@ -288,6 +321,8 @@ PLANTS = (
     Plant("stale read", Model.REGISTER, Check.STALE, old_read),
     Plant("swap that saw a wrong value", Model.REGISTER, Check.STALE, wrong_swap),
     Plant("refused swap that saw a wrong value", Model.REGISTER, Check.STALE, wrong_miss),
+    Plant("lost update", Model.REGISTER, Check.LOST_UPDATE, lost_update),
+    Plant("refused swap of a value that was there", Model.REGISTER, Check.LINEARIZABLE, refused_swap),
     Plant("phantom read", Model.REGISTER, Check.PHANTOM, phantom_read),
     Plant("aborted write seen", Model.REGISTER, Check.ABORTED_READ, aborted_read),
 )

@@ -36,13 +36,17 @@ def register_history(rng: random.Random) -> list[Tuple]:
     repeats = rng.random() < 0.35
     fresh = iter(range(1, 100))
     unknown_share = rng.choice((0.0, 0.15, 0.35))
+    refusals = rng.random() < 0.15
     state: int | None = None
+    written: list[int | None] = []
     history: list[Tuple] = []
     for start, _, end in _intervals(rng, count):
         value = rng.choice((None, 1, 1, 2, 2, 3, 3)) if repeats else next(fresh)
         kind = rng.choice(("write", "write", "read", "read", "read", "swap", "swap"))
         if kind == "swap" and (state is None or rng.random() < 0.3):
             operation: Tuple = ("noswap", state)
+            if refusals and rng.random() < 0.5:
+                operation = ("refused", rng.choice([one for one in (None, *written, 50) if one != state]))
         elif kind == "swap":
             operation = ("swap", state, value)
         else:
@@ -51,12 +55,26 @@ def register_history(rng: random.Random) -> list[Tuple]:
         applied = known or rng.random() < 0.5
         if applied and operation[0] in ("write", "swap"):
             state = operation[-1]
-        if not known and operation[0] == "noswap":
+            written.append(state)
+        if not known and operation[0] in ("noswap", "refused"):
             operation = ("swap", rng.randint(1, 3), value)
         history.append((operation[0], known, start, end if known else FAR, *operation[1:]))
         if operation[0] == "write" and rng.random() < 0.1:
             history.append(("write", None, start, end, value if rng.random() < 0.3 else next(fresh)))
+    if rng.random() < 0.08:
+        _split(rng, history)
     return _damaged(rng, history, _damage_register)
+
+
+def _split(rng: random.Random, history: list[Tuple]) -> None:
+    """A second primary that has not seen a swap: it takes another one of the same value, later on."""
+    swaps = [one for one in history if one[0] == "swap" and one[1]]
+    if swaps:
+        _, _, _, end, old, _ = rng.choice(swaps)
+        start = end + rng.randint(-1, 4)
+        history.append(("swap", True, start, start + rng.randint(0, 3), old, rng.randint(101, 104)))
+        if rng.random() < 0.5:
+            history.append(("read", True, start + 2, start + 5, history[-1][-1]))
 
 
 def log_history(rng: random.Random) -> list[Tuple]:
@@ -149,6 +167,8 @@ def _as_op(one: Tuple, obj: int, process: int) -> Op:
         case "noswap":
             # Whatever it expected was something else, and it says what it saw instead.
             return Op(f=Action.CAS, a=77, b=78, seen=given[0], **common)
+        case "refused":
+            return Op(f=Action.CAS, a=given[0], b=79, **{**common, "type": Outcome.FAIL})
         case "append":
             return Op(f=Action.APPEND, a=given[0], offset=given[1], **common)
         case "get":

@@ -37,7 +37,7 @@ def unsettled(place: Path) -> Path:
 
 @pytest.mark.spark
 def test_spark_says_the_same_of_what_it_cannot_decide(tmp_path: Path, spark: SparkEngine) -> None:
-    bounds = SearchBounds(configurations_max=100)
+    bounds = SearchBounds(memory_mib=0.04)
     history = unsettled(tmp_path)
     here = check_history(history, Model.REGISTER, Engine.LOCAL, bounds=bounds)
     assert check_history(history, Model.REGISTER, Engine.SPARK, bounds=bounds, worker=spark).findings == here.findings
