@@ -100,17 +100,15 @@ class FactsTask:
 
     source: Source
     number: int
-    contents: tuple[tuple[int, Shared], ...]
-    """Per log with known final logs: its content."""
+    contents: tuple[tuple[int, Shared, Shared], ...]
+    """Per log with known final logs: the value and the epoch at each place."""
 
     def execute(self) -> tuple[list[Facts], ProcessSpans]:
         """See `Task`."""
         rows = of_model(loaded([self.source]), self.source, Model.LOG)
-        contents = dict(self.contents)
-        nothing = np.zeros(0, np.int64)
+        contents = {name: (array(content), array(epochs)) for name, content, epochs in self.contents}
         return [
-            facts_of(piece, name=name, number=self.number, content=array(contents.get(name, nothing)))
-            for name, piece in pieces_of(rows).items()
+            facts_of(piece, name, self.number, *contents.get(name, ())) for name, piece in pieces_of(rows).items()
         ], require_sound(rows, [self.source])
 
 
@@ -123,11 +121,12 @@ class TimesTask:
     beside: tuple[Source, ...]
     earlier: EarlierPieces
     holes: Shared
+    batches: Shared
 
     def execute(self) -> Times:
         """See `Task`."""
         own, *others = (pieces_of(loaded([source]))[self.object] for source in (self.source, *self.beside))
-        return times_of(own, others, self.earlier, array(self.holes))
+        return times_of(own, others, self.earlier, array(self.holes), array(self.batches))
 
 
 @attrs.frozen

@@ -57,6 +57,10 @@ class Check(enum.StrEnum):
     """Two compare-and-sets replaced one and the same value."""
     GAP = "gap"
     """A length that too few appends can explain."""
+    TORN = "torn"
+    """A part of a batch, or its records apart or in another order than they were sent."""
+    EPOCH = "epoch"
+    """A record of two epochs, or one of a lower epoch than a record before it."""
 
 
 LOG_CHECKS: Final = (
@@ -69,6 +73,8 @@ LOG_CHECKS: Final = (
     Check.ORDER,
     Check.STALE,
     Check.GAP,
+    Check.TORN,
+    Check.EPOCH,
 )
 REGISTER_CHECKS: Final = (
     Check.LINEARIZABLE,

@@ -31,6 +31,8 @@ FRESH = 10**12
 PART_ROWS = 32768
 BUCKETS = 8
 NODES = (1, 2, 3)
+FALL = 7
+"""At so many eighths of a log its epochs begin to fall."""
 
 
 @attrs.frozen(eq=False)
@@ -40,6 +42,8 @@ class Base:
     model: Model
     rows: Rows
     content: Ints
+    altered: Callable[[int, Rows], Rows] = lambda node, log: log
+    """What becomes of the final log of a node when it is dumped."""
 
 
 @attrs.frozen
@@ -50,6 +54,9 @@ class Plant:
     model: Model
     check: Check
     apply: Callable[[np.random.Generator, Rows, Ints], Ints]
+    altered: Callable[[int, Rows], Rows] = lambda node, log: log
+    of_final_logs: bool = False
+    """Whether the final logs show it alone, and no client has seen it."""
 
 
 def _intervals(rng: np.random.Generator, count: int) -> tuple[Ints, Ints]:
@@ -82,17 +89,35 @@ def log_base(count: int, seed: int) -> Base:
     rng = np.random.default_rng(seed)
     rows = _rows(rng, count)
     draw = rng.random(count)
+    rows["count"] = np.where((draw < 0.5) & (rng.random(count) < 0.04), rng.integers(2, 5, count), 1)
     append, tail, behind = draw < 0.5, draw >= 0.9, (draw >= 0.8) & (draw < 0.9)
     rows["f"] = np.where(append, Action.APPEND, np.where(tail, Action.TAIL, Action.READ)).astype(np.int64)
     landed = append & ((rows["type"] == Outcome.OK) | ((rows["type"] == Outcome.INFO) & (rng.random(count) < 0.5)))
-    length = np.cumsum(landed) - landed
-    ids = np.arange(1, count + 1, dtype=np.int64)
-    content = ids[landed]
+    length = np.cumsum(landed * rows["count"]) - landed * rows["count"]
+    ids = np.cumsum(rows["count"]) - rows["count"] + 1
+    total = int((landed * rows["count"]).sum())
     place = np.where(append | tail | behind, length, np.maximum(length - 1 - rng.integers(0, 2000, count), 0))
     rows["offset"] = np.where(append & (rows["type"] != Outcome.OK), NONE, place)
+    # A batch is one row for each of its records.
+    size, landed = rows["count"], np.repeat(landed, rows["count"])
+    position = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    rows = {name: np.repeat(values, size) for name, values in rows.items()}
+    append, tail, length = (np.repeat(each, size) for each in (append, tail, length))
+    ids = np.repeat(ids, size) + position
+    content = ids[landed]
+    assert len(content) == total
+    place = rows["offset"]
+    rows["offset"] = np.where(append & (place != NONE), place + position, place)
     there = np.where(place < length, np.append(content, 0)[np.minimum(place, len(content))], NONE)
     rows["a"] = np.where(append, ids, np.where(tail, NONE, there))
+    named = (rows["type"] == Outcome.OK) & ~tail & (rows["a"] != NONE)
+    rows["epoch"] = np.where(named, epoch_of(rows["offset"], total), NONE)
     return Base(Model.LOG, _by_end(rows), content)
+
+
+def epoch_of(offset: Ints, length: int) -> Ints:
+    """Four epochs, one after the other."""
+    return 1 + np.minimum(offset * 4 // length, 3)
 
 
 def register_base(count: int, seed: int, keys: int = 10_000) -> Base:
@@ -141,7 +166,8 @@ def _unread(rows: Rows, content: Ints) -> npt.NDArray[np.bool_]:
 
 
 def _is(rows: Rows, f: Action, outcome: Outcome) -> npt.NDArray[np.bool_]:
-    return np.asarray((rows["f"] == f) & (rows["type"] == outcome))
+    alone = (rows["count"] == 1) | (f != Action.APPEND)
+    return np.asarray((rows["f"] == f) & (rows["type"] == outcome) & alone)
 
 
 def _quiet_append(rng: np.random.Generator, rows: Rows, content: Ints) -> int:
@@ -159,7 +185,8 @@ def _quiet_unknown(rng: np.random.Generator, rows: Rows, content: Ints) -> tuple
 
 def stale_tail(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     row = _some(rng, _is(rows, Action.TAIL, Outcome.OK))
-    rows["offset"][row] -= 100
+    between = np.sort(rows["offset"][_is(rows, Action.APPEND, Outcome.OK)])  # outside all batches
+    rows["offset"][row] = between[np.searchsorted(between, rows["offset"][row] - 100)]
     rows["process"][row] = CULPRIT
     return content
 
@@ -193,7 +220,8 @@ def reordered(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     by_offset = np.full(len(content), NONE, np.int64)
     by_offset[rows["offset"][acked]] = np.flatnonzero(acked)
     first, second = by_offset[:-8], by_offset[8:]
-    usable = (first != NONE) & (second != NONE) & quiet[:-8] & quiet[8:]
+    # An append of unknown outcome between them would have been seen before it began, which is another flaw.
+    usable = np.lib.stride_tricks.sliding_window_view(by_offset != NONE, 9).all(axis=1) & quiet[:-8] & quiet[8:]
     usable &= rows["t_ret"][first] < rows["t_inv"][second]
     at = _some(rng, usable)
     one, other = by_offset[at], by_offset[at + 8]
@@ -226,10 +254,81 @@ def duplicate(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     return content
 
 
+def ends_early(node: int, log: Rows) -> Rows:
+    return {name: values[:-50] for name, values in log.items()} if node == NODES[1] else log
+
+
+def later_epoch(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
+    row = _some(rng, _is(rows, Action.APPEND, Outcome.OK))
+    rows["epoch"][row] += 3
+    rows["process"][row] = CULPRIT
+    return content
+
+
+def falling_epochs(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
+    """From some place on the epoch is the first again, and all agree on it."""
+    at = FALL * len(content) // 8
+    rows["epoch"][(rows["epoch"] != NONE) & (rows["offset"] >= at)] = 1
+    rows["process"][(rows["offset"] == at) & (rows["f"] != Action.TAIL)] = CULPRIT
+    return content
+
+
+def dumped_epochs_fall(node: int, log: Rows) -> Rows:
+    at = FALL * len(log["offset"]) // 8
+    return {**log, "epoch": np.where(log["offset"] >= at, 1, log["epoch"])}
+
+
+def _quiet_batch(rng: np.random.Generator, rows: Rows, content: Ints) -> tuple[Ints, int]:
+    """The rows of a batch of unknown outcome that landed at places nobody read, and the first of these places."""
+    unread = _unread(rows, content)
+    batch = (rows["f"] == Action.APPEND) & (rows["type"] == Outcome.INFO) & (rows["count"] > 1)
+    first = batch & np.append(True, rows["t_inv"][1:] != rows["t_inv"][:-1]) & np.isin(rows["a"], content)
+    while True:
+        row = _some(rng, first)
+        size, place = int(rows["count"][row]), int(np.flatnonzero(content == rows["a"][row])[0])
+        if unread[place : place + size].all():
+            return row + np.arange(size), place
+
+
+def reversed_batch(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
+    batch, place = _quiet_batch(rng, rows, content)
+    rows["process"][batch] = CULPRIT
+    content[place : place + len(batch)] = content[place : place + len(batch)][::-1].copy()
+    return content
+
+
+def torn_batch(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
+    """Of its last record there is nothing: another append of unknown outcome stands there."""
+    batch, place = _quiet_batch(rng, rows, content)
+    rows["process"][batch] = CULPRIT
+    absent = _is(rows, Action.APPEND, Outcome.INFO) & ~np.isin(rows["a"], content)
+    content[place + len(batch) - 1] = rows["a"][np.flatnonzero(absent & (rows["t_inv"] < rows["t_inv"][batch[0]]))[-1]]
+    return content
+
+
+def half_seen_batch(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
+    """Asked while a batch is appended, a node says that the log ends inside it."""
+    acked = (rows["f"] == Action.APPEND) & (rows["type"] == Outcome.OK) & (rows["count"] > 1)
+    first = acked & np.append(True, rows["t_inv"][1:] != rows["t_inv"][:-1])
+    tails = np.flatnonzero(_is(rows, Action.TAIL, Outcome.OK))
+    while True:
+        row = _some(rng, first)
+        at = rows["offset"][row]
+        meanwhile = tails[(rows["t_inv"][tails] < rows["t_ret"][row]) & (rows["t_ret"][tails] > rows["t_inv"][row])]
+        denies = rows["t_inv"][(rows["offset"] == at) & ((rows["f"] == Action.TAIL) | (rows["a"] == NONE))]
+        usable = meanwhile[(rows["offset"][meanwhile] == at) & (rows["t_ret"][meanwhile] >= denies.max(initial=0))]
+        if len(usable):
+            rows["offset"][usable[0]] += 1
+            rows["process"][usable[0]] = CULPRIT
+            return content
+
+
 def _old_value(rows: Rows, row: int) -> int:
     """A value of the same register that was overwritten, seen overwritten and long gone when `row` began."""
     mine = np.flatnonzero((rows["object"] == rows["object"][row]) & (rows["f"] == Action.WRITE))
     known = mine[(rows["type"][mine] == Outcome.OK) & (rows["t_ret"][mine] < rows["t_inv"][row])]
+    # One that a swap replaced would be replaced twice, which is another flaw.
+    known = known[~np.isin(rows["a"][known], rows["seen"][rows["object"] == rows["object"][row]])]
     return int(rows["a"][known[0]]) if len(known) > 3 else NONE
 
 
@@ -318,6 +417,12 @@ PLANTS = (
     Plant("phantom value", Model.LOG, Check.PHANTOM, phantom),
     Plant("aborted append seen", Model.LOG, Check.ABORTED_READ, aborted),
     Plant("duplicate", Model.LOG, Check.DUPLICATED, duplicate),
+    Plant("final log that ends early", Model.LOG, Check.LOST, lambda rng, rows, content: content, ends_early, True),
+    Plant("acknowledged in another epoch", Model.LOG, Check.EPOCH, later_epoch),
+    Plant("falling epochs", Model.LOG, Check.EPOCH, falling_epochs, dumped_epochs_fall),
+    Plant("reversed batch", Model.LOG, Check.TORN, reversed_batch),
+    Plant("torn batch", Model.LOG, Check.TORN, torn_batch),
+    Plant("half of a batch seen", Model.LOG, Check.TORN, half_seen_batch),
     Plant("stale read", Model.REGISTER, Check.STALE, old_read),
     Plant("swap that saw a wrong value", Model.REGISTER, Check.STALE, wrong_swap),
     Plant("refused swap that saw a wrong value", Model.REGISTER, Check.STALE, wrong_miss),
@@ -332,7 +437,7 @@ def planted(base: Base, plant: Plant, seed: int) -> Base:
     """A copy of the base with one wrong behaviour in it."""
     rows = {name: values.copy() for name, values in base.rows.items()}
     content = plant.apply(np.random.default_rng(seed), rows, base.content.copy())
-    return Base(base.model, rows, content)
+    return Base(base.model, rows, content, plant.altered)
 
 
 def write_run(base: Base, directory: Path, like: tuple[Base, Path] | None = None) -> None:
@@ -365,19 +470,24 @@ def _parts(base: Base, directory: Path) -> list[tuple[Path, pa.Table]]:
     found = []
     for number in np.unique(bucket).tolist():
         chosen = np.flatnonzero(bucket == number)
-        for at in range(0, len(chosen), PART_ROWS):
-            part = {name: values[chosen[at : at + PART_ROWS]] for name, values in base.rows.items()}
-            path = directory / HISTORY / f"bucket={number}" / f"part-0-{at // PART_ROWS:06d}.parquet"
+        # The rows of an operation are written together.
+        begins = np.append(np.flatnonzero(np.append(True, np.diff(base.rows["t_inv"][chosen]) != 0)), len(chosen))
+        cuts = begins[np.searchsorted(begins, np.arange(0, len(chosen) + PART_ROWS, PART_ROWS).clip(max=len(chosen)))]
+        for part_number, (at, end) in enumerate(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)):
+            part = {name: values[chosen[at:end]] for name, values in base.rows.items()}
+            path = directory / HISTORY / f"bucket={number}" / f"part-0-{part_number:06d}.parquet"
             found.append((path, pa.table(part).select([name for name, _ in COLUMNS]).cast(schema())))
     if base.model is Model.LOG:
         for node in NODES:
-            end = len(base.content) - (node == NODES[-1]) * 50
+            end = len(base.content)
+            offsets = np.arange(end)
             values = {
                 "node": np.full(end, node),
-                "offset": np.arange(end),
-                "epoch": np.ones(end, np.int64),
-                "a": base.content[:end],
+                "offset": offsets,
+                "epoch": epoch_of(offsets, end),
+                "a": base.content,
             }
+            values = base.altered(node, values)
             path = directory / DUMP / f"part-{node:06d}.parquet"
             found.append((path, pa.table(values).cast(schema(DUMP_COLUMNS))))
     return found

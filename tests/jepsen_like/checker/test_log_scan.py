@@ -339,7 +339,6 @@ def test_places_that_only_acknowledgements_tell_of_can_be_acknowledged_twice() -
     ops = [append(1, 0, 1, 2), append(2, 1, 1, 2), append(2, 1, 3, 4), append(3, 2, 3, 4)]
     assert planned(ops).wrong == (AckedTwice(1, 2),)
     assert planned(ops[:2], ops[2:]).wrong == (AckedTwice(1, 2),)
-    assert planned(ops, values=[1, NONE, 3]).wrong == (AckedTwice(1, 2),)
 
 
 def test_pieces_that_follow_each_other_fill_the_log() -> None:
@@ -362,12 +361,24 @@ def test_places_that_no_acknowledged_append_fills_are_holes() -> None:
     assert planned([*ops, read(1, 7, 3, 4)]).content.tolist() == [1, 7, 3]
 
 
-def test_what_the_final_logs_do_not_tell_the_history_may() -> None:
+def test_what_the_final_logs_do_not_hold_is_lost() -> None:
     logs = final([NONE, 2])
     ops = [append(1, 0, 1, 2), append(2, 1, 1, 2)]
     plan = plan_of([facts(ops, [NONE, 2])], logs)
-    assert plan.wrong == ()
-    assert (plan.content.tolist(), plan.holes.tolist(), plan.lost_acked) == ([1, 2], [], 0)
+    assert plan.wrong == (LostValue(0, 1, True),)
+    assert (plan.content.tolist(), plan.holes.tolist(), plan.lost_acked) == ([NONE, 2], [], 1)
+
+
+def test_what_was_read_and_the_final_logs_do_not_hold_is_lost() -> None:
+    plan = plan_of([facts([unknown(1, 1), read(0, 1, 1, 2), append(2, 1, 1, 2)], [NONE, 2])], final([NONE, 2]))
+    assert plan.wrong == (LostValue(0, 1, False),)
+
+
+def test_what_left_by_a_rule_is_not_lost_but_held_against_itself() -> None:
+    logs = attrs.evolve(final([NONE, 2]), node_of={1: (1, 2)}, expires=True)
+    ops = [append(1, 0, 1, 2), append(2, 1, 1, 2)]
+    plan = plan_of([facts(ops, [NONE, 2])], logs)
+    assert (plan.wrong, plan.content.tolist(), plan.expired, plan.lost_acked) == ((), [1, 2], 1, 0)
     assert logs.content.tolist() == [NONE, 2]
 
 
