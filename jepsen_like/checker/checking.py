@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import attrs
 import numpy as np
 
+from jepsen_like.checker.clocks import clock_errors_of
 from jepsen_like.checker.columns import Ints, begins_operation
 from jepsen_like.checker.forgiveness import Allowance, AllowedLoss, forgive
 from jepsen_like.checker.local_engine import LocalEngine
@@ -93,7 +94,16 @@ def check_run(
     if model is Model.LOG:
         lossless = not allowances
         findings = findings.plus(
-            judge_retention(history, rule, kept, verdict.findings, verdict.losses, is_lossless=lossless)
+            judge_retention(
+                history,
+                rule,
+                kept,
+                verdict.findings,
+                verdict.losses,
+                is_lossless=lossless,
+                clocks=clock_errors_of(directory),
+                held=dump.column("a").to_numpy() if dump is not None and rule.retention_bytes else None,
+            )
         )
     return attrs.evolve(verdict, findings=attrs.evolve(findings, undecided=findings.undecided + undecided))
 
@@ -142,6 +152,9 @@ def _checked(
             unchecked = frozenset([Check.LOST]) if final is None else frozenset()
     if not findings.objects:
         findings = attrs.evolve(findings, undecided=(Undecided(NONE, "the history holds no operations"),))
+    elif not findings.ok:
+        reason = "no operation of the history is known to have happened, so nothing was tested"
+        findings = attrs.evolve(findings, undecided=(*findings.undecided, Undecided(NONE, reason)))
     return Verdict(model=model, engine=engine, findings=findings, unchecked=unchecked, losses=losses)
 
 

@@ -11,9 +11,10 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker import register_scan
-from jepsen_like.checker.columns import Columns, Ints
+from jepsen_like.checker.columns import Bools, Columns, Ints
 from jepsen_like.checker.register_scan import Flaw, FlawFound, RegisterScan
 from jepsen_like.checker.search import MEMORY_MIB_MAX, SECONDS_MAX, Register, search, smallest_contradiction
+from jepsen_like.checker.segments import group_starts
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
@@ -79,7 +80,19 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
         undecided=tuple(undecided),
         acked=int(changed.sum()),
         t_first=int(rows.t_inv.min()) if len(rows) else NEVER,
+        unread=_unread(rows, by_object, changed),
     )
+
+
+def _unread(rows: Columns, by_object: Ints, changed: Bools) -> int:
+    """How many registers no operation asked after their last acknowledged change; `by_object` sorts the rows."""
+    if not len(rows):
+        return 0
+    looks = (rows.type == Outcome.OK) & ((rows.f == Action.READ) | (rows.f == Action.CAS))
+    starts = group_starts(rows.object[by_object])
+    looked = np.maximum.reduceat(np.where(looks, rows.t_inv, -NEVER)[by_object], starts)
+    ended = np.maximum.reduceat(np.where(changed, rows.t_ret, -NEVER)[by_object], starts)
+    return int((ended > looked).sum())
 
 
 def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool) -> Violation | Undecided | None:

@@ -77,7 +77,6 @@ def keep_rule(plan: RunPlan) -> KeepRule:
         retention_bytes=settings.retention_bytes,
         retention_s=settings.retention_s,
         segment_bytes_max=settings.segment_bytes_max,
-        judges_age=not any(kind.startswith("clock-") for kind in plan.kinds),
         # What no flush has secured may come back with the file that had left.
         starts_stay=not any(kind.reach is Reach.UNFLUSHED for kind in named(plan.kinds)),
     )
