@@ -25,7 +25,8 @@ from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, 
 Ints = npt.NDArray[np.int64]
 Rows = dict[str, Any]
 
-CULPRIT = 999
+CULPRIT = 10**8
+LANES = 16
 FRESH = 10**12
 """Values that no base history has."""
 PART_ROWS = 32768
@@ -67,12 +68,15 @@ def _intervals(rng: np.random.Generator, count: int) -> tuple[Ints, Ints]:
 def _rows(rng: np.random.Generator, count: int) -> Rows:
     rows: Rows = {name: np.full(count, NONE, np.int64) for name, _ in COLUMNS}
     rows["t_inv"], rows["t_ret"] = _intervals(rng, count)
-    rows["process"] = np.arange(count) % 16  # one is done before its process begins the next
     rows["attempt"][:] = rows["err"][:] = rows["object"][:] = 0
     rows["count"][:] = 1
     rows["node"] = rng.integers(1, 4, count)
     draw = rng.random(count)
     rows["type"] = np.where(draw < 0.02, Outcome.INFO, np.where(draw < 0.03, Outcome.FAIL, Outcome.OK)).astype(np.int64)
+    for lane in range(LANES):
+        # One is done before the next begins, and after an unknown outcome a new process goes on.
+        unknown = rows["type"][lane::LANES] == Outcome.INFO
+        rows["process"][lane::LANES] = lane + LANES * (np.cumsum(unknown) - unknown)
     rows["err"] = np.where(rows["type"] == Outcome.FAIL, ErrorCode.BUSY, ErrorCode.NONE).astype(np.int64)
     return rows
 
@@ -116,9 +120,9 @@ def log_base(count: int, seed: int) -> Base:
 
 
 def epoch_of(offset: Ints, length: int) -> Ints:
-    """Four epochs, one after the other."""
-    # A record more at the end moves none of their borders.
-    return 1 + np.minimum(offset * 4 // (length - length % 1000), 3)
+    """Up to eight epochs, one after the other, whose borders a record more at the end does not move."""
+    epochs: Ints = 1 + offset * 4 // 2 ** (length.bit_length() - 1)
+    return epochs
 
 
 def register_base(count: int, seed: int, keys: int = 10_000) -> Base:
@@ -236,6 +240,7 @@ def phantom(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     row = int(np.flatnonzero(_is(rows, Action.READ, Outcome.OK))[-1])
     rows["a"][row], rows["offset"][row], rows["t_ret"][row] = FRESH, len(content), rows["t_ret"].max() - 1
     rows["t_ret"][row] = 10**9 + int(rows["t_inv"].max())
+    rows["epoch"][row] = NONE
     rows["process"][row] = CULPRIT
     return np.append(content, FRESH)
 
@@ -270,7 +275,10 @@ def falling_epochs(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
     """From some place on the epoch is the first again, and all agree on it."""
     at = FALL * len(content) // 8
     rows["epoch"][(rows["epoch"] != NONE) & (rows["offset"] >= at)] = 1
-    rows["process"][(rows["offset"] == at) & (rows["f"] != Action.TAIL)] = CULPRIT
+    there = np.flatnonzero((rows["offset"] == at) & (rows["epoch"] != NONE))
+    first = there[np.argmin(rows["t_inv"][there])]
+    same = (rows["process"] == rows["process"][first]) & (rows["t_inv"] == rows["t_inv"][first])
+    rows["process"][same] = CULPRIT
     return content
 
 
@@ -280,15 +288,15 @@ def dumped_epochs_fall(node: int, log: Rows) -> Rows:
 
 
 def _quiet_batch(rng: np.random.Generator, rows: Rows, content: Ints) -> tuple[Ints, int]:
-    """The rows of a batch of unknown outcome that landed at places nobody read, and the first of these places."""
-    unread = _unread(rows, content)
-    batch = (rows["f"] == Action.APPEND) & (rows["type"] == Outcome.INFO) & (rows["count"] > 1)
-    first = batch & np.append(True, rows["t_inv"][1:] != rows["t_inv"][:-1]) & np.isin(rows["a"], content)
-    for row in rng.permutation(np.flatnonzero(first)).tolist():
-        size, place = int(rows["count"][row]), int(np.flatnonzero(content == rows["a"][row])[0])
-        if unread[place : place + size].all():
-            return row + np.arange(size), place
-    raise AssertionError("every batch of unknown outcome was read")
+    """The rows of a batch that landed, made one of unknown outcome that no read has seen, and its first place."""
+    batch = (rows["f"] == Action.APPEND) & (rows["type"] == Outcome.OK) & (rows["count"] > 1)
+    row = _some(rng, batch & np.append(True, rows["t_inv"][1:] != rows["t_inv"][:-1]))
+    own, place = row + np.arange(int(rows["count"][row])), int(rows["offset"][row])
+    reads = (rows["f"] == Action.READ) & (rows["offset"] >= place) & (rows["offset"] < place + len(own))
+    seen = np.flatnonzero(reads & (rows["a"] != NONE) & (rows["type"] == Outcome.OK))
+    rows["type"][seen], rows["err"][seen] = Outcome.FAIL, ErrorCode.BUSY
+    rows["type"][own], rows["t_ret"][own], rows["offset"][own], rows["epoch"][own] = Outcome.INFO, NEVER, NONE, NONE
+    return own, place
 
 
 def reversed_batch(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
