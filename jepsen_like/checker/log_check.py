@@ -354,11 +354,13 @@ class _Explainer:
         final = self._plan.final
         assert final is not None
         there = int(final.content[offset]) if offset < final.end else NONE
+        # What is not there is looked for last: all that is there had been appended by then.
+        at = self._end_of_time + ((there if value is None else value) == NONE)
         return Op(
             f=Action.READ,
             type=Outcome.OK,
-            t_inv=self._end_of_time,
-            t_ret=self._end_of_time,
+            t_inv=at,
+            t_ret=at,
             object=self._plan.object,
             process=NONE,
             offset=offset,
@@ -465,7 +467,8 @@ class _Explainer:
             found += acked[:1]
             if not acked and place < len(self._plan.content):
                 value = int(self._plan.content[place])
-                found += [*self._appends(value)[:1], *self._shows(place, value)[:1]]
+                together = [op for op in self._appends(value) if op.count > 1]
+                found += [*together[:1], *self._shows(place, value)[:1]]
         return found
 
     def _gap(self, wrong: Gap) -> tuple[str, list[Op]]:
@@ -549,9 +552,7 @@ class _Explainer:
 
     def ends_early(self, one: EndsEarly) -> _Told:
         goes_on = self.final_read(one.end, node=one.longer)
-        ends = attrs.evolve(
-            self.final_read(one.end, NONE, one.node), t_inv=self._end_of_time + 1, t_ret=self._end_of_time + 1
-        )
+        ends = self.final_read(one.end, NONE, one.node)
         said = f"the final log of node {one.node} ends at {one.end}, but that of node {one.longer} goes on"
         return _Told(Check.LOST, said, [goes_on, ends])
 
