@@ -5,6 +5,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -89,7 +90,9 @@ def check_run(
         _require_possible(history, kept)
     with contextlib.ExitStack() as stack:
         active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
-        verdict = _checked(history, dump, model, engine, active, bounds or SearchBounds(), allowances, kept)
+        verdict = _checked(
+            history, dump, model, engine, active, bounds or SearchBounds(clock=time.process_time), allowances, kept
+        )
     findings = verdict.findings
     if model is Model.LOG:
         lossless = not allowances
@@ -121,7 +124,7 @@ def check_history(
     history = HistoryReader.open(directory)
     with contextlib.ExitStack() as stack:
         active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
-        return _checked(history, None, model, engine, active, bounds or SearchBounds())
+        return _checked(history, None, model, engine, active, bounds or SearchBounds(clock=time.process_time))
 
 
 def _checked(

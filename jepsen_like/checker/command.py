@@ -50,7 +50,7 @@ def check(path: Path, model: str, engine: str, master: str | None, as_json: bool
     \b
     register  write v             ok v
               read nil            ok v          (nil: never written)
-              cas [old new]       ok [old new]
+              cas [old new]       ok [old new]    (fail without error: another value was there)
               several registers: every value is [key value], of a cas [key [old new]]
     log       append v            ok [offset v]
               read offset         ok [offset v] (v nil: nothing there yet), or several such pairs

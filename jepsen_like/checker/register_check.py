@@ -4,7 +4,6 @@ Every explanation names the operations that cannot be put in order, with the wri
 compare-and-sets links two of them and is longer than a witness may be, its middle is left out and the sentence says so.
 """
 
-import time
 from typing import Final, assert_never
 
 import attrs
@@ -13,7 +12,15 @@ import numpy as np
 from jepsen_like.checker import register_scan
 from jepsen_like.checker.columns import Bools, Columns, Ints
 from jepsen_like.checker.register_scan import Flaw, FlawFound, RegisterScan
-from jepsen_like.checker.search import MEMORY_MIB_MAX, SECONDS_MAX, Register, search, smallest_contradiction
+from jepsen_like.checker.search import (
+    MEMORY_MIB_MAX,
+    SECONDS_MAX,
+    Clock,
+    Register,
+    search,
+    smallest_contradiction,
+    untimed,
+)
 from jepsen_like.checker.segments import group_starts
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
@@ -33,6 +40,7 @@ class SearchBounds:
     """Of processor time, for all of them; the smallest come first."""
     memory_mib: float = MEMORY_MIB_MAX
     """For each of them, one after the other."""
+    clock: Clock = untimed
 
 
 def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findings:
@@ -51,11 +59,11 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
     by_object = np.argsort(rows.object, kind="stable")
     begins = np.searchsorted(rows.object[by_object], outcome.objects[outcome.ambiguous], side="left")
     ends = np.searchsorted(rows.object[by_object], outcome.objects[outcome.ambiguous], side="right")
-    ends_s = time.process_time() + bounds.seconds
+    ends_s = bounds.clock() + bounds.seconds
     for at in np.argsort(ends - begins, kind="stable").tolist():
         name = int(outcome.objects[outcome.ambiguous[at]])
         of_this = rows.where(by_object[begins[at] : ends[at]])
-        left = attrs.evolve(bounds, seconds=max(0.0, ends_s - time.process_time()))
+        left = attrs.evolve(bounds, seconds=max(0.0, ends_s - bounds.clock()))
         match _searched(name, of_this, left, explained=len(violations) < EXPLAINED_MAX):
             case Violation() as violation:
                 violated.add(name)
@@ -97,14 +105,16 @@ def _unread(rows: Columns, by_object: Ints, changed: Bools) -> int:
 
 def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool) -> Violation | Undecided | None:
     ops = [rows.op(row) for row in range(len(rows))]
-    answer = search(ops, Register(), seconds_max=bounds.seconds, memory_mib_max=bounds.memory_mib)
+    answer = search(ops, Register(), seconds_max=bounds.seconds, memory_mib_max=bounds.memory_mib, clock=bounds.clock)
     if answer.linearizable:
         return None
     if answer.failed is None:
         return Undecided(name, f"it had to be searched, and the search reached its bound: {answer.reason}")
     near = ops
     if explained and len(ops) <= SHRUNK_OPS_MAX:
-        near = list(smallest_contradiction(ops, Register(), answer.failed))
+        near = list(
+            smallest_contradiction(ops, Register(), answer.failed, seconds_max=bounds.seconds, clock=bounds.clock)
+        )
     before = sorted((op for op in near if op.t_inv <= answer.failed.t_ret), key=lambda op: op.t_inv)
     kept = [answer.failed, *[op for op in reversed(before) if op != answer.failed]]
     return Violation(

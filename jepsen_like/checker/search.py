@@ -14,8 +14,7 @@ pending operations until it is. An empty frontier means: no order exists. What k
 `None` as an answer means that a bound was reached, and the reason says which and where.
 """
 
-import time
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, Protocol, assert_never
 
 import attrs
@@ -32,6 +31,13 @@ COMPARED_MAX: Final = 256
 """To find those that another one makes superfluous, each is held against so many: more would cost more than it saves."""
 
 State = Hashable
+Clock = Callable[[], float]
+"""Seconds of processor time that were spent."""
+
+
+def untimed() -> float:
+    """A clock that stands still: time is no bound then."""
+    return 0.0
 
 
 class Sequential(Protocol):
@@ -160,13 +166,14 @@ def search(
     *,
     seconds_max: float = SECONDS_MAX,
     memory_mib_max: float = MEMORY_MIB_MAX,
+    clock: Clock = untimed,
 ) -> SearchResult:
     """Decide one object's operations, in any order; `FAIL` ones are ignored, but for denials.
 
-    Returns an answer of None when it took more than `seconds_max` of processor time or about `memory_mib_max`.
+    Returns an answer of None when it took more than `seconds_max` by `clock` or about `memory_mib_max`.
     """
     relevant = _relevant(ops, model)
-    walk = _Walk(model, time.process_time() + seconds_max, seconds_max, memory_mib_max)
+    walk = _Walk(model, clock, seconds_max, memory_mib_max)
     events = sorted(
         [(op.t_inv, 0, number) for number, op in enumerate(relevant)]
         + [(op.t_ret, 1, number) for number, op in enumerate(relevant) if op.t_ret < NEVER and not _is_unknown(op)]
@@ -207,10 +214,11 @@ def _relevant(ops: Sequence[Op], model: Sequential) -> list[Op]:
 class _Walk:
     """The frontier between two events."""
 
-    def __init__(self, model: Sequential, deadline_s: float, seconds_max: float, memory_mib_max: float) -> None:
+    def __init__(self, model: Sequential, clock: Clock, seconds_max: float, memory_mib_max: float) -> None:
         self.exhausted = ""
         self._model = model
-        self._deadline_s, self._seconds_max = deadline_s, seconds_max
+        self._clock, self._seconds_max = clock, seconds_max
+        self._deadline_s = clock() + seconds_max
         self._memory_mib_max = memory_mib_max
         self._configurations_max = max(1, int(memory_mib_max * 2**20 / CONFIGURATION_BYTES))
         self._until_look = STEPS_BETWEEN_LOOKS
@@ -279,7 +287,7 @@ class _Walk:
             self.exhausted = f"more than {self._memory_mib_max:g} MiB of configurations"
         elif self._until_look <= 0:
             self._until_look = STEPS_BETWEEN_LOOKS
-            if time.process_time() > self._deadline_s:
+            if self._clock() > self._deadline_s:
                 self.exhausted = f"more than {self._seconds_max:g} s"
         return bool(self.exhausted)
 
@@ -337,12 +345,14 @@ def _undominated(configurations: Iterable[_Configuration]) -> set[_Configuration
     return kept
 
 
-def smallest_contradiction(ops: Sequence[Op], model: Sequential, failed: Op) -> tuple[Op, ...]:
+def smallest_contradiction(
+    ops: Sequence[Op], model: Sequential, failed: Op, *, seconds_max: float = SECONDS_MAX, clock: Clock = untimed
+) -> tuple[Op, ...]:
     """Fewer operations that alone cannot be ordered either, by leaving out what can be left out honestly.
 
     Leaving out an observation, or an effect that nothing left observes, never makes a linearizable history
     non-linearizable; so what remains proves as much as the whole. Operations that had not ended when `failed` did are kept
-    as unknown.
+    as unknown. It is as small as it became within `seconds_max` by `clock`.
     """
     left = [
         attrs.evolve(op, type=Outcome.INFO, t_ret=NEVER) if op.t_ret > failed.t_ret else op
@@ -353,11 +363,15 @@ def smallest_contradiction(ops: Sequence[Op], model: Sequential, failed: Op) -> 
         and (op.t_ret <= failed.t_ret or op.f is Action.APPEND or model.put(op) is not None)
     ]
     chunk = len(left)
+    deadline_s = clock() + seconds_max
     while chunk >= 1:
         at = 0
-        while at < len(left):
+        while at < len(left) and (seconds_left := deadline_s - clock()) > 0:
             shorter = left[:at] + left[at + chunk :]
-            if _honest(left[at : at + chunk], shorter, model) and search(shorter, model).linearizable is False:
+            if (
+                _honest(left[at : at + chunk], shorter, model)
+                and search(shorter, model, seconds_max=seconds_left, clock=clock).linearizable is False
+            ):
                 left = shorter
             else:
                 at += chunk
