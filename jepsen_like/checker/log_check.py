@@ -244,6 +244,7 @@ class _LogCheck:
 
     def _fetches(self, plan: LogPlan, wrong: Iterable[Wrong], batches: Iterable[tuple[int, int]]) -> list[Task]:
         values, offsets, ends = set[int](), set[int](), set[int]()
+        around: set[tuple[int, int] | None] = set(batches)
         for one in wrong:
             match one:
                 case LostValue() | AckedTwice() | Unwritten():
@@ -255,8 +256,10 @@ class _LogCheck:
                 case SeenEarly():
                     values.add(one.value)
                     ends.add(one.deadline)
+                    around |= {_batch_at(plan, one.reach), _batch_at(plan, one.reach + 1)}
                 case Gap():
                     ends.add(one.deadline)
+                    around |= {_batch_at(plan, one.offset), _batch_at(plan, one.offset + 1)}
                 case EpochDiffers():
                     values.add(one.value)
                 case EpochFalls():
@@ -270,7 +273,7 @@ class _LogCheck:
         for op in (op for one in plan.facts for op in one.scattered):
             offsets.add(op.offset)
             ends.add(op.t_ret)
-        for start, end in batches:
+        for start, end in filter(None, around):
             offsets |= set(range(start, end)[:WITNESS_OPS_MAX])
             values |= set(plan.content[start:end][:WITNESS_OPS_MAX].tolist()) - {NONE}
         speaking = [tuple(sorted(some)) for some in (values, offsets, ends)]
