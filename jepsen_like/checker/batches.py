@@ -1,7 +1,7 @@
 """Batches of one log: all records of an append stand one after the other in their order, or none of them does.
 
-Nothing sees half of a batch: the length of the log goes from its first place to behind its last one at once. So whoever saw
-one record of a batch knows a length behind all of it, and whoever saw a place of it empty denies all of it.
+Nothing sees half of a batch: the length of the log goes from its first place to behind its last one at once. So an operation
+that saw one record of a batch knows a length behind all of it, and one that saw a place of it empty denies all of it.
 
 Which batches were acknowledged, and where, their rows tell. A batch of unknown outcome is found by its values at places that
 no acknowledged append fills; of values that other appends of unknown outcome sent as well it is not told whose they are.
