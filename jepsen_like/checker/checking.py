@@ -5,6 +5,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -13,6 +14,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
+from jepsen_like.checker.clocks import clock_errors_of
 from jepsen_like.checker.columns import Ints, begins_operation
 from jepsen_like.checker.forgiveness import forgive
 from jepsen_like.checker.local_engine import LocalEngine
@@ -33,7 +35,7 @@ LOG_OBJECT: Final = 0
 """The object whose final logs a dump holds."""
 
 
-class Worker(Protocol):
+class TaskRunner(Protocol):
     """What an engine does."""
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
@@ -46,7 +48,7 @@ class Worker(Protocol):
 
 
 @contextlib.contextmanager
-def engine_of(engine: Engine, master: str | None = None, *, gentle: bool = False) -> Iterator[Worker]:
+def engine_of(engine: Engine, master: str | None = None, *, gentle: bool = False) -> Iterator[TaskRunner]:
     """Start an engine and end it afterwards. Spark's packages are imported here and nowhere else.
 
     `gentle` gives Spark the lowest priority: for an engine that starts while a load is still being measured.
@@ -68,7 +70,7 @@ def check_run(
     *,
     master: str | None = None,
     bounds: SearchBounds | None = None,
-    worker: Worker | None = None,
+    worker: TaskRunner | None = None,
     allowances: Sequence[Allowance] = (),
 ) -> Verdict:
     """Check a run directory: `history.parquet/`, and for logs `dump.parquet/`.
@@ -89,12 +91,23 @@ def check_run(
         _require_possible(history, kept)
     with contextlib.ExitStack() as stack:
         active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
-        verdict = _checked(history, dump, model, engine, active, bounds or SearchBounds(), allowances, kept)
+        verdict = _checked(
+            history, dump, model, engine, active, bounds or SearchBounds(clock=time.process_time), allowances, kept
+        )
     findings = verdict.findings
     if model is Model.LOG:
         lossless = not allowances
         findings = findings.plus(
-            judge_retention(history, rule, kept, verdict.findings, verdict.losses, is_lossless=lossless)
+            judge_retention(
+                history,
+                rule,
+                kept,
+                verdict.findings,
+                verdict.losses,
+                is_lossless=lossless,
+                clocks=clock_errors_of(directory),
+                held=dump.column("a").to_numpy() if dump is not None and rule.retention_bytes else None,
+            )
         )
     return attrs.evolve(verdict, findings=attrs.evolve(findings, undecided=findings.undecided + undecided))
 
@@ -106,13 +119,13 @@ def check_history(
     *,
     master: str | None = None,
     bounds: SearchBounds | None = None,
-    worker: Worker | None = None,
+    worker: TaskRunner | None = None,
 ) -> Verdict:
     """Check a history alone (`bucket=<k>/` directories), without final logs: what was lost in the end cannot be seen."""
     history = HistoryReader.open(directory)
     with contextlib.ExitStack() as stack:
         active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
-        return _checked(history, None, model, engine, active, bounds or SearchBounds())
+        return _checked(history, None, model, engine, active, bounds or SearchBounds(clock=time.process_time))
 
 
 def _checked(
@@ -120,7 +133,7 @@ def _checked(
     dump: Any,
     model: Model,
     engine: Engine,
-    worker: Worker,
+    worker: TaskRunner,
     bounds: SearchBounds,
     allowances: Sequence[Allowance] = (),
     kept: Kept | None = None,
@@ -143,6 +156,9 @@ def _checked(
             unchecked = frozenset([Check.LOST]) if final is None else frozenset()
     if not findings.objects:
         findings = attrs.evolve(findings, undecided=(Undecided(NONE, "the history holds no operations"),))
+    elif not findings.ok:
+        reason = "no operation of the history is known to have happened, so nothing was tested"
+        findings = attrs.evolve(findings, undecided=(*findings.undecided, Undecided(NONE, reason)))
     return Verdict(model=model, engine=engine, findings=findings, unchecked=unchecked, losses=losses)
 
 

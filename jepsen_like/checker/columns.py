@@ -19,7 +19,22 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
 
-NEEDED = ("object", "process", "f", "type", "err", "a", "b", "seen", "offset", "epoch", "t_inv", "t_ret", "node")
+NEEDED = (
+    "object",
+    "process",
+    "f",
+    "type",
+    "err",
+    "a",
+    "b",
+    "seen",
+    "offset",
+    "epoch",
+    "count",
+    "t_inv",
+    "t_ret",
+    "node",
+)
 
 
 def begins_operation(process: npt.NDArray[Any], t_inv: Ints, t_ret: Ints) -> Bools:
@@ -46,6 +61,7 @@ class Columns:
     seen: Ints
     offset: Ints
     epoch: npt.NDArray[np.int32]
+    count: npt.NDArray[np.int32]
     t_inv: Ints
     t_ret: Ints
     node: npt.NDArray[np.int16]
@@ -93,6 +109,7 @@ class Columns:
             seen=int(self.seen[row]),
             offset=int(self.offset[row]),
             epoch=int(self.epoch[row]),
+            count=int(self.count[row]),
             t_inv=int(self.t_inv[row]),
             t_ret=int(self.t_ret[row]),
             node=int(self.node[row]),

@@ -50,11 +50,14 @@ def check(path: Path, model: str, engine: str, master: str | None, as_json: bool
     \b
     register  write v             ok v
               read nil            ok v          (nil: never written)
-              cas [old new]       ok [old new]
+              cas [old new]       ok [old new]    (fail without error: another value was there)
               several registers: every value is [key value], of a cas [key [old new]]
     log       append v            ok [offset v]
               read offset         ok [offset v] (v nil: nothing there yet), or several such pairs
               tail nil            ok n          (the committed end)
+
+    What the history cannot show is named before that, such as losses in a log without final logs; one in which
+    nothing is known to have happened is unknown.
 
     Ends with 0 if valid, 1 if a violation was found, 3 if it could not be decided, 2 if PATH is no history, 4 if
     something is missing on this machine.
@@ -131,3 +134,5 @@ def summary(verdict: Verdict) -> Iterator[str]:
         yield f"lost, as the mode of the run allows: {loss.says}"
     for reason in verdict.reasons[:SHOWN_MAX]:
         yield f"undecided: {reason}"
+    for line in verdict.not_tested:
+        yield f"not tested: {line}"

@@ -7,7 +7,9 @@ what a fault explains is taken out first, and the check of everything else is no
 An *allowance* is a fault and the time that it may reach back. A record is forgiven when
 
 - it was asked for before the fault was over and acknowledged no earlier than the allowance reaches back, and
-- nothing that was acknowledged before the fault at a higher offset has survived: a loss is the end of a log, never a hole.
+- nothing that was acknowledged before the fault at a higher offset has survived: a loss is the end of a log, never a hole,
+  and
+- no operation that was asked for when the fault was over has read it: then it had survived this fault.
 
 A forgiven append counts as one of unknown outcome. What else spoke of the lost end of the log before the loss was seen
 (reads of lost values, lengths) is left out. That would also hide what was wrong before the fault, so the history up to
@@ -127,7 +129,15 @@ class _Forgiving:
         """The lost records that this fault may have cost."""
         rows, one = self._rows, self._allowances[number]
         in_time = (rows.t_inv <= one.injected_ns) & (rows.t_ret >= one.since_ns)
-        return np.asarray(self._lost & in_time & (rows.offset > self._survivors[number]))
+        explained = np.flatnonzero(self._lost & in_time & (rows.offset > self._survivors[number]))
+        read_after = np.flatnonzero(self._saw_lost & (rows.t_inv > one.injected_ns))
+        if len(read_after):
+            seen = set(zip(rows.offset[read_after].tolist(), rows.a[read_after].tolist(), strict=True))
+            is_gone = [(int(rows.offset[row]), int(rows.a[row])) not in seen for row in explained]
+            explained = explained[np.array(is_gone, np.bool_)]
+        found = np.zeros(len(rows), np.bool_)
+        found[explained] = True
+        return found
 
     def _blamed(self, explained: Sequence[Bools]) -> Ints:
         """For each lost record the number of the fault that is said to have cost it, -1 for none.

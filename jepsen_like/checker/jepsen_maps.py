@@ -14,7 +14,8 @@ end of another `f` or before its beginning, an `ok` of a write, a cas or an appe
 that two maps have. The `ok` of a write or a cas may carry nothing, and what a `fail` or `info` carries says nothing.
 
 Values that are no non-negative integers are numbered from `NAMED_FROM` on; `Names` tells them again as they were given. A
-failed `cas` says nothing here: Jepsen does not record what it saw.
+`cas` that failed without an `error` saw another value than it expected, though Jepsen does not record which; one that
+failed with an `error` says nothing.
 """
 
 import json
@@ -28,7 +29,7 @@ import attrs
 from jepsen_like.checker.edn import EdnError, forms
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory
-from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 NAMED_FROM: Final = 2**61
 PROCESS_END: Final = 2**31
@@ -152,6 +153,7 @@ class _Attempt:
     process: int
     t_inv: int
     t_ret: int
+    err: ErrorCode
 
     @property
     def value(self) -> Any:
@@ -260,6 +262,7 @@ def _attempt(
         process,
         t_inv,
         NEVER if outcome is Outcome.INFO else now,
+        ErrorCode.OTHER if event is not None and event.get("error") is not None else ErrorCode.NONE,
     )
 
 
@@ -294,7 +297,7 @@ def _register_op(one: _Attempt, names: Names, *, keyed: bool) -> Op:
         value = value if one.f is Action.READ else _sent(one, asked, value)
     common: dict[str, Any] = {
         "f": one.f, "type": one.outcome, "t_inv": one.t_inv, "t_ret": one.t_ret, "process": one.process,
-        "object": names.of(key),
+        "object": names.of(key), "err": one.err,
     }  # fmt: skip
     if one.f is not Action.CAS:
         return Op(**common, a=names.of(value))

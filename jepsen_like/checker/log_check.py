@@ -5,29 +5,34 @@ valid history never takes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, assert_never
 
 import attrs
 import numpy as np
 
 from jepsen_like.checker import log_scan
+from jepsen_like.checker.batches import TornBatch, whole_lengths
 from jepsen_like.checker.columns import Ints
 from jepsen_like.checker.log_scan import (
     AckedTwice,
     Diverged,
+    EpochDiffers,
+    EpochFalls,
     Facts,
     FinalLogs,
     Gap,
-    Lost,
-    Plan,
+    LogPlan,
+    LostValue,
     SeenEarly,
     Times,
     Unwritten,
     Wrong,
 )
+from jepsen_like.checker.processes import ProcessSpans, may_overlap
 from jepsen_like.checker.sentences import shown, told, unshown
-from jepsen_like.checker.tasks import FactsTask, FetchTask, Shared, Source, Task, TimesTask
-from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order, in_turn
+from jepsen_like.checker.tasks import FactsTask, FetchTask, Shared, Source, Task, TimesTask, loaded, require_sound
+from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order, in_turn
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 EXPLAINED_MAX: Final = 20
@@ -64,13 +69,26 @@ class NodesDiffer:
     epochs: tuple[int, int]
 
 
-def joined(logs: Sequence[FinalLog], *, expires: bool = False) -> tuple[FinalLogs, tuple[NodesDiffer, ...]]:
-    """All final logs as one, and where they disagree (the first place per pair with the node that was first)."""
+@attrs.frozen
+class EndsEarly:
+    """A node whose final log ends at `end`, though that of another node goes on."""
+
+    node: int
+    end: int
+    longer: int
+
+
+def joined(logs: Sequence[FinalLog], *, expires: bool = False) -> tuple[FinalLogs, tuple[NodesDiffer | EndsEarly, ...]]:
+    """All final logs as one, and where they are not the same.
+
+    That is the first place where a node differs from the nodes before it, and each node whose log is not as long as the
+    longest: final logs are read up to an end that all nodes have agreed on. Where they begin is for the rule of retention.
+    """
     end = max((log.end for log in logs), default=0)
     content = np.full(end, NONE, np.int64)
     epochs = np.full(end, NONE, np.int64)
     holder = np.full(end, NONE, np.int64)
-    differ = []
+    differ: list[NodesDiffer | EndsEarly] = []
     for log in sorted(logs, key=lambda log: log.node):
         span = slice(log.first, log.end)
         known = holder[span] != NONE
@@ -90,7 +108,10 @@ def joined(logs: Sequence[FinalLog], *, expires: bool = False) -> tuple[FinalLog
         content[log.first + vacant] = log.values[vacant]
         epochs[log.first + vacant] = log.epochs[vacant]
         holder[log.first + vacant] = log.node
-    return FinalLogs(content, end, {log.node: (log.first, log.end) for log in logs}, expires), tuple(differ)
+    longest = min((log.node for log in logs if log.end == end), default=NONE)
+    differ += [EndsEarly(log.node, log.end, longest) for log in sorted(logs, key=lambda log: log.node) if log.end < end]
+    node_of = {log.node: (log.first, log.end) for log in logs}
+    return FinalLogs(content, end, node_of, expires, epochs), tuple(differ)
 
 
 def check_logs(
@@ -106,11 +127,18 @@ def check_logs(
     `expires`: records may leave the logs by a rule, oldest first, so that final logs need not begin at 0.
     """
     finals = {name: joined(logs, expires=expires) for name, logs in (final_logs or {}).items()}
-    contents = tuple((name, share(final.content)) for name, (final, _) in finals.items())
+    contents = tuple((name, share(final.content), share(final.epochs)) for name, (final, _) in finals.items())
     by_log: dict[int, list[Facts]] = {}
-    for of_source in run([FactsTask(source, number, contents) for number, source in enumerate(sources)]):
-        for one in of_source:
+    spans: dict[Path, list[ProcessSpans]] = {}
+    results = run([FactsTask(source, number, contents) for number, source in enumerate(sources)])
+    for source, (facts, at_work) in zip(sources, results, strict=True):
+        if isinstance(source, Path):
+            spans.setdefault(source.parent, []).append(at_work)
+        for one in facts:
             by_log.setdefault(one.object, []).append(one)
+    for directory in (path for path, of_path in spans.items() if may_overlap(of_path)):
+        parts = [source for source in sources if isinstance(source, Path) and source.parent == directory]
+        require_sound(loaded(parts), parts)
     findings = Findings()
     for name in sorted(by_log):
         final, differ = finals.get(name, (None, ()))
@@ -135,7 +163,9 @@ class _LogCheck:
     run: Run
     share: Share
 
-    def findings(self, facts: Sequence[Facts], final: FinalLogs | None, differ: Sequence[NodesDiffer]) -> Findings:
+    def findings(
+        self, facts: Sequence[Facts], final: FinalLogs | None, differ: Sequence[NodesDiffer | EndsEarly]
+    ) -> Findings:
         name = facts[0].object
         summed = Findings(
             ok=sum(one.ok for one in facts),
@@ -169,17 +199,17 @@ class _LogCheck:
             duplicated=int((present[1:] == present[:-1]).sum()),
         )
 
-    def _times(self, plan: Plan) -> list[Times]:
-        holes = self.share(plan.holes)
+    def _times(self, plan: LogPlan) -> list[Times]:
+        holes, batches = self.share(plan.holes), self.share(plan.batches)
         tasks = []
         for one in plan.facts:
-            earlier = log_scan.before(plan.facts, one)
+            earlier = log_scan.before(plan.facts, one, plan.batches)
             beside = tuple(self.sources[number] for number in earlier.neighbours)
-            tasks.append(TimesTask(plan.object, self.sources[one.piece], beside, earlier, holes))
+            tasks.append(TimesTask(plan.object, self.sources[one.piece], beside, earlier, holes, batches))
         return self.run(tasks)
 
     def _explained(
-        self, plan: Plan, wrong: Sequence[Wrong], times: Sequence[Times], differ: Sequence[NodesDiffer]
+        self, plan: LogPlan, wrong: Sequence[Wrong], times: Sequence[Times], differ: Sequence[NodesDiffer | EndsEarly]
     ) -> tuple[list[_Told], dict[Check, int]]:
         explainer = _Explainer(plan)
         refused = np.concatenate([one.refused for one in plan.facts])
@@ -188,14 +218,21 @@ class _LogCheck:
         for _, check in named:
             counts[check] = counts.get(check, 0) + 1
         explained = in_turn(named, lambda pair: pair[1], EXPLAINED_MAX)
-        if explained:
-            explainer.fetched(self.run(self._fetches(plan, [one for one, _ in explained])))
+        half_seen = [op for one in times for op in one.half_seen]
+        in_batches = {_batch_at(plan, _bare_length(op)) for one in times for pair in one.examples for op in pair}
+        in_batches |= {_batch_at(plan, op.offset) for op in half_seen}
+        if explained or any(in_batches) or any(one.scattered for one in plan.facts):
+            explainer.fetched(self.run(self._fetches(plan, [one for one, _ in explained], filter(None, in_batches))))
         told_all = [explainer.told(one, check) for one, check in explained]
-        more = [explainer.nodes_differ(one) for one in differ]
+        more = [
+            explainer.nodes_differ(one) if isinstance(one, NodesDiffer) else explainer.ends_early(one) for one in differ
+        ]
         if plan.final is not None and not plan.final.expires:
             late = [(node, first) for node, (first, _) in plan.final.node_of.items() if first > 0]
             more += [explainer.begins_late(node, first) for node, first in sorted(late)]
         more += [explainer.damaged(op) for one in plan.facts for op in one.damaged]
+        more += [explainer.scattered(op) for one in plan.facts for op in one.scattered]
+        more += [explainer.half_seen(op) for op in half_seen]
         more += [explainer.contradiction(*pair) for one in times for pair in one.examples]
         if plan.too_long is not None and (told_long := explainer.too_long(plan.too_long, wrong)) is not None:
             more.append(told_long)
@@ -203,11 +240,12 @@ class _LogCheck:
             counts[told_one.check] = counts.get(told_one.check, 0) + 1
         return in_turn([*told_all, *more], lambda one: one.check, EXPLAINED_MAX), counts
 
-    def _fetches(self, plan: Plan, wrong: Iterable[Wrong]) -> list[Task]:
+    def _fetches(self, plan: LogPlan, wrong: Iterable[Wrong], batches: Iterable[tuple[int, int]]) -> list[Task]:
         values, offsets, ends = set[int](), set[int](), set[int]()
+        around: set[tuple[int, int] | None] = set(batches)
         for one in wrong:
             match one:
-                case Lost() | AckedTwice() | Unwritten():
+                case LostValue() | AckedTwice() | Unwritten():
                     values.add(one.value)
                     offsets.add(one.offset)
                 case Diverged():
@@ -216,19 +254,35 @@ class _LogCheck:
                 case SeenEarly():
                     values.add(one.value)
                     ends.add(one.deadline)
+                    around |= {_batch_at(plan, one.reach), _batch_at(plan, one.reach + 1)}
                 case Gap():
                     ends.add(one.deadline)
+                    around |= {_batch_at(plan, one.offset), _batch_at(plan, one.offset + 1)}
+                case EpochDiffers():
+                    values.add(one.value)
+                case EpochFalls():
+                    offsets |= {one.offset, one.earlier}
+                case TornBatch():
+                    values |= set(one.values)
+                    start = one.offset - one.values.index(one.value)
+                    offsets |= set(range(max(0, start), start + len(one.values)))
                 case _:
                     assert_never(one)
+        for op in (op for one in plan.facts for op in one.scattered):
+            offsets.add(op.offset)
+            ends.add(op.t_ret)
+        for start, end in filter(None, around):
+            offsets |= set(range(start, end)[:WITNESS_OPS_MAX])
+            values |= set(plan.content[start:end][:WITNESS_OPS_MAX].tolist()) - {NONE}
         speaking = [tuple(sorted(some)) for some in (values, offsets, ends)]
         pieces = sorted({one.piece for one in plan.facts})
         return [FetchTask(plan.object, self.sources[piece], *speaking) for piece in pieces]
 
 
-def check_of(wrong: Wrong, plan: Plan, refused: Ints) -> Check:
+def check_of(wrong: Wrong, plan: LogPlan, refused: Ints) -> Check:
     """The name under which a wrong value is reported."""
     match wrong:
-        case Lost():
+        case LostValue():
             return Check.LOST
         case Diverged():
             return Check.DIVERGENT_OFFSET
@@ -238,6 +292,10 @@ def check_of(wrong: Wrong, plan: Plan, refused: Ints) -> Check:
             return Check.ORDER
         case Gap():
             return Check.GAP
+        case EpochDiffers() | EpochFalls():
+            return Check.EPOCH
+        case TornBatch():
+            return Check.TORN
         case Unwritten():
             if int((plan.content == wrong.value).sum()) > 1:
                 return Check.DUPLICATED
@@ -246,10 +304,21 @@ def check_of(wrong: Wrong, plan: Plan, refused: Ints) -> Check:
             assert_never(wrong)
 
 
+def _batch_at(plan: LogPlan, length: int) -> tuple[int, int] | None:
+    """Where the batch starts and ends that a length ends in; None if it ends in none."""
+    before, behind = whole_lengths(np.array([length]), plan.batches)
+    return (int(before[0]), int(behind[0])) if before[0] < behind[0] else None
+
+
+def _bare_length(op: Op) -> int:
+    """The length of the log that an operation knew, or denied, as if there were no batches."""
+    return op.offset + (op.f is not Action.TAIL and op.a != NONE)
+
+
 class _Explainer:
     """Turns what is wrong with one log into sentences and operations."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LogPlan) -> None:
         self._plan = plan
         self._end_of_time = 1 + max(one.t_last for one in plan.facts)
         self._ops: list[Op] = []
@@ -259,7 +328,7 @@ class _Explainer:
 
     def told(self, wrong: Wrong, check: Check) -> _Told:
         match wrong:
-            case Lost():
+            case LostValue():
                 return _Told(check, *self._lost(wrong))
             case Diverged():
                 return _Told(check, *self._diverged(wrong))
@@ -272,6 +341,12 @@ class _Explainer:
                 return _Told(check, *self._seen_early(wrong))
             case Gap():
                 return _Told(check, *self._gap(wrong))
+            case EpochDiffers():
+                return _Told(check, *self._epoch_differs(wrong))
+            case EpochFalls():
+                return _Told(check, *self._epoch_falls(wrong))
+            case TornBatch():
+                return _Told(check, *self._torn(wrong))
             case _:
                 assert_never(wrong)
 
@@ -280,15 +355,18 @@ class _Explainer:
         final = self._plan.final
         assert final is not None
         there = int(final.content[offset]) if offset < final.end else NONE
+        # What is not there is looked for last: all that is there had been appended by then.
+        at = self._end_of_time + ((there if value is None else value) == NONE)
         return Op(
             f=Action.READ,
             type=Outcome.OK,
-            t_inv=self._end_of_time,
-            t_ret=self._end_of_time,
+            t_inv=at,
+            t_ret=at,
             object=self._plan.object,
             process=NONE,
             offset=offset,
             a=there if value is None else value,
+            epoch=int(final.epochs[offset]) if offset < len(final.epochs) and value is None else NONE,
             node=final.node_at(offset) if node is None else node,
         )
 
@@ -308,7 +386,7 @@ class _Explainer:
             shows.append(self.final_read(offset))
         return shows
 
-    def _lost(self, wrong: Lost) -> tuple[str, list[Op]]:
+    def _lost(self, wrong: LostValue) -> tuple[str, list[Op]]:
         final = self._plan.final
         assert final is not None
         evidence = self._shows(wrong.offset, wrong.value)[:3]
@@ -350,7 +428,8 @@ class _Explainer:
     def _seen_early(self, wrong: SeenEarly) -> tuple[str, list[Op]]:
         late = [op for op in self._possible(wrong.value) if op.t_inv > wrong.deadline]
         knew = self._knew(wrong.reach, wrong.deadline)
-        evidence = list(dict.fromkeys([knew, late[0], *self._claims(wrong.offset, wrong.value)]))
+        batch = self._batch(_batch_at(self._plan, _bare_length(knew)))
+        evidence = list(dict.fromkeys([knew, late[0], *self._claims(wrong.offset, wrong.value), *batch]))
         return (
             f"{wrong.value} stands at offset {wrong.offset}, but the {told(knew)} had ended "
             f"before the {told(late[0])} began{unshown(evidence)}",
@@ -374,7 +453,24 @@ class _Explainer:
     def _knew(self, offset: int, deadline: int) -> Op:
         """The operation that first showed a length greater than `offset`."""
         lengths = [op for op in self._ops if op.t_ret == deadline and (op.f is not Action.READ or op.a != NONE)]
-        return next(op for op in lengths if op.offset + (op.f is not Action.TAIL) > offset)
+        return next(op for op in lengths if self._length(op) > offset)
+
+    def _length(self, op: Op) -> int:
+        """The length of the log that an operation knew, with the whole of a batch that it saw a part of."""
+        inside = _batch_at(self._plan, _bare_length(op))
+        return _bare_length(op) if inside is None else inside[1]
+
+    def _batch(self, inside: tuple[int, int] | None) -> list[Op]:
+        """The append that put a batch at these places, and what shows it there if its outcome is unknown."""
+        found: list[Op] = []
+        for place in range(*(inside or (0, 0))):
+            acked = [op for op in self._ops if op.f is Action.APPEND and op.offset == place and op.count > 1]
+            found += acked[:1]
+            if not acked and place < len(self._plan.content):
+                value = int(self._plan.content[place])
+                together = [op for op in self._appends(value) if op.count > 1]
+                found += [*together[:1], *self._shows(place, value)[:1]]
+        return found
 
     def _gap(self, wrong: Gap) -> tuple[str, list[Op]]:
         final = self._plan.final
@@ -387,18 +483,92 @@ class _Explainer:
             beyond = self.final_read(wrong.offset + 1)
             return f"the final logs hold nothing at offset {wrong.offset}, but go on behind it", [beyond]
         knew = self._knew(wrong.offset, wrong.deadline)
-        return f"{told(knew)}, but no append can have filled offset {wrong.offset} by then", [knew]
+        evidence = [knew, *self._batch(_batch_at(self._plan, _bare_length(knew)))]
+        said = f"{told(knew)}, but no append can have filled offset {wrong.offset} by then"
+        return f"{said}{unshown(evidence)}", evidence
+
+    def _epoch_differs(self, wrong: EpochDiffers) -> tuple[str, list[Op]]:
+        claims = [op for op in self._shows(wrong.offset, wrong.value) if op.epoch != NONE]
+        one = next(op for op in claims if op.epoch == wrong.epoch)
+        other = next(op for op in claims if op.epoch == wrong.other)
+        return f"the {told(one)} is of epoch {wrong.epoch}, the {told(other)} of epoch {wrong.other}", [one, other]
+
+    def _epoch_falls(self, wrong: EpochFalls) -> tuple[str, list[Op]]:
+        found = []
+        for offset, epoch in ((wrong.earlier, wrong.earlier_epoch), (wrong.offset, wrong.epoch)):
+            claims = self._shows(offset, int(self._plan.content[offset]))
+            found.append(next(op for op in claims if op.epoch == epoch))
+        first, second = found
+        return (
+            f"epochs fall along the log: the {told(first)} is of epoch {wrong.earlier_epoch}, "
+            f"the {told(second)} of epoch {wrong.epoch}",
+            found,
+        )
+
+    def _torn(self, wrong: TornBatch) -> tuple[str, list[Op]]:
+        batch = [
+            op
+            for value in wrong.values
+            for op in self._appends(value)
+            if op.type is Outcome.INFO and op.count == len(wrong.values)
+        ]
+        at = {value: self._places(value) for value in wrong.values}
+        where = ", ".join(f"{value} at {at[value][0]}" if at[value] else f"{value} nowhere" for value in at)
+        evidence = [*batch, *self._shows(wrong.offset, wrong.value)[:1], *self._refutes(wrong)]
+        return (
+            f"the records of one append of {len(wrong.values)} by process {batch[0].process} (outcome unknown) do not "
+            f"stand one after the other: {where}{unshown(evidence)}",
+            evidence,
+        )
+
+    def _refutes(self, wrong: TornBatch) -> list[Op]:
+        """What shows that the other records of a batch do not stand where the one that was found says."""
+        start = wrong.offset - wrong.values.index(wrong.value)
+        content, final = self._plan.content, self._plan.final
+        for place, value in enumerate(wrong.values, start):
+            there = int(content[place]) if 0 <= place < len(content) else NONE
+            if there not in (value, NONE):
+                return self._shows(place, there)[:1]
+            if there == NONE and final is not None and place >= final.start:
+                return [self.final_read(place)]
+        return [
+            op for value in wrong.values for place in self._places(value)[:1] for op in self._shows(place, value)[:1]
+        ]
+
+    def scattered(self, op: Op) -> _Told:
+        """A batch that was acknowledged at places which do not follow each other."""
+        rows = [
+            one for one in self._ops if one.f is Action.APPEND and (one.process, one.t_inv) == (op.process, op.t_inv)
+        ]
+        said = f"the batch that begins with the {told(op)} was acknowledged at places that do not follow each other"
+        return _Told(Check.TORN, f"{said}{unshown(rows)}", rows or [op])
+
+    def half_seen(self, op: Op) -> _Told:
+        """An end of the log inside a batch."""
+        inside = _batch_at(self._plan, op.offset)
+        assert inside is not None
+        evidence = [op, *self._batch(inside)]
+        said = f"the {told(op)} lies inside the batch at offsets {inside[0]} to {inside[1] - 1}"
+        return _Told(Check.TORN, f"{said}{unshown(evidence)}", evidence)
+
+    def ends_early(self, one: EndsEarly) -> _Told:
+        goes_on = self.final_read(one.end, node=one.longer)
+        ends = self.final_read(one.end, NONE, one.node)
+        said = f"the final log of node {one.node} ends at {one.end}, but that of node {one.longer} goes on"
+        return _Told(Check.LOST, said, [goes_on, ends])
 
     def nodes_differ(self, differ: NodesDiffer) -> _Told:
         (first, second), (value, other) = differ.nodes, differ.values
         ops = [self.final_read(differ.offset, value, first), self.final_read(differ.offset, other, second)]
+        check = Check.DIVERGENT_OFFSET
         if value == other:
+            check = Check.EPOCH
             what = f"{value} of epoch {differ.epochs[0]} and of epoch {differ.epochs[1]}"
             ops = [attrs.evolve(op, epoch=epoch) for op, epoch in zip(ops, differ.epochs, strict=True)]
         else:
             what = f"{value} and {other}"
         return _Told(
-            Check.DIVERGENT_OFFSET,
+            check,
             f"the final logs of nodes {first} and {second} hold {what} at offset {differ.offset}",
             ops,
         )
@@ -412,12 +582,16 @@ class _Explainer:
 
     def contradiction(self, knew: Op, denied: Op) -> _Told:
         check = Check.ORDER if denied.f is Action.APPEND else Check.STALE
-        return _Told(check, f"the {told(knew)} had ended before the {told(denied)} began", [knew, denied])
+        evidence = [knew, denied]
+        for inside in dict.fromkeys(_batch_at(self._plan, _bare_length(op)) for op in evidence):
+            evidence += self._batch(inside)
+        said = f"the {told(knew)} had ended before the {told(denied)} began"
+        return _Told(check, f"{said}{unshown(evidence)}", evidence)
 
     def too_long(self, op: Op, wrong: Sequence[Wrong]) -> _Told | None:
         """A length that is not there in the end; None when the same place is reported as lost already."""
         place = op.offset - (op.f is Action.TAIL)
-        if any(isinstance(one, Lost) and one.offset == place for one in wrong):
+        if any(isinstance(one, LostValue) and one.offset == place for one in wrong):
             return None
         final = self._plan.final
         if final is None:

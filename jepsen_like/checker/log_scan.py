@@ -10,11 +10,12 @@ Offsets fix the order, so an operation only says something about the committed l
 
 A history is linearizable exactly when every place below the greatest known length has one value and an append of its own
 that may have put it there (the *values*), and no operation began above a length that it denies: no y, x with
-end(y) < start(x) and at_least(y) > at_most(x) (the *times*). The records of one batch count as appends at the same time.
+end(y) < start(x) and at_least(y) > at_most(x) (the *times*). The records of one batch count as appends at the same time,
+and a length that ends inside it counts as one before or behind it (`batches`).
 
 An append of unknown outcome may fill a place that no acknowledged append fills, if nothing showed that place to be filled
 before the append began; who fills what is a matching that a greedy walk from the latest place down finds. The final logs
-of the nodes are reads after everything else.
+of the nodes are reads after everything else. Each place has one epoch, and epochs never fall along a log.
 
 Pass one (`facts_of`) reduces a piece of the history to what the values need; `plan_of` joins the pieces; pass two
 (`times_of`) checks the times of a piece, given what ended in other pieces before it; `holes_filled` does the matching. A
@@ -28,11 +29,13 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from jepsen_like.checker.batches import TornBatch, batches_of, joined_spans, placed_batches, whole_lengths
 from jepsen_like.checker.columns import Columns, Ints, begins_operation
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 EXAMPLES_MAX: Final = 5
 EMPTY: Final[Ints] = np.zeros(0, np.int64)
+NO_BATCHES: Final[Ints] = np.zeros((2, 0), np.int64)
 
 
 @attrs.frozen(eq=False)
@@ -96,7 +99,17 @@ class Facts:
     """What reads saw that does not agree with it, each once."""
     info_value: Ints
     info_start: Ints
-    """Appends of unknown outcome."""
+    info_batch: Ints
+    """Appends of unknown outcome; records that were sent together have one number that is theirs in this piece."""
+    batch_start: Ints
+    batch_end: Ints
+    """Where acknowledged batches stand."""
+    scattered: tuple[Op, ...]
+    """The first record of acknowledged batches whose places do not follow each other."""
+    claim_offset: Ints
+    claim_value: Ints
+    claim_epoch: Ints
+    """What appends and reads said of a place and its epoch that does not agree with the given epochs."""
     refused: Ints
     """Values whose append certainly did not happen."""
     unplaced: int
@@ -114,8 +127,11 @@ def pieces_of(rows: Columns) -> dict[int, Piece]:
     return {int(one): Piece(rows.where(np.flatnonzero(rows.object == one))) for one in np.unique(rows.object)}
 
 
-def facts_of(piece: Piece, *, name: int, number: int, content: Ints) -> Facts:
-    """Pass one. `content[o]` is the value in the final logs, `NONE` where they say nothing; it may be empty."""
+def facts_of(piece: Piece, name: int, number: int, content: Ints = EMPTY, epochs: Ints = EMPTY) -> Facts:
+    """Pass one. `content[o]` is the value in the final logs, `NONE` where they say nothing; it may be empty.
+
+    So may `epochs`, in which its epoch stands.
+    """
     rows, ok = piece.rows, piece.ok
     append = rows.f == Action.APPEND
     placed = rows.offset >= 0
@@ -129,7 +145,10 @@ def facts_of(piece: Piece, *, name: int, number: int, content: Ints) -> Facts:
     longest = int(known[np.argmax(at_least[known])]) if len(known) else NONE
     unknown = np.flatnonzero((rows.type == Outcome.INFO) & append)
     offsets = np.sort(rows.offset[acked[agrees]])
-    outcomes = rows.type[begins_operation(rows.process, rows.t_inv, rows.t_ret)]
+    begins = begins_operation(rows.process, rows.t_inv, rows.t_ret)
+    outcomes = rows.type[begins]
+    batches = batches_of(rows, begins)
+    claims = _claims(rows, ok & placed & (append | ((rows.f == Action.READ) & (rows.a != NONE))), epochs)
     filled_from, filled = _bits(offsets)
     return Facts(
         object=name,
@@ -155,12 +174,25 @@ def facts_of(piece: Piece, *, name: int, number: int, content: Ints) -> Facts:
         read_value=read_pairs[1],
         info_value=rows.a[unknown],
         info_start=rows.t_inv[unknown],
+        info_batch=batches.batch[unknown],
+        batch_start=batches.starts,
+        batch_end=batches.ends,
+        scattered=tuple(rows.op(int(row)) for row in batches.scattered[:EXAMPLES_MAX]),
+        claim_offset=rows.offset[claims],
+        claim_value=rows.a[claims],
+        claim_epoch=rows.epoch[claims].astype(np.int64),
         refused=np.unique(rows.a[(rows.type == Outcome.FAIL) & append]),
         unplaced=int((ok & ~placed).sum()),
         damaged=tuple(
             rows.op(int(row)) for row in np.flatnonzero(ok & (rows.err == ErrorCode.DAMAGED_VALUE))[:EXAMPLES_MAX]
         ),
     )
+
+
+def _claims(rows: Columns, speaks: npt.NDArray[np.bool_], epochs: Ints) -> Ints:
+    """Rows that name an epoch which is not the known one of their place."""
+    claims = np.flatnonzero(speaks & (rows.epoch != NONE))
+    return claims[~_agrees(epochs, rows.offset[claims], rows.epoch[claims].astype(np.int64))]
 
 
 def _least(values: Ints, default: int) -> int:
@@ -195,6 +227,8 @@ class FinalLogs:
     """Per node: its first offset and its end."""
     expires: bool = False
     """Whether what lies below all of them has left by a rule; otherwise it is lost."""
+    epochs: Ints = EMPTY
+    """The epoch of each place, `NONE` where they say nothing; empty if they never do."""
 
     @property
     def start(self) -> int:
@@ -209,7 +243,7 @@ class FinalLogs:
 
 
 @attrs.frozen
-class Lost:
+class LostValue:
     """An acknowledged append, or a value read, that the final logs do not hold at its place."""
 
     offset: int
@@ -264,12 +298,32 @@ class Gap:
     deadline: int
 
 
-Wrong = Lost | Diverged | AckedTwice | Unwritten | SeenEarly | Gap
+@attrs.frozen
+class EpochDiffers:
+    """The value at a place was said to be of one epoch, and is of another."""
+
+    offset: int
+    value: int
+    epoch: int
+    other: int
+
+
+@attrs.frozen
+class EpochFalls:
+    """A place is of a lower epoch than `earlier`, a place before it."""
+
+    offset: int
+    epoch: int
+    earlier: int
+    earlier_epoch: int
+
+
+Wrong = LostValue | Diverged | AckedTwice | Unwritten | SeenEarly | Gap | EpochDiffers | EpochFalls | TornBatch
 """The ways in which values can be wrong; each names a place of the log."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class Plan:
+class LogPlan:
     """One log after pass one: its content, what is already known to be wrong, and what pass two needs."""
 
     object: int
@@ -283,10 +337,12 @@ class Plan:
     """Who knew of a length that the final logs, or all appends together, do not reach."""
     holes: Ints
     """Places that no acknowledged append fills."""
+    batches: Ints
+    """Where batches start and end; see `batches.joined_spans`."""
     facts: tuple[Facts, ...]
 
 
-def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> Plan:
+def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> LogPlan:
     """Join the pieces of one log."""
     appends = sum(one.acked + len(one.info_value) for one in facts)
     longest = max(facts, key=lambda one: one.length)
@@ -304,16 +360,14 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> Plan:
     if final is not None:
         # What has left by the rule is no loss; its place, value and time are still held against all that spoke of it.
         expired = int((offset < final.start).sum()) if final.expires else 0
-        gone = (offset >= end) | ((offset < final.start) & (not final.expires))
-        lost_acked = int(gone.sum())
-        wrong += [Lost(int(o), int(v), True) for o, v in _pairs(offset, value, gone)]
+        left = (offset < final.start) & final.expires
+        lost_acked = int((~left).sum())
+        wrong += [LostValue(int(o), int(v), True) for o, v in _pairs(offset, value, ~left)]
+        # An append once filled what is empty now: that is told as a loss, and not as a gap too.
+        within = offset[~left & (offset < end)]
+        filled[within[content[within] == NONE]] = True
+        offset, value = offset[left], value[left]
     offset, value = offset[offset < end], value[offset < end]
-    against = content[offset]
-    if final is not None:
-        differs = against != NONE
-        lost_acked += int(differs.sum())
-        wrong += [Lost(int(o), int(v), True) for o, v in _pairs(offset, value, differs)]
-        offset, value = offset[~differs], value[~differs]
     wrong += _place(content, offset, value)
     twice = np.concatenate([twice, _placed_twice(content, filled, offset, value)])
     wrong += [AckedTwice(int(o), int(content[o])) for o in np.unique(twice)]
@@ -321,14 +375,23 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> Plan:
     offset = np.concatenate([one.read_offset for one in facts])
     value = np.concatenate([one.read_value for one in facts])
     if final is not None:
-        reported = {(one.offset, one.value) for one in wrong if isinstance(one, Lost)}
-        beyond = _pairs(offset, value, (offset >= end) | ((offset < final.start) & (not final.expires)))
-        wrong += [Lost(int(o), int(v), False) for o, v in beyond if (o, v) not in reported]
+        reported = {(one.offset, one.value) for one in wrong if isinstance(one, LostValue)}
+        left = (offset < final.start) & final.expires
+        there = offset < end
+        there[there] = content[offset[there]] != NONE
+        gone = ~left & ~there
+        wrong += [LostValue(int(o), int(v), False) for o, v in _pairs(offset, value, gone) if (o, v) not in reported]
+        offset, value = offset[~gone], value[~gone]
     offset, value = offset[offset < end], value[offset < end]
-    known = {(one.offset, one.value) for one in wrong if isinstance(one, Lost)}
+    known = {(one.offset, one.value) for one in wrong if isinstance(one, LostValue)}
     wrong += [one for one in _place(content, offset, value) if (one.offset, one.other) not in known]
 
-    return Plan(
+    holes = np.flatnonzero(~filled).astype(np.int64)
+    torn, starts, ends = _placed(facts, content, holes, final)
+    wrong += torn
+    wrong += _wrong_epochs(facts, content, final)
+
+    return LogPlan(
         object=facts[0].object,
         content=content,
         final=final,
@@ -336,13 +399,52 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> Plan:
         lost_acked=lost_acked,
         expired=expired,
         too_long=longest.length_op if longest.length > end else None,
-        holes=np.flatnonzero(~filled).astype(np.int64),
+        holes=holes,
+        batches=joined_spans([one.batch_start for one in facts] + [starts], [one.batch_end for one in facts] + [ends]),
         facts=tuple(facts),
     )
 
 
 def _pairs(offset: Ints, value: Ints, mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
     return sorted(set(zip(offset[mask].tolist(), value[mask].tolist(), strict=True)))
+
+
+def _placed(
+    facts: Sequence[Facts], content: Ints, holes: Ints, final: FinalLogs | None
+) -> tuple[list[TornBatch], Ints, Ints]:
+    """The batches of unknown outcome, each under a number that is its own in the whole log."""
+    used, batch = 0, []
+    for one in facts:
+        batch.append(np.where(one.info_batch == NONE, NONE, one.info_batch + used))
+        used += int(one.info_batch.max(initial=NONE)) + 1
+    value = np.concatenate([one.info_value for one in facts])
+    known_from = None if final is None else final.start if final.expires else 0
+    return placed_batches(np.concatenate(batch), value, content, holes, known_from)
+
+
+def _wrong_epochs(facts: Sequence[Facts], content: Ints, final: FinalLogs | None) -> list[Wrong]:
+    """Where the epoch of a place is not the one that was named with its value, and where epochs fall along the log."""
+    offset, value, epoch = (
+        np.concatenate([getattr(one, f"claim_{what}") for one in facts]) for what in ("offset", "value", "epoch")
+    )
+    known = final is not None and len(final.epochs) == len(content)
+    epochs = final.epochs.copy() if final is not None and known else np.full(len(content), NONE, np.int64)
+    if not known and not len(offset):
+        return []
+    of_place = offset < len(content)
+    of_place[of_place] = content[offset[of_place]] == value[of_place]
+    offset, value, epoch = offset[of_place], value[of_place], epoch[of_place]
+    vacant = epochs[offset] == NONE
+    epochs[offset[vacant]] = epoch[vacant]
+    differs = np.flatnonzero(epochs[offset] != epoch)
+    named = {(int(offset[at]), int(value[at]), int(epoch[at]), int(epochs[offset[at]])) for at in differs}
+    wrong: list[Wrong] = [EpochDiffers(*one) for one in sorted(named)]
+    if ((epochs != NONE) & (epochs < np.maximum.accumulate(epochs))).any():
+        places = np.flatnonzero(epochs != NONE)
+        falls = np.flatnonzero(np.diff(epochs[places]) < 0)
+        pairs = zip(places[falls + 1].tolist(), places[falls].tolist(), strict=True)
+        wrong += [EpochFalls(at, int(epochs[at]), before, int(epochs[before])) for at, before in pairs]
+    return wrong
 
 
 def _fill_from_bits(filled: npt.NDArray[np.bool_], facts: Sequence[Facts]) -> Ints:
@@ -377,7 +479,7 @@ def _placed_twice(content: Ints, filled: npt.NDArray[np.bool_], offset: Ints, va
 
 
 @attrs.frozen(eq=False)
-class Before:
+class EarlierPieces:
     """What pass two has to know of the other pieces of a log, for one piece."""
 
     floor: int
@@ -387,8 +489,8 @@ class Before:
     """Pieces whose operations ended while those of this piece began."""
 
 
-def before(facts: Sequence[Facts], piece: Facts) -> Before:
-    """Sort the other pieces of the log into those wholly before this one and those beside it."""
+def before(facts: Sequence[Facts], piece: Facts, batches: Ints = NO_BATCHES) -> EarlierPieces:
+    """Sort the other pieces of the log into those wholly before this one and those at the same time."""
     earlier = [one for one in facts if one is not piece and one.ended_last < piece.began_first]
     beside = [
         one.piece
@@ -396,7 +498,8 @@ def before(facts: Sequence[Facts], piece: Facts) -> Before:
         if one is not piece and one.ended_first < piece.began_last and one.ended_last >= piece.began_first
     ]
     highest = max(earlier, key=lambda one: one.length, default=None)
-    return Before(highest.length if highest else 0, highest.length_op if highest else None, tuple(beside))
+    _, floor = whole_lengths(np.array([highest.length if highest else 0]), batches)
+    return EarlierPieces(int(floor[0]), highest.length_op if highest else None, tuple(beside))
 
 
 @attrs.frozen(eq=False)
@@ -408,13 +511,17 @@ class Times:
     """(who knew a length, who began later and denied it)."""
     deadlines: Ints
     """For each hole: when it was first known to be filled, by this piece (`NEVER`: not at all)."""
+    half_seen: tuple[Op, ...] = ()
+    """Who said that the log ended inside a batch; the first few."""
 
 
-def times_of(piece: Piece, beside: Iterable[Piece], earlier: Before, holes: Ints) -> Times:
-    """Pass two. `holes` are sorted offsets."""
-    own_end, own_length = _known_lengths(piece)
+def times_of(
+    piece: Piece, beside: Iterable[Piece], earlier: EarlierPieces, holes: Ints, batches: Ints = NO_BATCHES
+) -> Times:
+    """Pass two. `holes` are sorted offsets, `batches` where batches start and end."""
+    own_end, own_length = _known_lengths(piece, batches)
     pieces = [piece, *beside]
-    ends, lengths = zip(*(_known_lengths(one) for one in pieces), strict=True)
+    ends, lengths = zip(*(_known_lengths(one, batches) for one in pieces), strict=True)
     sources = np.repeat(np.arange(len(pieces)), [len(one) for one in ends])
     end, length = np.concatenate(ends), np.concatenate(lengths)
     order = np.argsort(end, kind="stable")
@@ -423,6 +530,9 @@ def times_of(piece: Piece, beside: Iterable[Piece], earlier: Before, holes: Ints
 
     at_most = piece.at_most()
     denies = np.flatnonzero(at_most < NEVER)
+    tails = denies[piece.rows.f[denies] == Action.TAIL]
+    half_seen = tails[np.not_equal(*whole_lengths(at_most[tails], batches))]
+    at_most[denies], _ = whole_lengths(at_most[denies], batches)
     ended_before = np.searchsorted(end, piece.rows.t_inv[denies], side="left")
     local = np.append(0, running)[ended_before]
     bad = np.flatnonzero(np.maximum(local, earlier.floor) > at_most[denies])
@@ -438,19 +548,23 @@ def times_of(piece: Piece, beside: Iterable[Piece], earlier: Before, holes: Ints
             assert earlier.floor_op is not None
             examples.append((earlier.floor_op, denier))
         else:
-            examples.append((_find(pieces[int(sources[who])], int(end[who]), int(length[who])), denier))
-    return Times(len(knowers), tuple(examples), _deadlines(own_end, own_length, holes))
+            knew = _find(pieces[int(sources[who])], int(end[who]), int(length[who]), batches)
+            examples.append((knew, denier))
+    told = tuple(piece.rows.op(int(row)) for row in half_seen[:EXAMPLES_MAX])
+    return Times(len(knowers), tuple(examples), _deadlines(own_end, own_length, holes), told)
 
 
-def _known_lengths(piece: Piece) -> tuple[Ints, Ints]:
+def _known_lengths(piece: Piece, batches: Ints) -> tuple[Ints, Ints]:
     at_least = piece.at_least()
     known = np.flatnonzero(at_least > 0)
-    return piece.rows.t_ret[known], at_least[known]
+    return piece.rows.t_ret[known], whole_lengths(at_least[known], batches)[1]
 
 
-def _find(piece: Piece, end: int, length: int) -> Op:
-    row = np.flatnonzero((piece.rows.t_ret == end) & (piece.at_least() == length))[0]
-    return piece.rows.op(int(row))
+def _find(piece: Piece, end: int, length: int, batches: Ints) -> Op:
+    at_least = piece.at_least()
+    rows = np.flatnonzero((piece.rows.t_ret == end) & (whole_lengths(at_least, batches)[1] == length))
+    # Of a batch the last record knew the length without the others.
+    return piece.rows.op(int(rows[np.argmax(at_least[rows])]))
 
 
 def _deadlines(end: Ints, length: Ints, holes: Ints) -> Ints:
@@ -471,7 +585,7 @@ class _Taken(NamedTuple):
     start: int
 
 
-def holes_filled(plan: Plan, deadlines: Ints) -> list[Wrong]:
+def holes_filled(plan: LogPlan, deadlines: Ints) -> list[Wrong]:
     """Let appends of unknown outcome fill the holes; return the holes that stay empty. See the module for the rule.
 
     A hole can be filled by an append that began no later than its deadline. From the latest deadline down, each hole takes

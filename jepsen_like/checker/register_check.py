@@ -10,9 +10,18 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker import register_scan
-from jepsen_like.checker.columns import Columns, Ints
-from jepsen_like.checker.register_scan import Flaw, Found, RegisterScan
-from jepsen_like.checker.search import CONFIGURATIONS_MAX, STEPS_MAX, Register, search, smallest_contradiction
+from jepsen_like.checker.columns import Bools, Columns, Ints
+from jepsen_like.checker.register_scan import Flaw, FlawFound, RegisterScan
+from jepsen_like.checker.search import (
+    MEMORY_MIB_MAX,
+    SECONDS_MAX,
+    Clock,
+    Register,
+    search,
+    smallest_contradiction,
+    untimed,
+)
+from jepsen_like.checker.segments import group_starts
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
@@ -25,10 +34,13 @@ SHRUNK_OPS_MAX: Final = 2000
 
 @attrs.frozen
 class SearchBounds:
-    """How much work one register may cost when it has to be searched."""
+    """How much the registers of one bucket may cost that have to be searched."""
 
-    configurations_max: int = CONFIGURATIONS_MAX
-    steps_max: int = STEPS_MAX
+    seconds: float = SECONDS_MAX
+    """Of processor time, for all of them; the smallest come first."""
+    memory_mib: float = MEMORY_MIB_MAX
+    """For each of them, one after the other."""
+    clock: Clock = untimed
 
 
 def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findings:
@@ -47,10 +59,12 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
     by_object = np.argsort(rows.object, kind="stable")
     begins = np.searchsorted(rows.object[by_object], outcome.objects[outcome.ambiguous], side="left")
     ends = np.searchsorted(rows.object[by_object], outcome.objects[outcome.ambiguous], side="right")
-    for number, begin, end in zip(outcome.ambiguous, begins, ends, strict=True):
-        name = int(outcome.objects[number])
-        of_this = rows.where(by_object[begin:end])
-        match _searched(name, of_this, bounds, explained=len(violations) < EXPLAINED_MAX):
+    ends_s = bounds.clock() + bounds.seconds
+    for at in np.argsort(ends - begins, kind="stable").tolist():
+        name = int(outcome.objects[outcome.ambiguous[at]])
+        of_this = rows.where(by_object[begins[at] : ends[at]])
+        left = attrs.evolve(bounds, seconds=max(0.0, ends_s - bounds.clock()))
+        match _searched(name, of_this, left, explained=len(violations) < EXPLAINED_MAX):
             case Violation() as violation:
                 violated.add(name)
                 counts[Check.LINEARIZABLE] = counts.get(Check.LINEARIZABLE, 0) + 1
@@ -74,19 +88,33 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
         undecided=tuple(undecided),
         acked=int(changed.sum()),
         t_first=int(rows.t_inv.min()) if len(rows) else NEVER,
+        unread=_unread(rows, by_object, changed),
     )
+
+
+def _unread(rows: Columns, by_object: Ints, changed: Bools) -> int:
+    """How many registers no operation asked after their last acknowledged change; `by_object` sorts the rows."""
+    if not len(rows):
+        return 0
+    looks = (rows.type == Outcome.OK) & ((rows.f == Action.READ) | (rows.f == Action.CAS))
+    starts = group_starts(rows.object[by_object])
+    looked = np.maximum.reduceat(np.where(looks, rows.t_inv, -NEVER)[by_object], starts)
+    ended = np.maximum.reduceat(np.where(changed, rows.t_ret, -NEVER)[by_object], starts)
+    return int((ended > looked).sum())
 
 
 def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool) -> Violation | Undecided | None:
     ops = [rows.op(row) for row in range(len(rows))]
-    answer = search(ops, Register(), configurations_max=bounds.configurations_max, steps_max=bounds.steps_max)
+    answer = search(ops, Register(), seconds_max=bounds.seconds, memory_mib_max=bounds.memory_mib, clock=bounds.clock)
     if answer.linearizable:
         return None
     if answer.failed is None:
-        return Undecided(name, f"values are written more than once and the search reached its bound: {answer.reason}")
+        return Undecided(name, f"it had to be searched, and the search reached its bound: {answer.reason}")
     near = ops
     if explained and len(ops) <= SHRUNK_OPS_MAX:
-        near = list(smallest_contradiction(ops, Register(), answer.failed))
+        near = list(
+            smallest_contradiction(ops, Register(), answer.failed, seconds_max=bounds.seconds, clock=bounds.clock)
+        )
     before = sorted((op for op in near if op.t_inv <= answer.failed.t_ret), key=lambda op: op.t_inv)
     kept = [answer.failed, *[op for op in reversed(before) if op != answer.failed]]
     return Violation(
@@ -97,7 +125,7 @@ def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool
     )
 
 
-def check_of(outcome: RegisterScan, found: Found) -> Check:
+def check_of(outcome: RegisterScan, found: FlawFound) -> Check:
     """The name under which a flaw is reported."""
     match found.flaw:
         case Flaw.UNWRITTEN:
@@ -116,7 +144,7 @@ def check_of(outcome: RegisterScan, found: Found) -> Check:
             assert_never(found.flaw)
 
 
-def explain(outcome: RegisterScan, found: Found) -> Violation:
+def explain(outcome: RegisterScan, found: FlawFound) -> Violation:
     """A flaw as a violation: its operations and its sentence."""
     name = int(outcome.objects[found.object])
     match found.flaw:
@@ -157,7 +185,7 @@ def _successors(outcome: RegisterScan, block: int) -> list[Op]:
     return [op for child in children for op in _writer(outcome, int(child))]
 
 
-def _unwritten(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+def _unwritten(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     refused = [outcome.rows.op(row) for row in outcome.refused_writers(found.where)[:2]]
     witnesses = [_op(outcome, int(entry)) for entry in _entries_of(outcome, found.where)]
     witnesses += _successors(outcome, found.where)
@@ -170,7 +198,7 @@ def _unwritten(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
     return f"{told(witnesses[0])}, but nobody ever wrote {value}", [witnesses[0], *_proofs(outcome, witnesses[0])]
 
 
-def _replaced_twice(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+def _replaced_twice(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     both = _successors(outcome, found.where)[:2]
     value = int(outcome.blocks.value[found.where])
     proofs = [op for swap in both for op in _proofs(outcome, swap)]
@@ -198,7 +226,7 @@ def _proofs(outcome: RegisterScan, op: Op) -> list[Op]:
     return proofs
 
 
-def _cycle(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+def _cycle(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     block, swaps = found.where, list[Op]()
     for _ in range(len(outcome.blocks.parent)):
         swaps += _writer(outcome, block)
@@ -209,7 +237,7 @@ def _cycle(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
     return f"these compare-and-sets replaced each other's value in a circle: {values}{unshown(swaps)}", swaps
 
 
-def _inside_pair(outcome: RegisterScan, found: Found) -> tuple[int, int]:
+def _inside_pair(outcome: RegisterScan, found: FlawFound) -> tuple[int, int]:
     """The entry that ended too early and the nearest entry put before it that had not begun."""
     entries = outcome.entries
     chain, place = outcome.place_chain[found.where], outcome.place[found.where]
@@ -221,7 +249,7 @@ def _inside_pair(outcome: RegisterScan, found: Found) -> tuple[int, int]:
     return early, late
 
 
-def _inside_chain(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+def _inside_chain(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     early, late = _inside_pair(outcome, found)
     entries = outcome.entries
     first, second = _op(outcome, early), _op(outcome, late)
@@ -237,13 +265,13 @@ def _inside_chain(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
 def _path(outcome: RegisterScan, older: int, newer: int) -> list[Op]:
     """The writers from one block of a chain to a later one, both included."""
     block, writers = newer, _writer(outcome, newer)
-    while block != older:
+    for _ in range(int(outcome.blocks.depth[newer] - outcome.blocks.depth[older])):
         block = int(outcome.blocks.parent[block])
         writers += _writer(outcome, block)
     return writers
 
 
-def _chains_overlap(outcome: RegisterScan, found: Found) -> tuple[str, list[Op]]:
+def _chains_overlap(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     """One of each chain ended before one of the other began, both ways round; the operations nearest in their chains."""
     entries = outcome.entries
     one, other = (outcome.entries_of_chain(chain) for chain in (found.where, found.other))

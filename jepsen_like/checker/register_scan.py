@@ -5,7 +5,8 @@ so blocks form *chains*. Let f be the earliest end and g the latest start of the
 written once, a history is linearizable exactly when
 
 1. every value seen was written by an operation that did not certainly fail;
-2. no value is replaced by two compare-and-sets, and chains have no cycle;
+2. no value is replaced by two compare-and-sets, and chains have no cycle (where one is, blocks form a tree or a ring and
+   no chain, so 3 and 4 are not asked of them);
 3. inside a chain (write, reads, compare-and-set, reads, ...) nothing ends before something put earlier has begun;
 4. no two chains have f(C) < g(D) and f(D) < g(C). With a zone [f, g] called forward when f < g and [g, f] called
    backward otherwise: no two forward zones overlap and no backward zone lies inside a forward one.
@@ -16,7 +17,8 @@ dropped; a write or compare-and-set counts, without an end, exactly when its val
 swap is a read of the value it saw.
 
 Registers where an observed value has two writers are not decided here but named in `ambiguous`: that is NP-hard and goes
-to the search.
+to the search. So do registers with a compare-and-set that was refused although the value it expected was there at some
+time: it saw one of all other values, which is no place in a chain.
 """
 
 import enum
@@ -27,7 +29,7 @@ import numpy as np
 
 from jepsen_like.checker.columns import Bools, Columns, Ints
 from jepsen_like.checker.segments import dense, dense_pairs, group_starts, lifted_maximum_before, small_times
-from jepsen_like.history.ops import NONE, Action, Outcome
+from jepsen_like.history.ops import NONE, Action, ErrorCode, Outcome
 
 
 class Flaw(enum.Enum):
@@ -46,7 +48,7 @@ class Flaw(enum.Enum):
 
 
 @attrs.frozen
-class Found:
+class FlawFound:
     """One flaw of one register (`object` is dense)."""
 
     flaw: Flaw
@@ -95,7 +97,7 @@ class RegisterScan:
     """The registers, sorted; everything else numbers them densely."""
     ambiguous: Ints
     """Dense numbers of the registers that were not decided."""
-    found: tuple[Found, ...]
+    found: tuple[FlawFound, ...]
     blocks: Blocks
     entries: Entries
     place_chain: Ints
@@ -146,6 +148,9 @@ class _Mentions:
     swap: Ints
     """Rows of compare-and-sets that swapped or may have (they are in `write` too)."""
     swap_from: Ints
+    refused: Ints
+    """Rows of compare-and-sets that failed because the value was another one than expected."""
+    refused_value: Ints
 
 
 def _run_of(order: Ints, keys: Ints, key: int) -> Ints:
@@ -161,11 +166,16 @@ def scan(rows: Columns) -> RegisterScan:
     objects, number = dense(rows.object)
     count = len(objects)
     blocks_object, blocks_value, position = dense_pairs(
-        np.concatenate([number[said.write], number[said.read], number[said.swap], np.arange(count)]),
-        np.concatenate([said.write_value, said.read_value, said.swap_from, np.full(count, NONE, np.int64)]),
+        np.concatenate(
+            [number[said.write], number[said.read], number[said.swap], number[said.refused], np.arange(count)]
+        ),
+        np.concatenate(
+            [said.write_value, said.read_value, said.swap_from, said.refused_value, np.full(count, NONE, np.int64)]
+        ),
     )
-    at = np.cumsum([len(said.write), len(said.read), len(said.swap)])
-    write_block, read_block, from_block = position[: at[0]], position[at[0] : at[1]], position[at[1] : at[2]]
+    write_block, read_block, from_block, refused_block, _ = np.split(
+        position, np.cumsum([len(said.write), len(said.read), len(said.swap), len(said.refused)])
+    )
     blocks_count = len(blocks_object)
 
     # Unknown writes and swaps count when their value was seen, which may make the value that a swap replaced seen too.
@@ -192,6 +202,8 @@ def scan(rows: Columns) -> RegisterScan:
     twice = (writers > 1) | ((writers > 0) & (blocks_value == NONE))
     ambiguous = np.zeros(count, np.bool_)
     ambiguous[blocks_object[twice]] = True
+    was_there = (writers[refused_block] > 0) | (blocks_value[refused_block] == NONE)
+    ambiguous[blocks_object[refused_block[was_there]]] = True
 
     parent = np.arange(blocks_count)
     parent[swap_to] = from_block
@@ -199,8 +211,9 @@ def scan(rows: Columns) -> RegisterScan:
     blocks = Blocks(blocks_object, blocks_value, writers, writer, seen, parent, root, depth, cyclic)
     entries = _entries(rows, write_row, write_block, said.read, read_block, blocks)
 
-    found = _block_flaws(blocks, from_block)
-    chains, places, more = _time_flaws(entries, blocks)
+    replaced_twice = np.flatnonzero(np.bincount(from_block, minlength=blocks_count) > 1)
+    found = _block_flaws(blocks, replaced_twice)
+    chains, places, more = _time_flaws(entries, blocks, root[replaced_twice])
     found = [one for one in [*found, *more] if not ambiguous[one.object]]
     return RegisterScan(rows, objects, np.flatnonzero(ambiguous), tuple(found), blocks, entries, chains, places)
 
@@ -212,10 +225,20 @@ def _mentions(rows: Columns) -> _Mentions:
     swap = cas & possible & (rows.a != rows.b) & (~happened | (rows.seen == rows.a))
     write = ((rows.f == Action.WRITE) & possible) | swap
     read = happened & ((rows.f == Action.READ) | (cas & ~swap))
+    refused = cas & (rows.type == Outcome.FAIL) & (rows.err == ErrorCode.NONE)
     value_seen = np.where(cas, rows.seen, rows.a)
     value_put = np.where(cas, rows.b, rows.a)
-    write_row, read_row, swap_row = np.flatnonzero(write), np.flatnonzero(read), np.flatnonzero(swap)
-    return _Mentions(write_row, value_put[write_row], read_row, value_seen[read_row], swap_row, rows.a[swap_row])
+    write_row, read_row, swap_row, refused_row = map(np.flatnonzero, (write, read, swap, refused))
+    return _Mentions(
+        write_row,
+        value_put[write_row],
+        read_row,
+        value_seen[read_row],
+        swap_row,
+        rows.a[swap_row],
+        refused_row,
+        rows.a[refused_row],
+    )
 
 
 def _chains(parent: Ints) -> tuple[Ints, Ints, Bools]:
@@ -244,20 +267,22 @@ def _entries(
     return Entries(row, block, blocks.root[block], 2 * blocks.depth[block] + late, times.start, times.end, times.span)
 
 
-def _block_flaws(blocks: Blocks, from_block: Ints) -> list[Found]:
+def _block_flaws(blocks: Blocks, replaced: Ints) -> list[FlawFound]:
     """Conditions 1 and 2."""
     unwritten = np.flatnonzero(blocks.seen & (blocks.writers == 0) & (blocks.value != NONE))
-    replaced = np.flatnonzero(np.bincount(from_block, minlength=len(blocks.object)) > 1)
     cyclic = np.flatnonzero(blocks.cyclic)
-    found = [Found(Flaw.UNWRITTEN, int(blocks.object[block]), int(block)) for block in unwritten]
-    found += [Found(Flaw.REPLACED_TWICE, int(blocks.object[block]), int(block)) for block in replaced]
+    found = [FlawFound(Flaw.UNWRITTEN, int(blocks.object[block]), int(block)) for block in unwritten]
+    found += [FlawFound(Flaw.REPLACED_TWICE, int(blocks.object[block]), int(block)) for block in replaced]
     _, first_of_object = np.unique(blocks.object[cyclic], return_index=True)
-    found += [Found(Flaw.CYCLE, int(blocks.object[block]), int(block)) for block in cyclic[first_of_object]]
+    found += [FlawFound(Flaw.CYCLE, int(blocks.object[block]), int(block)) for block in cyclic[first_of_object]]
     return found
 
 
-def _time_flaws(entries: Entries, blocks: Blocks) -> tuple[Ints, Ints, list[Found]]:
-    """Conditions 3 and 4; also chain and place of every group of entries, for the explanation."""
+def _time_flaws(entries: Entries, blocks: Blocks, trees: Ints) -> tuple[Ints, Ints, list[FlawFound]]:
+    """Conditions 3 and 4; also chain and place of every group of entries, for the explanation.
+
+    `trees` are the roots of what is no chain, because a value in it was replaced twice.
+    """
     empty = np.zeros(0, np.int64)
     if not len(entries.row):
         return empty, empty, []
@@ -273,10 +298,12 @@ def _time_flaws(entries: Entries, blocks: Blocks) -> tuple[Ints, Ints, list[Foun
     chain_begins = group_starts(chain)
     sequence = np.repeat(np.arange(len(chain_begins)), np.diff(np.append(chain_begins, len(chain))))
     _, before = lifted_maximum_before(latest_start, sequence, entries.span)
-    inside = np.flatnonzero(earliest_end + sequence * entries.span < before)
+    is_tree = np.zeros(len(blocks.object), np.bool_)
+    is_tree[trees] = True
+    inside = np.flatnonzero((earliest_end + sequence * entries.span < before) & ~is_tree[chain])
     # One operation that began too late contradicts all that follow it: they count once, under the first of them.
     _, first = np.unique(before[inside], return_index=True)
-    found = [Found(Flaw.INSIDE_CHAIN, int(blocks.object[chain[group]]), int(group)) for group in inside[first]]
+    found = [FlawFound(Flaw.INSIDE_CHAIN, int(blocks.object[chain[group]]), int(group)) for group in inside[first]]
 
     roots = chain[chain_begins]
     f = np.minimum.reduceat(earliest_end, chain_begins)
@@ -286,10 +313,11 @@ def _time_flaws(entries: Entries, blocks: Blocks) -> tuple[Ints, Ints, list[Foun
     # A chain that is wrong in itself is reported already and says nothing about others.
     sound = (blocks.writers[roots] > 0) | (blocks.value[roots] == NONE)
     sound[sequence[inside]] = False
+    sound &= ~is_tree[roots]
     return chain, place, [*found, *_overlaps(roots[sound], f[sound], g[sound], blocks, entries.span)]
 
 
-def _overlaps(roots: Ints, f: Ints, g: Ints, blocks: Blocks, span: int) -> list[Found]:
+def _overlaps(roots: Ints, f: Ints, g: Ints, blocks: Blocks, span: int) -> list[FlawFound]:
     """Condition 4: one flaw per forward zone that another zone collides with."""
     forward = f < g
     low, high = np.minimum(f, g), np.maximum(f, g)
@@ -302,7 +330,7 @@ def _overlaps(roots: Ints, f: Ints, g: Ints, blocks: Blocks, span: int) -> list[
     culprits = np.searchsorted(running, before[collides], side="left")
     _, first = np.unique(culprits, return_index=True)
     return [
-        Found(
+        FlawFound(
             Flaw.CHAINS_OVERLAP,
             int(registers[register[one]]),
             int(roots[culprit]),

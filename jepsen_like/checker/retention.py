@@ -3,7 +3,9 @@
 Judged from what is certain: the records that its log still holds, when those that have left it were asked for, and what it
 answered to those who asked for them. A rule by bytes counts all that the files hold beside the one that left; what of it no
 client sees is charged at its highest: terms and votes, which grow with the number of terms, what begins each file, and
-entries that were replaced, which were appends of unknown outcome or losses that are allowed.
+entries that were replaced, which were losses that are allowed, or appends of unknown outcome that stand in no final log and
+had a leader after their own. A rule by age counts by true time; where the nodes' clocks were set wrong, a record may leave
+earlier by as much as they were (`clocks`).
 """
 
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import AllowedLoss
+from jepsen_like.checker.clocks import RIGHT_CLOCKS, ClockErrors
 from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.checker.verdict import Check, Findings, Violation
 from jepsen_like.history.files import HistoryReader, KeepRule, Kept, read_part
@@ -27,7 +30,7 @@ FILE_BYTES: Final = 2 * HEADER_BYTES
 """A file begins with the newest state."""
 REPLACED_BYTES: Final = 4096
 """What one record takes, where no record is left to tell."""
-UNDER_WAY_S: Final = 2.0
+UNDER_WAY_NS: Final = 2 * 10**9
 """A request reaches a node no later than this after it was made: its client waits no longer."""
 CLOCKS_APART_S: Final = 0.5
 """By so much the clock that dates records may have been set between two looks at it."""
@@ -40,7 +43,9 @@ class _Asked:
     offset: Ints
     t_inv: Ints
     epoch: Ints
+    t_ret: Ints
     unknown_t_inv: Ints
+    unknown_value: Ints
     refused: Columns
 
     @classmethod
@@ -54,28 +59,27 @@ class _Asked:
             rows = Columns.of_parts([path])
             append = rows.f == Action.APPEND
             acked.append(rows.where(append & (rows.type == Outcome.OK) & (rows.offset >= 0)))
-            unknown.append(rows.t_inv[append & (rows.type == Outcome.INFO)])
+            unknown.append(rows.where(append & (rows.type == Outcome.INFO)))
             refused.append(rows.where(rows.err == ErrorCode.TRIMMED))
         empty = Columns.of_ops(())
-        offset, t_inv, epoch = (
-            np.concatenate([getattr(some, name) for some in (empty, *acked)]) for name in ("offset", "t_inv", "epoch")
+        offset, t_inv, epoch, t_ret = (
+            np.concatenate([getattr(some, name) for some in (empty, *acked)])
+            for name in ("offset", "t_inv", "epoch", "t_ret")
         )
         order = np.argsort(offset, kind="stable")
         return cls(
             offset[order],
             t_inv[order],
             epoch[order],
-            np.concatenate([empty.t_inv, *unknown]),
+            t_ret[order],
+            np.concatenate([some.t_inv for some in (empty, *unknown)]),
+            np.concatenate([some.a for some in (empty, *unknown)]),
             Columns(*(np.concatenate([getattr(some, name) for some in (empty, *refused)]) for name in _NAMES)),
         )
 
     def below(self, offset: int) -> int:
         """How many acknowledged records lie below it."""
         return int(np.searchsorted(self.offset, offset, side="left"))
-
-    def newest_ns(self, offset: int) -> int:
-        """When the newest acknowledged record below `offset` was asked for; `NONE` if there is none."""
-        return int(self.t_inv[: self.below(offset)].max(initial=NONE))
 
 
 _NAMES: Final = tuple(field.name for field in attrs.fields(Columns))
@@ -89,17 +93,25 @@ def judge_retention(
     losses: Sequence[AllowedLoss] = (),
     *,
     is_lossless: bool = True,
+    clocks: ClockErrors = RIGHT_CLOCKS,
+    held: Ints | None = None,
 ) -> Findings:
     """Violations for nodes that let go what their rule keeps, or said that something had left that had not.
 
     `findings` and `losses` are what is known of these logs. `is_lossless`: no fault of the run may cost what was acknowledged.
+    `clocks` are the nodes' clocks as far as faults set them, `held` the values in all final logs.
     """
     asked = _Asked.read(history, rule)
-    found = _refusals(asked, rule, kept, is_lossless=is_lossless)
+    if held is not None:
+        absent = ~np.isin(asked.unknown_value, held)
+        asked = attrs.evolve(
+            asked, unknown_t_inv=asked.unknown_t_inv[absent], unknown_value=asked.unknown_value[absent]
+        )
+    found = _refusals(asked, rule, kept, clocks, is_lossless=is_lossless)
     # A log that has lost its end holds less than its rule kept, and a loss that nothing allows is told anyway.
     if kept is not None and rule.may_expire and findings.lost_acked <= sum(loss.records for loss in losses):
         late = [node for node, start in sorted(kept.starts.items()) if start > 0]
-        found += [_let_go(node, kept) for node in late if _is_overdone(node, asked, rule, kept, losses)]
+        found += [_let_go(node, kept) for node in late if _is_overdone(node, asked, rule, kept, losses, clocks)]
     if not found:
         return Findings()
     return Findings(violated=frozenset([0]), counts={Check.LOST: len(found)}, violations=tuple(found))
@@ -108,7 +120,9 @@ def judge_retention(
 # ---------------------------------------------------------------- what is left
 
 
-def _is_overdone(node: int, asked: _Asked, rule: KeepRule, kept: Kept, losses: Sequence[AllowedLoss]) -> bool:
+def _is_overdone(
+    node: int, asked: _Asked, rule: KeepRule, kept: Kept, losses: Sequence[AllowedLoss], clocks: ClockErrors
+) -> bool:
     """Whether no rule that there is lets this log begin where it does."""
     start = kept.starts[node]
     if rule.retention_bytes:
@@ -116,11 +130,21 @@ def _is_overdone(node: int, asked: _Asked, rule: KeepRule, kept: Kept, losses: S
         if held >= rule.retention_bytes:
             return False
     if rule.retention_s:
-        newest_ns = asked.newest_ns(start)
-        age_s = (kept.dumped_ns - newest_ns) / 1e9 + CLOCKS_APART_S
-        if not rule.judges_age or newest_ns == NONE or age_s >= rule.retention_s:
-            return False
+        return rule.judges_age and _was_young(node, start, kept.dumped_ns, asked, rule, kept, clocks)
     return True
+
+
+def _was_young(
+    node: int, start: int, now_ns: int, asked: _Asked, rule: KeepRule, kept: Kept | None, clocks: ClockErrors
+) -> bool:
+    """Whether an acknowledged record below `start` was too young to leave this node's log by `now_ns`."""
+    taken_ns = asked.t_inv[: asked.below(start)]
+    # A node that lacks what another one has let go begins where that one does, by its clock.
+    others = kept.starts if kept is not None else {one.node: NEVER for one in clocks.jumps}
+    whose = {node, *(other for other, begins in others.items() if begins >= start or not rule.starts_stay)}
+    age_s = (now_ns - taken_ns) / 1e9 + CLOCKS_APART_S
+    wrong_s = clocks.behind_s(taken_ns, UNDER_WAY_NS) + clocks.ahead_s(whose, taken_ns, now_ns)
+    return bool((age_s + wrong_s < rule.retention_s).any())
 
 
 def _unseen_bytes(node: int, asked: _Asked, rule: KeepRule, kept: Kept, losses: Sequence[AllowedLoss]) -> int:
@@ -129,9 +153,11 @@ def _unseen_bytes(node: int, asked: _Asked, rule: KeepRule, kept: Kept, losses: 
     record_bytes = HEADER_BYTES + -(-kept.bytes_kept[node] // records) if records else REPLACED_BYTES
     below = asked.below(kept.starts[node])
     # What stands behind the newest record that has left was asked for after it.
-    since_ns = int(asked.t_inv[below - 1] - UNDER_WAY_S * 1e9) if below else -NEVER
-    replaced = int((asked.unknown_t_inv >= since_ns).sum()) + sum(loss.records for loss in losses)
+    since_ns = int(asked.t_inv[below - 1] - UNDER_WAY_NS) if below else -NEVER
     terms = int(asked.epoch.max(initial=0)) - int(asked.epoch[below - 1] if below else 0)
+    # Only a later leader replaces what an earlier one has written: one whose epoch was named, or the last of all.
+    led_until_ns = since_ns if terms > 0 else int(asked.t_ret.max(initial=-NEVER) - UNDER_WAY_NS)
+    replaced = int((asked.unknown_t_inv >= max(since_ns, led_until_ns)).sum()) + sum(loss.records for loss in losses)
     files = 2 + kept.bytes_kept[node] // max(rule.segment_bytes_max, HEADER_BYTES)
     return SLACK_BYTES + TERM_BYTES * terms + FILE_BYTES * files + record_bytes * replaced
 
@@ -156,20 +182,24 @@ def _let_go(node: int, kept: Kept) -> Violation:
 # ---------------------------------------------------------------- what was refused
 
 
-def _refusals(asked: _Asked, rule: KeepRule, kept: Kept | None, *, is_lossless: bool) -> list[Violation]:
+def _refusals(
+    asked: _Asked, rule: KeepRule, kept: Kept | None, clocks: ClockErrors, *, is_lossless: bool
+) -> list[Violation]:
     """Answers that records had left where they cannot have."""
     rows = asked.refused
     found: list[Violation] = []
     for row in range(len(rows)):
         op = rows.op(row)
-        why = _why_not(op, asked, rule, kept, is_lossless=is_lossless)
+        why = _why_not(op, asked, rule, kept, clocks, is_lossless=is_lossless)
         if why is not None:
             sentence = f"log 0: node {op.node} said that its log began at {op.seen} when process {op.process} asked for offset {op.offset}, {why}"
             found.append(Violation(Check.LOST, op.object, sentence, (op,)))
     return found
 
 
-def _why_not(op: Op, asked: _Asked, rule: KeepRule, kept: Kept | None, *, is_lossless: bool) -> str | None:
+def _why_not(
+    op: Op, asked: _Asked, rule: KeepRule, kept: Kept | None, clocks: ClockErrors, *, is_lossless: bool
+) -> str | None:
     """Why this refusal cannot be right; None if it can."""
     if not rule.may_expire:
         return "and nothing may leave it"
@@ -181,8 +211,7 @@ def _why_not(op: Op, asked: _Asked, rule: KeepRule, kept: Kept | None, *, is_los
         bound = kept.starts[op.node] if rule.starts_stay else kept.ends[op.node]
         if op.seen > bound:
             return f"and it {'begins' if rule.starts_stay else 'ends'} at {bound} in the end"
-    if rule.retention_s and not rule.retention_bytes and rule.judges_age:
-        age_s = (op.t_ret - asked.newest_ns(op.seen)) / 1e9 + CLOCKS_APART_S
-        if age_s < rule.retention_s:
-            return f"though it keeps {_keeps(rule)}"
+    by_age_alone = rule.retention_s and not rule.retention_bytes and rule.judges_age
+    if by_age_alone and _was_young(op.node, op.seen, op.t_ret, asked, rule, kept, clocks):
+        return f"though it keeps {_keeps(rule)}"
     return None

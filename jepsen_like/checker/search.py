@@ -1,27 +1,43 @@
-"""Linearizability by search: exact for repeated values too, with a bound on the work instead of on the history's length.
+"""Linearizability by search: exact for repeated values too, with a bound on time and memory instead of on the history's length.
 
 Lowe's just-in-time frontier. Events are walked in time; the frontier is the set of (state, which pending operations have
 already taken effect). When an operation ends, every configuration must have it done; those that have not are extended by
 pending operations until it is. An empty frontier means: no order exists. What keeps it small:
 
 - an operation that changes nothing is done as soon as it is legal (it can only become illegal again);
-- of two configurations that differ only in the unknown operations they used up, the one that used more is dropped;
-- an unknown operation whose effect nobody saw is never done at all; unknown reads are dropped.
+- an unknown operation whose effect no operation saw is never done at all; unknown reads are dropped;
+- any other unknown operation is done only while a pending operation asks for the value that it puts there: done earlier, it
+  would only wait for that;
+- of unknown operations that do the same, the one that began first is done first: they are interchangeable;
+- of two configurations that differ only in the unknown operations they used up, the one that used more is dropped.
 
 `None` as an answer means that a bound was reached, and the reason says which and where.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, Protocol, assert_never
 
 import attrs
 
-from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
-CONFIGURATIONS_MAX: Final = 20_000
-STEPS_MAX: Final = 2_000_000
+SECONDS_MAX: Final = 60.0
+MEMORY_MIB_MAX: Final = 1024
+CONFIGURATION_BYTES: Final = 400
+"""What one configuration takes: a tuple, two integers of many bits, and its share of a set. Measured."""
+STEPS_BETWEEN_LOOKS: Final = 2048
+"""So many configurations are extended between two looks at the clock."""
+COMPARED_MAX: Final = 256
+"""To find those that another one makes superfluous, each is held against so many: more would cost more than it saves."""
 
 State = Hashable
+Clock = Callable[[], float]
+"""Seconds of processor time that were spent."""
+
+
+def untimed() -> float:
+    """A clock that stands still: time is no bound then."""
+    return 0.0
 
 
 class Sequential(Protocol):
@@ -44,6 +60,10 @@ class Sequential(Protocol):
         """The value that `op` puts there, if it does."""
         ...
 
+    def is_denial(self, op: Op) -> bool:
+        """Whether `op` depends on a value not being there, so that any other one explains it."""
+        ...
+
 
 @attrs.frozen
 class Register:
@@ -59,6 +79,8 @@ class Register:
             case Action.READ:
                 return state if state == op.a else None
             case Action.CAS:
+                if op.type is Outcome.FAIL:
+                    return state if state != op.a else None
                 if op.type is Outcome.INFO or op.seen == op.a:
                     return op.b if state == op.a else None
                 return state if state == op.seen else None
@@ -69,6 +91,8 @@ class Register:
 
     def seen(self, op: Op) -> int | None:
         """See `Sequential`."""
+        if op.type is Outcome.FAIL:
+            return None
         if op.f is Action.CAS:
             return op.a if op.type is Outcome.INFO else op.seen
         return op.a if op.f is Action.READ else None
@@ -78,11 +102,15 @@ class Register:
         if op.f is Action.WRITE:
             return op.a
         swaps = op.f is Action.CAS and op.a != op.b and (op.type is Outcome.INFO or op.seen == op.a)
-        return op.b if swaps else None
+        return op.b if swaps and op.type is not Outcome.FAIL else None
+
+    def is_denial(self, op: Op) -> bool:
+        """See `Sequential`. A compare-and-set that failed for no other reason saw another value than it expected."""
+        return op.f is Action.CAS and op.type is Outcome.FAIL and op.err is ErrorCode.NONE
 
 
 @attrs.frozen
-class Log:
+class SequentialLog:
     """A tuple of values; append, read at an offset, tail. For histories of a few dozen operations."""
 
     initial: State = ()
@@ -112,9 +140,13 @@ class Log:
         """None: see `seen`."""
         return None
 
+    def is_denial(self, op: Op) -> bool:
+        """See `Sequential`."""
+        return False
+
 
 @attrs.frozen
-class Answer:
+class SearchResult:
     """What the search found out."""
 
     linearizable: bool | None
@@ -124,28 +156,27 @@ class Answer:
     """The operation whose end emptied the frontier: no order of what began before then can contain it."""
 
 
-@attrs.frozen
-class _Configuration:
-    state: State
-    done: int
-    """Bit set of the pending known operations that took effect already."""
-    used: int
-    """Bit set of the unknown operations that took effect."""
+_Configuration = tuple[State, int, int]
+"""The state, a bit set of the pending known operations that took effect already, and one of the unknown that did."""
 
 
 def search(
     ops: Sequence[Op],
     model: Sequential,
     *,
-    configurations_max: int = CONFIGURATIONS_MAX,
-    steps_max: int = STEPS_MAX,
-) -> Answer:
-    """Decide one object's operations (any order; `FAIL` ones are ignored)."""
+    seconds_max: float = SECONDS_MAX,
+    memory_mib_max: float = MEMORY_MIB_MAX,
+    clock: Clock = untimed,
+) -> SearchResult:
+    """Decide one object's operations, in any order; `FAIL` ones are ignored, but for denials.
+
+    Returns an answer of None when it took more than `seconds_max` by `clock` or about `memory_mib_max`.
+    """
     relevant = _relevant(ops, model)
-    walk = _Walk(model, configurations_max, steps_max)
+    walk = _Walk(model, clock, seconds_max, memory_mib_max)
     events = sorted(
         [(op.t_inv, 0, number) for number, op in enumerate(relevant)]
-        + [(op.t_ret, 1, number) for number, op in enumerate(relevant) if op.type is Outcome.OK and op.t_ret < NEVER]
+        + [(op.t_ret, 1, number) for number, op in enumerate(relevant) if op.t_ret < NEVER and not _is_unknown(op)]
     )
     for at, (_, ends, number) in enumerate(events):
         op = relevant[number]
@@ -153,17 +184,23 @@ def search(
             walk.begin(number, op)
         elif not walk.end(number):
             if walk.exhausted:
-                return Answer(None, f"{walk.exhausted} after {at} of {len(events)} events")
-            return Answer(False, failed=op)
-    return Answer(True)
+                return SearchResult(None, f"{walk.exhausted} after {at} of {len(events)} events")
+            return SearchResult(False, failed=op)
+    return SearchResult(True)
+
+
+def _is_unknown(op: Op) -> bool:
+    return op.type is Outcome.INFO
 
 
 def _relevant(ops: Sequence[Op], model: Sequential) -> list[Op]:
-    """Without failed operations, unknown reads, and unknown effects that nobody saw (transitively)."""
-    known = [op for op in ops if op.type is Outcome.OK]
+    """Without failed operations, unknown reads, and unknown effects that no operation saw (transitively)."""
+    known = [op for op in ops if op.type is Outcome.OK or model.is_denial(op)]
     unknown = [op for op in ops if op.type is Outcome.INFO and op.f not in (Action.READ, Action.TAIL)]
     kept = [op for op in unknown if model.put(op) is None and op.f is not Action.CAS]
     rest = [op for op in unknown if model.put(op) is not None]
+    if any(model.is_denial(op) for op in known):
+        return known + kept + rest
     values = {model.seen(op) for op in known}
     while True:
         newly = [op for op in rest if model.put(op) in values]
@@ -177,12 +214,15 @@ def _relevant(ops: Sequence[Op], model: Sequential) -> list[Op]:
 class _Walk:
     """The frontier between two events."""
 
-    def __init__(self, model: Sequential, configurations_max: int, steps_max: int) -> None:
+    def __init__(self, model: Sequential, clock: Clock, seconds_max: float, memory_mib_max: float) -> None:
         self.exhausted = ""
         self._model = model
-        self._configurations_max = configurations_max
-        self._steps_left = steps_max
-        self._frontier = {_Configuration(model.initial, 0, 0)}
+        self._clock, self._seconds_max = clock, seconds_max
+        self._deadline_s = clock() + seconds_max
+        self._memory_mib_max = memory_mib_max
+        self._configurations_max = max(1, int(memory_mib_max * 2**20 / CONFIGURATION_BYTES))
+        self._until_look = STEPS_BETWEEN_LOOKS
+        self._frontier: set[_Configuration] = {(model.initial, 0, 0)}
         self._bits: dict[int, int] = {}
         self._bits_made = 0
         self._free: list[int] = []
@@ -190,12 +230,17 @@ class _Walk:
         """By bit: pending known operations that may change the state."""
         self._observing: dict[int, Op] = {}
         """By bit: pending known operations that never do."""
-        self._unknown: dict[int, Op] = {}
-        """By bit of `used`: they stay for ever."""
+        self._unknown: dict[tuple[Action, int, int], list[int]] = {}
+        """Bits of the unknown operations that have begun, those that do the same together, in the order they began."""
+        self._unknown_op: dict[tuple[Action, int, int], Op] = {}
+        self._unknown_made = 0
 
     def begin(self, number: int, op: Op) -> None:
-        if op.type is Outcome.INFO:
-            self._unknown[1 << len(self._unknown)] = op
+        if _is_unknown(op):
+            same = (op.f, op.a, op.b)
+            self._unknown.setdefault(same, []).append(1 << self._unknown_made)
+            self._unknown_op.setdefault(same, op)
+            self._unknown_made += 1
             return
         if not self._free:
             self._free.append(1 << self._bits_made)
@@ -205,7 +250,7 @@ class _Walk:
             self._changing[bit] = op
         else:
             self._observing[bit] = op
-            self._frontier = {self._observed(one) for one in self._frontier}
+            self._frontier = {self._observed(*one) for one in self._frontier}
 
     def end(self, number: int) -> bool:
         """Keep what can have the operation done; False when nothing can, or when a bound is reached (`exhausted`)."""
@@ -216,7 +261,7 @@ class _Walk:
         self._changing.pop(bit, None)
         self._observing.pop(bit, None)
         self._free.append(bit)
-        self._frontier = _undominated(_Configuration(one.state, one.done & ~bit, one.used) for one in frontier)
+        self._frontier = _undominated((state, done & ~bit, used) for state, done, used in frontier)
         return bool(self._frontier)
 
     def _extended(self, bit: int) -> set[_Configuration]:
@@ -225,78 +270,108 @@ class _Walk:
         complete: set[_Configuration] = set()
         while todo:
             one = todo.pop()
-            if one.done & bit:
+            if one[1] & bit:
                 complete.add(one)
                 continue
-            for following in self._following(one):
+            for following in self._following(*one):
                 if following not in known:
                     known.add(following)
                     todo.append(following)
-            if len(known) > self._configurations_max:
-                self.exhausted = f"more than {self._configurations_max} configurations"
-            elif self._steps_left <= 0:
-                self.exhausted = "too many steps"
-            if self.exhausted:
+            if self._is_exhausted(len(known)):
                 return complete
         return complete
 
-    def _following(self, one: _Configuration) -> list[_Configuration]:
+    def _is_exhausted(self, configurations: int) -> bool:
+        self._until_look -= 1
+        if configurations > self._configurations_max:
+            self.exhausted = f"more than {self._memory_mib_max:g} MiB of configurations"
+        elif self._until_look <= 0:
+            self._until_look = STEPS_BETWEEN_LOOKS
+            if self._clock() > self._deadline_s:
+                self.exhausted = f"more than {self._seconds_max:g} s"
+        return bool(self.exhausted)
+
+    def _following(self, state: State, done: int, used: int) -> list[_Configuration]:
         found = []
+        step = self._model.step
         for bit, op in self._changing.items():
-            if not one.done & bit and (state := self._step(one.state, op)) is not None:
-                found.append(self._observed(_Configuration(state, one.done | bit, one.used)))
-        for bit, op in self._unknown.items():
-            if not one.used & bit and (state := self._step(one.state, op)) is not None:
-                found.append(self._observed(_Configuration(state, one.done, one.used | bit)))
+            if not done & bit and (after := step(state, op)) is not None:
+                found.append(self._observed(after, done | bit, used))
+        for same, bits in self._unknown.items():
+            op = self._unknown_op[same]
+            bit = next((one for one in bits if not used & one), 0)
+            if bit and self._is_asked_for(op, done, used) and (after := step(state, op)) is not None:
+                found.append(self._observed(after, done, used | bit))
         return found
 
-    def _observed(self, one: _Configuration) -> _Configuration:
-        """With every pending observation done that is legal in this state."""
-        done = one.done
-        for bit, op in self._observing.items():
-            if not done & bit and self._step(one.state, op) is not None:
-                done |= bit
-        return one if done == one.done else _Configuration(one.state, done, one.used)
+    def _is_asked_for(self, op: Op, done: int, used: int) -> bool:
+        """Whether a pending operation may be waiting for what an unknown one puts there."""
+        put = self._model.put(op)
+        if put is None:
+            return True
+        for pending in (self._observing, self._changing):
+            for bit, other in pending.items():
+                if not done & bit and (self._model.seen(other) == put or self._model.is_denial(other)):
+                    return True
+        return any(
+            self._model.seen(self._unknown_op[same]) == put and any(not used & bit for bit in bits)
+            for same, bits in self._unknown.items()
+        )
 
-    def _step(self, state: State, op: Op) -> State | None:
-        self._steps_left -= 1
-        return self._model.step(state, op)
+    def _observed(self, state: State, done: int, used: int) -> _Configuration:
+        """With every pending observation done that is legal in this state."""
+        for bit, op in self._observing.items():
+            if not done & bit and self._model.step(state, op) is not None:
+                done |= bit
+        return state, done, used
 
 
 def _undominated(configurations: Iterable[_Configuration]) -> set[_Configuration]:
     """Without those that used up more unknown operations than another of the same state and the same `done`."""
-    by_rest: dict[tuple[State, int], list[_Configuration]] = {}
-    for one in configurations:
-        by_rest.setdefault((one.state, one.done), []).append(one)
+    by_rest: dict[tuple[State, int], list[int]] = {}
+    for state, done, used in configurations:
+        by_rest.setdefault((state, done), []).append(used)
     kept: set[_Configuration] = set()
-    for group in by_rest.values():
-        group.sort(key=lambda one: one.used.bit_count())
-        minimal: list[_Configuration] = []
-        for one in group:
-            if all(other.used & ~one.used for other in minimal):
-                minimal.append(one)
-        kept.update(minimal)
+    for (state, done), group in by_rest.items():
+        if len(group) == 1:
+            kept.add((state, done, group[0]))
+            continue
+        group.sort(key=int.bit_count)
+        minimal: list[int] = []
+        for used in group:
+            if all(other & ~used for other in minimal[:COMPARED_MAX]):
+                minimal.append(used)
+        kept.update((state, done, used) for used in minimal)
     return kept
 
 
-def smallest_contradiction(ops: Sequence[Op], model: Sequential, failed: Op) -> tuple[Op, ...]:
+def smallest_contradiction(
+    ops: Sequence[Op], model: Sequential, failed: Op, *, seconds_max: float = SECONDS_MAX, clock: Clock = untimed
+) -> tuple[Op, ...]:
     """Fewer operations that alone cannot be ordered either, by leaving out what can be left out honestly.
 
     Leaving out an observation, or an effect that nothing left observes, never makes a linearizable history
     non-linearizable; so what remains proves as much as the whole. Operations that had not ended when `failed` did are kept
-    as unknown.
+    as unknown. It is as small as it became within `seconds_max` by `clock`.
     """
     left = [
         attrs.evolve(op, type=Outcome.INFO, t_ret=NEVER) if op.t_ret > failed.t_ret else op
         for op in ops
-        if op.t_inv <= failed.t_ret and op.type is not Outcome.FAIL
+        if op.t_inv <= failed.t_ret
+        and (op.type is not Outcome.FAIL or model.is_denial(op))
+        # What only observed and had not ended by then shows nothing; as unknown, a compare-and-set would seem to swap.
+        and (op.t_ret <= failed.t_ret or op.f is Action.APPEND or model.put(op) is not None)
     ]
     chunk = len(left)
+    deadline_s = clock() + seconds_max
     while chunk >= 1:
         at = 0
-        while at < len(left):
+        while at < len(left) and (seconds_left := deadline_s - clock()) > 0:
             shorter = left[:at] + left[at + chunk :]
-            if _honest(left[at : at + chunk], shorter, model) and search(shorter, model).linearizable is False:
+            if (
+                _honest(left[at : at + chunk], shorter, model)
+                and search(shorter, model, seconds_max=seconds_left, clock=clock).linearizable is False
+            ):
                 left = shorter
             else:
                 at += chunk
@@ -306,6 +381,8 @@ def smallest_contradiction(ops: Sequence[Op], model: Sequential, failed: Op) -> 
 
 def _honest(left_out: Sequence[Op], kept: Sequence[Op], model: Sequential) -> bool:
     seen = {model.seen(op) for op in kept}
+    if any(model.is_denial(op) for op in kept) and any(model.put(op) is not None for op in left_out):
+        return False
     return all((put := model.put(op)) is None or put not in seen for op in left_out) and not any(
         op.f is Action.APPEND for op in left_out
     )

@@ -12,7 +12,8 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.columns import Columns, Ints
-from jepsen_like.checker.log_scan import Before, Facts, Piece, Times, facts_of, pieces_of, times_of
+from jepsen_like.checker.log_scan import EarlierPieces, Facts, Piece, Times, facts_of, pieces_of, times_of
+from jepsen_like.checker.processes import NO_SPANS, ProcessSpans, examined
 from jepsen_like.checker.register_check import SearchBounds, check_registers
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import UnreadableHistory
@@ -64,6 +65,16 @@ def of_model(rows: Columns, source: Source, model: Model) -> Columns:
     return rows
 
 
+def require_sound(rows: Columns, sources: Sequence[Source]) -> ProcessSpans:
+    """When each process was at work; `UnreadableHistory` for rows of files that cannot have been recorded like this."""
+    if not isinstance(sources[0], Path):
+        return NO_SPANS
+    spans, reason = examined(rows)
+    if reason is not None:
+        raise UnreadableHistory(sources[0], f"is malformed: {reason}")
+    return spans
+
+
 def array(shared: Shared) -> Ints:
     """The array itself, mapped rather than read when it is a file."""
     return np.load(shared, mmap_mode="r", allow_pickle=False) if isinstance(shared, Path) else shared
@@ -79,26 +90,26 @@ class RegistersTask:
     def execute(self) -> Findings:
         """See `Task`."""
         rows = of_model(loaded(self.sources), self.sources[0], Model.REGISTER)
+        require_sound(rows, self.sources)
         return check_registers(rows, self.bounds)
 
 
 @attrs.frozen
 class FactsTask:
-    """Pass one over one part file of a log: a `Facts` per log in it."""
+    """Pass one over one part file of a log: a `Facts` per log in it, and when its processes were at work."""
 
     source: Source
     number: int
-    contents: tuple[tuple[int, Shared], ...]
-    """Per log with known final logs: its content."""
+    contents: tuple[tuple[int, Shared, Shared], ...]
+    """Per log with known final logs: the value and the epoch at each place."""
 
-    def execute(self) -> list[Facts]:
+    def execute(self) -> tuple[list[Facts], ProcessSpans]:
         """See `Task`."""
-        contents = dict(self.contents)
-        nothing = np.zeros(0, np.int64)
+        rows = of_model(loaded([self.source]), self.source, Model.LOG)
+        contents = {name: (array(content), array(epochs)) for name, content, epochs in self.contents}
         return [
-            facts_of(piece, name=name, number=self.number, content=array(contents.get(name, nothing)))
-            for name, piece in pieces_of(of_model(loaded([self.source]), self.source, Model.LOG)).items()
-        ]
+            facts_of(piece, name, self.number, *contents.get(name, ())) for name, piece in pieces_of(rows).items()
+        ], require_sound(rows, [self.source])
 
 
 @attrs.frozen
@@ -108,13 +119,14 @@ class TimesTask:
     object: int
     source: Source
     beside: tuple[Source, ...]
-    earlier: Before
+    earlier: EarlierPieces
     holes: Shared
+    batches: Shared
 
     def execute(self) -> Times:
         """See `Task`."""
         own, *others = (pieces_of(loaded([source]))[self.object] for source in (self.source, *self.beside))
-        return times_of(own, others, self.earlier, array(self.holes))
+        return times_of(own, others, self.earlier, array(self.holes), array(self.batches))
 
 
 @attrs.frozen

@@ -58,6 +58,10 @@ class Check(enum.StrEnum):
     """Two compare-and-sets replaced one and the same value."""
     GAP = "gap"
     """A length that too few appends can explain."""
+    TORN = "torn"
+    """A part of a batch, or its records apart or in another order than they were sent."""
+    EPOCH = "epoch"
+    """A record of two epochs, or one of a lower epoch than a record before it."""
 
 
 LOG_CHECKS: Final = (
@@ -70,6 +74,8 @@ LOG_CHECKS: Final = (
     Check.ORDER,
     Check.STALE,
     Check.GAP,
+    Check.TORN,
+    Check.EPOCH,
 )
 REGISTER_CHECKS: Final = (
     Check.LINEARIZABLE,
@@ -167,6 +173,8 @@ class Findings:
     """Places of the log whose value stands at an earlier place too."""
     t_first: int = NEVER
     """When the earliest operation began."""
+    unread: int = 0
+    """Registers whose last acknowledged change no operation asked after."""
 
     def plus(self, other: "Findings") -> "Findings":
         """Both together."""
@@ -187,6 +195,7 @@ class Findings:
             expired=self.expired + other.expired,
             duplicated=self.duplicated + other.duplicated,
             t_first=min(self.t_first, other.t_first),
+            unread=self.unread + other.unread,
         )
 
 
@@ -208,6 +217,21 @@ class Verdict:
         if self.findings.violated:
             return False
         return None if self.findings.undecided else True
+
+    @property
+    def not_tested(self) -> tuple[str, ...]:
+        """What this history could not show, so that a verdict of True does not speak of it; a line each."""
+        found = self.findings
+        lines = []
+        if not found.acked:
+            lines.append("loss: nothing was acknowledged")
+        elif Check.LOST in self.unchecked:
+            lines.append("loss: the history has no final logs")
+        if found.unread:
+            lines.append(
+                f"loss: the last acknowledged change of {found.unread:,} of {found.objects:,} registers was never read"
+            )
+        return tuple(lines)
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -257,6 +281,7 @@ class Verdict:
                 "unknown": len(unknown),
             },
             "unknown": list(self.reasons[:EXAMPLES_MAX]),
+            "not_tested": list(self.not_tested),
             "acked": found.acked,
             "lost_acked": found.lost_acked,
             "expired": found.expired,

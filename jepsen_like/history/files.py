@@ -197,7 +197,7 @@ class KeepRule:
     segment_bytes_max: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
     """The size of its files: each begins with a little that is no record."""
     judges_age: bool = attrs.field(default=True, validator=instance_of(bool))
-    """Whether the clocks that tell a record's age could be trusted."""
+    """Whether it is known by how much the clocks were wrong that tell a record's age."""
     starts_stay: bool = attrs.field(default=True, validator=instance_of(bool))
     """Whether no fault could undo that records have left: where a log began once, it never begins earlier."""
 

@@ -37,6 +37,8 @@ CHECKS_IN_WORDS: Mapping[str, str] = {
     "stale": "nobody sees an older state after a newer one",
     "lost_update": "no two compare-and-sets replace the same value",
     "gap": "the log is as long as its appends explain",
+    "torn": "the records of one append stand together, and nothing sees half of them",
+    "epoch": "each record has one epoch, and epochs never fall along a log",
     "nodes": "no node ended by itself",
     "answers": "every answer made sense",
     "recovered": "the healed cluster agreed, took a write and answered again",

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import ExitStatus
@@ -127,8 +126,6 @@ def results_of(case: Case) -> dict[str, Any]:
         seed=1,
     )
     with tempfile.TemporaryDirectory() as directory:
-        # In these histories many operations of one process overlap, which no run can record: each gets its own.
-        rows = {**case.base.rows, "process": np.arange(len(case.base.rows["process"]))}
-        write_run(attrs.evolve(case.base, rows=rows), Path(directory))
+        write_run(case.base, Path(directory))
         mode = RaftMode.of([f"flush={case.flush.value}"])
         return {**checked(plan, mode, Path(directory), case.observed, Engine.LOCAL), "repro": ""}

@@ -629,6 +629,139 @@ CHECKER: Sequence[Mutant] = (
         oracles=["planted"],
         judge="checker",
     ),
+    Mutant(
+        name="checker-looks-at-one-final-log",
+        bug="the final logs of the nodes are judged as one: a node that lacks its end is not noticed",
+        module="jepsen_like.checker.log_check",
+        edits=[Edit("key=lambda log: log.node) if log.end < end]\n", "key=lambda log: log.node) if log.end < 0]\n")],
+        oracles=["planted"],
+        judge="checker",
+    ),
+    Mutant(
+        name="checker-fills-holes-of-final-logs",
+        bug="what was read counts as there, though the final logs hold nothing at its place",
+        module="jepsen_like.checker.log_scan",
+        edits=[
+            Edit(
+                "        there[there] = content[offset[there]] != NONE\n",
+                "",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="checker-ignores-epochs-named",
+        bug="an acknowledgement may name another epoch than the one in the final logs",
+        module="jepsen_like.checker.log_scan",
+        edits=[
+            Edit("    differs = np.flatnonzero(epochs[offset] != epoch)\n", "    differs = np.flatnonzero(epoch < 0)\n")
+        ],
+        oracles=["planted"],
+        judge="checker",
+    ),
+    Mutant(
+        name="checker-lets-epochs-fall",
+        bug="epochs may fall along a log",
+        module="jepsen_like.checker.log_scan",
+        edits=[
+            Edit(
+                "        falls = np.flatnonzero(np.diff(epochs[places]) < 0)\n",
+                "        falls = np.flatnonzero(np.diff(epochs[places]) < -NEVER)\n",
+            )
+        ],
+        oracles=["planted"],
+        judge="checker",
+    ),
+    Mutant(
+        name="checker-takes-batches-apart",
+        bug="the records of a batch of unknown outcome count as appends of their own",
+        module="jepsen_like.checker.batches",
+        edits=[Edit("    of_batch = np.flatnonzero(batch != NONE)\n", "    of_batch = np.flatnonzero(batch < NONE)\n")],
+        oracles=["planted"],
+        judge="checker",
+    ),
+    Mutant(
+        name="checker-sees-halves-of-batches",
+        bug="a length that ends inside a batch counts as any other",
+        module="jepsen_like.checker.batches",
+        edits=[
+            Edit(
+                "    inside = (at >= 0) & (lengths < spans[1][at])\n",
+                "    inside = (at >= 0) & (lengths < 0)\n",
+            )
+        ],
+        oracles=["planted"],
+        judge="checker",
+    ),
+    Mutant(
+        name="checker-believes-refused-swaps",
+        bug="a compare-and-set may be refused although the value that it expected is there",
+        module="jepsen_like.checker.register_scan",
+        edits=[
+            Edit(
+                "    refused = cas & (rows.type == Outcome.FAIL) & (rows.err == ErrorCode.NONE)\n",
+                "    refused = cas & (rows.type == Outcome.FAIL) & (rows.err != rows.err)\n",
+            )
+        ],
+        oracles=["planted"],
+        judge="checker",
+    ),
+    Mutant(
+        name="checker-forgives-lost-updates",
+        bug="two swaps may replace one and the same value",
+        module="jepsen_like.checker.register_scan",
+        edits=[
+            Edit(
+                "    found += [FlawFound(Flaw.REPLACED_TWICE, int(blocks.object[block]), int(block)) for block in replaced]\n",
+                "",
+            )
+        ],
+        oracles=["planted"],
+        judge="checker",
+    ),
+    Mutant(
+        name="checker-asks-a-tree-for-its-order",
+        bug="where a value was replaced twice, both that replaced it are held to the order of one chain",
+        module="jepsen_like.checker.register_scan",
+        edits=[Edit("    is_tree[trees] = True\n", "")],
+        oracles=["definition", "planted"],
+        judge="checker",
+    ),
+    Mutant(
+        name="checker-excuses-any-age",
+        bug="any clock that was set excuses a record that left too young, however little it was set",
+        module="jepsen_like.checker.clocks",
+        edits=[
+            Edit(
+                "np.maximum(found, one.offset_s), found)\n        return found\n\n\nRIGHT_CLOCKS",
+                "NEVER, found)\n        return found\n\n\nRIGHT_CLOCKS",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="checker-charges-what-was-replaced-by-no-leader",
+        bug="under a rule of bytes, appends of unknown outcome excuse what left though no later leader replaced them",
+        module="jepsen_like.checker.retention",
+        edits=[Edit("    led_until_ns = since_ns if terms > 0 else", "    led_until_ns = since_ns if terms > -1 else")],
+        oracles=["retention"],
+        judge="retention",
+    ),
+    Mutant(
+        name="checker-forgives-what-survived",
+        bug="a record that was read after a fault is charged to it",
+        module="jepsen_like.checker.forgiveness",
+        edits=[
+            Edit(
+                "        read_after = np.flatnonzero(self._saw_lost & (rows.t_inv > one.injected_ns))\n",
+                "        read_after = np.flatnonzero(self._saw_lost & (rows.t_inv > NEVER))\n",
+            )
+        ],
+        oracles=["retention"],
+        judge="retention",
+    ),
 )
 
 ALL: Sequence[Mutant] = (*RAFT, *TRIMS, *DRIVER, *LOG, *SHELL, *CHECKER, *HARNESS, *SIMULATOR)

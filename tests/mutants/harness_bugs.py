@@ -328,8 +328,8 @@ LET_GO: Sequence[Mutant] = (
         module="jepsen_like.checker.log_scan",
         edits=[
             Edit(
-                "        gone = (offset >= end) | ((offset < final.start) & (not final.expires))\n",
-                "        gone = ((offset >= end) | (offset < final.start)) & (not final.expires)\n",
+                "        left = (offset < final.start) & final.expires\n        lost_acked",
+                "        left = ((offset < final.start) | (offset >= end)) & final.expires\n        lost_acked",
             )
         ],
         oracles=["retention"],

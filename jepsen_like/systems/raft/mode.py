@@ -16,9 +16,6 @@ from log.policy import FlushPolicy
 from log.retention import KEEP_ALL
 from raft.settings import NodeSettings, WrongSetting, parse_settings
 
-CLOCK_KINDS = "clock-"
-"""How the names of kinds begin that make clocks wrong."""
-
 
 @attrs.frozen
 class RaftMode(Mode):
@@ -75,7 +72,6 @@ class RaftMode(Mode):
             retention_bytes=self.effective.retention_bytes,
             retention_s=self.effective.retention_s,
             segment_bytes_max=self.effective.segment_bytes_max,
-            judges_age=not any(name.startswith(CLOCK_KINDS) for name in names),
             # What no flush has secured may come back with the file that had left.
             starts_stay=not any(kind.reach is Reach.UNFLUSHED for kind in named(names)),
         )

@@ -30,6 +30,7 @@ from tests.jepsen_like.checker import oracle
 from tests.jepsen_like.checker.small_histories import (
     FINAL,
     as_ops,
+    final_logs_of,
     log_history,
     overlap,
     register_history,
@@ -92,11 +93,11 @@ def _opinions_together(histories: Sequence[History]) -> Iterator[Opinion]:
 def opinion_on_log(history: History, rng: random.Random) -> Opinion:
     """One log, in up to three time segments."""
     ops = sorted(as_ops([one for one in history if one[2] < FINAL]), key=lambda op: op.t_ret)
-    values = [one[5] for one in history if one[2] == FINAL]
+    dumped = final_logs_of(history)
     final = None
-    if values:
-        content = np.array(values[:-1], np.int64)
-        final = {0: [FinalLog(1, 0, content, np.ones(len(content), np.int64))]}
+    if dumped:
+        columns = {node: np.array(records, np.int64).reshape(-1, 2).T for node, records in dumped.items()}
+        final = {0: [FinalLog(node, 0, values, epochs) for node, (values, epochs) in columns.items()]}
     engine = LocalEngine()
     findings = check_logs([Columns.of_ops(part) for part in _segments(ops, rng)], engine.run, engine.share, final)
     return Opinion(None if findings.undecided else not findings.violated, findings.violations)
@@ -104,6 +105,8 @@ def opinion_on_log(history: History, rng: random.Random) -> Opinion:
 
 def _segments(ops: Sequence[Op], rng: random.Random) -> list[Sequence[Op]]:
     cuts = sorted(rng.randint(0, len(ops)) for _ in range(rng.choice((0, 0, 1, 2))))
+    # The records of one batch are recorded together.
+    cuts = [cut for cut in cuts if not 0 < cut < len(ops) or ops[cut - 1].process != ops[cut].process]
     return [ops[a:b] for a, b in zip([0, *cuts], [*cuts, len(ops)], strict=True) if a < b]
 
 
@@ -119,7 +122,7 @@ def compared(model: Model, count: int, seed: int) -> Tally:
     else:
         histories = [log_history(rng) for _ in range(count)]
         opinions = (opinion_on_log(history, rng) for history in histories)
-        truths = (oracle.linearizable(history, oracle.log, ()) for history in histories)
+        truths = (oracle.epochs_rise(history) and oracle.linearizable(history, oracle.log, ()) for history in histories)
     for history, opinion, truth in zip(histories, opinions, truths, strict=True):
         total = total.plus(_tally(model, history, opinion, truth))
     return total
@@ -133,9 +136,8 @@ def _tally(model: Model, history: History, opinion: Opinion, truth: bool) -> Tal
     ]
     if opinion.valid is not None and opinion.valid != truth:
         differences.append(f"checker says {opinion.valid}, definition says {truth}: {history}")
-    written = [
-        one[-1] if model is Model.REGISTER else one[4] for one in history if one[0] in ("write", "swap", "append")
-    ]
+    written = [one[-1] for one in history if one[0] in ("write", "swap")]
+    written += [value for one in history if one[0] == "append" for value in one[4]]
     return Tally(
         histories=1,
         invalid=not truth,

@@ -7,8 +7,11 @@ by one in this order answers exactly what was answered. Operations here are plai
     (what, known, started, ended, arguments...)   times are numbers; `known` is whether the outcome is known, or None for
                                                   an operation that certainly did not happen, which is no operation
 
-    ("write", value) ("read", value) ("swap", old, new) ("noswap", seen)                                     registers
-    ("append", value, place or None) ("get", place, value or None) ("end", length)                           logs
+    ("write", value) ("read", value) ("swap", old, new) ("noswap", seen) ("refused", unseen)             registers
+    ("append", values, place or None, epoch or None) ("get", place, value or None, epoch or None) ("end", length)   logs
+
+The values of one append enter a log at once. Epochs are a matter of places alone, whatever the order of the operations: each
+place has one, and none is lower than one before it.
 """
 
 from typing import Any
@@ -59,6 +62,9 @@ def register(state: Any, what: str, *arguments: Any) -> Any:
     if what == "swap":
         if state == arguments[0]:
             return arguments[1]
+    elif what == "refused":
+        if state != arguments[0]:
+            return state
     elif state == arguments[0]:
         return state
     raise Impossible
@@ -67,13 +73,27 @@ def register(state: Any, what: str, *arguments: Any) -> Any:
 def log(state: tuple[int, ...], what: str, *arguments: Any) -> tuple[int, ...]:
     """A log that starts empty."""
     if what == "append":
-        value, place = arguments
+        values, place, *_ = arguments
         if place is None or place == len(state):
-            return (*state, value)
+            return (*state, *values)
     elif what == "get":
-        place, value = arguments
+        place, value, *_ = arguments
         if (state[place] if place < len(state) else None) == value:
             return state
     elif arguments[0] == len(state):
         return state
     raise Impossible
+
+
+def epochs_rise(operations: list[Tuple]) -> bool:
+    """Whether there is a log with all the epochs that were named in it."""
+    named = []
+    for what, known, _, _, *arguments in operations:
+        if what == "append" and known and len(arguments) > 2 and arguments[2] is not None:
+            values, place, epoch = arguments
+            named += [(place + position, epoch) for position in range(len(values))]
+        elif what == "get" and len(arguments) > 2 and arguments[2] is not None and arguments[1] is not None:
+            named.append((arguments[0], arguments[2]))
+    return all(epoch == other for place, epoch in named for there, other in named if place == there) and all(
+        epoch <= other for place, epoch in named for there, other in named if place < there
+    )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.verdict import Engine, Model, Verdict
+from jepsen_like.history.ops import NONE
 from tests.jepsen_like.checker.planted import (
     CULPRIT,
     PLANTS,
@@ -27,7 +28,8 @@ def misjudged(verdict: Verdict, plant: Plant) -> str | None:
     if verdict.findings.counts != {plant.check: 1}:
         return f"a planted {plant.name} was found as {verdict.findings.counts}"
     (violation,) = verdict.violations
-    if violation.check is not plant.check or CULPRIT not in {op.process for op in violation.ops}:
+    shows = {op.process for op in violation.ops}
+    if violation.check is not plant.check or (NONE if plant.of_final_logs else CULPRIT) not in shows:
         return f"a planted {plant.name} was explained without its culprit: {violation}"
     if not alone_impossible(violation, plant.model):
         return f"the witness of a planted {plant.name} proves nothing: {violation}"

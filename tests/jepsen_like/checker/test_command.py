@@ -116,7 +116,50 @@ def test_an_empty_file_holds_no_operations(tmp_path: Path, capsys: pytest.Captur
     (path := tmp_path / "history.edn").touch()
     status, lines, err = check(capsys, path, "--model", "register", "--engine", "local", "--json")
     assert (status, err, lines[1]) == (ExitStatus.UNKNOWN, "", "undecided: the history holds no operations")
-    assert json.loads(lines[2])["objects"] == {"ok": 0, "violated": 0, "unknown": 0}
+    assert json.loads(lines[3])["objects"] == {"ok": 0, "violated": 0, "unknown": 0}
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAIL, Outcome.INFO])
+def test_what_happened_for_nobody_proves_nothing(
+    outcome: Outcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with HistoryWriter(tmp_path / "history.parquet") as history:
+        history.record(attrs.evolve(append(1, outcome), offset=-1))
+    with DumpWriter(tmp_path / "dump.parquet") as dump:
+        dump.begin(1, 0)
+    status, lines, _ = check(capsys, tmp_path, "--model", "log", "--engine", "local", "--json")
+    assert (status, lines[-1]) == (ExitStatus.UNKNOWN, f"{tmp_path}\tunknown")
+    assert "undecided: no operation of the history is known to have happened, so nothing was tested" in lines
+    assert json.loads(lines[-2])["not_tested"] == ["loss: nothing was acknowledged"]
+
+
+def test_without_final_logs_a_verdict_does_not_speak_of_losses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_directory(tmp_path)
+    shutil.rmtree(run / "dump.parquet")
+    (run / "test.json").unlink()
+    status, lines, _ = check(capsys, run, "--model", "log", "--engine", "local", "--json")
+    assert (status, lines[-1]) == (ExitStatus.VALID, f"{run}\ttrue")
+    assert "not tested: loss: the history has no final logs" in lines
+    assert json.loads(lines[-2])["not_tested"] == ["loss: the history has no final logs"]
+    assert json.loads(lines[-2])["checks"]["lost"]["valid"] is None
+
+
+@pytest.mark.parametrize("read_again", [False, True])
+def test_a_register_whose_last_change_was_never_read_is_named(
+    read_again: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with HistoryWriter(tmp_path / "history.parquet") as history:
+        history.record(Op(f=Action.WRITE, type=Outcome.OK, a=1, t_inv=1, t_ret=2))
+        history.record(Op(f=Action.READ, type=Outcome.OK, a=1, t_inv=3, t_ret=4))
+        history.record(Op(f=Action.WRITE, type=Outcome.OK, a=2, t_inv=5, t_ret=6))
+        if read_again:
+            history.record(Op(f=Action.READ, type=Outcome.OK, a=2, t_inv=7, t_ret=8))
+    status, lines, _ = check(capsys, tmp_path, "--model", "register", "--engine", "local", "--json")
+    assert status == ExitStatus.VALID
+    said = [] if read_again else ["loss: the last acknowledged change of 1 of 1 registers was never read"]
+    assert json.loads(lines[-2])["not_tested"] == said
 
 
 def test_no_operations_prove_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

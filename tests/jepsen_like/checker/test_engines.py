@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 
 from jepsen_like.bench.processes import until
@@ -30,14 +31,14 @@ def unsettled(place: Path) -> Path:
     ops += [Op(f=Action.WRITE, type=Outcome.OK, t_inv=1, t_ret=2, a=value, object=value) for value in (2, 3)]
     ops += [Op(f=Action.READ, type=Outcome.OK, t_inv=3, t_ret=4, a=-1, object=2)]
     with HistoryWriter(place) as writer:
-        for op in ops:
-            writer.record(op)
+        for process, op in enumerate(ops):
+            writer.record(attrs.evolve(op, process=process))
     return place
 
 
 @pytest.mark.spark
 def test_spark_says_the_same_of_what_it_cannot_decide(tmp_path: Path, spark: SparkEngine) -> None:
-    bounds = SearchBounds(configurations_max=100)
+    bounds = SearchBounds(memory_mib=0.04)
     history = unsettled(tmp_path)
     here = check_history(history, Model.REGISTER, Engine.LOCAL, bounds=bounds)
     assert check_history(history, Model.REGISTER, Engine.SPARK, bounds=bounds, worker=spark).findings == here.findings

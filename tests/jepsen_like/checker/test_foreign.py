@@ -13,7 +13,7 @@ from jepsen_like.checker.edn import DEPTH_MAX, EdnError, forms
 from jepsen_like.checker.jepsen_maps import NAMED_FROM, Names, operations, read_events
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory
-from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,15 @@ from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 )
 def test_edn_is_read(text: str, value: Any) -> None:
     assert list(forms(text)) == [value]
+
+
+@pytest.mark.parametrize(("error", "says"), [({}, ErrorCode.NONE), ({"error": "not-leader"}, ErrorCode.OTHER)])
+def test_a_failed_cas_says_what_it_saw_unless_it_failed_for_another_reason(
+    error: dict[str, str], says: ErrorCode, tmp_path: Path
+) -> None:
+    begin = {"process": 0, "type": "invoke", "f": "cas", "value": [1, 2]}
+    (op,) = operations([begin, {**begin, "type": "fail", **error}], Model.REGISTER, tmp_path)
+    assert (op.type, op.err, op.a) == (Outcome.FAIL, says, 1)
 
 
 @pytest.mark.parametrize(

@@ -111,9 +111,7 @@ def test_what_follows_from_a_loss_is_forgiven_with_it(
         pytest.param(Check.STALE, [read(2, NONE, 120, 121)], [1, 4, 5], id="a stale read after it"),
         pytest.param(Check.LOST, [read(3, 9, 20, 21)], [1, 4, 5], id="read, and never written"),
         pytest.param(Check.LOST, [refused(9, 20, 21), read(3, 9, 22, 23)], [1, 4, 5], id="refused, and read"),
-        pytest.param(
-            Check.DIVERGENT_OFFSET, [read(2, 3, 120, 121)], [1, 4, 5], id="a lost value read after others saw it gone"
-        ),
+        pytest.param(Check.LOST, [read(2, 3, 120, 121)], [1, 4, 5], id="a lost value read after others saw it gone"),
     ],
 )
 def test_nothing_else_is_forgiven(
@@ -122,6 +120,18 @@ def test_nothing_else_is_forgiven(
     found = checked([*REUSED, *ops], [left] * 2, [CUT], tmp_path_factory)
     assert found.valid is False
     assert found.findings.counts.get(check), found.findings
+
+
+def test_what_was_read_after_a_fault_had_survived_it(tmp_path_factory: pytest.TempPathFactory) -> None:
+    ops = [append(1, 0, 1, 2), append(2, 1, 3, 4), append(3, 2, 5, 6), read(1, 2, 120, 121)]
+    found = checked(ops, [[1]] * 2, [CUT], tmp_path_factory)
+    assert found.valid is False
+    assert "append of 2 at offset 1" in found.violations[0].sentence
+    assert (found.findings.lost_acked, found.lost_allowed) == (2, 1)
+    (loss,) = checked(ops, [[1]] * 2, [CUT, LATER], tmp_path_factory).losses[1:]
+    assert (loss.allowance, loss.records) == (LATER, 1)
+    meanwhile = [*ops[:3], read(1, 2, 101, 121)]
+    assert checked(meanwhile, [[1]] * 2, [CUT], tmp_path_factory).valid is True
 
 
 @pytest.mark.parametrize(("since", "valid"), [(3, True), (4, True), (5, False)])

@@ -1,5 +1,6 @@
 """Every way in which a log can be wrong has its name, its sentence and its operations."""
 
+import itertools
 from collections.abc import Sequence
 
 import attrs
@@ -19,6 +20,15 @@ def append(value: int, offset: int, start: int, end: int, outcome: Outcome = Out
 
 def unknown(value: int, start: int) -> Op:
     return Op(f=Action.APPEND, type=Outcome.INFO, a=value, t_inv=start, process=value)
+
+
+def batch(first: Op, *values: int, step: int = 1) -> list[Op]:
+    """The rows of one append of several records, `step` places apart."""
+    places = [NONE if first.offset == NONE else first.offset + step * number for number in range(len(values))]
+    return [
+        attrs.evolve(first, a=value, offset=place, count=len(values), process=7)
+        for value, place in zip(values, places, strict=True)
+    ]
 
 
 def refused(value: int, start: int, end: int) -> Op:
@@ -51,7 +61,9 @@ def checked(
 ) -> Findings:
     engine = LocalEngine()
     by_end = sorted(ops, key=lambda op: op.t_ret)
-    parts = [by_end[at::pieces] for at in range(pieces)]
+    # The rows of a batch are recorded together.
+    together = [list(rows) for _, rows in itertools.groupby(by_end, key=lambda op: (op.process, op.t_inv, op.t_ret))]
+    parts = [[op for rows in together[at::pieces] for op in rows] for at in range(pieces)]
     sources = [Columns.of_ops(part) for part in parts if part]
     return check_logs(sources, engine.run, engine.share, None if logs is None else {0: logs}, expires=expires)
 
@@ -146,7 +158,7 @@ def checked(
             id="nodes differ",
         ),
         pytest.param(
-            Check.DIVERGENT_OFFSET,
+            Check.EPOCH,
             "the final logs of nodes 1 and 2 hold 1 of epoch 1 and of epoch 2 at offset 0",
             [append(1, 0, 1, 2)],
             final([1], [1], epochs=[[1], [2]]),
@@ -166,6 +178,96 @@ def checked(
             [append(1, 0, 1, 2), tail(2, 3, 4), unknown(2, 5)],
             final([1, 2]),
             id="known before its append began",
+        ),
+        pytest.param(
+            Check.LOST,
+            "the final log of node 2 ends at 1, but that of node 1 goes on",
+            [append(1, 0, 1, 2), append(2, 1, 1, 2)],
+            final([1, 2], [1], [1, 2]),
+            id="one of three final logs ends early",
+        ),
+        pytest.param(
+            Check.LOST,
+            "the final log of node 3 ends at 0, but that of node 1 goes on",
+            [append(1, 0, 1, 2)],
+            final([1], [1], []),
+            id="an empty final log",
+        ),
+        pytest.param(
+            Check.EPOCH,
+            "the append of 1 at offset 0 by process 1 is of epoch 7, the read of 1 at offset 0 by the final log of node 1 "
+            "of epoch 1",
+            [attrs.evolve(append(1, 0, 1, 2), epoch=7)],
+            final([1], [1]),
+            id="acknowledged in another epoch",
+        ),
+        pytest.param(
+            Check.EPOCH,
+            "epochs fall along the log: the read of 1 at offset 0 by the final log of node 1 is of epoch 2, "
+            "the read of 2 at offset 1 by the final log of node 1 of epoch 1",
+            [append(1, 0, 1, 2), append(2, 1, 1, 2), append(3, 2, 1, 2)],
+            final([1, 2, 3], epochs=[[2, 1, 1]]),
+            id="epochs fall",
+        ),
+        pytest.param(
+            Check.EPOCH,
+            "epochs fall along the log: the append of 1 at offset 0 by process 1 is of epoch 3, "
+            "the read of 2 at offset 1 by process 20 of epoch 2",
+            [attrs.evolve(append(1, 0, 1, 2), epoch=3), append(2, 1, 1, 2), attrs.evolve(read(1, 2, 3, 4), epoch=2)],
+            None,
+            id="epochs fall, and there are no final logs",
+        ),
+        pytest.param(
+            Check.TORN,
+            "the records of one append of 3 by process 7 (outcome unknown) do not stand one after the other: "
+            "2 at 1, 3 at 2, 4 nowhere",
+            [append(1, 0, 1, 2), *batch(unknown(2, 1), 2, 3, 4)],
+            final([1, 2, 3]),
+            id="a torn batch",
+        ),
+        pytest.param(
+            Check.TORN,
+            "the records of one append of 2 by process 7 (outcome unknown) do not stand one after the other: 2 at 1, 3 at 0",
+            batch(unknown(2, 1), 2, 3),
+            final([3, 2]),
+            id="a reversed batch",
+        ),
+        pytest.param(
+            Check.TORN,
+            "the records of one append of 2 by process 7 (outcome unknown) do not stand one after the other: 2 at 0, 3 at 2",
+            [*batch(unknown(2, 1), 2, 3), append(1, 1, 1, 2)],
+            final([2, 1, 3]),
+            id="interleaved with another append",
+        ),
+        pytest.param(
+            Check.TORN,
+            "the records of one append of 2 by process 7 (outcome unknown) do not stand one after the other: "
+            "2 at 0, 3 nowhere",
+            [*batch(unknown(2, 1), 2, 3), append(1, 1, 1, 2), read(0, 2, 3, 4)],
+            None,
+            id="another append inside a batch that was seen, without final logs",
+        ),
+        pytest.param(
+            Check.TORN,
+            "the tail of 1 by process 30 lies inside the batch at offsets 0 to 1",
+            [*batch(append(2, 0, 1, 6), 2, 3), tail(1, 3, 4)],
+            final([2, 3]),
+            id="half of a batch was seen",
+        ),
+        pytest.param(
+            Check.STALE,
+            "the read of 2 at offset 0 by process 20 had ended before the tail of 0 by process 30 began",
+            [*batch(append(2, 0, 1, 9), 2, 3), read(0, 2, 3, 4), tail(0, 5, 6)],
+            final([2, 3]),
+            id="a batch is there at once",
+        ),
+        pytest.param(
+            Check.TORN,
+            "the batch that begins with the append of 2 at offset 0 by process 7 was acknowledged at places that do not "
+            "follow each other",
+            [*batch(append(2, 0, 1, 2), 2, 3, step=2), append(1, 1, 1, 2)],
+            final([2, 1, 3]),
+            id="an acknowledged batch that is not together",
         ),
         pytest.param(
             Check.GAP,
@@ -204,7 +306,15 @@ def test_each_flaw_is_told_by_name(
         pytest.param([unknown(1, 1)], final([1], [1]), id="unknown, and there in the end"),
         pytest.param([refused(1, 1, 2), append(1, 0, 3, 4)], final([1]), id="refused, tried again, there once"),
         pytest.param([unknown(1, 1), append(1, 1, 3, 4)], final([1, 1]), id="unknown, tried again, there twice"),
-        pytest.param([append(1, 0, 1, 2), append(2, 1, 1, 2)], final([1, 2], [1]), id="a node that lags behind"),
+        pytest.param([append(1, 0, 1, 2), append(2, 1, 1, 2)], final([1, 2], [1, 2]), id="two nodes"),
+        pytest.param([*batch(unknown(2, 1), 2, 3), append(1, 2, 3, 4)], final([2, 3, 1]), id="a batch that happened"),
+        pytest.param([*batch(unknown(2, 1), 2, 3), append(1, 0, 3, 4)], final([1]), id="a batch that did not"),
+        pytest.param([*batch(unknown(2, 1), 2, 3), read(0, 2, 3, 4), tail(2, 5, 6)], None, id="a batch seen in part"),
+        pytest.param(
+            [attrs.evolve(append(1, 0, 1, 2), epoch=1), attrs.evolve(append(2, 1, 1, 2), epoch=4)],
+            final([1, 2], epochs=[[1, 4]]),
+            id="epochs rise",
+        ),
         pytest.param([unknown(7, 1), append(1, 1, 2, 3), tail(2, 4, 5)], None, id="a place nobody read"),
     ],
 )

@@ -9,14 +9,14 @@ import pytest
 from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.log_scan import (
     AckedTwice,
-    Before,
     Diverged,
+    EarlierPieces,
     Facts,
     FinalLogs,
     Gap,
-    Lost,
+    LogPlan,
+    LostValue,
     Piece,
-    Plan,
     SeenEarly,
     Times,
     Unwritten,
@@ -57,7 +57,7 @@ def final(values: Sequence[int]) -> FinalLogs:
     return FinalLogs(np.array(values, np.int64), len(values), {1: (0, len(values))})
 
 
-def planned(*pieces: Sequence[Op], values: Sequence[int] | None = None) -> Plan:
+def planned(*pieces: Sequence[Op], values: Sequence[int] | None = None) -> LogPlan:
     """The plan of a log in these pieces; `values` in its final logs, if they are known."""
     joined = [facts(ops, values or (), number) for number, ops in enumerate(pieces)]
     return plan_of(joined, None if values is None else final(values))
@@ -275,7 +275,7 @@ def test_they_begin_where_the_first_of_them_does_and_nothing_may_leave_them_unle
 
 def test_an_acknowledged_append_behind_the_end_is_lost() -> None:
     plan = planned([append(1, 0, 1, 2), append(2, 1, 1, 2), append(3, 2, 1, 2)], values=[1])
-    assert plan.wrong == (Lost(1, 2, True), Lost(2, 3, True))
+    assert plan.wrong == (LostValue(1, 2, True), LostValue(2, 3, True))
     assert plan.lost_acked == 2
     assert plan.too_long == in_log(append(3, 2, 1, 2))
     assert plan.holes.tolist() == []
@@ -283,7 +283,7 @@ def test_an_acknowledged_append_behind_the_end_is_lost() -> None:
 
 def test_an_acknowledged_append_in_whose_place_another_value_stands_is_lost() -> None:
     plan = planned([append(1, 0, 1, 2), append(2, 1, 1, 2), unknown(3, 1)], values=[1, 3])
-    assert plan.wrong == (Lost(1, 2, True),)
+    assert plan.wrong == (LostValue(1, 2, True),)
     assert (plan.lost_acked, plan.too_long) == (1, None)
     assert plan.content.tolist() == [1, 3]
     assert plan.holes.tolist() == [1]
@@ -292,20 +292,20 @@ def test_an_acknowledged_append_in_whose_place_another_value_stands_is_lost() ->
 def test_every_lost_append_is_counted_and_every_lost_place_told_once() -> None:
     twice = [append(2, 1, 1, 2), append(2, 1, 3, 4), append(5, 0, 1, 2), append(5, 0, 3, 4)]
     plan = planned(twice, values=[1])
-    assert set(plan.wrong) == {Lost(1, 2, True), Lost(0, 5, True)}
+    assert set(plan.wrong) == {LostValue(1, 2, True), LostValue(0, 5, True)}
     assert (len(plan.wrong), plan.lost_acked) == (2, 4)
 
 
 def test_what_was_read_behind_the_end_is_lost() -> None:
     plan = planned([append(1, 0, 1, 2), read(1, 2, 3, 4), read(2, 3, 3, 4)], values=[1])
-    assert plan.wrong == (Lost(1, 2, False), Lost(2, 3, False))
+    assert plan.wrong == (LostValue(1, 2, False), LostValue(2, 3, False))
     assert plan.lost_acked == 0
 
 
 @pytest.mark.parametrize("values", [[1], [1, 3]], ids=["behind the end", "replaced"])
 def test_a_lost_append_that_was_read_is_told_once(values: list[int]) -> None:
     plan = planned([append(1, 0, 1, 2), append(2, 1, 1, 2), read(1, 2, 3, 4), unknown(3, 1)], values=values)
-    assert plan.wrong == (Lost(1, 2, True),)
+    assert plan.wrong == (LostValue(1, 2, True),)
 
 
 def test_a_read_that_differs_from_the_final_logs_diverges() -> None:
@@ -339,7 +339,6 @@ def test_places_that_only_acknowledgements_tell_of_can_be_acknowledged_twice() -
     ops = [append(1, 0, 1, 2), append(2, 1, 1, 2), append(2, 1, 3, 4), append(3, 2, 3, 4)]
     assert planned(ops).wrong == (AckedTwice(1, 2),)
     assert planned(ops[:2], ops[2:]).wrong == (AckedTwice(1, 2),)
-    assert planned(ops, values=[1, NONE, 3]).wrong == (AckedTwice(1, 2),)
 
 
 def test_pieces_that_follow_each_other_fill_the_log() -> None:
@@ -362,12 +361,24 @@ def test_places_that_no_acknowledged_append_fills_are_holes() -> None:
     assert planned([*ops, read(1, 7, 3, 4)]).content.tolist() == [1, 7, 3]
 
 
-def test_what_the_final_logs_do_not_tell_the_history_may() -> None:
+def test_what_the_final_logs_do_not_hold_is_lost() -> None:
     logs = final([NONE, 2])
     ops = [append(1, 0, 1, 2), append(2, 1, 1, 2)]
     plan = plan_of([facts(ops, [NONE, 2])], logs)
-    assert plan.wrong == ()
-    assert (plan.content.tolist(), plan.holes.tolist(), plan.lost_acked) == ([1, 2], [], 0)
+    assert plan.wrong == (LostValue(0, 1, True),)
+    assert (plan.content.tolist(), plan.holes.tolist(), plan.lost_acked) == ([NONE, 2], [], 1)
+
+
+def test_what_was_read_and_the_final_logs_do_not_hold_is_lost() -> None:
+    plan = plan_of([facts([unknown(1, 1), read(0, 1, 1, 2), append(2, 1, 1, 2)], [NONE, 2])], final([NONE, 2]))
+    assert plan.wrong == (LostValue(0, 1, False),)
+
+
+def test_what_left_by_a_rule_is_not_lost_but_held_against_itself() -> None:
+    logs = attrs.evolve(final([NONE, 2]), node_of={1: (1, 2)}, expires=True)
+    ops = [append(1, 0, 1, 2), append(2, 1, 1, 2)]
+    plan = plan_of([facts(ops, [NONE, 2])], logs)
+    assert (plan.wrong, plan.content.tolist(), plan.expired, plan.lost_acked) == ((), [1, 2], 1, 0)
     assert logs.content.tolist() == [NONE, 2]
 
 
@@ -397,7 +408,7 @@ def test_a_length_that_the_final_logs_reach_is_not_too_long() -> None:
 # The pieces before and beside one.
 
 
-def sorted_out(own: Sequence[Op], *others: Sequence[Op]) -> Before:
+def sorted_out(own: Sequence[Op], *others: Sequence[Op]) -> EarlierPieces:
     """What the piece `own` (number 0) has to know of the others (numbers 1, 2, ...)."""
     every = [facts(ops, number=number) for number, ops in enumerate([own, *others])]
     return before(every, every[0])
@@ -450,7 +461,7 @@ def timed(
     floor_op: Op | None = None,
     holes: Sequence[int] = (),
 ) -> Times:
-    earlier = Before(floor, floor_op, tuple(range(1, len(beside) + 1)))
+    earlier = EarlierPieces(floor, floor_op, tuple(range(1, len(beside) + 1)))
     return times_of(piece(ops), [piece(each) for each in beside], earlier, np.array(holes, np.int64))
 
 

@@ -9,7 +9,7 @@ from jepsen_like.checker import segments
 from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.register_check import check_registers
 from jepsen_like.checker.verdict import Check, Model
-from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 from tests.jepsen_like.checker.small_histories import as_ops, register_history
 from tests.jepsen_like.checker.witness import alone_impossible
 
@@ -85,6 +85,27 @@ def swap(old: int, new: int, start: int, end: int, seen: int | None = None) -> O
             id="two swaps of one value",
         ),
         pytest.param(
+            Check.LOST_UPDATE,
+            "the compare-and-set of 1 to 2 by process 30 and the compare-and-set of 1 to 3 by process 30 both replaced 1, "
+            "which was written once",
+            [write(1, 1, 2), swap(1, 2, 3, 4), read(2, 5, 6), swap(1, 3, 7, 8)],
+            id="a lost update, one operation after the other",
+        ),
+        pytest.param(
+            Check.LOST_UPDATE,
+            "the compare-and-set of nothing to 2 by process 30 and the compare-and-set of nothing to 3 by process 30 both "
+            "replaced nothing, which was written once",
+            [
+                swap(NONE, 2, 1, 2),
+                swap(2, 4, 3, 4),
+                read(4, 5, 6),
+                swap(NONE, 3, 7, 8),
+                swap(3, 5, 9, 10),
+                read(4, 11, 12),
+            ],
+            id="two chains from nothing",
+        ),
+        pytest.param(
             Check.ORDER,
             "these compare-and-sets replaced each other's value in a circle: 2 to 1, 1 to 2",
             [swap(1, 2, 1, 9), swap(2, 1, 1, 9)],
@@ -123,6 +144,29 @@ def test_unknown_operations_count_only_when_their_value_was_seen() -> None:
     seen = Op(f=Action.CAS, type=Outcome.INFO, a=1, b=2, t_inv=4)
     assert not check_registers(Columns.of_ops([write(1, 1, 2), seen, read(2, 50, 60), *unseen])).violated
     assert check_registers(Columns.of_ops([write(1, 1, 2), seen, read(2, 50, 60), read(1, 70, 80), *unseen])).violated
+
+
+def refused(expected: int, start: int, end: int, err: ErrorCode = ErrorCode.NONE) -> Op:
+    return Op(f=Action.CAS, type=Outcome.FAIL, err=err, a=expected, b=99, t_inv=start, t_ret=end, process=40)
+
+
+def test_a_swap_is_not_refused_while_its_value_is_there() -> None:
+    there = [write(1, 1, 2), read(1, 10, 11)]
+    (violation,) = check_registers(Columns.of_ops([*there, refused(1, 5, 6)])).violations
+    assert violation.check is Check.LINEARIZABLE
+    assert alone_impossible(violation, Model.REGISTER)
+    assert "compare-and-set of 1 to 99 (refused)" in violation.sentence or refused(1, 5, 6) in violation.ops
+    assert check_registers(Columns.of_ops([refused(NONE, 1, 2)])).violated
+    for unwritten_then in ([refused(1, 0, 6)], [refused(7, 5, 6)], [write(2, 4, 30), refused(1, 5, 6)]):
+        assert not check_registers(Columns.of_ops([*there[:1], *unwritten_then])).violated
+    unknown = Op(f=Action.WRITE, type=Outcome.INFO, a=3, t_inv=3)
+    assert not check_registers(Columns.of_ops([there[0], unknown, refused(1, 5, 6)])).violated
+
+
+def test_a_swap_that_failed_for_another_reason_shows_nothing() -> None:
+    there = [write(1, 1, 2), read(1, 10, 11)]
+    findings = check_registers(Columns.of_ops([*there, refused(1, 5, 6, ErrorCode.NOT_LEADER)]))
+    assert not findings.violated
 
 
 def test_long_chains_of_swaps_are_followed_and_cut_for_the_witness() -> None:

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from jepsen_like.checker.columns import Columns, Ints
-from jepsen_like.checker.register_scan import Flaw, Found, RegisterScan, scan
+from jepsen_like.checker.register_scan import Flaw, FlawFound, RegisterScan, scan
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 from tests.jepsen_like.checker.test_register_check import read, swap, write
 
@@ -45,7 +45,7 @@ def flaws(outcome: RegisterScan) -> list[tuple[Flaw, int]]:
     return [(one.flaw, _subject(outcome, one)) for one in outcome.found]
 
 
-def _subject(outcome: RegisterScan, one: Found) -> int:
+def _subject(outcome: RegisterScan, one: FlawFound) -> int:
     numbers = outcome.place if one.flaw is Flaw.INSIDE_CHAIN else outcome.blocks.value
     return int(numbers[one.where])
 

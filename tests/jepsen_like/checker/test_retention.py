@@ -11,6 +11,7 @@ import pytest
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.clocks import clock_errors_of
 from jepsen_like.checker.log_check import FinalLog
 from jepsen_like.checker.retention import judge_retention
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Verdict
@@ -209,6 +210,98 @@ def test_what_is_too_young_to_leave_is_told_unless_clocks_were_made_to_lie(tmp_p
     assert told.valid is False
     assert told.violations[0].sentence.endswith("though it keeps what is younger than 20 s")
     assert verdict_on(run_of(tmp_path / "lied", attrs.evolve(rule, judges_age=False), kept=8)).valid is True
+
+
+def with_unknown(directory: Path, count: int) -> Path:
+    """The same run with so many appends of unknown outcome late in it."""
+    with HistoryWriter(directory / "history.parquet", name="1") as history:
+        for number in range(count):
+            at = 95 * 10**9 + number
+            history.record(Op(f=Action.APPEND, type=Outcome.INFO, a=10_000 + number, t_inv=at, process=100 + number))
+    return directory
+
+
+def test_appends_of_unknown_outcome_excuse_nothing_while_no_leader_can_have_replaced_them(tmp_path: Path) -> None:
+    rule = KeepRule(retention_bytes=20 * RECORD, segment_bytes_max=20_000)
+    run = with_unknown(run_of(tmp_path, rule, kept=8), 900)
+    history, kept = HistoryReader.open(run / "history.parquet"), read_kept(run / "dump.parquet")
+    assert kept is not None
+    assert not judge_retention(
+        history, rule, kept, Findings()
+    ).violations  # no epoch is named, so there may have been several
+    one_epoch = tmp_path / "one epoch"
+    with HistoryWriter(one_epoch) as named:
+        for op in history.ops():
+            named.record(attrs.evolve(op, epoch=1 if op.type is Outcome.OK else NONE))
+    assert judge_retention(HistoryReader.open(one_epoch), rule, kept, Findings()).violations
+
+
+def test_appends_that_are_there_in_the_end_have_replaced_nothing(tmp_path: Path) -> None:
+    run = with_unknown(run_of(tmp_path, KeepRule(retention_bytes=20 * RECORD, segment_bytes_max=20_000), kept=8), 30)
+    history, kept = HistoryReader.open(run / "history.parquet"), read_kept(run / "dump.parquet")
+    assert kept is not None
+    with HistoryWriter(run / "history.parquet", name="2") as more:  # a new leader
+        more.record(Op(f=Action.APPEND, type=Outcome.OK, a=999, offset=100, epoch=9, t_inv=10**11, t_ret=10**11 + 9))
+    history = HistoryReader.open(run / "history.parquet")
+    told = [
+        bool(judge_retention(history, kept.rule, kept, Findings(), held=np.array(held, np.int64)).violations)
+        for held in (range(100), range(10_000, 10_030))
+    ]
+    assert told == [False, True]
+
+
+def jumped(directory: Path, *nodes: int, seen: str, begun_s: float = 85.0, ended_s: float = 95.0) -> Path:
+    """The same run, in which the wall clocks of these nodes were set meanwhile."""
+    row = {
+        "kind": "clock-jump",
+        "nodes": nodes,
+        "begun_ns": int(begun_s * 1e9),
+        "ended_ns": int(ended_s * 1e9),
+        "observed": {str(node): seen for node in nodes},
+        "id": 1,
+        "injected_ns": int(begun_s * 1e9),
+    }
+    with (directory / "nemesis.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("seen", "begun_s", "ended_s", "valid"),
+    [
+        pytest.param("a jump of +60 s", 93.0, 95.0, False, id="too little"),
+        pytest.param("a jump of +3600 s", 93.0, 95.0, True, id="ahead when it left"),
+        pytest.param("to and fro by +3600 s every 2 ms", 93.0, 95.0, True, id="ahead at times"),
+        pytest.param("a jump of +3600 s", 60.0, 90.0, False, id="right again before they were taken"),
+        pytest.param("a jump of -3600 s", 0.5, 100.0, True, id="behind when they were taken"),
+        pytest.param("a jump of -3600 s", 93.5, 100.0, False, id="behind when it is too late"),
+        pytest.param("set", 93.0, 95.0, True, id="nobody knows by how much"),
+    ],
+)
+def test_a_record_leaves_early_by_no_more_than_clocks_were_wrong(
+    seen: str, begun_s: float, ended_s: float, valid: bool, tmp_path: Path
+) -> None:
+    run = run_of(tmp_path, KeepRule(retention_s=600.0), kept=8)
+    assert verdict_on(jumped(run, 2, seen=seen, begun_s=begun_s, ended_s=ended_s)).valid is valid
+
+
+def test_a_clock_that_was_ahead_excuses_only_as_much_as_its_own_node_has_let_go(tmp_path: Path) -> None:
+    run = jumped(run_of(tmp_path, KeepRule(retention_s=600.0), kept=8), 2, seen="a jump of +3600 s", begun_s=93.0)
+    path = run / "dump.parquet" / "kept.json"
+    said = json.loads(path.read_text())
+    clocks, kept = clock_errors_of(run), read_kept(run / "dump.parquet")
+    assert kept is not None
+    kept = attrs.evolve(kept, starts={1: 92, 2: 91, 3: 91})
+    found = judge_retention(HistoryReader.open(run / "history.parquet"), kept.rule, kept, Findings(), clocks=clocks)
+    assert [one.sentence.partition(" begins")[0] for one in found.violations] == ["log 0: the final log of node 1"]
+    assert said["rule"]["judges_age"] is True
+
+
+def test_faults_that_cannot_be_read_are_no_excuse(tmp_path: Path) -> None:
+    run = run_of(tmp_path, KeepRule(retention_s=600.0), kept=8)
+    (run / "nemesis.jsonl").write_text('{"kind": "clock-jump"}\n')
+    with pytest.raises(UnreadableHistory, match="does not tell what was done to clocks"):
+        verdict_on(run)
 
 
 def test_with_two_rules_either_lets_a_record_go(tmp_path: Path) -> None:
