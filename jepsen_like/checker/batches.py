@@ -87,7 +87,7 @@ def placed_batches(
         mine = slice(begins[number], ends[number])
         members, of_clear = of_batch[mine], base[mine][seen[mine]]
         start, values = int(of_clear[0]), value[members]
-        if start < 0 or (of_clear != start).any() or _is_refuted(start, values, content, known_from):
+        if start < 0 or (of_clear != start).any() or _is_refuted(start, values, content, holes, known_from):
             at = members[np.flatnonzero(seen[mine])[0]]
             torn.append(TornBatch(int(place[at]), int(value[at]), tuple(values.tolist())))
             continue
@@ -98,9 +98,12 @@ def placed_batches(
     return torn, found[:, 0], found[:, 1]
 
 
-def _is_refuted(start: int, values: Ints, content: Ints, known_from: int | None) -> bool:
-    """Whether a batch cannot stand at `start`."""
+def _is_refuted(start: int, values: Ints, content: Ints, holes: Ints, known_from: int | None) -> bool:
+    """Whether a batch cannot stand at `start`: an acknowledged append or another value does, or nothing."""
     there = content[start : start + len(values)]
+    vacated = np.searchsorted(holes, start + len(there)) - np.searchsorted(holes, start)
+    if vacated < len(there):
+        return True
     vacant = there == NONE
     if (~vacant & (there != values[: len(there)])).any():
         return True

@@ -249,6 +249,13 @@ def checked(
         ),
         pytest.param(
             Check.TORN,
+            "the records of one append of 2 by process 7 (outcome unknown) do not stand one after the other: 2 at 0, 3 at 1",
+            [append(2, 0, 1, 2), *batch(unknown(2, 1), 2, 3)],
+            final([2, 3]),
+            id="half of a batch behind an append of its first value",
+        ),
+        pytest.param(
+            Check.TORN,
             "the tail of 1 by process 30 lies inside the batch at offsets 0 to 1",
             [*batch(append(2, 0, 1, 6), 2, 3), tail(1, 3, 4)],
             final([2, 3]),

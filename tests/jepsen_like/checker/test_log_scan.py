@@ -229,6 +229,19 @@ def test_places_acknowledged_more_than_once_in_one_piece_are_named_once() -> Non
     assert facts(ops, content=range(100, 106)).filled_twice.tolist() == [0, 3]
 
 
+def test_only_what_happened_at_a_place_claims_its_epoch() -> None:
+    silent = [
+        attrs.evolve(unknown(1, 1), offset=0),
+        attrs.evolve(append(1, 0, 1, 2), type=Outcome.FAIL),
+        attrs.evolve(append(1, 0, 1, 2), offset=NONE),
+        tail(1, 1, 2),
+        read(0, NONE, 1, 2),
+    ]
+    one = facts([attrs.evolve(op, epoch=9) for op in (*silent, append(2, 0, 1, 2), read(1, 3, 1, 2))])
+    assert (one.claim_offset.tolist(), one.claim_value.tolist()) == ([0, 1], [2, 3])
+    assert one.claim_epoch.tolist() == [9, 9]
+
+
 def test_an_acknowledgement_without_a_place_is_counted_and_put_nowhere() -> None:
     nowhere = [append(5, NONE, 1, 2), attrs.evolve(read(0, 5, 1, 2), offset=NONE), tail(NONE, 1, 2)]
     found = facts([*nowhere, append(6, 0, 1, 2), read(0, 6, 3, 4), refused(8, 1, 2), unknown(9, 1)])
