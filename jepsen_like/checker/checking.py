@@ -6,7 +6,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.clocks import clock_errors_of
-from jepsen_like.checker.columns import Ints, begins_operation
+from jepsen_like.checker.columns import Columns, Ints, begins_operation
 from jepsen_like.checker.forgiveness import forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
@@ -32,7 +32,7 @@ TEST: Final = "test.json"
 ROWS_MANY: Final = 1_000_000
 """So many places of a log are no burden, though nothing lies there."""
 LOG_OBJECT: Final = 0
-"""The object whose final logs a dump holds."""
+"""The object that a run without a dump is about."""
 
 
 class TaskRunner(Protocol):
@@ -81,7 +81,7 @@ def check_run(
     """
     history = HistoryReader.open(directory / HISTORY)
     dump, kept = read_dump(directory / DUMP), read_kept(directory / DUMP)
-    rule = kept.rule if kept is not None else _rule_of(directory)
+    rule = next((one.rule for one in kept.values()), KeepRule()) if kept is not None else _rule_of(directory)
     undecided: tuple[Undecided, ...] = ()
     if model is Model.LOG:
         if dump is not None and kept is None and rule.may_expire:
@@ -96,19 +96,20 @@ def check_run(
         )
     findings = verdict.findings
     if model is Model.LOG:
-        lossless = not allowances
-        findings = findings.plus(
-            judge_retention(
-                history,
-                rule,
-                kept,
-                verdict.findings,
-                verdict.losses,
-                is_lossless=lossless,
-                clocks=clock_errors_of(directory),
-                held=dump.column("a").to_numpy() if dump is not None and rule.retention_bytes else None,
+        for obj in kept if kept is not None else (LOG_OBJECT,):
+            findings = findings.plus(
+                judge_retention(
+                    history,
+                    rule,
+                    kept[obj] if kept is not None else None,
+                    verdict.findings,
+                    verdict.losses,
+                    is_lossless=not allowances,
+                    clocks=clock_errors_of(directory),
+                    held=dump.column("a").to_numpy() if dump is not None and rule.retention_bytes else None,
+                    obj=obj,
+                )
             )
-        )
     return attrs.evolve(verdict, findings=attrs.evolve(findings, undecided=findings.undecided + undecided))
 
 
@@ -136,10 +137,10 @@ def _checked(
     worker: TaskRunner,
     bounds: SearchBounds,
     allowances: Sequence[Allowance] = (),
-    kept: Kept | None = None,
+    kept: Mapping[int, Kept] | None = None,
 ) -> Verdict:
     findings = Findings()
-    expires = kept is not None and kept.rule.may_expire
+    expires = any(one.rule.may_expire for one in (kept or {}).values())
     losses: tuple[AllowedLoss, ...] = ()
     unchecked: frozenset[Check] = frozenset()
     match model:
@@ -147,10 +148,9 @@ def _checked(
             for bucket in worker.run([RegistersTask(parts, bounds) for parts in history.parts if parts]):
                 findings = findings.plus(bucket)
         case Model.LOG:
-            logs = final_logs_of(dump, kept) if dump is not None else ()
-            final = {LOG_OBJECT: logs} if dump is not None else None
+            final = final_logs_of(dump, kept) if dump is not None else None
             if allowances and final is not None and history.files():
-                findings, losses = _forgiving(history, logs, allowances, expires=expires)
+                findings, losses = _forgiving(history, final, allowances, expires=expires)
             else:
                 findings = check_logs(history.files(), worker.run, worker.share, final, expires=expires)
             unchecked = frozenset([Check.LOST]) if final is None else frozenset()
@@ -163,17 +163,33 @@ def _checked(
 
 
 def _forgiving(
-    history: HistoryReader, logs: Sequence[FinalLog], allowances: Sequence[Allowance], *, expires: bool
+    history: HistoryReader, final: Mapping[int, Sequence[FinalLog]], allowances: Sequence[Allowance], *, expires: bool
 ) -> tuple[Findings, tuple[AllowedLoss, ...]]:
-    """The findings about the one log of a run in which acknowledged records may have been lost; see `forgiveness`.
+    """The findings about the logs of a run in which acknowledged records may have been lost; see `forgiveness`.
 
     In this process and in memory: what is taken out is decided from the whole history at once.
     """
-    local = LocalEngine()
     rows = of_model(loaded(history.files()), history.files()[0], Model.LOG)
+    findings, losses = Findings(), list[AllowedLoss]()
+    for obj in np.unique(rows.object).tolist():
+        of_log = rows.where(rows.object == obj)
+        if obj in final:
+            found, lost = _forgiving_log(of_log, obj, final[obj], allowances, expires=expires)
+            losses += lost
+        else:
+            local = LocalEngine()
+            found = check_logs([of_log], local.run, local.share, expires=expires)
+        findings = findings.plus(found)
+    return findings, tuple(losses)
+
+
+def _forgiving_log(
+    rows: Columns, obj: int, logs: Sequence[FinalLog], allowances: Sequence[Allowance], *, expires: bool
+) -> tuple[Findings, tuple[AllowedLoss, ...]]:
+    local = LocalEngine()
     final, _ = joined(logs)
     forgiven = forgive(rows, final.content, allowances, final.start if expires else 0)
-    findings = check_logs([forgiven.rows], local.run, local.share, {LOG_OBJECT: logs}, expires=expires)
+    findings = check_logs([forgiven.rows], local.run, local.share, {obj: logs}, expires=expires)
     for until in forgiven.until:
         if findings.counts:
             break  # one broken promise is enough, and the same one would be found again
@@ -191,13 +207,26 @@ def _forgiving(
     ), forgiven.losses
 
 
-def final_logs_of(dump: Any, kept: Kept | None = None) -> tuple[FinalLog, ...]:
-    """The final log of every node in a dump table; `UnreadableHistory` when a node has two records at one offset.
+def final_logs_of(dump: Any, kept: Mapping[int, Kept] | None = None) -> dict[int, tuple[FinalLog, ...]]:
+    """The final logs of each object in a dump table, one for each node.
 
     A log begins and ends where `kept` says, if it does: it may be empty, and rows below had left the log before it was read
-    to its end. `UnreadableHistory` if it has other rows than that.
+    to its end. Raises `UnreadableHistory` if it has other rows than that, or two records of a node at one offset.
     """
-    node, offset, epoch, value = (dump.column(name).to_numpy() for name in ("node", "offset", "epoch", "a"))
+    columns = {name: np.asarray(dump.column(name).to_numpy()) for name in ("object", "node", "offset", "epoch", "a")}
+    objects = {*np.unique(columns["object"]).tolist(), *(kept or {})} or {LOG_OBJECT}
+    found = {}
+    for obj in sorted(objects):
+        mine = columns["object"] == obj
+        of_object = {name: column[mine] for name, column in columns.items()}
+        if kept is not None and obj not in kept:
+            raise UnreadableHistory(Path(DUMP), f"has records of log {obj}, and does not say where it begins")
+        found[obj] = _logs_of_nodes(of_object, kept[obj] if kept is not None else None)
+    return found
+
+
+def _logs_of_nodes(columns: Mapping[str, Ints], kept: Kept | None) -> tuple[FinalLog, ...]:
+    node, offset, epoch, value = (columns[name] for name in ("node", "offset", "epoch", "a"))
     if len(node) and int(node.min()) < 0:
         raise UnreadableHistory(Path(DUMP), "has records of no node")
     logs = []
@@ -238,11 +267,14 @@ def _require_whole(node: int, offsets: Ints, kept: Kept) -> None:
     )
 
 
-def _require_possible(history: HistoryReader, kept: Kept | None) -> None:
-    """`UnreadableHistory` if a log ends far beyond all that was asked for: nothing that large can be held against it."""
-    for node, end in (kept.ends if kept is not None else {}).items():
-        if end > ROWS_MANY and end > 2 * history.rows() + ROWS_MANY:
-            raise UnreadableHistory(Path(DUMP), f"the log of node {node} is said to end at {end}, of a shorter history")
+def _require_possible(history: HistoryReader, kept: Mapping[int, Kept] | None) -> None:
+    """Raises `UnreadableHistory` if a log ends far beyond all that was asked for: such a log cannot be checked in memory."""
+    for of_object in (kept or {}).values():
+        for node, end in of_object.ends.items():
+            if end > ROWS_MANY and end > 2 * history.rows() + ROWS_MANY:
+                raise UnreadableHistory(
+                    Path(DUMP), f"the log of node {node} is said to end at {end}, of a shorter history"
+                )
 
 
 def _rule_of(directory: Path) -> KeepRule:
@@ -259,12 +291,12 @@ def _rule_of(directory: Path) -> KeepRule:
         return KeepRule()
 
 
-def _missing_final_logs(directory: Path, dump: Any, kept: Kept | None) -> tuple[Undecided, ...]:
-    """Why losses cannot be ruled out: too few nodes could be asked for their final log."""
+def _missing_final_logs(directory: Path, dump: Any, kept: Mapping[int, Kept] | None) -> tuple[Undecided, ...]:
+    """Why losses cannot be ruled out: too few nodes could be asked for their final logs."""
     nodes = _nodes_of(directory)
     if nodes is None:
         return ()
-    empty = kept.starts.keys() if kept is not None else frozenset[int]()
+    empty = {node for one in (kept or {}).values() for node in one.starts}
     dumped = 0 if dump is None else len({*dump.column("node").unique().to_pylist(), *empty})
     if 2 * dumped > nodes or (dump is not None and not dump.num_rows):
         return ()

@@ -20,13 +20,12 @@ from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.checker.verdict import Check, Findings, Violation
 from jepsen_like.history.files import HistoryReader, KeepRule, Kept, read_part
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
-from log.frame import HEADER_BYTES
 
 SLACK_BYTES: Final = 16 * 1024
 """What a log may hold beside records, terms and beginnings of files: elections after the last record, membership, damage."""
 TERM_BYTES: Final = 1024
 """What a term may leave in a log: the term and a vote, the entry with which a reign begins, a cut, each a frame."""
-FILE_BYTES: Final = 2 * HEADER_BYTES
+FILE_FRAMES: Final = 2
 """A file begins with the newest state."""
 REPLACED_BYTES: Final = 4096
 """What one record takes, where no record is left to tell."""
@@ -49,7 +48,7 @@ class _Asked:
     refused: Columns
 
     @classmethod
-    def read(cls, history: HistoryReader, rule: KeepRule) -> "_Asked":
+    def read(cls, history: HistoryReader, rule: KeepRule, obj: int) -> "_Asked":
         """From the files of a run; where nothing may leave a log, only those in which something was said to have left."""
         acked, unknown, refused = [], [], []
         for path in history.files():
@@ -57,6 +56,7 @@ class _Asked:
             if not rule.may_expire and not (errors == ErrorCode.TRIMMED).any():
                 continue
             rows = Columns.of_parts([path])
+            rows = rows.where(rows.object == obj)
             append = rows.f == Action.APPEND
             acked.append(rows.where(append & (rows.type == Outcome.OK) & (rows.offset >= 0)))
             unknown.append(rows.where(append & (rows.type == Outcome.INFO)))
@@ -95,13 +95,14 @@ def judge_retention(
     is_lossless: bool = True,
     clocks: ClockErrors = RIGHT_CLOCKS,
     held: Ints | None = None,
+    obj: int = 0,
 ) -> Findings:
     """Violations for nodes that let go what their rule keeps, or said that something had left that had not.
 
-    `findings` and `losses` are what is known of these logs. `is_lossless`: no fault of the run may cost what was acknowledged.
+    `findings` and `losses` are what is known of the logs of the object `obj`. `is_lossless`: no fault of the run may cost what was acknowledged.
     `clocks` are the nodes' clocks as far as faults set them, `held` the values in all final logs.
     """
-    asked = _Asked.read(history, rule)
+    asked = _Asked.read(history, rule, obj)
     if held is not None:
         absent = ~np.isin(asked.unknown_value, held)
         asked = attrs.evolve(
@@ -111,10 +112,10 @@ def judge_retention(
     # A log that has lost its end holds less than its rule kept, and a loss that nothing allows is told anyway.
     if kept is not None and rule.may_expire and findings.lost_acked <= sum(loss.records for loss in losses):
         late = [node for node, start in sorted(kept.starts.items()) if start > 0]
-        found += [_let_go(node, kept) for node in late if _is_overdone(node, asked, rule, kept, losses, clocks)]
+        found += [_let_go(node, obj, kept) for node in late if _is_overdone(node, asked, rule, kept, losses, clocks)]
     if not found:
         return Findings()
-    return Findings(violated=frozenset([0]), counts={Check.LOST: len(found)}, violations=tuple(found))
+    return Findings(violated=frozenset([obj]), counts={Check.LOST: len(found)}, violations=tuple(found))
 
 
 # ---------------------------------------------------------------- what is left
@@ -150,7 +151,7 @@ def _was_young(
 def _unseen_bytes(node: int, asked: _Asked, rule: KeepRule, kept: Kept, losses: Sequence[AllowedLoss]) -> int:
     """How much of what the files hold may be nothing that a client sees."""
     records = kept.ends[node] - kept.starts[node]
-    record_bytes = HEADER_BYTES + -(-kept.bytes_kept[node] // records) if records else REPLACED_BYTES
+    record_bytes = rule.frame_bytes + -(-kept.bytes_kept[node] // records) if records else REPLACED_BYTES
     below = asked.below(kept.starts[node])
     # What stands behind the newest record that has left was asked for after it.
     since_ns = int(asked.t_inv[below - 1] - UNDER_WAY_NS) if below else -NEVER
@@ -158,8 +159,8 @@ def _unseen_bytes(node: int, asked: _Asked, rule: KeepRule, kept: Kept, losses: 
     # Only a later leader replaces what an earlier one has written: one whose epoch was named, or the last of all.
     led_until_ns = since_ns if terms > 0 else int(asked.t_ret.max(initial=-NEVER) - UNDER_WAY_NS)
     replaced = int((asked.unknown_t_inv >= max(since_ns, led_until_ns)).sum()) + sum(loss.records for loss in losses)
-    files = 2 + kept.bytes_kept[node] // max(rule.segment_bytes_max, HEADER_BYTES)
-    return SLACK_BYTES + TERM_BYTES * terms + FILE_BYTES * files + record_bytes * replaced
+    files = 2 + kept.bytes_kept[node] // max(rule.segment_bytes_max, rule.frame_bytes, 1)
+    return SLACK_BYTES + TERM_BYTES * terms + FILE_FRAMES * rule.frame_bytes * files + record_bytes * replaced
 
 
 def _keeps(rule: KeepRule) -> str:
@@ -168,15 +169,15 @@ def _keeps(rule: KeepRule) -> str:
     return " and ".join(keeps)
 
 
-def _let_go(node: int, kept: Kept) -> Violation:
+def _let_go(node: int, obj: int, kept: Kept) -> Violation:
     start = kept.starts[node]
     sentence = (
-        f"log 0: the final log of node {node} begins at {start} and holds {kept.bytes_kept[node]:,} bytes of records, "
+        f"log {obj}: the final log of node {node} begins at {start} and holds {kept.bytes_kept[node]:,} bytes of records, "
         f"though it keeps {_keeps(kept.rule)}"
     )
     at = kept.dumped_ns
-    begins = Op(f=Action.READ, type=Outcome.OK, t_inv=at, t_ret=at, process=NONE, offset=start, node=node)
-    return Violation(Check.LOST, 0, sentence, (begins,))
+    begins = Op(f=Action.READ, type=Outcome.OK, t_inv=at, t_ret=at, process=NONE, offset=start, node=node, object=obj)
+    return Violation(Check.LOST, obj, sentence, (begins,))
 
 
 # ---------------------------------------------------------------- what was refused

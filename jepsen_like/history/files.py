@@ -10,6 +10,7 @@ The layout on disk; the values and columns are in `history.ops`.
 pyarrow is imported when a file is touched.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -25,9 +26,9 @@ from attrs.validators import ge, instance_of
 
 from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, ErrorCode, Op, Outcome
 
-FORMAT_VERSION: Final = 2
-FORMATS_READ: Final = ("1", "2")
-"""Version 2 knows reads of what had left the log (`ErrorCode.TRIMMED`)."""
+FORMAT_VERSION: Final = 3
+FORMATS_READ: Final = ("1", "2", "3")
+"""Version 2 has reads of what had left the log (`ErrorCode.TRIMMED`), version 3 dumps of several objects."""
 BUCKETS: Final = 8
 PART_ROWS_MAX: Final = 32768
 PART_SECONDS_MAX: Final = 5.0
@@ -194,6 +195,8 @@ class KeepRule:
 
     retention_bytes: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
     retention_s: float = attrs.field(default=0.0, validator=[instance_of((int, float)), ge(0)])
+    frame_bytes: int = attrs.field(default=80, validator=[instance_of(int), ge(0)])
+    """What each append takes in a file besides its records."""
     segment_bytes_max: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
     """The size of its files: each begins with a little that is no record."""
     judges_age: bool = attrs.field(default=True, validator=instance_of(bool))
@@ -209,7 +212,7 @@ class KeepRule:
 
 @attrs.frozen
 class Kept:
-    """Where each node's log began and ended when it was dumped, how many bytes its records took between, and its rule."""
+    """Of one object: where each node's log began and ended when it was dumped, how many bytes its records took, and its rule."""
 
     rule: KeepRule
     dumped_ns: int
@@ -229,32 +232,33 @@ class DumpWriter:
     def __init__(self, directory: Path, *, rule: KeepRule = KeepRule(), part_rows_max: int = 1 << 18) -> None:
         self.directory = directory
         self._rule = rule
-        self.starts: dict[int, int] = {}
-        """Where the log of each node begins."""
+        self.starts: dict[tuple[int, int], int] = {}
+        """Where the log of each object begins on each node, by (object, node)."""
         self.dumped_ns = 0
         """When the last of them was read to its end."""
-        self._ends: dict[int, int] = {}
-        self._bytes_kept: dict[int, int] = {}
+        self._ends: dict[tuple[int, int], int] = {}
+        self._bytes_kept: dict[tuple[int, int], int] = {}
         self._part_rows_max = part_rows_max
         self._rows = Rows(DUMP_COLUMNS)
         self._parts = 0
         directory.mkdir(parents=True, exist_ok=True)
         (directory / KEPT).unlink(missing_ok=True)  # of a former dump, about other rows
 
-    def begin(self, node: int, offset: int) -> None:
-        """The log of this node begins here; what was recorded of it below has left it since and does not count."""
-        self.starts[node] = self._ends[node] = offset
-        self._bytes_kept[node] = 0
+    def begin(self, node: int, offset: int, obj: int = 0) -> None:
+        """The log of `obj` begins here on this node; what was recorded of it below has left it since and does not count."""
+        self.starts[obj, node] = self._ends[obj, node] = offset
+        self._bytes_kept[obj, node] = 0
 
-    def record(self, node: int, offset: int, epoch: int, values: Iterable[int], *, size: int = 0) -> None:
+    def record(self, node: int, offset: int, epoch: int, values: Iterable[int], *, size: int = 0, obj: int = 0) -> None:
         """Take consecutive records of one node: the ids in `values` lie at `offset`, `offset + 1`, ... of one epoch.
 
         `size` is how many bytes of a log they take.
         """
         ids = array("q", values)
-        self._ends[node] = offset + len(ids)
-        self._bytes_kept[node] = self._bytes_kept.get(node, 0) + size
-        nodes, offsets, epochs, all_ids = self._rows.arrays
+        self._ends[obj, node] = offset + len(ids)
+        self._bytes_kept[obj, node] = self._bytes_kept.get((obj, node), 0) + size
+        objects, nodes, offsets, epochs, all_ids = self._rows.arrays
+        objects.extend(array("q", [obj]) * len(ids))
         nodes.extend(array("h", [node]) * len(ids))
         offsets.extend(range(offset, offset + len(ids)))
         epochs.extend(array("i", [epoch]) * len(ids))
@@ -272,11 +276,11 @@ class DumpWriter:
         if len(self._rows) or not self._parts:
             self._close_part()
         if self.starts:
-            nodes = {
-                str(node): {"start": start, "end": self._ends[node], "bytes": self._bytes_kept[node]}
-                for node, start in self.starts.items()
-            }
-            kept = {"rule": attrs.asdict(self._rule), "dumped_ns": self.dumped_ns, "nodes": nodes}
+            objects: dict[str, dict[str, dict[str, int]]] = {}
+            for (obj, node), start in self.starts.items():
+                of_log = {"start": start, "end": self._ends[obj, node], "bytes": self._bytes_kept[obj, node]}
+                objects.setdefault(str(obj), {})[str(node)] = of_log
+            kept = {"rule": attrs.asdict(self._rule), "dumped_ns": self.dumped_ns, "objects": objects}
             unfinished = self.directory / f".{KEPT}.unfinished"
             unfinished.write_text(json.dumps(kept) + "\n")
             os.replace(unfinished, self.directory / KEPT)
@@ -339,7 +343,9 @@ def read_part(path: Path, columns: Sequence[str] | None = None, *, of: tuple[tup
         raise UnreadableHistory(path, f"not a readable Parquet file ({error})") from error
     version = (table.schema.metadata or {}).get(b"quorumlog.format", b"none").decode()
     if version not in FORMATS_READ:
-        raise UnreadableHistory(path, f"format version {version}; this program reads {' and '.join(FORMATS_READ)}")
+        raise UnreadableHistory(
+            path, f"format version {version}; this program reads {', '.join(FORMATS_READ[:-1])} and {FORMATS_READ[-1]}"
+        )
     wanted = tuple(pair for pair in of if columns is None or pair[0] in columns)
     if table.schema.names != [name for name, _ in wanted] or table.schema.types != schema(wanted).types:
         raise UnreadableHistory(path, f"its columns are {table.schema.names}, not those of a history")
@@ -347,33 +353,47 @@ def read_part(path: Path, columns: Sequence[str] | None = None, *, of: tuple[tup
 
 
 def read_dump(directory: Path) -> Any:
-    """A whole dump as one pyarrow table, or None when there is no such directory."""
+    """A whole dump as one pyarrow table, or None when there is no such directory. Dumps before version 3 have object 0 only."""
     import pyarrow as pa
 
     files = sorted(directory.glob("part-*.parquet"))
     if not files:
         return None
-    return pa.concat_tables([read_part(path, of=DUMP_COLUMNS) for path in files]).combine_chunks()
+    return pa.concat_tables([_read_dump_part(path) for path in files]).combine_chunks()
 
 
-def read_kept(directory: Path) -> Kept | None:
-    """What a dump says of where logs begin and end; None for one without: of an older version, or in part."""
+def _read_dump_part(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with contextlib.suppress(OSError, pa.ArrowInvalid):  # reported below
+        if (pq.read_schema(path).metadata or {}).get(b"quorumlog.format") in (b"1", b"2"):
+            table = read_part(path, of=DUMP_COLUMNS[1:])
+            return table.add_column(0, schema(DUMP_COLUMNS[:1]).field(0), pa.array([0] * table.num_rows, pa.int64()))
+    return read_part(path, of=DUMP_COLUMNS)
+
+
+def read_kept(directory: Path) -> dict[int, Kept] | None:
+    """Where logs begin and end, by object; None for a dump without: of an older version, or in part."""
     try:
         found = json.loads((directory / KEPT).read_text())
-        nodes = {
-            int(node): tuple(of[name] for name in ("start", "end", "bytes")) for node, of in found["nodes"].items()
-        }
-        numbers = [found["dumped_ns"], *nodes, *(number for of in nodes.values() for number in of)]
-        if any(type(number) is not int or not 0 <= number < NEVER for number in numbers):
-            raise ValueError("what should be a number of something is none")
-        if any(end < start for start, end, _ in nodes.values()):
-            raise ValueError("a log ends before it begins")
-        starts, ends, sizes = ({node: of[at] for node, of in nodes.items()} for at in range(3))
-        return Kept(KeepRule(**found["rule"]), found["dumped_ns"], starts, ends, sizes)
+        objects = found["objects"] if "objects" in found else {"0": found["nodes"]}
+        return {int(obj): _kept_of(found, nodes) for obj, nodes in objects.items()}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnreadableHistory(directory / KEPT, f"does not say where logs begin ({error!r})") from error
+
+
+def _kept_of(found: Mapping[str, Any], of_nodes: Mapping[str, Any]) -> Kept:
+    nodes = {int(node): tuple(of[name] for name in ("start", "end", "bytes")) for node, of in of_nodes.items()}
+    numbers = [found["dumped_ns"], *nodes, *(number for of in nodes.values() for number in of)]
+    if any(type(number) is not int or not 0 <= number < NEVER for number in numbers):
+        raise ValueError("what should be a number of something is none")
+    if any(end < start for start, end, _ in nodes.values()):
+        raise ValueError("a log ends before it begins")
+    starts, ends, sizes = ({node: of[at] for node, of in nodes.items()} for at in range(3))
+    return Kept(KeepRule(**found["rule"]), found["dumped_ns"], starts, ends, sizes)
 
 
 def ops_of(table: Any) -> Iterator[Op]:

@@ -104,5 +104,11 @@ COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 )
 """Name and `array` type code of every column of a history, in the order of the file."""
 
-DUMP_COLUMNS: Final[tuple[tuple[str, str], ...]] = (("node", "h"), ("offset", "q"), ("epoch", "i"), ("a", "q"))
-"""One row per record of one node's final log."""
+DUMP_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("object", "q"),
+    ("node", "h"),
+    ("offset", "q"),
+    ("epoch", "i"),
+    ("a", "q"),
+)
+"""One row per record of one node's final log of one object."""

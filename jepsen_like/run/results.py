@@ -60,19 +60,19 @@ class Attempts:
 
         `UnreadableHistory` if there is no history.
         """
-        names = ("process", "f", "type", "a", "offset", "t_inv", "t_ret")
+        names = ("object", "process", "f", "type", "a", "offset", "t_inv", "t_ret")
         parts: list[list[Ints]] = []
         for path in HistoryReader.open(history).files():
             table = read_part(path, names)
             columns = [np.asarray(table.column(name).to_numpy()).astype(np.int64) for name in names]
             parts.append(columns)
-        process, f, outcome, value, offset, t_inv, t_ret = (
-            [np.concatenate(of) for of in zip(*parts, strict=True)] if parts else [np.empty(0, np.int64)] * 7
+        obj, process, f, outcome, value, offset, t_inv, t_ret = (
+            [np.concatenate(of) for of in zip(*parts, strict=True)] if parts else [np.empty(0, np.int64)] * 8
         )
         first = np.flatnonzero(begins_operation(process, t_inv, t_ret))
         records = np.diff(first, append=len(f))
         appended = (f == Action.APPEND) & (outcome == Outcome.OK)
-        lost = _lost(history.with_name(DUMP), np.where(appended, offset, NONE), value)
+        lost = _lost(history.with_name(DUMP), obj, np.where(appended, offset, NONE), value)
         of_operation = np.logical_or.reduceat(lost, first) if len(first) else lost
         return cls(f[first], outcome[first], t_inv[first], t_ret[first], process[first], records, of_operation)
 
@@ -127,12 +127,22 @@ class Attempts:
         }
 
 
-def _lost(dump: Path, offset: Ints, value: Ints) -> Bools:
+def _lost(dump: Path, obj: Ints, offset: Ints, value: Ints) -> Bools:
     """Which acknowledged records, at an `offset` that is not negative, the final logs lack; none without a dump."""
+    lost = np.zeros(len(offset), np.bool_)
     table = read_dump(dump) if dump.is_dir() else None
     if table is None:
-        return np.zeros(len(offset), np.bool_)
-    places, values = (np.asarray(table.column(name).to_numpy()).astype(np.int64) for name in ("offset", "a"))
+        return lost
+    objects, places, values = (
+        np.asarray(table.column(name).to_numpy()).astype(np.int64) for name in ("object", "offset", "a")
+    )
+    for one in np.unique(obj).tolist():
+        mine, held = obj == one, objects == one
+        lost[mine] = _lost_of_log(places[held], values[held], offset[mine], value[mine])
+    return lost
+
+
+def _lost_of_log(places: Ints, values: Ints, offset: Ints, value: Ints) -> Bools:
     content = np.full(int(places.max(initial=NONE)) + 1, NONE, np.int64)
     content[places] = values
     within = (offset >= 0) & (offset < len(content))

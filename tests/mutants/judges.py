@@ -96,7 +96,7 @@ def let_go(mutant: Mutant, seeds: range) -> Judgement:
         "tests/jepsen_like/checker/test_retention.py",
         "tests/jepsen_like/checker/test_log_scan.py",
         "tests/jepsen_like/checker/test_forgiveness.py",
-        "tests/jepsen_like/workload/test_workloads.py",
+        "tests/jepsen_like/systems/raft/test_workloads.py",
         "tests/jepsen_like/testing/test_ledger.py",
     )
 

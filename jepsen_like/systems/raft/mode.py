@@ -12,6 +12,7 @@ from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import named
 from jepsen_like.systems.port import FaultSeen, Mode, WrongMode
 from jepsen_like.systems.raft.promises import Replication, allowances, describe, may_lose
+from log.frame import HEADER_BYTES
 from log.policy import FlushPolicy
 from log.retention import KEEP_ALL
 from raft.settings import NodeSettings, WrongSetting, parse_settings
@@ -71,6 +72,7 @@ class RaftMode(Mode):
         return KeepRule(
             retention_bytes=self.effective.retention_bytes,
             retention_s=self.effective.retention_s,
+            frame_bytes=HEADER_BYTES,
             segment_bytes_max=self.effective.segment_bytes_max,
             # What no flush has secured may come back with the file that had left.
             starts_stay=not any(kind.reach is Reach.UNFLUSHED for kind in named(names)),

@@ -494,6 +494,7 @@ def _parts(base: Base, directory: Path) -> list[tuple[Path, pa.Table]]:
             end = len(base.content)
             offsets = np.arange(end)
             values = {
+                "object": np.zeros(end, np.int64),
                 "node": np.full(end, node),
                 "offset": offsets,
                 "epoch": epoch_of(offsets, end),

@@ -16,12 +16,26 @@ from jepsen_like.checker.log_check import FinalLog
 from jepsen_like.checker.retention import judge_retention
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Verdict
 from jepsen_like.cli import ExitStatus, execute
-from jepsen_like.history.files import DumpWriter, HistoryReader, HistoryWriter, KeepRule, UnreadableHistory, read_kept
+from jepsen_like.history.files import (
+    DumpWriter,
+    HistoryReader,
+    HistoryWriter,
+    KeepRule,
+    Kept,
+    UnreadableHistory,
+    read_kept,
+)
 from jepsen_like.history.ops import NONE, Action, ErrorCode, Op, Outcome
 from tests.jepsen_like.checker.test_log_check import append, checked, read, tail, unknown
 
 RULE = KeepRule(retention_bytes=100_000, segment_bytes_max=20_000)
 RECORD = 10_000
+
+
+def kept_of(run: Path) -> Kept:
+    kept = read_kept(run / "dump.parquet")
+    assert kept is not None
+    return kept[0]
 
 
 def since(first: int, *values: int, node: int = 1) -> FinalLog:
@@ -165,7 +179,7 @@ def test_each_term_that_passed_over_what_is_kept_counts_for_what_it_leaves(tmp_p
     run = run_of(tmp_path, RULE, kept=8)
     assert verdict_on(run).valid is False
     last = Op(f=Action.APPEND, type=Outcome.OK, a=100, offset=99, epoch=9, t_inv=101 * 10**9, t_ret=102 * 10**9)
-    history, kept = HistoryReader.open(more(run, last).joinpath("history.parquet")), read_kept(run / "dump.parquet")
+    history, kept = HistoryReader.open(more(run, last).joinpath("history.parquet")), kept_of(run)
     assert kept is not None
     assert judge_retention(history, RULE, kept, Findings()).counts == {}
 
@@ -175,7 +189,7 @@ CUT = Allowance(fault=1, kind="power", promise="", since_ns=0, begun_ns=50, inje
 
 def test_a_log_that_lost_its_end_is_not_accused_of_letting_go_its_beginning(tmp_path: Path) -> None:
     run = run_of(tmp_path, RULE, kept=7)
-    history, kept = HistoryReader.open(run / "history.parquet"), read_kept(run / "dump.parquet")
+    history, kept = HistoryReader.open(run / "history.parquet"), kept_of(run)
     assert kept is not None
     assert judge_retention(history, RULE, kept, Findings()).counts == {Check.LOST: 3}
     assert judge_retention(history, RULE, kept, Findings(lost_acked=1)).counts == {}
@@ -183,7 +197,7 @@ def test_a_log_that_lost_its_end_is_not_accused_of_letting_go_its_beginning(tmp_
 
 def test_a_loss_that_is_allowed_excuses_as_much_as_was_lost(tmp_path: Path) -> None:
     run = run_of(tmp_path, RULE, kept=7)
-    history, kept = HistoryReader.open(run / "history.parquet"), read_kept(run / "dump.parquet")
+    history, kept = HistoryReader.open(run / "history.parquet"), kept_of(run)
     assert kept is not None
     for records, found in ((1, {Check.LOST: 3}), (2, {})):
         lost = AllowedLoss(
@@ -224,7 +238,7 @@ def with_unknown(directory: Path, count: int) -> Path:
 def test_appends_of_unknown_outcome_excuse_nothing_while_no_leader_can_have_replaced_them(tmp_path: Path) -> None:
     rule = KeepRule(retention_bytes=20 * RECORD, segment_bytes_max=20_000)
     run = with_unknown(run_of(tmp_path, rule, kept=8), 900)
-    history, kept = HistoryReader.open(run / "history.parquet"), read_kept(run / "dump.parquet")
+    history, kept = HistoryReader.open(run / "history.parquet"), kept_of(run)
     assert kept is not None
     assert not judge_retention(
         history, rule, kept, Findings()
@@ -238,7 +252,7 @@ def test_appends_of_unknown_outcome_excuse_nothing_while_no_leader_can_have_repl
 
 def test_appends_that_are_there_in_the_end_have_replaced_nothing(tmp_path: Path) -> None:
     run = with_unknown(run_of(tmp_path, KeepRule(retention_bytes=20 * RECORD, segment_bytes_max=20_000), kept=8), 30)
-    history, kept = HistoryReader.open(run / "history.parquet"), read_kept(run / "dump.parquet")
+    history, kept = HistoryReader.open(run / "history.parquet"), kept_of(run)
     assert kept is not None
     with HistoryWriter(run / "history.parquet", name="2") as more:  # a new leader
         more.record(Op(f=Action.APPEND, type=Outcome.OK, a=999, offset=100, epoch=9, t_inv=10**11, t_ret=10**11 + 9))
@@ -289,7 +303,7 @@ def test_a_clock_that_was_ahead_excuses_only_as_much_as_its_own_node_has_let_go(
     run = jumped(run_of(tmp_path, KeepRule(retention_s=600.0), kept=8), 2, seen="a jump of +3600 s", begun_s=93.0)
     path = run / "dump.parquet" / "kept.json"
     said = json.loads(path.read_text())
-    clocks, kept = clock_errors_of(run), read_kept(run / "dump.parquet")
+    clocks, kept = clock_errors_of(run), kept_of(run)
     assert kept is not None
     kept = attrs.evolve(kept, starts={1: 92, 2: 91, 3: 91})
     found = judge_retention(HistoryReader.open(run / "history.parquet"), kept.rule, kept, Findings(), clocks=clocks)
@@ -422,7 +436,7 @@ def rewritten(run: Path, node: str = "2", **changed: Any) -> Path:
     """The run with another word about where a log begins and ends."""
     path = run / "dump.parquet" / "kept.json"
     said = json.loads(path.read_text())
-    said["nodes"].setdefault(node, {"start": 0, "end": 0, "bytes": 0}).update(changed)
+    said["objects"]["0"].setdefault(node, {"start": 0, "end": 0, "bytes": 0}).update(changed)
     path.write_text(json.dumps(said))
     return run
 

@@ -1,5 +1,6 @@
 """A history keeps what was recorded, in bounded memory, and a crash costs its newest seconds at most."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,7 @@ from jepsen_like.history.files import (
     table_of,
     write_part,
 )
-from jepsen_like.history.ops import COLUMNS, NEVER, NONE, Action, ErrorCode, Op, Outcome
+from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 SECOND = 10**9
 long_ints = st.integers(-(2**63), 2**63 - 1)
@@ -182,11 +183,11 @@ def test_files_that_are_not_ours_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UnreadableHistory, match=r"torn\.parquet: not a readable Parquet file"):
         read_part(torn)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign.parquet")
-    with pytest.raises(UnreadableHistory, match="format version none; this program reads 1 and 2"):
+    with pytest.raises(UnreadableHistory, match="format version none; this program reads 1, 2 and 3"):
         read_part(tmp_path / "foreign.parquet")
-    newer = table_of([]).replace_schema_metadata({"quorumlog.format": "3"})
+    newer = table_of([]).replace_schema_metadata({"quorumlog.format": "4"})
     write_part(newer, tmp_path / "newer.parquet")
-    with pytest.raises(UnreadableHistory, match="format version 3"):
+    with pytest.raises(UnreadableHistory, match="format version 4"):
         read_part(tmp_path / "newer.parquet")
     write_part(table_of([]).drop_columns(["seen"]), tmp_path / "narrow.parquet")
     with pytest.raises(UnreadableHistory, match="its columns are"):
@@ -199,6 +200,23 @@ def test_a_history_of_the_first_format_is_read_as_ever(tmp_path: Path) -> None:
     assert list(ops_of(read_part(tmp_path / "old.parquet"))) == [op]
 
 
+def test_a_dump_from_before_objects_is_of_object_0(tmp_path: Path) -> None:
+    with DumpWriter(tmp_path) as writer:
+        writer.begin(1, 4)
+        writer.record(1, 4, 2, [7, 8], size=9)
+    (part,) = tmp_path.glob("part-*.parquet")
+    older = read_part(part, of=DUMP_COLUMNS).drop_columns("object")
+    write_part(older.replace_schema_metadata({"quorumlog.format": "2"}), part)
+    found = json.loads((tmp_path / KEPT).read_text())
+    (tmp_path / KEPT).write_text(json.dumps({**found, "nodes": found.pop("objects")["0"]}))
+    assert read_dump(tmp_path).to_pylist() == [
+        {"object": 0, "node": 1, "offset": offset, "epoch": 2, "a": value} for offset, value in ((4, 7), (5, 8))
+    ]
+    kept = read_kept(tmp_path)
+    assert kept is not None
+    assert (list(kept), kept[0].starts) == ([0], {1: 4})
+
+
 def test_a_dump_says_where_each_log_begins_and_how_much_it_keeps(tmp_path: Path) -> None:
     with DumpWriter(tmp_path, rule=KeepRule(retention_bytes=10)) as writer:
         writer.begin(1, 0)
@@ -206,11 +224,16 @@ def test_a_dump_says_where_each_log_begins_and_how_much_it_keeps(tmp_path: Path)
         writer.begin(1, 4)
         writer.record(1, 4, 1, [7], size=4)
         writer.begin(2, 5)
+        writer.begin(1, 3, obj=8)
+        writer.record(1, 3, 2, [9, 10], size=6, obj=8)
     assert not list(tmp_path.glob(".*")), "left unfinished"
-    kept = read_kept(tmp_path)
-    assert kept is not None
+    of_objects = read_kept(tmp_path)
+    assert of_objects is not None
+    kept = of_objects[0]
     assert (kept.rule, kept.starts, kept.bytes_kept) == (KeepRule(retention_bytes=10), {1: 4, 2: 5}, {1: 4, 2: 0})
     assert kept.ends == {1: 5, 2: 5}
+    assert (of_objects[8].starts, of_objects[8].ends) == ({1: 3}, {1: 5})
+    assert [row["object"] for row in read_dump(tmp_path).to_pylist()] == [0, 0, 8, 8]
     with DumpWriter(tmp_path):
         assert read_kept(tmp_path) is None, "the word of a former dump"
     (tmp_path / KEPT).write_text("{}")

@@ -57,14 +57,14 @@ async def test_a_log_is_read_from_where_it_begins_though_that_moves_on_meanwhile
     await dumped(trimmed_log(0, 0, 4, 4, 8), 10, tmp_path)
     kept = read_kept(tmp_path)
     assert kept is not None
-    assert kept.starts == {3: 8}
-    (log,) = final_logs_of(read_dump(tmp_path), kept)
+    assert kept[0].starts == {3: 8}
+    (log,) = final_logs_of(read_dump(tmp_path), kept)[0]
     assert (log.first, log.values.tolist()) == (8, [9, 10])
 
 
 async def test_a_log_of_which_nothing_is_left_is_a_log(tmp_path: Path) -> None:
     await dumped(trimmed_log(10), 10, tmp_path)
-    (log,) = final_logs_of(read_dump(tmp_path), read_kept(tmp_path))
+    (log,) = final_logs_of(read_dump(tmp_path), read_kept(tmp_path))[0]
     assert (log.first, log.end) == (10, 10)
 
 
