@@ -225,7 +225,9 @@ def _misses_target(fault: FaultRecord, nodes: Sequence[int]) -> str | None:
 
 
 def _led(fault: FaultRecord, roles: Sequence[RoleSeen]) -> bool:
-    said = (role for role in roles if role.role == LEADER and role.t_ns <= fault.injected_ns)
+    said = (
+        role for role in roles if role.role == LEADER and role.scope == fault.scope and role.t_ns <= fault.injected_ns
+    )
     return any((role.node, role.term) == (fault.leader, fault.term) for role in said)
 
 

@@ -97,6 +97,14 @@ def test_a_leader_is_one_by_its_own_word() -> None:
     ]
 
 
+def test_a_leader_is_one_of_the_scope_that_the_fault_is_about() -> None:
+    fault = attrs.evolve(a_fault(5, 8), observed={"1": "pid 7 dead"}, scope="orders/0")
+    leads = RoleSeen(fault.leader, 0, "leader", fault.term, "orders/0")
+    assert evidence.of_faults([fault], [leads], NODES, []) == []
+    elsewhere = attrs.evolve(leads, scope="orders/1")
+    assert "never said that it led" in evidence.of_faults([fault], [elsewhere], NODES, [])[0]
+
+
 @pytest.mark.parametrize(
     ("kind", "condition"),
     [
