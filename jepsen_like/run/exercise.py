@@ -159,6 +159,11 @@ async def _break_it(
             not_recovered.append("the healed cluster did not take a last write and answer the final reads")
     try:
         ends = await cluster.control.settle(within_s=AGREE_WITHIN_S)
+        for obj, claimed in load.claimed_ends().items():
+            if claimed > ends[obj]:  # nothing was lost since: everything is healed
+                recorder.note_nonsense(
+                    f"a node answered a final read with {claimed} as the end of log {obj}, which ends at {ends[obj]}"
+                )
         with DumpWriter(directory / "dump.parquet", rule=cluster.mode.keep_rule(plan.kinds)) as writer:
             await cluster.control.dump(ends, writer)
         begin = min(writer.starts.values(), default=0)

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import attrs
@@ -57,6 +57,9 @@ class RunningLoad(Protocol):
 
     async def final_reads(self) -> bool:
         """Write once more and read what the workload wants to know of a healed cluster; False if not all was answered."""
+
+    def claimed_ends(self) -> Mapping[int, int]:
+        """By object: the greatest end of a log that an answer to the final reads claimed."""
 
 
 # -------------------------------------------------------------------- the clients of a system
@@ -396,6 +399,10 @@ class Load:
                 await self._until_answered(client, rng, itertools.repeat(question))
             return True
         return False
+
+    def claimed_ends(self) -> Mapping[int, int]:
+        """See `RunningLoad`."""
+        return self.workload.claimed_ends()
 
     async def _until_answered(self, client: Connections, rng: random.Random, requests: Iterator[Request]) -> None:
         """Ask whoever leads until one of `requests` is answered; writes have to differ, for nothing is ever sent twice."""

@@ -1,7 +1,7 @@
 """What a workload is: it draws requests, and turns answers into rows of the history."""
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -70,6 +70,9 @@ class Workload(Protocol):
 
     def final_reads(self) -> Sequence[Request]:
         """What to ask when all is healed, and a last write was acknowledged."""
+
+    def claimed_ends(self) -> Mapping[int, int]:
+        """By object: the greatest end of a log that an answer claimed since `final_reads` was called."""
 
     def trimmed(self, request: Request, start_offset: int) -> None:
         """A read found that its records had left the log, which began at `start_offset`. Raises `Nonsense` if that cannot be."""

@@ -77,6 +77,32 @@ RECORDERS: Sequence[Mutant] = (
         judge="run",
     ),
     Mutant(
+        name="server-answers-reads-with-a-later-end",
+        bug="a node answers a read with an end of the log that is seven records too late",
+        module="raft.server",
+        edits=[
+            Edit(
+                "client_codec.encode_records(request_id, self._driver.committed_end, batches)",
+                "client_codec.encode_records(request_id, self._driver.committed_end + 7, batches)",
+            )
+        ],
+        oracles=["answers"],
+        judge="nodes",
+    ),
+    Mutant(
+        name="server-acknowledges-in-a-later-term",
+        bug="a node acknowledges an append in a term that is three too high",
+        module="raft.server",
+        edits=[
+            Edit(
+                "client_codec.encode_appended(request_id, base_offset, span, term)",
+                "client_codec.encode_appended(request_id, base_offset, span, term + 3)",
+            )
+        ],
+        oracles=["epoch"],
+        judge="nodes",
+    ),
+    Mutant(
         name="history-loses-its-last-part",
         bug="the history's writer does not write what it still holds at the end",
         module="jepsen_like.history.files",
@@ -341,8 +367,8 @@ LET_GO: Sequence[Mutant] = (
         module="jepsen_like.checker.checking",
         edits=[
             Edit(
-                "    expires = kept is not None and kept.rule.may_expire\n",
-                "    expires = kept is not None\n",
+                "    expires = any(one.rule.may_expire for one in (kept or {}).values())\n",
+                "    expires = bool(kept)\n",
             )
         ],
         oracles=["retention"],

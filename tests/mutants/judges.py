@@ -10,11 +10,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from tests.mutants.mutant import ROOT, Mutant
+
+if TYPE_CHECKING:
+    from jepsen_like.systems.port import ProcessPlan
 
 OPERATIONS = 50_000
 """How many operations hide one planted violation."""
@@ -220,6 +223,20 @@ def run_processes(mutant: Mutant, seeds: range) -> Judgement:
     return Judgement(None, RUNS_MAX, crashed=crashed)
 
 
+def run_mutated_nodes(mutant: Mutant, seeds: range) -> Judgement:
+    """The same with a sound harness, and nodes that have the bug."""
+    from jepsen_like.systems.raft import processes
+
+    sound = processes.raft_command
+
+    def mutated(plan: "ProcessPlan") -> list[str]:
+        executable, dash_m, _, *arguments = sound(plan)
+        return [executable, dash_m, "tests.mutants.mutated_node", mutant.name, *arguments]
+
+    processes.raft_command = mutated
+    return run_processes(mutant, seeds)
+
+
 def _condemned(results: Mapping[str, Any], number: int, crashed: Counter[str]) -> Judgement:
     """By which check a run was not valid; a run that acknowledged nothing was stopped by the bug, not by an oracle."""
     names = [name for name, row in results["checks"].items() if row["valid"] is not True and name != "linearizable"]
@@ -247,7 +264,8 @@ JUDGES: Mapping[str, Judge] = {
     "drivers": drive,
     "clients": call,
     "run": run_processes,
+    "nodes": run_mutated_nodes,
     "verdicts": conclude,
 }
-ALONE = frozenset({"run"})
+ALONE = frozenset({"run", "nodes"})
 """Judges that measure real time, and so want the machine for themselves."""

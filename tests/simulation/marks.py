@@ -43,6 +43,9 @@ UNVISITED: Mapping[str, str] = {
     "core._objection_to_snapshot: not self._takes_snapshots and self.log.start.index == NO_INDEX: yes": (
         "nonsense from the wire: where nothing leaves a log no member has a snapshot"
     ),
+    "core._on_snapshot_received: reply.received < len(start.snapshot): no": (
+        "nonsense from the wire: the last part of a snapshot is answered by AppendAccepted"
+    ),
     "core._objection_to_snapshot: is_possible: no": "nonsense from the wire; no correct member sends it",
     "core._on_message: message.term > self.term + TERM_STEP_MAX and self._learns_term_from(message): yes": (
         "after years without a node, or after nonsense; a_term_far_ahead_is_approached_by_one_step_a_message shows it"

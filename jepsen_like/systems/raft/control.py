@@ -12,6 +12,7 @@ from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import DumpWriter
 from jepsen_like.systems.port import Control, Leadership, NotServing, Scope
 from jepsen_like.systems.raft.dump import dump_logs
+from jepsen_like.systems.raft.log_workload import LOG
 from raft.client import Connection
 from raft.errors import RaftError
 
@@ -21,8 +22,6 @@ READ_THROUGH_WITHIN_S: Final = 5.0
 READ_THROUGH_BYTES: Final = 1024 * 1024
 GROUP: Final = ""
 """The one scope: a cluster is one group."""
-LOG: Final = 0
-"""The one object with final logs."""
 _NO_ANSWER = (RaftError, KeyError, ValueError)
 
 

@@ -1,7 +1,7 @@
 """The log workload: append batches, read by offset, ask where the log ends."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -24,6 +24,8 @@ READ_BYTES_MAX = 2048
 ROWS_OF_ONE_READ_MAX = 4
 """A read brings a whole entry; more rows of it would weigh more than they tell."""
 LAST_READS = 32
+LOG = 0
+"""The object of the history."""
 TAIL = Request(Action.TAIL, lambda connection: connection.tail())
 
 
@@ -36,6 +38,8 @@ class LogWorkload:
     name: str = "log"
     _ids: Iterator[int] = attrs.field(factory=value_ids)
     _end: int = 0
+    _claimed: int = 0
+    """The greatest end that an answer claimed since the final reads began."""
     _start: int = 0
     """Where a log began of late: most reads ask for what is there."""
 
@@ -59,7 +63,12 @@ class LogWorkload:
     def final_reads(self) -> Sequence[Request]:
         """The end, and the newest records with one beyond."""
         first = max(self._start, self._end - LAST_READS)
+        self._claimed = 0
         return [TAIL, *(_read(offset, anywhere=False) for offset in range(first, self._end + 1)), TAIL]
+
+    def claimed_ends(self) -> Mapping[int, int]:
+        """Of the one log."""
+        return {LOG: self._claimed}
 
     def trimmed(self, request: Request, start_offset: int) -> None:
         """Reads go on behind it."""
@@ -74,15 +83,19 @@ class LogWorkload:
                 self._end = max(self._end, base_offset + count)
                 return Seen(request.values, base_offset, epoch=epoch)
             case Records(committed_end, batches) if request.f is Action.READ:
-                self._end = max(self._end, committed_end)
+                self._claim(committed_end)
                 if not batches:
                     return Seen((NONE,), request.offset)
                 return _values_read(request.offset, batches[0])
             case Tail(committed_end, epoch) if request.f is Action.TAIL:
-                self._end = max(self._end, committed_end)
+                self._claim(committed_end)
                 return Seen((NONE,), committed_end, epoch=epoch)
             case _:
                 raise Nonsense(f"{type(answer).__name__} does not answer {request.f.name}")
+
+    def _claim(self, committed_end: int) -> None:
+        self._end = max(self._end, committed_end)
+        self._claimed = max(self._claimed, committed_end)
 
     def _append(self, count: int) -> Request:
         values = [next(self._ids) for _ in range(count)]

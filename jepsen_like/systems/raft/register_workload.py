@@ -2,7 +2,7 @@
 
 import random
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -52,6 +52,10 @@ class RegisterWorkload:
     def final_reads(self) -> Sequence[Request]:
         """Every key, twice."""
         return [_read(key) for key in range(1, self.keys + 1)] * 2
+
+    def claimed_ends(self) -> Mapping[int, int]:
+        """Registers have no end."""
+        return {}
 
     def trimmed(self, request: Request, start_offset: int) -> None:
         """No register is ever out of reach."""

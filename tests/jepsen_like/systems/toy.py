@@ -140,6 +140,9 @@ class ToyWorkload:
     def final_reads(self) -> Sequence[Request]:
         return [self._read(offset) for offset in range(max(0, self._end - 8), self._end + 1)]
 
+    def claimed_ends(self) -> Mapping[int, int]:
+        return {}
+
     def trimmed(self, request: Request, start_offset: int) -> None:
         raise Nonsense("nothing ever leaves this log")
 
