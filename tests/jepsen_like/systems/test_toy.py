@@ -1,28 +1,38 @@
 """A system that the harness has never seen is broken, judged and drawn through the port alone."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jepsen_like.cli import ExitStatus, execute
-from jepsen_like.systems.registry import SYSTEMS
+from jepsen_like.cli import ExitStatus
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+ROOT = Path(__file__).resolve().parents[3]
+REGISTERED = (
+    "from jepsen_like.systems.registry import SYSTEMS; SYSTEMS['toy'] = 'tests.jepsen_like.systems.toy:ToySystem'; "
+    "from jepsen_like.cli import main; main()"
+)
+"""The command line, with one more system."""
 
 
-@pytest.fixture(autouse=True)
-def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SYSTEMS, "toy", "tests.jepsen_like.systems.toy:ToySystem")
+def command(out: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    arguments = ["run", "--system", "toy", "--seed", "4", "--out", str(out), *words]
+    return subprocess.run(
+        [sys.executable, "-c", REGISTERED, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
 
 def run(out: Path, *words: str) -> tuple[int, dict[str, Any], str]:
     """The exit status, results.json and the report of one run."""
-    status = execute(["run", "--system", "toy", "--seed", "4", "--out", str(out), *words])
+    ended = command(out, *words)
     directory = out / "latest"
+    assert (directory / "results.json").exists(), ended.stderr
     results = json.loads((directory / "results.json").read_text())
-    return status, results, (directory / "report.html").read_text()
+    return ended.returncode, results, (directory / "report.html").read_text()
 
 
 @pytest.mark.spark
@@ -56,8 +66,7 @@ def test_a_stale_read_is_found_named_and_drawn(tmp_path: Path) -> None:
     assert stale["sentence"] in report
 
 
-def test_a_setting_that_the_toy_does_not_have_is_refused_in_its_words(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert execute(["run", "--system", "toy", "--out", str(tmp_path), "--set", "flush=none"]) == ExitStatus.USAGE
-    assert "the toy has one setting, switch" in capsys.readouterr().err
+def test_a_setting_that_the_toy_does_not_have_is_refused_in_its_words(tmp_path: Path) -> None:
+    ended = command(tmp_path, "--set", "flush=none")
+    assert ended.returncode == ExitStatus.USAGE
+    assert "the toy has one setting, switch" in ended.stderr

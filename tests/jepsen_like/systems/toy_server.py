@@ -15,7 +15,7 @@ from typing import Any
 import trio
 
 LEADER = 1
-BUFFERED_RECORDS = 20
+BUFFERED_RECORDS = 500
 OLD_S = 0.3
 
 
