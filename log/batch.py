@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from log.frame import Header, Kind, Payload, checksum, encode_header
+from log.frame import FrameKind, Header, Payload, checksum, encode_header
 from log.values import frozen
 
 
@@ -57,7 +57,7 @@ class StoredBatch:
     def header(self, *, log_id: int, address: int, durable_end: int) -> bytes:
         """The frame header that goes before the payload. An index, which other logs count by, is the offset here."""
         return encode_header(
-            Kind.RECORDS,
+            FrameKind.RECORDS,
             self.tag,
             log_id,
             address,

@@ -83,7 +83,7 @@ def buffers_of(payload: Payload) -> Sequence[bytes | memoryview]:
     return payload.buffers if isinstance(payload, Pieces) else (payload,)
 
 
-class Kind(enum.IntEnum):
+class FrameKind(enum.IntEnum):
     """What a frame means to the log itself."""
 
     RECORDS = 1
@@ -96,7 +96,7 @@ class Kind(enum.IntEnum):
     """Not indexed: everything above `index` is cut."""
 
 
-_KINDS = {int(kind): kind for kind in Kind}
+_KINDS = {int(kind): kind for kind in FrameKind}
 
 
 @frozen
@@ -107,7 +107,7 @@ class Frame:
     a larger buffer, which it keeps alive.
     """
 
-    kind: Kind
+    kind: FrameKind
     tag: int
     epoch: int
     index: int
@@ -126,7 +126,7 @@ class Frame:
         epoch: int,
         base_offset: int,
         span: int,
-        kind: Kind = Kind.RECORDS,
+        kind: FrameKind = FrameKind.RECORDS,
         tag: int = 0,
         timestamp_ms: int = 0,
     ) -> Self:
@@ -175,7 +175,7 @@ class Header(NamedTuple):
     @property
     def indexed(self) -> bool:
         """Whether this frame is a position of the log."""
-        return self.kind <= Kind.CONTROL
+        return self.kind <= FrameKind.CONTROL
 
     def frame(self, payload: memoryview) -> Frame:
         """This header and its payload as the owner's value."""

@@ -25,7 +25,7 @@ from typing import Final
 import attrs
 
 from log.epoch_cache import EpochCache, EpochStart
-from log.frame import Address, Buffer, Header, Kind, checksum
+from log.frame import Address, Buffer, FrameKind, Header, checksum
 
 
 class SparseIndex:
@@ -83,7 +83,7 @@ class _Mark(enum.IntEnum):
 
 
 @attrs.frozen
-class Tail:
+class LogTail:
     """Where a log ends after some frame: the last index (0 = none), its epoch, and the next offset."""
 
     last_index: int = 0
@@ -99,12 +99,12 @@ class Tail:
 
     def _precedes(self, header: Header) -> bool:
         index, last = header.log_index, self.last_index
-        match Kind(header.kind):
-            case Kind.RECORDS | Kind.CONTROL:
+        match FrameKind(header.kind):
+            case FrameKind.RECORDS | FrameKind.CONTROL:
                 return 1 <= index <= last + 1 and (index != last + 1 or self._continues(header))
-            case Kind.STATE:
-                return Tail(index, header.epoch, header.base_offset) == self
-            case Kind.TRUNCATE:
+            case FrameKind.STATE:
+                return LogTail(index, header.epoch, header.base_offset) == self
+            case FrameKind.TRUNCATE:
                 return index <= last
 
     def _continues(self, header: Header) -> bool:
@@ -135,7 +135,7 @@ class Summary:
     """
 
     segment_bytes: int
-    tail: Tail
+    tail: LogTail
     state_position: int | None
     lowest: tuple[int, int] | None
     newest_ms: int | None
@@ -183,9 +183,9 @@ class SegmentIndex:
         self.newest_ms: int | None = None
 
     @property
-    def tail(self) -> Tail:
+    def tail(self) -> LogTail:
         """Where the log ends after the newest frame of this segment."""
-        return Tail(self.last_index, self.last_epoch, self.end_offset)
+        return LogTail(self.last_index, self.last_epoch, self.end_offset)
 
     def note_indexed(
         self, index: int, epoch: int, base_offset: int, span: int, timestamp_ms: int, position: int
@@ -204,12 +204,12 @@ class SegmentIndex:
         self.end_offset = base_offset + span
         return marked
 
-    def note_state(self, tail: Tail, position: int) -> None:
+    def note_state(self, tail: LogTail, position: int) -> None:
         """A STATE frame."""
         self._take(tail)
         self.state_position = position
 
-    def note_truncate(self, tail: Tail, position: int) -> None:
+    def note_truncate(self, tail: LogTail, position: int) -> None:
         """A TRUNCATE frame; the next frame is the first after a cut, whatever its index."""
         self._take(tail)
         self._add(_Mark.CUT, tail.last_index + 1, tail.last_epoch, tail.end_offset, position)
@@ -218,15 +218,15 @@ class SegmentIndex:
 
     def note(self, header: Header, position: int) -> None:
         """Any frame, by its header."""
-        match Kind(header.kind):
-            case Kind.RECORDS | Kind.CONTROL:
+        match FrameKind(header.kind):
+            case FrameKind.RECORDS | FrameKind.CONTROL:
                 self.note_indexed(
                     header.log_index, header.epoch, header.base_offset, header.span, header.timestamp_ms, position
                 )
-            case Kind.STATE:
-                self.note_state(Tail(header.log_index, header.epoch, header.base_offset), position)
-            case Kind.TRUNCATE:
-                self.note_truncate(Tail(header.log_index, header.epoch, header.base_offset), position)
+            case FrameKind.STATE:
+                self.note_state(LogTail(header.log_index, header.epoch, header.base_offset), position)
+            case FrameKind.TRUNCATE:
+                self.note_truncate(LogTail(header.log_index, header.epoch, header.base_offset), position)
 
     def living(self) -> SparseIndex:
         """The logical view: what is left when the segment's own cuts are followed."""
@@ -264,7 +264,7 @@ class SegmentIndex:
             epochs=tuple(epochs),
         )
 
-    def _take(self, tail: Tail) -> None:
+    def _take(self, tail: LogTail) -> None:
         self.last_index = tail.last_index
         self.last_epoch = tail.last_epoch
         self.end_offset = tail.end_offset
@@ -329,7 +329,7 @@ class SegmentIndex:
         magic, _, owner, base, segment_bytes, *tail, state, count, cuts = _LAYOUT_1.unpack_from(content)
         if (magic, owner, base) != (_MAGIC, log_id, self.base):
             raise DamagedIndex
-        self._take(Tail(*tail))
+        self._take(LogTail(*tail))
         self.state_position = None if state == NO_STATE else state
         self.cuts = cuts
         return segment_bytes, count, memoryview(content)[_LAYOUT_1.size :]
@@ -349,7 +349,7 @@ def _decode_head(content: bytes, log_id: int, base: int) -> tuple[Summary, int, 
         raise DamagedIndex
     summary = Summary(
         segment_bytes=segment_bytes,
-        tail=Tail(last_index, last_epoch, end_offset),
+        tail=LogTail(last_index, last_epoch, end_offset),
         state_position=None if state == NO_STATE else state,
         lowest=None if lowest_index == _NONE else (lowest_index, lowest_offset),
         newest_ms=None if newest_ms == _NONE else newest_ms,

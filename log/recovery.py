@@ -35,7 +35,7 @@ from log.disk import Disk, File, NoSpace, rename_file, replace_file
 from log.epoch_cache import EpochCache
 from log.errors import CorruptLog
 from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, Header, checksum
-from log.index import SUMMARY_BYTES_READ, DamagedIndex, SegmentIndex, Summary, Tail, decode_summary, summary_bytes
+from log.index import SUMMARY_BYTES_READ, DamagedIndex, LogTail, SegmentIndex, Summary, decode_summary, summary_bytes
 from log.mark import Mark, MarkFile
 from log.salvage import Repaired
 from log.scan import CHUNK_BYTES, Scan, scan
@@ -86,7 +86,7 @@ class Recovered:
     start: Start
     segments: list[Segment]
     epochs: EpochCache
-    tail: Tail
+    tail: LogTail
     state: bytes | None
     report: RecoveryReport
 
@@ -284,7 +284,7 @@ class Recovery:
         """The first place where the segments, one after the other, are not one whole log."""
         end = self._start.base
         # What the first segment of a trimmed log follows is gone: whatever its frames say of that is true.
-        tail = Tail() if end == 0 else None
+        tail = LogTail() if end == 0 else None
         for keep, each in enumerate(found):
             segment = each.segment
             if segment.base != end:

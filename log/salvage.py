@@ -28,8 +28,18 @@ import attrs
 
 from log.disk import Disk, File, replace_file
 from log.errors import CorruptLog, NoSpace
-from log.frame import HEADER_BYTES, MAGIC, Address, DamagedFrame, ForeignFrame, Header, Kind, checksum, decode_header
-from log.index import Tail
+from log.frame import (
+    HEADER_BYTES,
+    MAGIC,
+    Address,
+    DamagedFrame,
+    ForeignFrame,
+    FrameKind,
+    Header,
+    checksum,
+    decode_header,
+)
+from log.index import LogTail
 from log.mark import Mark, MarkFile
 from log.segment import INDEX_SUFFIX, SEGMENT_SUFFIX, Segment, Window, base_of, segment_name
 from log.start import Start
@@ -125,14 +135,14 @@ class _Survey:
             self._note_whole(header)
         self.durable_end = max(self.durable_end, header.durable_end)
         self.floor = max(self.floor, Floor(header.epoch, header.log_index))
-        if header.kind == Kind.STATE:
+        if header.kind == FrameKind.STATE:
             self.state_at, self.state = header.address, bytes(payload) if whole else None
         self.end = header.address + header.frame_bytes
 
     def _note_whole(self, header: Header) -> None:
         self.last_index = header.log_index
-        if header.kind != Kind.STATE:
-            written = header.log_index + (header.kind == Kind.TRUNCATE)
+        if header.kind != FrameKind.STATE:
+            written = header.log_index + (header.kind == FrameKind.TRUNCATE)
             self.lowest = written if self.lowest is None else min(self.lowest, written)
 
     def hidden(self, start: int, end: int) -> bool:
@@ -149,7 +159,7 @@ class _Surveyor:
         self._log_id = log_id
         self._survey = _Survey(end=base)
         # What the first segment of a trimmed log follows is gone.
-        self._tail: Tail | None = None if base else Tail()
+        self._tail: LogTail | None = None if base else LogTail()
 
     def survey(self, bases: Sequence[Address]) -> _Survey:
         """`CorruptLog` for what no damage explains: another log's frames, or whole frames that contradict each other."""
@@ -206,7 +216,7 @@ class _Surveyor:
             return
         if objection := self._tail.objection(header):
             self._contradiction(segment, header.address - segment.base, objection)
-        self._tail = Tail(header.log_index, header.epoch, header.end_offset)
+        self._tail = LogTail(header.log_index, header.epoch, header.end_offset)
 
     def _contradiction(self, segment: Segment, position: int, reason: str) -> NoReturn:
         raise CorruptLog(segment.path, position, reason)

@@ -37,13 +37,13 @@ from log.frame import (
     Address,
     Buffer,
     Frame,
+    FrameKind,
     Header,
-    Kind,
     buffers_of,
     checksum,
     encode_header,
 )
-from log.index import SegmentIndex, SparseIndex, Tail
+from log.index import LogTail, SegmentIndex, SparseIndex
 from log.lookup import Lookup
 from log.mark import Mark, MarkFile
 from log.recovery import Recovered, Recovery, RecoveryReport, write_sidecar
@@ -61,8 +61,8 @@ __all__ = [
     "CorruptLog",
     "Flush",
     "Frame",
+    "FrameKind",
     "IndexOutOfRange",
-    "Kind",
     "LogConfig",
     "LogError",
     "NoSpace",
@@ -333,7 +333,7 @@ class SegmentedLog:
         self._require_usable()
         segment = self._segment_for(HEADER_BYTES + len(payload))
         position = segment.size
-        self._write(segment, [self._own_header(Kind.STATE, segment.end, self._tail(), payload), payload])
+        self._write(segment, [self._own_header(FrameKind.STATE, segment.end, self._tail(), payload), payload])
         self._index_of(segment).note_state(self._tail(), position)
         self._state = bytes(payload)
         return self._end
@@ -350,11 +350,11 @@ class SegmentedLog:
         if last_index == self._last_index:
             return self._end
         end_offset, epoch = self._tail_before(last_index + 1)
-        tail = Tail(last_index, epoch, end_offset)
+        tail = LogTail(last_index, epoch, end_offset)
         segment = self._segment_for(HEADER_BYTES)
         buffers: list[Buffer] = []
         address = self._first_address(segment, buffers)
-        buffers.append(self._own_header(Kind.TRUNCATE, address, tail, b""))
+        buffers.append(self._own_header(FrameKind.TRUNCATE, address, tail, b""))
         self._write(segment, buffers)
         self._index_of(segment).note_truncate(tail, address - segment.base)
         self._lookup.cut(last_index + 1, end_offset)
@@ -380,7 +380,7 @@ class SegmentedLog:
         if count:
             first = self._segments[count]
             last_index = first.first_index - 1
-            before = Tail(last_index, self.epoch_at(last_index), first.first_offset)
+            before = LogTail(last_index, self.epoch_at(last_index), first.first_offset)
             self._retiring += self._lookup.forget(count)
             self._start = Start(first.base, before, payload)
             self.epochs.trim(first.first_index, first.first_offset)
@@ -401,7 +401,7 @@ class SegmentedLog:
         with self._fatal():
             self._retirement.keep_room(0)
 
-    def reset(self, before: Tail, payload: bytes) -> None:
+    def reset(self, before: LogTail, payload: bytes) -> None:
         """Forget everything that the log holds, and begin anew behind `before`; durable when it returns.
 
         The newest state stays, and `payload` is the owner's word about what the log does not hold, as in `trim`. Epochs may
@@ -414,7 +414,7 @@ class SegmentedLog:
         index = SegmentIndex(start.base, self.config.index_interval_bytes)
         buffers: list[Buffer] = []
         if self._state is not None:
-            buffers += [self._own_header(Kind.STATE, start.base, before, self._state), self._state]
+            buffers += [self._own_header(FrameKind.STATE, start.base, before, self._state), self._state]
             index.note_state(before, 0)
         self._prepare_reset(start, buffers)
         segment = Segment(
@@ -640,8 +640,8 @@ class SegmentedLog:
         self._last_epoch = index.last_epoch
         self._end_offset = index.end_offset
 
-    def _tail(self) -> Tail:
-        return Tail(self._last_index, self._last_epoch, self._end_offset)
+    def _tail(self) -> LogTail:
+        return LogTail(self._last_index, self._last_epoch, self._end_offset)
 
     def _tail_before(self, index: int) -> tuple[int, int]:
         """The end offset and the epoch that hold before `index`, one that the log holds."""
@@ -657,13 +657,13 @@ class SegmentedLog:
         """Where the next frame goes; in a new segment that is behind the newest state, which is put into `buffers`."""
         if segment.size or self._state is None:
             return segment.base + segment.size
-        buffers.append(self._own_header(Kind.STATE, segment.base, self._tail(), self._state))
+        buffers.append(self._own_header(FrameKind.STATE, segment.base, self._tail(), self._state))
         buffers.append(self._state)
         # True even if this write meets a full disk: the next one begins with the state again.
         self._index_of(segment).note_state(self._tail(), 0)
         return segment.base + HEADER_BYTES + len(self._state)
 
-    def _own_header(self, kind: Kind, address: int, tail: Tail, payload: bytes) -> bytes:
+    def _own_header(self, kind: FrameKind, address: int, tail: LogTail, payload: bytes) -> bytes:
         return encode_header(
             kind,
             0,

@@ -31,7 +31,7 @@ import attrs
 from log.disk import Disk, File, rename_file
 from log.errors import CorruptLog, NoSpace
 from log.frame import Address, checksum
-from log.index import Tail
+from log.index import LogTail
 
 NAME = "start"
 _MAGIC = b"QLST"
@@ -44,7 +44,7 @@ _SCRATCH_NAME = f"{NAME}.next"
 _UNTOUCHED = "only `start` is hurt, not the segments"
 
 _ORIGIN = Address(0)
-_NOTHING = Tail()
+_NOTHING = LogTail()
 
 
 @attrs.frozen
@@ -52,7 +52,7 @@ class Start:
     """The first segment begins at `base`; `before` is the end of what left the log, `payload` the owner's word about that."""
 
     base: Address = _ORIGIN
-    before: Tail = _NOTHING
+    before: LogTail = _NOTHING
     payload: bytes = attrs.field(default=b"", repr=lambda payload: f"<{len(payload)} bytes>")
 
     def is_met(self, lowest: int | None, last_index: int) -> bool:
@@ -87,7 +87,7 @@ def read(disk: Disk, directory: str, *, log_id: int) -> Start:
         raise CorruptLog(
             path, _HEAD_BYTES, f"what is said of the log before its first index cannot be read; {_UNTOUCHED}"
         )
-    return Start(Address(base), Tail(*before), payload)
+    return Start(Address(base), LogTail(*before), payload)
 
 
 def keep_room(disk: Disk, directory: str, payload_bytes: int) -> None:

@@ -24,7 +24,7 @@ from log.disk import Disk
 from log.epoch_cache import EpochCache
 from log.errors import CorruptLog, NoSpace
 from log.file_pool import FilePool, PooledFile
-from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, Header, Kind, checksum
+from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, FrameKind, Header, checksum
 from log.manifest import Manifest, SealedSegment, file_name, read_manifest
 from log.mark import NAME as MARK_NAME
 from log.mark import SLOT_BYTES, Mark, MarkFile
@@ -202,7 +202,7 @@ class StoreRecovery:
                     raise DamagedFrame("the file ends inside the frame")
                 if checksum(payload) != header.payload_crc:
                     raise DamagedFrame("the checksum of the payload does not match")
-                if header.kind != Kind.RECORDS:
+                if header.kind != FrameKind.RECORDS:
                     raise DamagedFrame(f"a frame of kind {header.kind} has no place in a log of a store")
                 if objection := batch.objection(found.end_offset, found.epoch):
                     raise DamagedFrame(objection)

@@ -39,7 +39,7 @@ from raft.effects import (
     Commit,
     Committed,
     Effect,
-    Load,
+    LoadEntries,
     Persist,
     ReadReady,
     ReadRejected,
@@ -50,7 +50,7 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, ReadRequest, Receive, StepDown, Tick, Trimmed
 from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import (
@@ -293,7 +293,7 @@ class RaftCore:
                 self._on_propose(token, batch)
             case Tick():
                 self._on_tick()
-            case Read(token=token):
+            case ReadRequest(token=token):
                 self._on_read(token)
             case Loaded(peer=peer, entries=entries):
                 self._on_loaded(peer, entries)
@@ -685,7 +685,7 @@ class RaftCore:
             cached = self._cached_after(progress.next_index, config.append_bytes_max)
             if cached is None:
                 progress.loading = True
-                self._effects.append(Load(peer, progress.next_index, config.append_bytes_max))
+                self._effects.append(LoadEntries(peer, progress.next_index, config.append_bytes_max))
                 return
             self._pipeline(leader, peer, progress, cached)
 

@@ -54,7 +54,7 @@ from raft.effects import (
     Commit,
     Committed,
     Effect,
-    Load,
+    LoadEntries,
     Persist,
     ReadReady,
     ReadRejected,
@@ -77,7 +77,7 @@ from raft.errors import (
     StorageFull,
     WrongStateMachine,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, ReadRequest, Receive, StepDown, Tick, Trimmed
 from raft.messages import AppendEntries, InstallSnapshot, Message
 from raft.model import (
     NO_INDEX,
@@ -501,7 +501,7 @@ class RaftDriver:
             case Commit(commit_index=commit_index):
                 self.committed_end = self._end_offset_of(commit_index)
                 self._check_restored(commit_index)
-            case Load(peer=peer):
+            case LoadEntries(peer=peer):
                 self._inbox.append(Loaded(peer, self.storage.load(effect)))
             case ReadReady(token=token, read_index=read_index):
                 self._release_reads(self._reads_asked.pop(token), read_index)
@@ -645,7 +645,7 @@ class RaftDriver:
         """All reads that wait share one token, and so one round of heartbeats."""
         token = self._draw_token()
         self._reads_asked[token], self._reads = self._reads, []
-        self._step(now, Read(token))
+        self._step(now, ReadRequest(token))
 
     def _release_reads(self, reads: list[_ReadRequest], read_index: LogIndex) -> None:
         for read in reads:

@@ -34,7 +34,7 @@ class Send:
 
 
 @frozen
-class Load:
+class LoadEntries:
     """Read entries from `first_index` on, at most about `bytes_max` and at least one; answer with `Loaded(peer, ...)`."""
 
     peer: NodeId
@@ -124,4 +124,4 @@ class RoleChanged:
     leader: NodeId | None
 
 
-Effect = Persist | Send | Answer | Commit | Load | ReadReady | ReadRejected | RoleChanged
+Effect = Persist | Send | Answer | Commit | LoadEntries | ReadReady | ReadRejected | RoleChanged

@@ -45,7 +45,7 @@ from raft.flusher import Flusher
 from raft.links import Links
 from raft.membership import Configuration
 from raft.model import LogIndex, NodeId, Position, Term
-from raft.net.connection import CLOSED_BY_OTHER_SIDE, Connection
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.framing import Frame
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
@@ -218,7 +218,7 @@ class RaftGroup:
         self._life = trio.CancelScope()
         self._goes_on = trio.Event()
         self._goes_on.set()
-        self._incoming: dict[NodeId, list[Connection[Frame]]] = {}
+        self._incoming: dict[NodeId, list[SocketConnection[Frame]]] = {}
         self._reactor = reactor
         self._owns_reactor = owns_reactor
         self._links = Links(
@@ -586,9 +586,9 @@ class RaftGroup:
 
     # ---------------------------------------------------------------- connections (Doorkeeper)
 
-    def _open_connection(self, accepted: socket.socket, name: str) -> Connection[Frame]:
+    def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
         greeting = Greeting(self._identity, self._driver, self)
-        greeting.connection = Connection(
+        greeting.connection = SocketConnection(
             self._reactor,
             accepted,
             greeting.decoder,
@@ -603,11 +603,11 @@ class RaftGroup:
         bound = self._settings.connections_max
         return self._listener.connections <= bound - min(PEER_PLACES * len(self._identity.peers), bound // 2)
 
-    def greeted(self, connection: Connection[Frame]) -> None:
+    def greeted(self, connection: SocketConnection[Frame]) -> None:
         """See `Doorkeeper`."""
         self._listener.greeted(connection)
 
-    def peer_arrived(self, peer: NodeId, connection: Connection[Frame]) -> None:
+    def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
         """See `Doorkeeper`."""
         incoming = self._incoming.setdefault(peer, [])
         incoming.append(connection)
@@ -615,7 +615,7 @@ class RaftGroup:
             incoming[0].close("replaced by newer connections of the same peer")
         self._links.nudge(peer)
 
-    def peer_left(self, peer: NodeId, connection: Connection[Frame]) -> None:
+    def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
         """See `Doorkeeper`. News only if the connection was in use: older ones, and vain dials, end without a meaning."""
         incoming = self._incoming[peer]
         # A peer speaks on one connection at a time. An older one that still seems open is what a broken network left.
@@ -624,7 +624,7 @@ class RaftGroup:
         if connection is in_use:
             self._driver.disconnected(peer)
 
-    def closed(self, connection: Connection[Frame], role: str, reason: str) -> None:
+    def closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
         """See `Doorkeeper`."""
         self._listener.forget(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):

@@ -24,7 +24,7 @@ from raft.codec import encode_message
 from raft.errors import ProtocolError, RaftError
 from raft.messages import AppendEntries, Message
 from raft.model import NodeId
-from raft.net.connection import Connection, Session
+from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.dialing import dial
 from raft.net.errors import WireError
@@ -117,7 +117,7 @@ class PeerLink(Session[Frame]):
     is_up: bool = False
     frame_bytes_max: int = 0
     """The largest frame that the peer takes."""
-    _connection: Connection[Frame] | None = None
+    _connection: SocketConnection[Frame] | None = None
     _settled: trio.Event = attrs.field(factory=trio.Event)
     """The handshake has succeeded or failed."""
     _ended: trio.Event = attrs.field(factory=trio.Event)
@@ -172,7 +172,7 @@ class PeerLink(Session[Frame]):
         self._ended = trio.Event()
         with suppress(OSError):  # the connection may be gone already
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * UNHEARD_S_MAX))
-        self._connection = Connection(
+        self._connection = SocketConnection(
             self.reactor,
             connected,
             FrameDecoder(HELLO_BYTES_MAX),

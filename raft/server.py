@@ -23,7 +23,7 @@ from raft.codec import decode_message
 from raft.driver import RaftDriver
 from raft.errors import Busy, InvalidRequest, ProtocolError, RaftError, RecordsTrimmed, ShuttingDown
 from raft.model import NodeId
-from raft.net.connection import Connection, Session
+from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder
@@ -57,16 +57,16 @@ class Doorkeeper(Protocol):
     def has_room_for_client(self) -> bool:
         """Whether one more client may stay; the last places are for peers."""
 
-    def greeted(self, connection: Connection[Frame]) -> None:
+    def greeted(self, connection: SocketConnection[Frame]) -> None:
         """The handshake is done."""
 
-    def peer_arrived(self, peer: NodeId, connection: Connection[Frame]) -> None:
+    def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
         """A peer's connection was greeted."""
 
-    def peer_left(self, peer: NodeId, connection: Connection[Frame]) -> None:
+    def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
         """A peer's connection closed."""
 
-    def closed(self, connection: Connection[Frame], role: str, reason: str) -> None:
+    def closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
         """A connection closed, whatever its role."""
 
 
@@ -77,7 +77,7 @@ class Greeting(Session[Frame]):
         self._identity = identity
         self._driver = driver
         self._doorkeeper = doorkeeper
-        self.connection: Connection[Frame]
+        self.connection: SocketConnection[Frame]
         self.decoder = FrameDecoder(HELLO_BYTES_MAX)
 
     def on_frames(self, frames: list[Frame]) -> None:
@@ -130,7 +130,9 @@ class Greeting(Session[Frame]):
 class PeerSession(Session[Frame]):
     """Messages of one peer, to the core."""
 
-    def __init__(self, connection: Connection[Frame], peer: NodeId, driver: RaftDriver, doorkeeper: Doorkeeper) -> None:
+    def __init__(
+        self, connection: SocketConnection[Frame], peer: NodeId, driver: RaftDriver, doorkeeper: Doorkeeper
+    ) -> None:
         self._connection = connection
         self._peer = peer
         self._driver = driver
@@ -167,7 +169,7 @@ class ClientSession(Session[Frame]):
 
     def __init__(
         self,
-        connection: Connection[Frame],
+        connection: SocketConnection[Frame],
         identity: ServerIdentity,
         driver: RaftDriver,
         doorkeeper: Doorkeeper,

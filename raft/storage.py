@@ -19,14 +19,14 @@ import msgpack
 
 from log.disk import Disk
 from log.errors import CorruptLog, NoSpace
-from log.frame import HEADER_BYTES, Frame, Kind
-from log.index import Tail
+from log.frame import HEADER_BYTES, Frame, FrameKind
+from log.index import LogTail
 from log.retention import Retention
 from log.salvage import Floor
 from log.segmented_log import Flush, LogConfig, SegmentedLog
 from log.values import frozen
 from raft.config import RaftConfig
-from raft.effects import Load, Persist
+from raft.effects import LoadEntries, Persist
 from raft.log_view import LogView
 from raft.model import (
     NO_INDEX,
@@ -126,7 +126,7 @@ class RaftStorage:
             self.log.save_state(_pack_state(persist.hard_state))
         if persist.start is not None:
             start = persist.start
-            before = Tail(start.index, start.position.term, start.offset)
+            before = LogTail(start.index, start.position.term, start.offset)
             self.log.reset(before, _pack_applied(start.applied, start.snapshot))
         if persist.entries:
             self.log.append([_to_frame(entry) for entry in persist.entries])
@@ -211,7 +211,7 @@ class RaftStorage:
         entries = self.entries(first_index, WARM_BYTES)
         return entries if entries[-1].index == last_index else ()
 
-    def load(self, load: Load) -> tuple[Entry, ...]:
+    def load(self, load: LoadEntries) -> tuple[Entry, ...]:
         """The entries that `load` asks for; none if the log does not hold them (any more)."""
         if not 1 <= self.log.first_index <= load.first_index <= self.log.last_index:
             return ()
@@ -233,7 +233,7 @@ class RaftStorage:
 def _to_frame(entry: Entry) -> Frame:
     batch = entry.batch
     return Frame(
-        kind=Kind.RECORDS if batch.kind is EntryKind.RECORDS else Kind.CONTROL,
+        kind=FrameKind.RECORDS if batch.kind is EntryKind.RECORDS else FrameKind.CONTROL,
         tag=int(batch.kind),
         epoch=entry.term,
         index=entry.index,
@@ -255,7 +255,7 @@ def _pack_applied(applied: Position, snapshot: bytes) -> bytes:
     return packed
 
 
-def _to_start(before: Tail, payload: bytes) -> LogStart:
+def _to_start(before: LogTail, payload: bytes) -> LogStart:
     """Its CRC was good, so anything unexpected is another version's doing, or not a raft log at all."""
     if not before.last_index:
         return ORIGIN

@@ -68,7 +68,7 @@ class _Over:
 _OVER = _Over()
 
 
-class Connection(Generic[FrameT]):
+class SocketConnection(Generic[FrameT]):
     """A connected non-blocking socket, registered with the reactor for as long as it is open."""
 
     __slots__ = (

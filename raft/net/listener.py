@@ -14,7 +14,7 @@ from typing import Generic
 import attrs
 import trio
 
-from raft.net.connection import Connection
+from raft.net.connection import SocketConnection
 from raft.net.decoder import FrameT
 from raft.net.reactor import READABLE, Reactor
 
@@ -26,7 +26,7 @@ DESCRIPTORS_KEPT = 128
 
 @attrs.define(eq=False)
 class _Guest(Generic[FrameT]):
-    connection: Connection[FrameT]
+    connection: SocketConnection[FrameT]
     since: float
     greeted: bool = False
     unfinished_since: float = 0.0
@@ -66,7 +66,7 @@ class Listener(Generic[FrameT]):
         self,
         reactor: Reactor,
         listening: socket.socket,
-        open_connection: Callable[[socket.socket, str], Connection[FrameT]],
+        open_connection: Callable[[socket.socket, str], SocketConnection[FrameT]],
         *,
         limits: ListenerLimits,
         on_refused: Callable[[str, str], None],
@@ -76,7 +76,7 @@ class Listener(Generic[FrameT]):
         self._open_connection = open_connection
         self._limits = limits
         self._on_refused = on_refused
-        self._guests: dict[Connection[FrameT], _Guest[FrameT]] = {}
+        self._guests: dict[SocketConnection[FrameT], _Guest[FrameT]] = {}
         self._accepting = True
         reactor.register(self, READABLE)
 
@@ -95,11 +95,11 @@ class Listener(Generic[FrameT]):
         """How many are open."""
         return len(self._guests)
 
-    def greeted(self, connection: Connection[FrameT]) -> None:
+    def greeted(self, connection: SocketConnection[FrameT]) -> None:
         """The handshake is done; the greeting deadline no longer applies."""
         self._guests[connection].greeted = True
 
-    def forget(self, connection: Connection[FrameT]) -> None:
+    def forget(self, connection: SocketConnection[FrameT]) -> None:
         """To be told by the session when a connection has closed."""
         self._guests.pop(connection, None)
 

@@ -15,7 +15,7 @@ one in place, a few milliseconds at a time, and lets Trio run what it has at lea
 last wait was over in a moment: being woken costs more than such a wait (the processor may have gone to sleep, too), so it asks
 again and again, and offers the processor to others each time. One wait that takes longer, and it sleeps again.
 
-Failures: what concerns one connection is settled there (see `Connection`); anything else is a failure of all participants, who
+Failures: what concerns one connection is settled there (see `SocketConnection`); anything else is a failure of all participants, who
 are informed of it (`on_failed`), and climbs out of `run`.
 """
 

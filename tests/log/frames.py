@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from log.disk import Disk
 from log.frame import HEADER_BYTES
 from log.memory_disk import MemoryDisk
-from log.segmented_log import Frame, Kind, LogConfig, SegmentedLog
+from log.segmented_log import Frame, FrameKind, LogConfig, SegmentedLog
 
 DIRECTORY = "data/log"
 LOG_ID = 7
@@ -23,7 +23,7 @@ def frame(
 ) -> Frame:
     """A frame that says who it is; offsets go with the index unless told otherwise."""
     content = f"{index}@{epoch}".encode() if payload is None else payload
-    kind = Kind.RECORDS if span else Kind.CONTROL
+    kind = FrameKind.RECORDS if span else FrameKind.CONTROL
     base_offset = index - 1 if offset is None else offset
     return Frame.of(
         content, index=index, epoch=epoch, base_offset=base_offset, span=span, kind=kind, tag=3, timestamp_ms=5

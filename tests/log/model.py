@@ -7,7 +7,7 @@ that frame, or the last one that was flushed.
 
 import attrs
 
-from log.index import Tail
+from log.index import LogTail
 from log.segmented_log import Frame, IndexOutOfRange, OffsetOutOfRange, SegmentedLog
 from tests.log.frames import Entry, content, entry
 
@@ -130,7 +130,7 @@ class Model:
         start = Start(first_index - 1, self.epoch_before(first_index), self.offset_of(first_index), payload)
         self._trims.append((self._forgotten + len(self.moments) - 1, start))
 
-    def begin_reset(self, before: Tail, payload: bytes) -> None:
+    def begin_reset(self, before: LogTail, payload: bytes) -> None:
         """The log is to begin anew; until `end_reset` a crash may leave it as it was."""
         start = Start(before.last_index, before.last_epoch, before.end_offset, payload)
         self._resetting = Moment((), self.moments[-1].state, before.end_offset, start)

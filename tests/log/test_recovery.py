@@ -8,7 +8,7 @@ import pytest
 
 from log import mark
 from log.disk import NoSpace, StorageFailed
-from log.frame import HEADER_BYTES, Kind, encode_header
+from log.frame import HEADER_BYTES, FrameKind, encode_header
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import CorruptLog, LogConfig, SegmentedLog
 from tests.log.frames import (
@@ -339,17 +339,17 @@ def test_a_sync_that_lied_is_found_out() -> None:
 @pytest.mark.parametrize(
     ("kind", "index", "epoch", "offset"),
     [
-        pytest.param(Kind.RECORDS, 63, 1, 61, id="a gap in the index"),
-        pytest.param(Kind.RECORDS, 62, 1, 60, id="an offset again"),
-        pytest.param(Kind.RECORDS, 62, 0, 61, id="an older epoch"),
-        pytest.param(Kind.RECORDS, 0, 1, 0, id="index 0"),
-        pytest.param(Kind.STATE, 60, 1, 60, id="a state of another time"),
-        pytest.param(Kind.TRUNCATE, 62, 1, 62, id="a cut behind the end"),
+        pytest.param(FrameKind.RECORDS, 63, 1, 61, id="a gap in the index"),
+        pytest.param(FrameKind.RECORDS, 62, 1, 60, id="an offset again"),
+        pytest.param(FrameKind.RECORDS, 62, 0, 61, id="an older epoch"),
+        pytest.param(FrameKind.RECORDS, 0, 1, 0, id="index 0"),
+        pytest.param(FrameKind.STATE, 60, 1, 60, id="a state of another time"),
+        pytest.param(FrameKind.TRUNCATE, 62, 1, 62, id="a cut behind the end"),
     ],
 )
 @pytest.mark.parametrize("rolled", [True, False])
 def test_a_whole_frame_that_does_not_follow_is_as_bad_as_a_torn_one(
-    rolled: bool, kind: Kind, index: int, epoch: int, offset: int, durable: bool
+    rolled: bool, kind: FrameKind, index: int, epoch: int, offset: int, durable: bool
 ) -> None:
     disk = memory_disk()
     log = open_log(disk)
@@ -576,7 +576,7 @@ def test_a_frame_of_another_place_and_another_log_is_only_torn() -> None:
     log = open_log(disk)
     end = log.append([frame(1)])
     log.close()
-    stored = encode_header(Kind.RECORDS, 0, LOG_ID + 1, end + 1, 1, 2, 1, 0, 0, 1, 0, 0)
+    stored = encode_header(FrameKind.RECORDS, 0, LOG_ID + 1, end + 1, 1, 2, 1, 0, 0, 1, 0, 0)
     overwrite(disk, FIRST, end, stored)
     reopened = open_log(killed(disk))
     assert (numbers(reopened), reopened.recovery.torn_at) == ([(1, 1)], end)

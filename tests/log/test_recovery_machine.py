@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from log.errors import CorruptLog
 from log.frame import HEADER_BYTES, Frame
-from log.index import Tail
+from log.index import LogTail
 from log.memory_disk import MemoryDisk
 from log.segmented_log import SegmentedLog
 from tests.log.frames import DIRECTORY, memory_disk, open_log
@@ -75,7 +75,7 @@ class RecoveryMachine(RuleBasedStateMachine):
         now = self.model.now
         self.written += 1
         epoch = max(0, self.model.epoch_before(now.last_index + 1) - epochs_back)
-        before = Tail(now.last_index + ahead, epoch, now.end_offset + ahead) if now.last_index + ahead else Tail()
+        before = LogTail(now.last_index + ahead, epoch, now.end_offset + ahead) if now.last_index + ahead else LogTail()
         self.model.begin_reset(before, b"#%d" % self.written)
         self.log.reset(before, b"#%d" % self.written)
         self.model.end_reset()

@@ -15,7 +15,7 @@ from log import start
 from log.disk import NoSpace, RealDisk, StorageFailed
 from log.errors import CorruptLog, IndexOutOfRange, OffsetOutOfRange
 from log.frame import HEADER_BYTES, Address, Frame, checksum
-from log.index import Tail
+from log.index import LogTail
 from log.mark import Mark, MarkFile
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.salvage import Floor
@@ -36,7 +36,7 @@ from tests.log.frames import (
 )
 from tests.log.model import Moment, moment_of
 
-BEFORE = Tail(1_000, 2, 5_000)
+BEFORE = LogTail(1_000, 2, 5_000)
 MARK = f"{DIRECTORY}/{marks.NAME}"
 START = f"{DIRECTORY}/{start.NAME}"
 
@@ -99,7 +99,7 @@ def a_large_state(log: SegmentedLog) -> None:
 
 def begun_anew(log: SegmentedLog) -> None:
     much(log)
-    log.reset(Tail(500, 12, 900), b"the first time")
+    log.reset(LogTail(500, 12, 900), b"the first time")
 
 
 Life = Callable[[SegmentedLog], None]
@@ -125,7 +125,7 @@ def lives_on(log: SegmentedLog, disk: MemoryDisk) -> None:
     log.trim(first + 45, b"trimmed")
     log.flush()
     assert moment_of(open_log(disk.durable_copy())) == moment_of(log)
-    log.reset(Tail(first + 10, 1, 7), b"again")
+    log.reset(LogTail(first + 10, 1, 7), b"again")
     assert moment_of(open_log(disk.durable_copy())) == moment_of(log)
 
 
@@ -198,7 +198,7 @@ def test_what_follows_must_follow_what_the_log_began_behind() -> None:
 
 def test_a_log_can_begin_anew_at_its_very_beginning() -> None:
     disk, log = lived(much)
-    log.reset(Tail(), b"")
+    log.reset(LogTail(), b"")
     assert (log.first_index, log.last_index, log.end_offset, log.state) == (0, 0, 0, b"new vote")
     log.append(frames(1, 30, 1))
     log.flush()
@@ -227,7 +227,7 @@ def test_no_file_of_what_was_forgotten_stays_open(tmp_path: Path) -> None:
         log.append(frames(log.last_index + 1, log.last_index + 30, log.last_epoch, size=120))
         log.append(frames(log.last_index + 1, log.last_index + 30, log.last_epoch, size=120))
         log.read(log.first_index, 1 << 20)
-        log.reset(Tail(log.last_index, log.last_epoch, log.last_index), b"")
+        log.reset(LogTail(log.last_index, log.last_epoch, log.last_index), b"")
         assert len(os.listdir("/proc/self/fd")) == opened
     log.close()
 

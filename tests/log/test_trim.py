@@ -14,7 +14,7 @@ from log.disk import NoSpace, RealDisk, StorageFailed
 from log.errors import CorruptLog, IndexOutOfRange, OffsetOutOfRange
 from log.flush import Flush
 from log.frame import HEADER_BYTES
-from log.index import Tail
+from log.index import LogTail
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.retirement import RETIRED_PER_FLUSH_MAX
 from log.segmented_log import RESERVE_SLACK_BYTES, LogConfig, SegmentedLog
@@ -516,11 +516,11 @@ def test_a_trim_tells_what_left_the_log() -> None:
     disk = memory_disk()
     log = filled(disk, 200)
     first = log.trim(100, b"up to 100")
-    assert log.start == Start(log.start.base, Tail(first - 1, 1, first - 1), b"up to 100")
+    assert log.start == Start(log.start.base, LogTail(first - 1, 1, first - 1), b"up to 100")
     assert names(disk, f"/{start.NAME}") == []
     assert log.start_payload() == b"up to 100"
     log.flush()
-    assert open_log(disk.durable_copy()).start == log.start == Start(log.start.base, Tail(first - 1, 1, first - 1))
+    assert open_log(disk.durable_copy()).start == log.start == Start(log.start.base, LogTail(first - 1, 1, first - 1))
     assert open_log(disk.durable_copy()).start_payload() == log.start_payload() == b"up to 100"
     log.trim(first, b"nothing left")
     log.trim(first - 1, b"nothing left")
@@ -604,7 +604,7 @@ def test_names_go_only_when_what_they_held_is_told() -> None:
 def test_another_logs_start_is_refused() -> None:
     disk = memory_disk()
     disk.make_directory(DIRECTORY)
-    written = Start(before=Tail(5, 2, 9))
+    written = Start(before=LogTail(5, 2, 9))
     start.prepare(disk, DIRECTORY, written, log_id=LOG_ID + 1)
     start.commit(disk, DIRECTORY)
     with pytest.raises(CorruptLog, match="another log"):

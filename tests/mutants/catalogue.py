@@ -412,8 +412,8 @@ TRIMS: Sequence[Mutant] = (
         module="raft.storage",
         edits=[
             Edit(
-                "            before = Tail(start.index, start.position.term, start.offset)\n",
-                "            before = Tail(start.index, self.log.last_epoch or start.position.term, start.offset)\n",
+                "            before = LogTail(start.index, start.position.term, start.offset)\n",
+                "            before = LogTail(start.index, self.log.last_epoch or start.position.term, start.offset)\n",
             )
         ],
         oracles=["A8", "A5"],

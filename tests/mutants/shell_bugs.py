@@ -114,7 +114,7 @@ DRIVERS: Sequence[Mutant] = (
         module=DRIVER,
         edits=[
             Edit(
-                "        self._step(now, Read(token))\n",
+                "        self._step(now, ReadRequest(token))\n",
                 "        self._release_reads(self._reads_asked.pop(token), self.core.commit_index)\n",
             )
         ],

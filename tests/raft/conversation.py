@@ -50,7 +50,7 @@ from raft.effects import (
     Commit,
     Committed,
     Effect,
-    Load,
+    LoadEntries,
     Persist,
     ReadReady,
     ReadRejected,
@@ -59,7 +59,7 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, ReadRequest, Receive, StepDown, Tick, Trimmed
 from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import (
@@ -225,7 +225,7 @@ class Conversation:
 
     def do_read(self, node: str) -> None:
         self.token += 1
-        self._step(int(node), Read(Token(self.token)))
+        self._step(int(node), ReadRequest(Token(self.token)))
 
     def do_persist(self, node: str, write: str | None = None) -> None:
         writes = self._node(int(node)).writes
@@ -340,7 +340,7 @@ class Conversation:
             case Send():
                 if not here.outbox.hold(effect):
                     self._post(node, effect)
-            case Load(peer=peer, first_index=first_index):
+            case LoadEntries(peer=peer, first_index=first_index):
                 loaded = Loaded(peer, tuple(entry for entry in here.log if entry.index >= first_index))
                 if node in self.slow:
                     self.slow[node].append(loaded)
@@ -414,7 +414,7 @@ def say(effect: Effect) -> str:
             return f"answers #{token}: {say_outcome(outcome)}"
         case Commit(commit_index=commit_index):
             return f"commits {commit_index}"
-        case Load(peer=peer, first_index=first_index):
+        case LoadEntries(peer=peer, first_index=first_index):
             return f"loads {first_index}… for n{peer}"
         case ReadReady(token=token, read_index=read_index):
             return f"answers #{token}: read at {read_index}"

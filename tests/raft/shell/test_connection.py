@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from raft.errors import ProtocolError
-from raft.net.connection import CLOSED_BY_OTHER_SIDE, JOIN_BYTES, Connection
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, JOIN_BYTES, SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder, encode_frame
@@ -56,7 +56,7 @@ class Ends:
         near, self.far = socket.socketpair()
         self.far.setblocking(False)
         self.session = Recorder()
-        self.connection = Connection(
+        self.connection = SocketConnection(
             reactor, near, FrameDecoder(1000), self.session, outbound_bytes_max=QUEUE_BYTES, lossy=lossy
         )
 
@@ -222,7 +222,7 @@ def test_a_lossy_connection_takes_one_frame_above_its_bound_when_empty(reactor: 
 class Greedy(Recorder):
     """A session that has more to say whenever its queue is empty."""
 
-    connection: Connection[Frame]
+    connection: SocketConnection[Frame]
 
     def on_drained(self) -> None:
         super().on_drained()
@@ -255,7 +255,7 @@ class Door:
     def __init__(self, reactor: Reactor, **limits: float) -> None:
         self.reactor = reactor
         self.sessions: list[Recorder] = []
-        self.connections: list[Connection[Frame]] = []
+        self.connections: list[SocketConnection[Frame]] = []
         self.refused: list[str] = []
         self.listener: Listener[Frame] = Listener(
             reactor,
@@ -265,10 +265,12 @@ class Door:
             on_refused=lambda name, reason: self.refused.append(reason),
         )
 
-    def _open(self, accepted: socket.socket, name: str) -> Connection[Frame]:
+    def _open(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
         session = Recorder()
         self.sessions.append(session)
-        connection = Connection(self.reactor, accepted, FrameDecoder(1000), session, outbound_bytes_max=1000, name=name)
+        connection = SocketConnection(
+            self.reactor, accepted, FrameDecoder(1000), session, outbound_bytes_max=1000, name=name
+        )
         self.connections.append(connection)
         return connection
 

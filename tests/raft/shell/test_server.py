@@ -14,7 +14,7 @@ from raft.codec import encode_message
 from raft.errors import NotLeader, ProtocolError, ShuttingDown
 from raft.messages import InstallSnapshot, Message, VoteReply
 from raft.model import LogIndex, LogStart, Offset, Position, Term
-from raft.net.connection import Connection
+from raft.net.connection import SocketConnection
 from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame, header_check
 from raft.server import ClientSession, PeerSession
 from raft.settings import NodeSettings
@@ -273,7 +273,9 @@ async def test_a_connection_that_is_over_leaves_nothing_to_the_garbage_collector
                     for _ in range(3):
                         await client.frame()
                     await client.send(ending)
-            await until(lambda: not [each for each in gc.get_objects() if isinstance(each, ClientSession | Connection)])
+            await until(
+                lambda: not [each for each in gc.get_objects() if isinstance(each, ClientSession | SocketConnection)]
+            )
         finally:
             gc.enable()
 

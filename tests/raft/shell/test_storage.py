@@ -10,7 +10,7 @@ import pytest
 from log.errors import CorruptLog
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, OffsetOutOfRange, SegmentedLog
-from raft.effects import Load, Persist
+from raft.effects import LoadEntries, Persist
 from raft.log_view import LogView
 from raft.model import (
     NOOP,
@@ -104,9 +104,9 @@ def test_entries_that_replace_others_are_all_that_is_left() -> None:
 
 def test_load_gives_at_least_one_entry_and_nothing_where_nothing_is() -> None:
     storage = filled(MemoryDisk(random.Random(1)))
-    assert storage.load(Load(NodeId(2), LogIndex(2), 1)) == ENTRIES[1:2]
-    assert storage.load(Load(NodeId(2), LogIndex(2), 100_000)) == ENTRIES[1:]
-    assert storage.load(Load(NodeId(2), LogIndex(5), 100_000)) == ()
+    assert storage.load(LoadEntries(NodeId(2), LogIndex(2), 1)) == ENTRIES[1:2]
+    assert storage.load(LoadEntries(NodeId(2), LogIndex(2), 100_000)) == ENTRIES[1:]
+    assert storage.load(LoadEntries(NodeId(2), LogIndex(5), 100_000)) == ()
 
 
 def test_offsets_lead_to_the_entries_that_hold_them() -> None:
@@ -303,8 +303,8 @@ def test_a_whole_log_is_not_trimmed_to_its_first_entry() -> None:
 def test_what_has_left_is_neither_loaded_nor_found() -> None:
     storage = long_log(MemoryDisk(random.Random(1)))
     trim(storage, 4)
-    assert [storage.load(Load(NodeId(2), LogIndex(index), 1)) for index in (1, 3)] == [(), ()]
-    assert storage.load(Load(NodeId(2), LogIndex(4), 1)) == (long_entry(4, 4),)
+    assert [storage.load(LoadEntries(NodeId(2), LogIndex(index), 1)) for index in (1, 3)] == [(), ()]
+    assert storage.load(LoadEntries(NodeId(2), LogIndex(4), 1)) == (long_entry(4, 4),)
     assert storage.find_index(Offset(6)) == 4
     with pytest.raises(OffsetOutOfRange):
         storage.find_index(Offset(5))
@@ -324,7 +324,7 @@ def test_a_new_beginning_holds_nothing_but_term_and_vote() -> None:
     assert hard_state == HardState(Term(6))
     assert (view.start, view.position, view.end_offset) == (BEYOND, BEYOND.position, 31)
     assert (view.durable_index, view.cached(LogIndex(21), 1)) == (20, None)
-    assert [storage.load(Load(NodeId(2), LogIndex(index), 1)) for index in (1, 8, 20, 21)] == [()] * 4
+    assert [storage.load(LoadEntries(NodeId(2), LogIndex(index), 1)) for index in (1, 8, 20, 21)] == [()] * 4
 
 
 @pytest.mark.parametrize("term", [4, 6], ids=["of the same term", "of a newer term"])
