@@ -171,8 +171,8 @@ class Recovery:
             found = self._find(names, files)
             found, unused = self._without_unused(found)
             marked_end = self._mark.newest.durable_end if self._mark.newest is not None else 0
-            witnesses = [marked_end, self._start.base, self._orphans_end(names)]
-            durable_end = max([*witnesses, *(each.durable_end for each in found)])
+            known_ends = [marked_end, self._start.base, self._orphans_end(names)]
+            durable_end = max([*known_ends, *(each.durable_end for each in found)])
             self.durable_end = durable_end
             hole = self._hole(found, durable_end)
             if hole is not None and (hole.address < durable_end or self._is_missing(hole)):

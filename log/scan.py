@@ -59,10 +59,10 @@ def scan(segment: Segment, file: File, *, log_id: int, interval_bytes: int) -> S
             found.index.note(header, position)
             position += header.frame_bytes
     except DamagedFrame as damage:
-        witness = durable_end_behind(segment, file, position, log_id)
+        recorded = durable_end_behind(segment, file, position, log_id)
         found.damage = damage
-        found.durable_end = max(found.durable_end, witness or 0)
-        found.rest = witness is None and _never_written(window.at(position, HEADER_BYTES), position, log_id)
+        found.durable_end = max(found.durable_end, recorded or 0)
+        found.rest = recorded is None and _never_written(window.at(position, HEADER_BYTES), position, log_id)
     except ForeignFrame as foreign:
         raise CorruptLog(segment.path, position, foreign.reason) from None
     found.valid_bytes = position

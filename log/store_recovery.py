@@ -215,8 +215,8 @@ class StoreRecovery:
         except DamagedFrame as damage:
             found.damage = damage.reason
             place = Segment(segment.base, segment.file.path, size=found.file_bytes)
-            witness = durable_end_behind(place, segment.file, position, self._log_id)
-            found.durable_end = max(found.durable_end, witness or 0)
+            recorded = durable_end_behind(place, segment.file, position, self._log_id)
+            found.durable_end = max(found.durable_end, recorded or 0)
         except ForeignFrame as foreign:
             raise CorruptLog(segment.file.path, position, foreign.reason) from None
         segment.size = position

@@ -28,7 +28,7 @@ class Propose:
 
 @frozen
 class ReadRequest:
-    """Tell me an index that a linearizable read must wait for (ReadIndex, dissertation section 6.4)."""
+    """A linearizable read was requested; answered with the index it must wait for (ReadIndex, dissertation section 6.4)."""
 
     token: Token
 
@@ -42,7 +42,7 @@ class Persisted:
 
 @frozen
 class Loaded:
-    """The entries that `LoadEntries` asked for, from the log; empty when they could not be had."""
+    """The entries that `LoadEntries` asked for, from the log; empty if the log does not hold them any more."""
 
     peer: NodeId
     entries: tuple[Entry, ...]

@@ -26,5 +26,5 @@ class Configuration:
             raise ValueError("a configuration needs at least one voter, with ids from 1 up")
 
     def peers(self, node_id: NodeId) -> tuple[NodeId, ...]:
-        """Everybody else, in a fixed order: iteration over a set would differ from run to run."""
+        """Returns all other voters, in a fixed order, because the order of a set differs from run to run."""
         return tuple(sorted(self.voters - {node_id}))

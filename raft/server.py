@@ -1,4 +1,4 @@
-"""The node's side of its port: who may speak, what clients may ask, and how much of it at once.
+"""The server side of a node's port: which connections are accepted, what clients may request, and how much of it at once.
 
 A connection begins as a `Greeting`, which turns into a `ClientSession` or a `PeerSession` once a HELLO named the right
 cluster. A peer connection carries that peer's messages one way; the answers travel on the connection this node dials.
@@ -31,7 +31,7 @@ from raft.net.framing import Frame, FrameDecoder
 REQUESTS_MAX = 1024
 READ_WEIGHT = 64
 FRAME_OVERHEAD_BYTES = 1024
-"""What a frame may need beside the data it carries."""
+"""What a frame may need in addition to the data it carries."""
 PEER_FRAME_FACTOR = 4
 
 
@@ -52,10 +52,10 @@ class ServerIdentity:
 
 
 class Doorkeeper(Protocol):
-    """Whom sessions tell of their connection's life."""
+    """What sessions report the state of their connections to."""
 
     def has_room_for_client(self) -> bool:
-        """Whether one more client may stay; the last places are for peers."""
+        """Returns whether there is room for one more client; the last connections are kept for peers."""
 
     def greeted(self, connection: SocketConnection[Frame]) -> None:
         """The handshake is done."""
@@ -119,11 +119,11 @@ class Greeting(Session[Frame]):
         """Nothing was held back."""
 
     def on_wire_error(self, error: WireError) -> None:
-        """Answer why."""
+        """Send the error before the connection is closed."""
         self.connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
 
     def on_closed(self, reason: str) -> None:
-        """Gone before it was greeted."""
+        """The connection closed before it was greeted."""
         self._doorkeeper.closed(self.connection, "stranger", reason)
 
 
@@ -147,11 +147,11 @@ class PeerSession(Session[Frame]):
         """Nothing is sent this way but the handshake."""
 
     def on_wire_error(self, error: WireError) -> None:
-        """Answer why."""
+        """Send the error before the connection is closed."""
         self._connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
 
     def on_closed(self, reason: str) -> None:
-        """The peer died, restarted, was cut off, or sent nonsense."""
+        """The peer died, restarted, was cut off, or sent an invalid message."""
         self._doorkeeper.peer_left(self._peer, self._connection)
         self._doorkeeper.closed(self._connection, f"peer {self._peer}", reason)
 
@@ -197,11 +197,11 @@ class ClientSession(Session[Frame]):
         self._resume()
 
     def on_wire_error(self, error: WireError) -> None:
-        """Answer why."""
+        """Send the error before the connection is closed."""
         self._connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
 
     def on_closed(self, reason: str) -> None:
-        """What is under way goes on; its answers find nobody."""
+        """Requests under way go on; their answers are dropped."""
         self._backlog.clear()
         self._doorkeeper.closed(self._connection, "client", reason)
 

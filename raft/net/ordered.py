@@ -99,7 +99,7 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         self._resume()
 
     def on_wire_error(self, error: WireError) -> None:
-        """What an error looks like differs from wire to wire; the close says that there was one."""
+        """Sends nothing, because the format of an error differs from wire to wire; the client sees the connection close."""
 
     def on_closed(self, reason: str) -> None:
         """See `Session`. Work under way goes on; its answers are ignored."""

@@ -97,13 +97,13 @@ def a_large_state(log: SegmentedLog) -> None:
     log.flush()
 
 
-def begun_anew(log: SegmentedLog) -> None:
+def after_reset(log: SegmentedLog) -> None:
     much(log)
     log.reset(LogTail(500, 12, 900), b"the first time")
 
 
 Life = Callable[[SegmentedLog], None]
-LIVES: list[Life] = [nothing, only_a_state, much, an_empty_segment, a_large_state, begun_anew]
+LIVES: list[Life] = [nothing, only_a_state, much, an_empty_segment, a_large_state, after_reset]
 every_life = pytest.mark.parametrize("life", LIVES)
 
 
@@ -296,7 +296,7 @@ def test_wherever_a_crash_comes_the_log_is_as_it_was_or_has_begun_anew(life: Lif
         disk, log = lived(life, n + 6)  # a name whose sync fails is durable or not: here both are seen
         log.flush()
         old = moment_of(log)
-        new = _anew(old)
+        new = _after_reset(old)
         disk.fail_call(n)
         try:
             log.reset(BEFORE, b"a snapshot")
@@ -321,7 +321,7 @@ def test_wherever_a_crash_comes_the_log_is_as_it_was_or_has_begun_anew(life: Lif
     assert len(left) > kept + open_yet + 5
 
 
-def _anew(old: Moment) -> Moment:
+def _after_reset(old: Moment) -> Moment:
     start = type(old.start)(BEFORE.last_index, BEFORE.last_epoch, BEFORE.end_offset, b"a snapshot")
     return Moment((), old.state, BEFORE.end_offset, start)
 
@@ -364,7 +364,7 @@ def test_wherever_a_recovery_of_an_interrupted_reset_is_interrupted_the_next_one
             break
         for crashed in (killed(disk), disk.after_crash(random.Random(first)), disk.durable_copy()):
             expected = moment_of(open_log(killed(crashed)))
-            assert expected in (old, _anew(old))
+            assert expected in (old, _after_reset(old))
             for second in range(1, 200):
                 trial = killed(crashed, second)
                 trial.fail_call(second)
@@ -429,7 +429,7 @@ def test_wherever_a_reset_is_interrupted_the_log_has_failed() -> None:
             calls = disk.calls
             log.close()
             assert disk.calls == calls
-            assert moment_of(open_log(disk)) in (old, _anew(old))
+            assert moment_of(open_log(disk)) in (old, _after_reset(old))
     assert {"open", "write", "cut", "sync", "sync directory", "rename", "remove"} <= operations
 
 
@@ -490,12 +490,12 @@ def test_a_full_disk_at_the_last_moment_leaves_the_log_as_it_is_or_ends_it() -> 
         except StorageFailed:
             outcomes.append("ends")
             for after in _fates(disk, n):
-                assert moment_of(open_log(after)) in (old, _anew(old))
+                assert moment_of(open_log(after)) in (old, _after_reset(old))
         else:
             if not interrupted:
                 break
             # Nothing but the room for states is not there yet.
-            assert moment_of(log) == _anew(old)
+            assert moment_of(log) == _after_reset(old)
             outcomes.append("has begun anew")
     order = ["stays", "ends", "has begun anew"]
     assert outcomes == sorted(outcomes, key=order.index)

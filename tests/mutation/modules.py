@@ -140,7 +140,7 @@ SUBJECTS: Sequence[Subject] = (
                 "_on_rejected",
                 # The rule of new beginnings: who begins anew, when, and what counts afterwards.
                 "_on_install_snapshot",
-                "_begin_anew",
+                "_reset_to_snapshot",
                 "_discount",
                 "_accept",
                 "_probe",

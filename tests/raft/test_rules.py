@@ -85,7 +85,7 @@ def test_5_4_1_the_more_up_to_date_log_may_lead(mine: tuple[int, int], theirs: t
 
 
 def pipelining(next_index: int) -> Progress:
-    progress = Progress(LogIndex(next_index), heard_at=0.0)
+    progress = Progress(LogIndex(next_index), contact_at=0.0)
     progress.accepted(LogIndex(next_index - 1))
     assert not progress.probing
     return progress
@@ -130,7 +130,7 @@ def test_a_loss_is_seen_by_the_oldest_message_in_flight() -> None:
 
 
 def test_probing_goes_on_until_an_answer_reaches_the_place_that_was_asked_about() -> None:
-    progress = Progress(LogIndex(5), heard_at=0.0)
+    progress = Progress(LogIndex(5), contact_at=0.0)
     assert progress.accepted(LogIndex(3))
     assert progress.probing
     assert progress.accepted(LogIndex(4))
@@ -315,10 +315,10 @@ def test_a_write_tells_states_apart_until_it_is_durable() -> None:
 
 def test_every_word_of_its_leader_puts_a_followers_election_off() -> None:
     core = follower(1)
-    for heard_at in (0.4, 0.8, 1.2, 1.6):
-        hears(core, 2, AppendEntries(Term(1), LogIndex(1), Term(1), LogIndex(0), 0), now=heard_at)
-        assert heard_at + core.config.election_timeout_s_min <= core.deadline
-        assert core.deadline <= heard_at + core.config.election_timeout_s_max
+    for contact_at in (0.4, 0.8, 1.2, 1.6):
+        hears(core, 2, AppendEntries(Term(1), LogIndex(1), Term(1), LogIndex(0), 0), now=contact_at)
+        assert contact_at + core.config.election_timeout_s_min <= core.deadline
+        assert core.deadline <= contact_at + core.config.election_timeout_s_max
 
 
 def leading(*commands: str) -> tuple[Conversation, RaftCore]:
@@ -368,7 +368,7 @@ def snapshot(start: LogStart, term: int = 9) -> InstallSnapshot:
     return InstallSnapshot(Term(term), start, 0)
 
 
-def begun_anew(effects: list[Effect]) -> list[LogStart]:
+def resets(effects: list[Effect]) -> list[LogStart]:
     """Where the log was told to begin anew."""
     return [each.start for each in effects if isinstance(each, Persist) and each.start is not None]
 
@@ -491,7 +491,7 @@ def test_a_node_whose_log_keeps_everything_refuses_a_snapshot_until_its_log_was_
     assert (core.log.last_index, core.leader) == (3, None)
     core.commit_index = LogIndex(2)
     core.step(0.1, Trimmed(place(2, 2)))
-    assert begun_anew(hears(core, 2, forged)) == [place(1_000_000, 9)]
+    assert resets(hears(core, 2, forged)) == [place(1_000_000, 9)]
 
 
 @pytest.mark.parametrize("terms", [(3, 3), (1, 3)], ids=["before the entries", "among the entries"])
@@ -504,19 +504,19 @@ def test_p5_a_leader_that_holds_something_newer_where_all_has_left_ends_the_node
 
 def test_a_snapshot_from_before_where_the_log_begins_changes_nothing() -> None:
     core = trimmed(place(4, 2), 3)
-    assert begun_anew(hears(core, 2, snapshot(place(3, 2)))) == []
+    assert resets(hears(core, 2, snapshot(place(3, 2)))) == []
     assert (core.log.start.index, core.log.last_index) == (4, 5)
 
 
 def test_a_snapshot_within_the_log_keeps_what_follows_it_and_commits_what_precedes_it() -> None:
     core = trimmed(ORIGIN, 1, 1, 2, 2)
-    assert begun_anew(hears(core, 2, snapshot(place(3, 2)))) == []
+    assert resets(hears(core, 2, snapshot(place(3, 2)))) == []
     assert (core.log.start.index, core.log.last_index, core.commit_index) == (0, 4, 3)
 
 
 def test_a_snapshot_in_place_of_what_conflicts_with_it_drops_all_of_the_log() -> None:
     core = trimmed(ORIGIN, 1, 1, 1, 1)
-    assert begun_anew(hears(core, 2, snapshot(place(3, 2)))) == [place(3, 2)]
+    assert resets(hears(core, 2, snapshot(place(3, 2)))) == [place(3, 2)]
     assert (core.log.position, core.log.durable_index, core.commit_index) == (place(3, 2).position, 0, 3)
 
 
@@ -591,7 +591,7 @@ def test_a_part_that_is_not_the_next_is_not_taken() -> None:
             SnapshotReceived(Term(9), LogIndex(3), received, 0)
         ]
     hears(core, 2, attrs.evolve(part, offset=6, bytes_left=3))
-    (written,) = begun_anew(hears(core, 2, attrs.evolve(part, offset=9)))
+    (written,) = resets(hears(core, 2, attrs.evolve(part, offset=9)))
     assert written.snapshot == b"abc" * 4
 
 

@@ -16,8 +16,8 @@ from raft.client_codec import pack_batch
 from raft.config import MIB, RaftConfig
 from raft.core import Leader, RaftCore
 from raft.driver import (
-    HEARING_FIRST_MAX,
-    HEARING_ROUNDS_MAX,
+    JOIN_ROUNDS_MAX,
+    LATE_ROUNDS_MAX,
     LATE_S,
     PIPELINE_S,
     DriverConfig,
@@ -252,7 +252,7 @@ def test_a_follower_that_is_kept_busy_looks_at_the_clock_in_the_end() -> None:
     rig.hear(TWO, heartbeat(entry(1, b"a")))
     rig.now = rig.core.deadline + 2 * LATE_S
     rig.more = True
-    for _ in range(HEARING_FIRST_MAX):
+    for _ in range(LATE_ROUNDS_MAX):
         rig.pump()
         assert rig.messages(RequestPreVote) == []
     rig.pump()
@@ -316,7 +316,7 @@ def test_who_has_just_been_answered_is_heard_before_the_next_entry_leaves() -> N
     rig.accept()
     assert rig.caller.seen == {1: (0, 1, 1)}
     assert rig.core.log.last_index == last
-    came = range(3, 3 + HEARING_ROUNDS_MAX)
+    came = range(3, 3 + JOIN_ROUNDS_MAX)
     for request_id in came:
         assert rig.driver.has_postponed, "somebody came, so others may"
         assert rig.core.log.last_index == last

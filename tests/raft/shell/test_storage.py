@@ -310,7 +310,7 @@ def test_what_has_left_is_neither_loaded_nor_found() -> None:
         storage.find_index(Offset(5))
 
 
-def begun_anew(disk: MemoryDisk) -> RaftStorage:
+def after_reset(disk: MemoryDisk) -> RaftStorage:
     storage = long_log(disk)
     storage.persist(Persist(WriteId(20), HardState(Term(6)), ()))
     storage.persist(Persist(WriteId(21), None, (), BEYOND))
@@ -318,7 +318,7 @@ def begun_anew(disk: MemoryDisk) -> RaftStorage:
 
 
 def test_a_new_beginning_holds_nothing_but_term_and_vote() -> None:
-    storage = begun_anew(MemoryDisk(random.Random(1)))
+    storage = after_reset(MemoryDisk(random.Random(1)))
     assert storage.flush() == 21
     hard_state, view = storage.restore()
     assert hard_state == HardState(Term(6))
@@ -329,7 +329,7 @@ def test_a_new_beginning_holds_nothing_but_term_and_vote() -> None:
 
 @pytest.mark.parametrize("term", [4, 6], ids=["of the same term", "of a newer term"])
 def test_what_follows_a_new_beginning_has_its_terms_and_offsets(term: int) -> None:
-    storage = begun_anew(MemoryDisk(random.Random(1)))
+    storage = after_reset(MemoryDisk(random.Random(1)))
     entries = (records(21, term, 31, b"x"), records(22, term, 32, b"y", b"z"))
     storage.persist(Persist(WriteId(22), None, entries))
     view = storage.restore()[1]
@@ -382,7 +382,7 @@ def test_a_restart_finds_where_the_log_began(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_restart_finds_a_new_beginning_and_what_follows_it(seed: int) -> None:
     disk = MemoryDisk(random.Random(seed))
-    storage = begun_anew(disk)
+    storage = after_reset(disk)
     storage.persist(Persist(WriteId(22), None, (records(21, 6, 31, b"x"),)))
     storage.flush()
     hard_state, view = reopened(disk.after_crash(random.Random(seed))).restore()
@@ -392,7 +392,7 @@ def test_a_restart_finds_a_new_beginning_and_what_follows_it(seed: int) -> None:
 
 def test_a_restart_finds_a_new_beginning_with_nothing_behind_it() -> None:
     disk = MemoryDisk(random.Random(1))
-    begun_anew(disk).flush()
+    after_reset(disk).flush()
     hard_state, view = reopened(disk.after_crash(random.Random(1))).restore()
     assert hard_state == HardState(Term(6))
     assert (view.start, view.position, view.end_offset) == (BEYOND, BEYOND.position, 31)
