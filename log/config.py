@@ -9,7 +9,7 @@ MIB = 1024 * KIB
 
 @attrs.frozen(kw_only=True)
 class LogConfig:
-    """Sizes in bytes. `ValueError` if one makes no sense."""
+    """Sizes in bytes. Raises `ValueError` if one is invalid."""
 
     segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(4 * KIB))
     """A segment that has reached this is sealed by the next write; it may be longer by one write."""
@@ -29,7 +29,7 @@ class LogConfig:
 
 @attrs.frozen(kw_only=True)
 class StoreConfig:
-    """Of a store of many logs. `ValueError` if a number makes no sense."""
+    """The sizes of a store of many logs. Raises `ValueError` if a number is invalid."""
 
     segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(4 * KIB))
     """A segment that has reached this is sealed by the next append; it may be longer by one append."""

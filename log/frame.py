@@ -60,7 +60,7 @@ _pack = _FIELDS.pack
 
 
 class Pieces:
-    """Bytes that lie in several places: as good as joined for whoever writes or sends them, and spared that copy."""
+    """Bytes in several buffers, which can be written and sent like joined ones without the copy."""
 
     __slots__ = ("_size", "buffers")
 
@@ -79,7 +79,7 @@ Payload = bytes | memoryview | Pieces
 
 
 def buffers_of(payload: Payload) -> Sequence[bytes | memoryview]:
-    """Where its bytes lie."""
+    """Returns the buffers of a payload, in order."""
     return payload.buffers if isinstance(payload, Pieces) else (payload,)
 
 
@@ -130,7 +130,7 @@ class Frame:
         tag: int = 0,
         timestamp_ms: int = 0,
     ) -> Self:
-        """A frame whose payload checksum is computed here."""
+        """Returns a frame whose payload checksum is computed here."""
         return cls(kind, tag, epoch, index, base_offset, span, timestamp_ms, payload, checksum(payload))
 
     @property
@@ -178,7 +178,7 @@ class Header(NamedTuple):
         return self.kind <= FrameKind.CONTROL
 
     def frame(self, payload: memoryview) -> Frame:
-        """This header and its payload as the owner's value."""
+        """Returns this header and its payload as a `Frame`."""
         return Frame(
             _KINDS[self.kind],
             self.tag,
@@ -194,7 +194,7 @@ class Header(NamedTuple):
 
 @attrs.define
 class DamagedFrame(Exception):
-    """The bytes at this place are not a whole frame; whether that is a torn tail or corruption is for recovery to say."""
+    """The bytes at this place are not a whole frame; recovery decides whether that is a torn tail or corruption."""
 
     reason: str
     header: Header | None = None
@@ -202,7 +202,7 @@ class DamagedFrame(Exception):
 
 @attrs.define
 class ForeignFrame(Exception):
-    """A whole header that is not ours to judge: another log's, or of a format version from the future. Never cut."""
+    """A whole header of another log, or of a newer format version. Never cut."""
 
     reason: str
 
@@ -221,7 +221,7 @@ def encode_header(
     payload_bytes: int,
     payload_crc: int,
 ) -> bytes:
-    """The 80 bytes before a payload."""
+    """Returns the 80 bytes before a payload."""
     fields = _pack(
         MAGIC,
         FORMAT_VERSION,
@@ -243,14 +243,14 @@ def encode_header(
 
 
 def written_for(view: memoryview, position: int) -> int:
-    """The address in what may be the header at `position`, unchecked; -1 if the view ends before it."""
+    """Returns the address in what may be a header at `position`, unchecked; -1 if the view ends before it."""
     return _ADDRESS.unpack_from(view, position + 16)[0] if len(view) - position >= 24 else -1
 
 
 def decode_header(view: memoryview, position: int, *, log_id: int, address: int) -> Header:
-    """The header at `position` of `view`, which must be that of the frame at `address` of log `log_id`.
+    """Returns the header at `position` of `view`, which must be that of the frame at `address` of log `log_id`.
 
-    `DamagedFrame` unless it is whole and belongs at this address; `ForeignFrame` if it is whole but not for us.
+    Raises `DamagedFrame` unless it is whole and belongs at this address, `ForeignFrame` if it is whole but of another log or version.
     """
     if len(view) - position < HEADER_BYTES:
         raise DamagedFrame("the file ends inside a frame header")

@@ -24,10 +24,10 @@ CHUNK_BYTES = 1 << 18
 
 @attrs.define(eq=False)
 class Scan:
-    """What one segment's bytes say.
+    """The result of reading one segment.
 
-    `durable_end` is the greatest that any whole header records, also behind the damage. `rest`: what follows the frames was
-    never written for this place, or only with zeros.
+    `durable_end` is the greatest that any whole header records, also behind the damage. `rest` is whether what follows the frames
+    was never written for this place, or only with zeros.
     """
 
     index: SegmentIndex
@@ -39,7 +39,7 @@ class Scan:
 
 
 def scan(segment: Segment, file: File, *, log_id: int, interval_bytes: int) -> Scan:
-    """Read a segment frame by frame, up to its end or its first invalid byte. `CorruptLog` for a foreign frame."""
+    """Returns what a segment holds up to its end or its first invalid byte. Raises `CorruptLog` for a foreign frame."""
     window = Window(file, segment.size, CHUNK_BYTES)
     found = Scan(SegmentIndex(segment.base, interval_bytes))
     position = 0
@@ -83,7 +83,7 @@ def _never_written(view: memoryview, position: int, log_id: int) -> bool:
 
 
 def durable_end_behind(segment: Segment, file: File, position: int, log_id: int) -> int | None:
-    """The greatest durable end in any whole header from `position` on, wherever one begins; None if there is no such header."""
+    """Returns the greatest durable end in any whole header from `position` on, at any byte; None if there is no such header."""
     durable_end: int | None = None
     for start in range(position, segment.size, CHUNK_BYTES):
         # A header that begins in this chunk may end in the next.

@@ -81,7 +81,7 @@ class LoopThread(Generic[R_co]):
 
     @property
     def living(self) -> R_co:
-        """Returns the object itself, for attributes that never change. Raises `RuntimeError` before it is open."""
+        """The object itself, for attributes that never change. Raises `RuntimeError` before it is open."""
         if not self.opened.done():
             raise RuntimeError(self._not_open)
         return self.opened.result()

@@ -496,7 +496,7 @@ def test_no_bit_of_where_a_log_begins_may_change(payload: bytes) -> None:
     for bit in range(len(disk.content(START)) * 8):
         after = killed(disk)
         after.flip_bit(START, bit)
-        with pytest.raises(CorruptLog, match=f"{START}.*only `start` is hurt"):
+        with pytest.raises(CorruptLog, match=f"{START}.*only `start` is damaged"):
             open_log(after)
 
 
