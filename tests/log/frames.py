@@ -21,7 +21,7 @@ Entry = tuple[int, int, int, int, bytes]
 def frame(
     index: int, epoch: int = 1, *, offset: int | None = None, span: int = 1, payload: bytes | None = None
 ) -> Frame:
-    """A frame that says who it is; offsets go with the index unless told otherwise."""
+    """Returns a frame whose payload names its index and epoch; without an `offset` it follows from the index."""
     content = f"{index}@{epoch}".encode() if payload is None else payload
     kind = FrameKind.RECORDS if span else FrameKind.CONTROL
     base_offset = index - 1 if offset is None else offset

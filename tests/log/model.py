@@ -43,7 +43,7 @@ class Moment:
 
 
 def moment_of(log: SegmentedLog) -> Moment:
-    """What a log says of itself, all of it cross-checked."""
+    """Returns the visible state of a log, after checking that all its properties agree."""
     read = content(log)
     last_index = log.last_index
     start_index = read[0][0] - 1 if read else last_index
@@ -131,12 +131,12 @@ class Model:
         self._trims.append((self._forgotten + len(self.moments) - 1, start))
 
     def begin_reset(self, before: LogTail, payload: bytes) -> None:
-        """The log is to begin anew; until `end_reset` a crash may leave it as it was."""
+        """A reset of the log begins; until `end_reset` a crash may leave it as it was."""
         start = Start(before.last_index, before.last_epoch, before.end_offset, payload)
         self._resetting = Moment((), self.moments[-1].state, before.end_offset, start)
 
     def end_reset(self) -> None:
-        """It did, durably."""
+        """The reset is durable."""
         assert self._resetting is not None
         self.survived(self._resetting)
 

@@ -15,7 +15,7 @@ from tests.log.model import Model, moment_of, trim_both
 
 
 class Run:
-    """One life of a log: open, append, flush, roll, trim, begin anew, cut, flush, close; remembers how far it came."""
+    """One run of a log: open, append, flush, roll, trim, reset, cut, flush, close; records how far it got."""
 
     def __init__(self, disk: MemoryDisk, model: Model) -> None:
         self.disk = disk

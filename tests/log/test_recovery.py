@@ -223,7 +223,7 @@ def test_a_damaged_header_hides_its_frame_but_not_the_damage() -> None:
     assert (caught.value.position, caught.value.index) == (size_of(frame(1)), None)
 
 
-def test_a_frame_copied_into_a_payload_is_no_witness_of_durability() -> None:
+def test_a_frame_copied_into_a_payload_is_no_proof_of_durability() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1)])
@@ -236,7 +236,7 @@ def test_a_frame_copied_into_a_payload_is_no_witness_of_durability() -> None:
     assert numbers(reopened) == [(1, 1), (2, 1)]
 
 
-def test_only_the_mark_tells_damage_in_the_last_flush_from_a_torn_tail() -> None:
+def test_only_the_durable_end_checkpoint_tells_damage_in_the_last_flush_from_a_torn_tail() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1), frame(2)])
@@ -248,7 +248,7 @@ def test_only_the_mark_tells_damage_in_the_last_flush_from_a_torn_tail() -> None
     assert numbers(open_log(killed(disk))) == [(1, 1)]
 
 
-def test_a_damaged_mark_is_reported_and_does_no_harm() -> None:
+def test_a_damaged_durable_end_checkpoint_is_reported_and_does_no_harm() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1)])
@@ -478,7 +478,7 @@ def test_a_segment_that_a_full_disk_took_back_may_reappear_after_a_power_cut() -
 
 
 def outcome(disk: MemoryDisk) -> list[Entry] | None:
-    """Everything the log says of itself; None if it says that it is damaged."""
+    """Returns the visible state of the log; None if opening it raises `CorruptLog`."""
     try:
         log = open_log(disk)
         read = content(log)
@@ -491,7 +491,7 @@ def outcome(disk: MemoryDisk) -> list[Entry] | None:
 
 
 def test_no_flipped_bit_below_the_durable_end_is_silently_lost() -> None:
-    """After a clean close everything is below it: every answer is the right one, or says that there is damage."""
+    """After a clean close everything is below it: every answer is the right one, or reports damage."""
     disk = memory_disk()
     grown(disk).close()
     right = outcome(killed(disk))

@@ -1,4 +1,4 @@
-"""Any log, any one bit of it changed: recovery says that it is damaged, or cuts exactly what nobody was promised."""
+"""Any log, any one bit of it changed: recovery reports the damage, or cuts exactly what was never acknowledged."""
 
 import random
 from bisect import bisect_right
@@ -106,7 +106,7 @@ class RecoveryMachine(RuleBasedStateMachine):
         elif newest:
             assert seen is None, "durable bytes that are damaged are told"
         else:
-            assert seen in (None, now), "damage in bytes that nobody reads any more may go unseen"
+            assert seen in (None, now), "damage in bytes that are not read any more may go unseen"
 
     @rule()
     def be_killed(self) -> None:
@@ -123,7 +123,7 @@ def base_of(path: str) -> int:
 
 
 def found(disk: MemoryDisk) -> Moment | None:
-    """The log that is found; None if it says that it is damaged."""
+    """Returns the log that is found; None if opening it raises `CorruptLog`."""
     assert DIRECTORY in disk.paths()[0]
     try:
         return moment_of(open_log(disk))

@@ -1,4 +1,4 @@
-"""A log forgets everything and begins anew: entirely or not at all, and never without its newest state."""
+"""A log is reset: entirely or not at all, and never without its newest state."""
 
 import contextlib
 import os
@@ -91,7 +91,7 @@ def an_empty_segment(log: SegmentedLog) -> None:
 
 
 def a_large_state(log: SegmentedLog) -> None:
-    """The mark cannot keep it, and a segment is full of it."""
+    """Too long for the durable-end checkpoint, and for a segment."""
     log.append(frames(1, 5, 3))
     log.save_state(bytes(6_000))
     log.flush()
@@ -115,7 +115,7 @@ def lived(life: Life, seed: int = 0) -> tuple[MemoryDisk, SegmentedLog]:
 
 
 def lives_on(log: SegmentedLog, disk: MemoryDisk) -> None:
-    """It takes frames behind its end, of any later epoch, and keeps them; it can be trimmed; it can begin anew again."""
+    """It takes frames after its end, of any later epoch, and keeps them; it can be trimmed; it can be reset again."""
     epoch, first = log.last_epoch + 1, log.last_index + 1
     written = [frame(first + at, epoch, offset=log.end_offset + at, payload=bytes(120)) for at in range(50)]
     for each in written:
@@ -196,7 +196,7 @@ def test_what_follows_must_follow_what_the_log_began_behind() -> None:
     assert log.find_offset(5_001) == 1_002
 
 
-def test_a_log_can_begin_anew_at_its_very_beginning() -> None:
+def test_a_log_can_be_reset_to_its_very_beginning() -> None:
     disk, log = lived(much)
     log.reset(LogTail(), b"")
     assert (log.first_index, log.last_index, log.end_offset, log.state) == (0, 0, 0, b"new vote")
@@ -289,8 +289,8 @@ def _fates(disk: MemoryDisk, n: int) -> list[MemoryDisk]:
 
 
 @every_life
-def test_wherever_a_crash_comes_the_log_is_as_it_was_or_has_begun_anew(life: Life) -> None:
-    """At every call to the disk: and the survivor lives on, whatever is left of the other log beside it."""
+def test_wherever_a_crash_comes_the_log_is_as_it_was_or_is_reset(life: Life) -> None:
+    """At every call to the disk: and the log that is left works, whatever files of the other one are next to it."""
     left: list[set[bool]] = []
     for n in range(1, 1_000):
         disk, log = lived(life, n + 6)  # a name whose sync fails is durable or not: here both are seen
@@ -352,7 +352,7 @@ def test_before_it_is_done_what_was_not_flushed_may_be_lost_as_ever(loss: PowerL
 
 @every_life
 def test_wherever_a_recovery_of_an_interrupted_reset_is_interrupted_the_next_one_finds_the_same(life: Life) -> None:
-    """The first crash at every call from the witness on, the second at every call of the recovery."""
+    """The first crash at every call from the log-start checkpoint on, the second at every call of the recovery."""
     interrupted = 0
     for first in range(1, 100):
         disk, log = lived(life)
@@ -374,13 +374,13 @@ def test_wherever_a_recovery_of_an_interrupted_reset_is_interrupted_the_next_one
                 interrupted += 1
                 after = (killed(trial), trial.durable_copy(), trial.after_crash(random.Random(second)))[second % 3]
                 seen = moment_of(open_log(after))
-                # A killed process may leave a witness that no sync covers; the first thing to do is that sync.
+                # A killed process may leave a log-start checkpoint that no sync covers, so recovery must sync it first.
                 unread = START in crashed.paths() and trial.durable_content(START) != crashed.content(START)
                 assert seen == expected or (unread and seen == old)
     assert interrupted > 200
 
 
-def test_a_process_that_is_killed_before_the_witness_is_durable_leaves_one_log_or_the_other_for_good() -> None:
+def test_a_process_that_is_killed_before_the_log_start_is_durable_leaves_one_log_or_the_other_for_good() -> None:
     """What the next start reads is what all later ones read, whatever power cuts come."""
     for n in range(1, 100):
         disk, log = lived(much)
@@ -410,7 +410,7 @@ def interrupting(disk: MemoryDisk, n: int, error: BaseException) -> list[str]:
 
 
 def test_wherever_a_reset_is_interrupted_the_log_has_failed() -> None:
-    """Ctrl-C at every call: nobody knows then which log the disk holds."""
+    """Ctrl-C at every call: it is unknown then which log the disk holds."""
     operations: set[str] = set()
     for n in range(1, 1_000):
         disk, log = lived(much)
@@ -522,7 +522,7 @@ def between(operation: str, occurrence: int, life: Life = much) -> MemoryDisk:
     return killed(disk)
 
 
-def test_the_new_segment_has_its_other_name_until_the_witness_and_the_mark_are_durable() -> None:
+def test_the_new_segment_has_its_other_name_until_both_checkpoints_are_durable() -> None:
     disk = between("rename", 2)
     assert len(names(disk, ".reset")) == 1
     assert start.read(disk, DIRECTORY, log_id=LOG_ID).before == BEFORE
@@ -550,7 +550,7 @@ def test_a_segment_without_its_name_that_is_damaged_is_never_cut(occurrence: int
         assert open_log(disk).state == b"new vote"
 
 
-def test_a_new_segment_whose_witness_was_never_written_is_removed() -> None:
+def test_a_new_segment_whose_log_start_was_never_written_is_removed() -> None:
     disk = between("rename", 1)
     assert names(disk, ".reset") != []
     log = open_log(disk)
@@ -569,7 +569,7 @@ def test_a_file_that_would_take_the_place_of_the_first_segment_is_removed() -> N
 
 
 def test_the_state_in_a_new_segment_is_never_taken_for_the_torn_tail_of_a_write() -> None:
-    """Whether the mark knows of it yet or not: after a crash of the reset, and after another one of the recovery."""
+    """Whether the durable-end checkpoint covers it yet or not: after a crash of the reset, and after another one of the recovery."""
     harmed = 0
     for first in range(1, 1_000):
         disk, log = lived(only_a_state)
@@ -605,7 +605,7 @@ def _is_refused_with_its_state_damaged(disk: MemoryDisk) -> bool:
 @every_life
 @pytest.mark.parametrize("sync_loses_mark", [False, True])
 def test_a_first_segment_that_is_missing_is_damage(life: Life, *, sync_loses_mark: bool) -> None:
-    """Even if there never was a state, and no mark tells of anything."""
+    """Even if there never was a state, and no durable-end checkpoint."""
     disk, log = lived(life)
     log.reset(BEFORE, b"")
     log.close()
@@ -626,7 +626,7 @@ def repair(disk: MemoryDisk) -> SegmentedLog:
 
 
 def anew(count: int, life: Life = much) -> MemoryDisk:
-    """A log that began anew and has taken so many frames since."""
+    """A log that was reset and has taken so many frames since."""
     disk, log = lived(life)
     log.reset(BEFORE, b"a snapshot")
     log.append(after_before(count))
@@ -671,14 +671,14 @@ def test_a_log_that_began_anew_and_lost_its_only_segment_is_repaired(count: int)
     assert moment_of(open_log(disk.durable_copy())) == moment_of(log)
 
 
-def test_a_state_that_is_too_long_for_the_mark_and_damaged_is_refused() -> None:
+def test_a_state_that_is_too_long_for_the_checkpoint_and_damaged_is_refused() -> None:
     disk = anew(0, a_large_state)
     disk.flip_bit(names(disk, ".log")[0], (HEADER_BYTES + 5_000) * 8)
     with pytest.raises(CorruptLog, match="the newest state of this node is lost"):
         repair(disk)
 
 
-def test_neither_mark_speaks_of_the_log_that_was_forgotten() -> None:
+def test_no_slot_of_the_durable_end_checkpoint_is_of_the_log_before_the_reset() -> None:
     """It reached epoch 9; a floor of that epoch would be none of this log's."""
     for slot in range(2):
         disk = anew(0)

@@ -407,7 +407,7 @@ def test_a_full_disk_met_in_the_middle_of_a_write_leaves_the_log_as_it_was() -> 
     assert numbers(open_log(disk)) == [(1, 1), (2, 2)]
 
 
-def test_what_was_reserved_before_a_refused_write_is_reserved_anew() -> None:
+def test_what_was_reserved_before_a_refused_write_is_reserved_again() -> None:
     disk = memory_disk(capacity_bytes=200_000)
     log = open_log(disk)
     log.reserve(1_000)

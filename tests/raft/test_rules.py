@@ -339,8 +339,8 @@ def test_an_acknowledgement_of_more_than_was_written_counts_for_nothing() -> Non
     assert leader.commit_index == 1
 
 
-def test_a_refusal_of_the_place_where_all_logs_begin_asks_nothing_anew() -> None:
-    """It can only come from an older reign, of a node that had seen this term already."""
+def test_a_refusal_of_the_place_where_all_logs_begin_causes_no_new_probe() -> None:
+    """It can only be an answer to an older leader, of a node that had seen this term already."""
     group, leader = leading("cut 2", "elect 1")
     assert hears(leader, 2, AppendRejected(Term(1), LogIndex(0), LogIndex(0), Term(0), round=0), now=group.now) == []
 
@@ -369,7 +369,7 @@ def snapshot(start: LogStart, term: int = 9) -> InstallSnapshot:
 
 
 def resets(effects: list[Effect]) -> list[LogStart]:
-    """Where the log was told to begin anew."""
+    """Returns the starts that the log was reset to."""
     return [each.start for each in effects if isinstance(each, Persist) and each.start is not None]
 
 
@@ -455,7 +455,7 @@ def test_a_candidate_far_ahead_gets_its_pre_vote_and_comes_nearer_with_each_requ
     assert (core.term, core.vote) == (3 * TERM_STEP_MAX + 2, 2)
 
 
-def test_a_request_for_votes_from_far_ahead_unseats_no_leader_that_is_heard() -> None:
+def test_a_request_for_votes_from_far_ahead_unseats_no_leader_in_contact() -> None:
     core = follower(2)
     hears(core, 3, AppendEntries(Term(2), NO_INDEX, Term(0), NO_INDEX, 1))
     assert hears(core, 2, RequestVote(Term(TERM_MAX), LogIndex(9), Term(9))) == []

@@ -133,4 +133,4 @@ def test_nodes_that_trim_agree_on_what_was_committed_and_come_to_rest(batch: int
             trouble.step()
         trouble.calm_down()
         told += trouble.told
-    assert told["InstallSnapshot"], "nobody ever began anew"
+    assert told["InstallSnapshot"], "no log was ever reset"

@@ -3,8 +3,8 @@
 The simulator in `jepsen_like` carries effects out with a hand of its own; here the driver itself does it. Every seed draws
 the size of the group, its delays, its callers, and a few power cuts and cut links. What must hold, whatever happens:
 
-- D1 what a caller hears is durable: its records, or its command, are on the disks of a majority in that moment;
-- D2 it gets its own place: the log holds these very records at the offset it is told;
+- D1 what is acknowledged is durable: the caller's records, or its command, are on the disks of a majority in that moment;
+- D2 the offset in the answer is right: the log holds these very records there;
 - D3 a read that may be served sees everything acknowledged before it was asked for, applied if it wanted that;
 - D4 every request is answered, and once, unless its node lost power;
 - D5 each command is applied once, in one order, and its caller gets the result of its own;
@@ -329,7 +329,7 @@ class World:
         self.acked_index = max(self.acked_index, index)
 
     def _must_be_durable(self, node: Node, request: Request, index: LogIndex) -> None:
-        """D1: asked of the disks, and of nobody else."""
+        """D1, checked on the disks alone."""
         (entry,) = node.storage.entries(index, 0, index)
         holders = []
         for other in self.nodes.values():

@@ -79,7 +79,7 @@ class LocalCluster:
         await node.stopped.wait()
 
     async def leader(self) -> RaftGroup:
-        """The node that leads, once it has committed something in its reign."""
+        """Returns the node that leads, once it has committed something in its term."""
         while True:
             for node in self.nodes.values():
                 status = node.group.status()

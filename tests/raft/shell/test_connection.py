@@ -307,7 +307,7 @@ async def test_connections_leave_descriptors_to_the_rest_of_the_process(
 
 
 class FakeEpoll:
-    """An epoll, and the clock it runs by. `waits` says how long nothing is ready, one wait after the other."""
+    """An epoll, and its clock. `waits` is how long nothing is ready, one wait after the other."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, waits: list[float]) -> None:
         self.now = 0.0
@@ -320,7 +320,7 @@ class FakeEpoll:
         monkeypatch.setattr(os, "sched_yield", self._yield)
 
     def register(self, descriptor: int, events: int) -> None:
-        """The reactor's own wake-up, which nobody uses here."""
+        """The reactor's own wake-up, which is not used here."""
 
     def close(self) -> None:
         """Nothing to release."""

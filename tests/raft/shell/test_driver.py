@@ -1,4 +1,4 @@
-"""The driver, without Trio: a core and a log on an imagined disk, flushes that end when the test says so."""
+"""The driver, without Trio: a core and a log on an imagined disk, flushes that end when the test ends them."""
 
 import random
 
@@ -119,7 +119,7 @@ class Rig:
         self.now += seconds
 
     def draw(self) -> int:
-        """A request id that nobody has had."""
+        """A request id that was not used before."""
         return max(self.caller.seen, default=0) + 1
 
     def pump(self) -> None:
@@ -306,7 +306,7 @@ def test_while_an_entry_is_under_way_the_next_waits_for_it_but_not_for_long() ->
     assert rig.caller.seen[4] == (3, 1, 1)
 
 
-def test_who_has_just_been_answered_is_heard_before_the_next_entry_leaves() -> None:
+def test_new_requests_of_clients_just_answered_join_the_next_entry() -> None:
     rig = Rig(3).lead()
     rig.accept()
     rig.append(1, b"a")
@@ -318,11 +318,11 @@ def test_who_has_just_been_answered_is_heard_before_the_next_entry_leaves() -> N
     assert rig.core.log.last_index == last
     came = range(3, 3 + JOIN_ROUNDS_MAX)
     for request_id in came:
-        assert rig.driver.has_postponed, "somebody came, so others may"
+        assert rig.driver.has_postponed, "a request came, so others may"
         assert rig.core.log.last_index == last
         rig.append(request_id, b"again")
         rig.pump()
-    assert rig.core.log.last_index == last + 1, "nobody is waited for endlessly, and all left as one"
+    assert rig.core.log.last_index == last + 1, "the wait is bounded, and all were appended as one entry"
     rig.settle()
     rig.accept()
     assert rig.caller.seen == {1: (0, 1, 1), 2: (1, 1, 1)} | {each: (each - 1, 1, 1) for each in came}
@@ -635,7 +635,7 @@ def test_a_restart_applies_the_log_again_a_portion_at_a_time() -> None:
     rig.storage.close()
     again = Rig(disk=rig.disk).lead()
     while again.driver.applied_index < again.core.commit_index:
-        # Less than any moment, not the present one: whoever compares has looked at the clock before.
+        # Less than any time, not the present one, because the caller that compares has read the clock before.
         assert again.driver.deadline < again.now, "there is more to do"
         before = again.driver.applied_index
         again.pump()

@@ -378,7 +378,7 @@ async def test_when_the_disk_fails_calls_from_outside_the_block_end_unknown_and_
                     try:
                         await trio.sleep_forever()
                     finally:
-                        # Whoever tidies up here may wait for those outside.
+                        # Cleaning up within the block may wait for tasks outside of it.
                         with trio.fail_after(20, shield=True):
                             await until(lambda: len(unknown) == 2)
                             await all_are_refused(group)
@@ -394,7 +394,7 @@ class Hearer:
 
     group: RaftGroup
     lost: list[NodeId] = attrs.field(factory=list)
-    """Told of as gone, in this order."""
+    """The peers reported as disconnected, in this order."""
     told: list[tuple[str, dict[str, object]]] = attrs.field(factory=list)
     _term: int = 0
 
@@ -406,14 +406,14 @@ class Hearer:
         return stream
 
     async def speak(self, stream: trio.SocketStream) -> None:
-        """A heartbeat of the peer as the leader of the next term, heard."""
+        """Send a heartbeat of the peer as the leader of the next term, and wait until it is processed."""
         self._term += 1
         heartbeat = AppendEntries(Term(self._term), LogIndex(0), Term(0), LogIndex(0), 0)
         await stream.send_all(b"".join(encode_message(heartbeat)))
         await knows(self.group, term=self._term, leader=LEADER)
 
     async def end(self, stream: trio.SocketStream) -> list[NodeId]:
-        """End a connection; who is told of as gone since, once the node knows."""
+        """Close a connection. Returns the peers reported as disconnected once the node has noticed."""
         connections = self.group._listener.connections
         await stream.aclose()
         await until(lambda: self.group._listener.connections < connections)
@@ -528,7 +528,7 @@ async def test_an_append_that_waited_for_the_one_before_it_does_not_wait_for_a_h
                     await wait_all_tasks_blocked()
                     disk.gate.set()
         finally:
-            disk.gate.set()  # a thread that waits for ever would keep the process
+            disk.gate.set()  # a thread that waits without end would keep the process from ending
         assert group.status()["committed_end"] == 2
 
 

@@ -341,7 +341,7 @@ async def test_a_damaged_follower_repairs_itself_and_is_as_good_as_before(tmp_pa
             flip(tmp_path / str(damaged), place)
             nodes[damaged] = start(damaged)
             if place == "a closed segment":
-                # Nobody reads it before the state machine does; then the node ends, and knows where to look.
+                # Only the state machine reads it; then the node ends, and reports where the damage is.
                 assert nodes[damaged].wait_for("failed")["reason"].endswith("fetches it from the others")
                 assert nodes[damaged].end()[0] == 4
                 nodes[damaged] = start(damaged)

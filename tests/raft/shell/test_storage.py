@@ -340,7 +340,7 @@ def test_what_follows_a_new_beginning_has_its_terms_and_offsets(term: int) -> No
         storage.find_index(Offset(30))
 
 
-def test_a_log_can_begin_anew_where_the_old_one_had_other_entries() -> None:
+def test_a_log_can_be_reset_to_where_the_old_one_had_other_entries() -> None:
     storage = long_log(MemoryDisk(random.Random(1)))
     start = attrs.evolve(TRIMMED, position=Position(LogIndex(3), Term(3)))
     storage.persist(Persist(WriteId(20), None, (), start))
