@@ -22,7 +22,7 @@ class LogConfig:
     spare_files_max: int = attrs.field(default=2, validator=ge(0))
     """Retired segments kept to be written to again: their blocks are there, so that no sync waits for their allocation."""
     cached_segments_max: int = attrs.field(default=2, validator=ge(0))
-    """The newest sealed segments, which the page cache may keep; older ones it is told to forget."""
+    """How many of the newest sealed segments may stay in the page cache; older ones are dropped from it."""
     open_files_max: int = attrs.field(default=64, validator=gt(0))
     """Sealed segments kept open for reading."""
 

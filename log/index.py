@@ -10,7 +10,7 @@ a log, one after the other, determine which segment holds which indexes, and eve
 its frame. It holds few frames, but always the right ones. Rules that everything else leans on:
 
 - the first living frame of a segment is in it, and so is the first frame after every cut;
-- a cut drops every entry from the cut on; a cut in a later segment is not noted here: that segment's first index tells it;
+- a cut drops every entry from the cut on; a cut in a later segment is not noted here: it follows from that segment's first index;
 - hence, between two neighbouring entries, the frames that live are the ones that follow the first entry on disk, and a
   reader that counts its way up to the index of the next entry goes on at that entry's address.
 """

@@ -48,7 +48,7 @@ class Retention:
 
 
 def _stamps(segments: Sequence[SegmentFacts], now_ms: int) -> list[int | None]:
-    """When each segment was at the latest written to; None if neither it nor one behind it tells."""
+    """Returns the latest time at which each segment was written to; None if neither it nor a later one has a valid timestamp."""
     stamps: list[int | None] = []
     following: int | None = None
     for each in reversed(segments):

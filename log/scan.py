@@ -70,7 +70,7 @@ def scan(segment: Segment, file: File, *, log_id: int, interval_bytes: int) -> S
 
 
 def _never_written(view: memoryview, position: int, log_id: int) -> bool:
-    """Zeros; or at the very beginning a frame of the file's former life."""
+    """Returns whether there are only zeros; or, at the very beginning, a frame of the file's former use."""
     if not any(view):
         return True
     if position:

@@ -8,7 +8,7 @@ Rules that everything here keeps:
    that met a full disk.
 2. `durable_end` moves only in `end_flush`, after the syncs that prove it. Every frame records it, and so does the durable-end
    checkpoint (`mark.py`), which is written after the syncs and before the new durable end is returned to the owner.
-3. The newest state is written again first in every new segment, so the newest segment alone tells the newest state.
+3. The newest state is written again first in every new segment, so the newest segment always contains the newest state.
 4. A failed write or sync is final, and so is a sync that was interrupted: the object refuses every later call with
    `StorageFailed`. `NoSpace` is not: the log then holds what it held before.
 5. One thread owns the object. Only `Flush.run`, or the sync between `Flush.start` and `Flush.finish`, may run elsewhere,

@@ -86,7 +86,7 @@ def read(disk: Disk, directory: str, *, log_id: int) -> Start:
         raise CorruptLog(path, 0, f"it is not of this version, or of another log than {log_id}")
     if (len(payload), checksum(payload)) != (payload_bytes, payload_crc):
         raise CorruptLog(
-            path, _HEAD_BYTES, f"what is said of the log before its first index cannot be read; {_UNTOUCHED}"
+            path, _HEAD_BYTES, f"the description of the log before its first index cannot be read; {_UNTOUCHED}"
         )
     return Start(Address(base), LogTail(*before), payload)
 

@@ -8,8 +8,8 @@ not done), or `OutcomeUnknown` (it may be done, now or later). A connection that
 leaves what was under way unknown; reads, which change nothing, may simply be repeated.
 
 `Client` follows leader hints over a list of addresses and repeats an attempt only after a definite error; that a read was not
-answered is one, since it changes nothing. It never repeats an append whose outcome is unknown: that is the caller's decision,
-who alone knows whether a duplicate matters.
+answered is one, since it changes nothing. It never repeats an append whose outcome is unknown, because only the caller knows whether
+a duplicate matters.
 
 No background task: of the calls that wait on one connection, one reads the socket for all.
 """
@@ -376,7 +376,7 @@ def ignore_attempt(attempt: Attempt) -> None:
 class Client:
     """Finds the leader among `addresses` ("host:port") and keeps a connection to each node it has talked to.
 
-    A call is repeated only after a definite error that another node or a little time may mend (`NotLeader`, `Busy`,
+    A call is repeated only after a definite error that need not recur at another node or a little later (`NotLeader`, `Busy`,
     `Unreachable`, ...), until `deadline_s` has passed: then the last error is raised, or `OutcomeUnknown` if a node has
     been asked to append or apply and does not answer; a read that is not answered raises `Unreachable`. Use as `async with`; any
     number of tasks may call at once. Raises `ValueError` or `TypeError` if `addresses` are not addresses.

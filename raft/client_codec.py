@@ -6,7 +6,7 @@ rest in the log and come back to readers, several batches of one entry end to en
 
 Errors map to the exceptions of `raft.errors` by a code; `definite` is written out, so that a client which does not know a
 newer code still knows whether the operation can have happened. The detail of `records_trimmed` is the decimal offset where the
-records begin that are left; STATUS tells it as `start_offset`.
+records begin that are left; a STATUS reply contains it as `start_offset`.
 """
 
 from collections.abc import Callable, Sequence
@@ -305,18 +305,18 @@ def _read_bounds(offset: object, bytes_max: object) -> tuple[int, int]:
 
 
 def encode_read(request_id: int, offset: int, bytes_max: int) -> bytes:
-    """READ."""
+    """Returns a READ."""
     return encode_frame(READ, msgpack.packb((request_id, offset, bytes_max)))
 
 
 def decode_read(body: Buffer) -> Read:
-    """READ."""
+    """Returns the content of a READ."""
     request_id, offset, bytes_max = unpack_array(body, length=3, array_max=3)
     return Read(number(request_id, "request_id"), *_read_bounds(offset, bytes_max))
 
 
 def encode_bare(message_type: int, request_id: int) -> bytes:
-    """TAIL and STATUS, which have an id alone."""
+    """Returns a TAIL or a STATUS, which have an id alone."""
     return encode_frame(message_type, msgpack.packb((request_id,)))
 
 
@@ -333,12 +333,12 @@ def check_command(command: bytes) -> None:
 
 
 def encode_apply(request_id: int, command: bytes, *, read_only: bool) -> bytes:
-    """APPLY."""
+    """Returns an APPLY."""
     return encode_frame(APPLY, msgpack.packb((request_id, command, read_only)))
 
 
 def decode_apply(body: Buffer) -> Apply:
-    """APPLY."""
+    """Returns the content of an APPLY."""
     request_id, command, read_only = unpack_array(body, length=3, array_max=3)
     return Apply(number(request_id, "request_id"), binary(command, "command"), boolean(read_only, "read_only"))
 
@@ -347,28 +347,28 @@ def decode_apply(body: Buffer) -> Apply:
 
 
 def encode_appended(request_id: int, base_offset: int, count: int, epoch: int) -> bytes:
-    """APPENDED."""
+    """Returns an APPENDED."""
     return encode_frame(APPENDED, _pack_short((request_id, base_offset, count, epoch)))
 
 
 def encode_records(request_id: int, committed_end: int, batches: Sequence[RecordBatch]) -> bytes:
-    """RECORDS."""
+    """Returns a RECORDS reply."""
     rows = [(batch.base_offset, batch.epoch, batch.span, batch.data) for batch in batches]
     return encode_frame(RECORDS, msgpack.packb((request_id, committed_end, rows)))
 
 
 def encode_tail_reply(request_id: int, committed_end: int, epoch: int) -> bytes:
-    """TAIL_REPLY."""
+    """Returns a TAIL_REPLY."""
     return encode_frame(TAIL_REPLY, msgpack.packb((request_id, committed_end, epoch)))
 
 
 def encode_applied(request_id: int, index: int, result: bytes) -> bytes:
-    """APPLIED."""
+    """Returns an APPLIED."""
     return encode_frame(APPLIED, msgpack.packb((request_id, index, result)))
 
 
 def encode_status_reply(request_id: int, status: dict[str, object]) -> bytes:
-    """STATUS_REPLY; the only map on this wire, read by people and harnesses, never by a peer."""
+    """Returns a STATUS_REPLY; the only map on this wire, read by people and harnesses, never by a peer."""
     return encode_frame(STATUS_REPLY, msgpack.packb((request_id, status)))
 
 

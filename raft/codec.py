@@ -87,7 +87,7 @@ def unpack_array_with_data(body: Buffer, *, length: int, array_max: int) -> list
     it."""
     begin = _begin_of_data(body) if len(body) >= LARGE_BYTES else 0
     if begin:
-        # Whether an element begins there is msgpack's to say: one does if an empty binary in its place is what the array ends with.
+        # To find whether an element begins there, let msgpack decode an empty binary in its place: the array must end with that.
         head = bytes(body[: begin - _LONG_BINARY.size]) + _EMPTY_BINARY
         with suppress(ProtocolError):
             values = last = unpack_array(head, length=length, array_max=array_max)
@@ -332,7 +332,7 @@ def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
     total = number(total, "total")
     offset = integer(offset, "offset", 0, total)
     bytes_left = total - offset - len(start.snapshot)
-    # An empty part that is not the last would be asked for again and again.
+    # After an empty part that is not the last, the same part would be sent again and again.
     if bytes_left < 0 or (bytes_left and not start.snapshot):
         raise ProtocolError(f"a part of {len(start.snapshot)} at {offset} is no part of a snapshot of {total}")
     return InstallSnapshot(Term(term), start, number(round_, "round"), offset, bytes_left)

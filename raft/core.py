@@ -288,7 +288,7 @@ class RaftCore:
         self._now = now
         match event:
             case Receive(sender=sender, message=message):
-                # A node outside the configuration has no say in it.
+                # Messages of nodes outside the configuration are ignored.
                 if sender in self._peers and self.objection(message) is None:
                     self._on_message(sender, message)
             case Persisted(write_id=write_id):
@@ -779,7 +779,7 @@ class RaftCore:
     def _on_rejected(self, progress: Progress, reply: AppendRejected) -> None:
         if reply.prev_index <= progress.match_index:
             if reply.round <= progress.accepted_round:
-                return  # an answer to a question asked before the last one was settled
+                return  # an answer to a message sent before the newest one that was accepted
             # A refusal newer than all it accepted: the follower has restarted with a shorter log, after a repair. An answer sent before
             # its restart may still arrive and raise the match index again; the next heartbeat corrects that.
             progress.reset(progress.next_index)

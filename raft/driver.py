@@ -190,7 +190,7 @@ class _ReadRequest:
 
 @frozen
 class _Proposal:
-    """One entry on its way, and whose requests are in it."""
+    """One entry that was proposed, and the requests in it."""
 
     kind: EntryKind
     requests: list[_Request]

@@ -542,7 +542,7 @@ class RaftGroup:
 
     async def _run(self) -> None:
         while True:
-            while not self._goes_on.is_set():  # who was resumed may have been paused again before it got here
+            while not self._goes_on.is_set():  # it may have been paused again before this task ran
                 await self._goes_on.wait()
             async with trio.open_nursery() as nursery:
                 self._life = nursery.cancel_scope
@@ -621,9 +621,9 @@ class RaftGroup:
         self._links.nudge(peer)
 
     def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
-        """See `Doorkeeper`. News only if the connection was in use: older ones, and vain dials, end without a meaning."""
+        """See `Doorkeeper`. Reported to the core only if the connection was in use; the end of older or unused ones means nothing."""
         incoming = self._incoming[peer]
-        # A peer speaks on one connection at a time. An older one that still seems open is what a broken network left.
+        # A peer sends on one connection at a time. An older one that still seems open was left by a broken network.
         in_use = next((one for one in reversed(incoming) if one.frames_in > HELLO_FRAMES), incoming[-1])
         incoming.remove(connection)
         if connection is in_use:

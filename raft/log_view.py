@@ -4,7 +4,7 @@ Terms are kept as runs (first index, term), a handful for millions of entries. E
 backwards; older ones are the shell's to load.
 
 A log may have lost its oldest entries: all of them are committed, so any leader's log had the same. Of the last of them
-the term is still known, for AppendEntries speaks of what precedes its entries: it is the place of the first run.
+the term is still known, because AppendEntries names the entry before its first one: it is the place of the first run.
 
 Invariants: runs ascend in index and in term; `start.index <= last_index`; `durable_index <= last_index`; the cache is a
 suffix of the log.

@@ -5,7 +5,7 @@ All behaviour is that of the Trio object; a face only carries calls over and the
 - `open` starts the thread and enters the object's `async with` there; `close` leaves it and waits for the thread.
 - `submit` makes a call, a task of its own, from any thread. The future it gives can be cancelled: so is the task then.
 - When the loop ends, whatever the reason, every future ends. A call cut off by that may have taken effect: `OutcomeUnknown`.
-- If the object ends by itself (a node whose disk failed), its error comes out of `close`.
+- If the object ends by itself (a node whose disk failed), `close` raises its error.
 
 Nothing of it is for a child process made by `fork`, which has the loop's descriptors but not its thread: refused.
 """

@@ -17,7 +17,7 @@ def _as_frozenset(ids: object) -> frozenset[NodeId]:
 
 @attrs.frozen
 class Configuration:
-    """The nodes whose votes and copies count. `ValueError` unless there is at least one and all ids are positive."""
+    """The nodes whose votes and copies count. Raises `ValueError` unless there is at least one and all ids are positive."""
 
     voters: frozenset[NodeId] = attrs.field(converter=_as_frozenset)
 

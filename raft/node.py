@@ -221,7 +221,7 @@ def _run(plan: _NodePlan) -> None:
 
 
 def _tame_garbage_collection() -> None:
-    """Keep the collector away from what lives long.
+    """Exclude long-lived objects from garbage collection.
 
     A full collection walks every entry in the cache: 0.2 s and more for 400,000 small ones, during which a leader is silent.
     What this program drops it drops by reference counts (a closed connection leaves no cycle), so the young are enough.
@@ -279,7 +279,7 @@ def _end_for(error: BaseException, plan: _NodePlan) -> NoReturn:
 
 
 def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
-    """The one line for what is wrong outside of this program, with its mend; None for anything else."""
+    """Returns one line about an error outside of this program, with its correction; None for any other error."""
     host, port = plan.listen
     match error:
         case DirectoryLocked():

@@ -31,7 +31,7 @@ class NodeSettings:
     flush_interval_s: float = attrs.field(default=0.05, validator=gt(0))
     """With `flush=interval`: how long a write may wait for its flush."""
     flush_stall_s: float = attrs.field(default=5.0, validator=gt(0))
-    """A leader whose flush takes longer steps down, for a node whose disk answers."""
+    """A leader whose flush takes longer steps down in favour of a node whose disk works."""
     retention_bytes: int = attrs.field(default=0, validator=ge(0))
     """Oldest log files leave while the others hold at least so much; 0 = this is no reason to leave."""
     retention_s: float = attrs.field(default=0.0, validator=ge(0))

@@ -6,8 +6,8 @@ no iteration over sets.
 
 An exception other than `InvalidRequest` is a bug of the machine. From `apply` it ends every node, and again at every start,
 since the command is in the log and cannot be taken out: only a corrected machine gets past it. From `check` or `query` it ends
-the node that a client asked; in a call of `RaftGroup` it comes out of that call. So what may be wrong with a command is for
-`check` to refuse; what may fail in the state of the moment is a result, or `InvalidRequest`.
+the node that the client is connected to; a call of `RaftGroup` raises it. So `check` must refuse invalid commands, and a command that
+fails in the present state must have a result for that, or raise `InvalidRequest`.
 """
 
 from typing import Protocol, runtime_checkable

@@ -5,7 +5,7 @@ in the frame's tag. Data and CRC pass through as they are. Term and vote are the
 the core's indexes (1-based, one an entry) meet the offsets of clients (0-based, one a record).
 
 Everything is synchronous; the Trio driver and the simulator use the same object. A write is durable once a flush that
-began after it has ended: `begin_flush` notes the newest write, `run` may go to another thread, `end_flush` tells the id.
+began after it has ended: `begin_flush` notes the newest write, `run` may go to another thread, `end_flush` returns the id.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ STATE_WITH_FLOOR_VERSION = 2
 """A floor is a promise: a version that knows nothing of it must not read the state at all."""
 WARM_ENTRIES = 64
 WARM_BYTES = 4 * 1024 * 1024
-"""How much of the log's end a restart reads back at once; what a lagging follower needs beyond is loaded when asked for."""
+"""How much of the log's end a restart reads back at once; older entries for a lagging follower are loaded when needed."""
 
 
 def log_id_of(cluster_id: str, node_id: NodeId) -> int:
@@ -277,7 +277,7 @@ def _to_start(before: LogTail, payload: bytes) -> LogStart:
 
 
 def _with_floor(payload: bytes | None, floor: Floor) -> bytes:
-    """The state of a node whose log, damaged, reached up to `floor`; it may have been below a floor already."""
+    """Returns the state with the floor of a damaged log that had reached `floor`; the node may have been below a floor already."""
     state = HardState() if payload is None else _unpack_state(payload)
     if state.term < floor.epoch:
         raise CorruptLog("the state", 0, f"its term {state.term} is older than that of an entry, {floor.epoch}")

@@ -8,7 +8,7 @@ the `with` block starts and ends. A call of `Client` ends by its `deadline_s`. A
 like one that ends with `OutcomeUnknown`, it may have taken effect. Callbacks (`on_attempt`, `notify`, subscribers, the state machine)
 run in that thread and must not block.
 
-A node that ends by itself, because its disk failed, refuses what it is asked; its error comes out of the `with` block.
+A node that ends by itself, because its disk failed, refuses later calls; its error is raised out of the `with` block.
 """
 
 import functools

@@ -5,8 +5,8 @@ connections before that of others (each peer waits for its disk before any clien
 cannot send keeps its bytes up to `outbound_bytes_max`, and then does one of two things:
 
 - a `lossy` one (to a peer, whose protocol expects loss) drops the newest frame;
-- any other takes the frame, and its owner, who sees `is_full`, stops reading requests until `on_drained`. What an owner
-  answers to requests it has already taken is its own to bound.
+- any other takes the frame, and its owner must stop reading requests while it `is_full`, until `on_drained`. The owner bounds its
+  answers to the requests that it has already taken.
 
 Isolation: a broken socket or a `WireError` from decoder or session closes this connection, with a reason, and
 nothing else. Any other exception is raised out of the round. A half-closed connection counts as closed.

@@ -15,8 +15,8 @@ one in place, a few milliseconds at a time, and lets Trio run its tasks at least
 last wait was brief, because being woken costs more than such a wait (the processor may have gone to sleep, too); it yields the
 processor between polls. After one longer wait it sleeps again.
 
-Failures: what concerns one connection is settled there (see `SocketConnection`); anything else is a failure of all participants, who
-are informed of it (`on_failed`), and is raised by `run`.
+Failures: an error of one connection closes that connection (see `SocketConnection`); any other is a failure of all participants,
+which are informed of it (`on_failed`), and is raised by `run`.
 """
 
 import math
@@ -167,7 +167,7 @@ class Reactor:
                     os.eventfd_read(self._wake_fd)
                     continue
                 # One socket of this round may have closed another, so it can be gone; should its number be in use again
-                # already, the newcomer is merely asked to look once for nothing.
+                # already, the new socket is merely read once without need.
                 pollable = self._registered.get(descriptor)
                 if pollable is not None:
                     pollable.on_ready(events)
@@ -186,7 +186,7 @@ class Reactor:
         return len(ready)
 
     def _wait(self, wait_s: float) -> list[tuple[int, int]]:
-        """What becomes ready within `wait_s`: asked for without sleeping, for `SPIN_S` at the most, if that is worth it."""
+        """Returns what becomes ready within `wait_s`. If the last wait was brief it first polls without sleeping, for `SPIN_S` at most."""
         now = began = time.perf_counter()
         if self._waited_briefly and began >= self._sleeps_until:
             while now < began + SPIN_S:

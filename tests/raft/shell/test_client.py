@@ -315,7 +315,7 @@ async def test_an_error_of_the_connection_names_its_kind_once() -> None:
 async def test_a_follower_refuses_and_names_the_leader(tmp_path: Path) -> None:
     async with local_cluster(tmp_path) as cluster:
         leader = await cluster.leader()
-        await leader.append([b"heard of by all"])
+        await leader.append([b"known to all"])
         async with connected(cluster, to_leader=False) as connection:
             with pytest.raises(NotLeader) as caught:
                 await connection.append([b"x"])

@@ -232,16 +232,16 @@ def test_who_closes_waits_for_the_flush_under_way(bench: Bench) -> None:
 
 
 @needs_kernel
-@pytest.mark.parametrize("hears", [Bench.wait, lambda bench: bench.flusher.close()])
+@pytest.mark.parametrize("wait", [Bench.wait, lambda bench: bench.flusher.close()])
 def test_a_sync_that_failed_in_the_kernel_ends_the_log(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, hears: Callable[[Bench], None]
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, wait: Callable[[Bench], None]
 ) -> None:
     end = KernelSync.end
     monkeypatch.setattr(KernelSync, "end", lambda self: end(self) or errno.EIO)
     before = bench.marked()
     flush = bench.submit()
     with pytest.raises(StorageFailed, match="sync"):
-        hears(bench)
+        wait(bench)
     assert (flush.done, bench.ended, bench.marked()) == (False, 0, before)
     with pytest.raises(StorageFailed):
         bench.append()

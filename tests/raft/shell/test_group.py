@@ -214,7 +214,7 @@ async def test_a_node_that_is_paused_before_its_first_step_takes_none() -> None:
 async def test_a_new_group_need_not_sit_out_an_election_timeout(tmp_path: Path) -> None:
     patient = NodeSettings(raft=RaftConfig(election_timeout_s_min=60.0, election_timeout_s_max=90.0))
     async with local_cluster(tmp_path, 3, patient) as cluster:
-        await until(lambda: len(cluster.heard("link_up")) == 6)
+        await until(lambda: len(cluster.notices("link_up")) == 6)
         cluster.nodes[2].group.campaign()
         assert id_of(await cluster.leader()) == 2
         cluster.nodes[1].group.campaign()  # which changes nothing, for it knows a leader
@@ -389,7 +389,7 @@ LEADER = NodeId(2)
 
 
 @attrs.define
-class Hearer:
+class Receiver:
     """A node whose peer speaks on as many connections as a test likes."""
 
     group: RaftGroup
@@ -421,7 +421,7 @@ class Hearer:
 
 
 @pytest.fixture
-async def hearer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hearer]:
+async def receiver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
     members = {number: ("127.0.0.1", port) for number, port in enumerate(free_ports(2), 1)}
     told: list[tuple[str, dict[str, object]]] = []
     async with RaftGroup.open(
@@ -432,44 +432,48 @@ async def hearer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hearer]:
         disk=MemoryDisk(random.Random(1)),
         notify=lambda notice: told.append(event_of(notice)),
     ) as group:
-        hearer = Hearer(group, told=told)
-        monkeypatch.setattr(group._driver, "disconnected", hearer.lost.append)
-        yield hearer
+        receiver = Receiver(group, told=told)
+        monkeypatch.setattr(group._driver, "disconnected", receiver.lost.append)
+        yield receiver
 
 
-async def test_the_end_of_a_stale_connection_of_a_peer_is_no_news_but_that_of_the_one_in_use_is(hearer: Hearer) -> None:
-    stale, in_use = await hearer.greet(), await hearer.greet()
-    await hearer.speak(stale)
-    await hearer.speak(in_use)
-    assert await hearer.end(stale) == []
-    assert await hearer.end(in_use) == [LEADER]
+async def test_the_end_of_a_stale_connection_of_a_peer_is_no_news_but_that_of_the_one_in_use_is(
+    receiver: Receiver,
+) -> None:
+    stale, in_use = await receiver.greet(), await receiver.greet()
+    await receiver.speak(stale)
+    await receiver.speak(in_use)
+    assert await receiver.end(stale) == []
+    assert await receiver.end(in_use) == [LEADER]
 
 
-async def test_the_end_of_the_connection_in_use_is_news_though_a_stale_one_seems_open(hearer: Hearer) -> None:
-    stale, in_use = await hearer.greet(), await hearer.greet()
-    await hearer.speak(stale)
-    await hearer.speak(in_use)
-    assert await hearer.end(in_use) == [LEADER]
+async def test_the_end_of_the_connection_in_use_is_news_though_a_stale_one_seems_open(receiver: Receiver) -> None:
+    stale, in_use = await receiver.greet(), await receiver.greet()
+    await receiver.speak(stale)
+    await receiver.speak(in_use)
+    assert await receiver.end(in_use) == [LEADER]
     await stale.aclose()
 
 
-async def test_the_end_of_a_connection_that_said_nothing_is_no_news_unless_it_is_the_only_one(hearer: Hearer) -> None:
-    in_use, silent = await hearer.greet(), await hearer.greet()
-    await hearer.speak(in_use)
-    assert await hearer.end(silent) == []
-    assert await hearer.end(in_use) == [LEADER]
-    assert await hearer.end(await hearer.greet()) == [LEADER, LEADER]
+async def test_the_end_of_a_connection_that_said_nothing_is_no_news_unless_it_is_the_only_one(
+    receiver: Receiver,
+) -> None:
+    in_use, silent = await receiver.greet(), await receiver.greet()
+    await receiver.speak(in_use)
+    assert await receiver.end(silent) == []
+    assert await receiver.end(in_use) == [LEADER]
+    assert await receiver.end(await receiver.greet()) == [LEADER, LEADER]
 
 
-async def test_a_stale_connection_that_makes_room_for_a_newer_one_is_no_news(hearer: Hearer) -> None:
-    streams = [await hearer.greet() for _ in range(PEER_CONNECTIONS_MAX)]
+async def test_a_stale_connection_that_makes_room_for_a_newer_one_is_no_news(receiver: Receiver) -> None:
+    streams = [await receiver.greet() for _ in range(PEER_CONNECTIONS_MAX)]
     for stream in streams:
-        await hearer.speak(stream)
-    streams.append(await hearer.greet())
-    assert [fields["reason"] for event, fields in hearer.told if event == "connection_closed"] == [
+        await receiver.speak(stream)
+    streams.append(await receiver.greet())
+    assert [fields["reason"] for event, fields in receiver.told if event == "connection_closed"] == [
         "replaced by newer connections of the same peer"
     ]
-    assert hearer.lost == []
+    assert receiver.lost == []
     for stream in streams:
         await stream.aclose()
 
