@@ -14,7 +14,7 @@ from tests.log.frames import Entry, content, entry
 
 @attrs.frozen
 class Start:
-    """What a log begins behind: the index before its first, that one's epoch, the offset that follows, the owner's word."""
+    """Where a log begins: the index before its first, that one's epoch, the offset that follows, the owner's payload."""
 
     index: int = 0
     epoch: int = 0
@@ -80,7 +80,7 @@ def _refuses_what_left(log: SegmentedLog, start_index: int) -> None:
 
 
 def trim_both(log: SegmentedLog, model: "Model", first_index: int, payload: bytes) -> int:
-    """Trim both. A payload that was not there before tells whether segments left."""
+    """Trim both. Segments have left if the payload is the new one."""
     start, first = log.start, log.first_index
     trimmed = log.trim(first_index, payload)
     assert log.first_index == trimmed
@@ -126,7 +126,7 @@ class Model:
         self._add(attrs.evolve(self.moments[-1], state=state))
 
     def trim(self, first_index: int, payload: bytes) -> None:
-        """Everything below `first_index` left, and `payload` tells of it."""
+        """Everything below `first_index` left, and `payload` stands for it."""
         start = Start(first_index - 1, self.epoch_before(first_index), self.offset_of(first_index), payload)
         self._trims.append((self._forgotten + len(self.moments) - 1, start))
 

@@ -153,7 +153,7 @@ def test_a_segment_whose_name_was_lost_takes_the_later_ones_along() -> None:
 
 
 def test_a_sealed_segment_that_is_written_again_outgrows_its_index() -> None:
-    """The name of the segment behind it was lost, so it is the newest again, and its sidecar tells an old size."""
+    """The name of the segment behind it was lost, so it is the newest again, and its sidecar contains an old size."""
     disk = memory_disk()
     log = open_log(disk)
     log.append(frames(1, 58))

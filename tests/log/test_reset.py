@@ -474,7 +474,7 @@ def test_room_that_was_only_reserved_is_used() -> None:
 
 
 def test_a_full_disk_at_the_last_moment_leaves_the_log_as_it_is_or_ends_it() -> None:
-    """No call is known to need room, and any may say that it has none."""
+    """No call is known to need room, and any may raise `NoSpace`."""
     outcomes = []
     for n in range(1, 1_000):
         disk, log = lived(much)
@@ -534,7 +534,7 @@ def test_the_new_segment_has_its_other_name_until_both_checkpoints_are_durable()
 
 @pytest.mark.parametrize("occurrence", [1, 2])
 def test_a_segment_without_its_name_that_is_damaged_is_never_cut(occurrence: int) -> None:
-    """Nothing but its other name tells that all of it was durable; the state in it cannot be had from elsewhere."""
+    """Only its other name shows that all of it was durable; the state in it is nowhere else."""
     disk = between("rename", occurrence)
     (path,) = names(disk, ".reset")
     size = len(disk.content(path))

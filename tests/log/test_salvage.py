@@ -37,7 +37,7 @@ MARK = f"{DIRECTORY}/{marks.NAME}"
 
 
 def amended(state: bytes | None, floor: Floor) -> bytes:
-    """A state that tells what it was, and the floor."""
+    """Returns a state that contains the one before, and the floor."""
     told = b"none" if state is None else state.split(b" floor")[0]
     return told + b" floor %d@%d" % (floor.index, floor.epoch)
 

@@ -480,7 +480,7 @@ LARGE = 64 * 1024
 
 
 class CoolDisk(MemoryDisk):
-    """Remembers which files the page cache was told to forget, and that they were durable then."""
+    """Records which files were dropped from the page cache, and that they were durable then."""
 
     def __init__(self) -> None:
         super().__init__(random.Random(0))

@@ -10,7 +10,7 @@ Commands (`ID` is a node, `A>B` a link):
   keep ID                 by its settings nothing leaves ID's log
   set NAME VALUE          a setting of the core, for all nodes
   timeout ID              time passes to ID's deadline, and only ID notices
-  elect ID                timeout ID, stabilize, show; only the last is told
+  elect ID                timeout ID, stabilize, show; only the last is printed
   wait S                  S seconds pass unnoticed
   propose ID TEXT         a client proposes one record at ID
   read ID                 a client reads at ID
@@ -21,7 +21,7 @@ Commands (`ID` is a node, `A>B` a link):
   forge A>B MESSAGE ...   a message that A never sent comes last on the link: a vote, a refused pre-vote or a heartbeat
                           (`VoteReply TERM`, `PreVoteReply TERM`, `AppendEntries TERM`), or `InstallSnapshot TERM INDEX@TERM`
   swap A>B                the first two messages from A to B overtake each other
-  slow ID                 what ID loads from its disk comes only when told to
+  slow ID                 what ID loads from its disk arrives only on command
   loaded ID               the oldest of it comes
   disconnect ID PEER      ID notices that its connection with PEER broke
   stepdown ID             ID is asked to stop leading
@@ -145,7 +145,7 @@ def view_of(entries: Sequence[Entry], start: LogStart, cache_bytes_max: int) -> 
 
 @attrs.define
 class Node:
-    """A core with a disk that completes writes when told to; `log` is what the disk holds behind `start`."""
+    """A core with a disk that completes writes on command; `log` is what the disk holds behind `start`."""
 
     core: RaftCore
     start: LogStart
@@ -175,7 +175,7 @@ class Conversation:
     # ------------------------------------------------------------ commands
 
     def command(self, line: str) -> list[str]:
-        """Carry out one command; the lines that the cores said."""
+        """Carry out one command. Returns the lines that the cores produced."""
         name, *words = line.split()
         self.said = []
         getattr(self, f"do_{name}")(*words)

@@ -322,7 +322,7 @@ def test_every_word_of_its_leader_puts_a_followers_election_off() -> None:
 
 
 def leading(*commands: str) -> tuple[Conversation, RaftCore]:
-    """Three nodes, told these commands; the first one leads."""
+    """Three nodes after these commands; the first one leads."""
     group = Conversation()
     for command in ("nodes 3", *commands):
         group.command(command)

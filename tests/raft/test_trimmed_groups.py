@@ -18,7 +18,7 @@ CALM_ROUNDS = 40
 
 
 class Audited(Conversation):
-    """No acknowledgement leaves before the disk of its sender has what it speaks of."""
+    """No acknowledgement is sent before the disk of its sender has what it acknowledges."""
 
     def _post(self, node: int, send: Send) -> None:
         if isinstance(send.message, AppendAccepted):
@@ -29,7 +29,7 @@ class Audited(Conversation):
 
 
 class Trouble:
-    """One history. `committed` is what any node ever said to be committed, by index."""
+    """One history. `committed` is what any node ever reported as committed, by index."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)

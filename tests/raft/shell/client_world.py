@@ -26,7 +26,7 @@ CLUSTER_ID = "quorumlog"
 
 
 class Broken(Exception):
-    """The client's word does not fit the log."""
+    """What the client reports does not fit the log."""
 
 
 class Truth:
@@ -100,7 +100,7 @@ async def _task(client: Client, truth: Truth, name: int, refused: list[bytes]) -
             continue
         there = truth.log[appended.base_offset : appended.base_offset + appended.count]
         if there != records:
-            raise Broken(f"C1: {records} is said to be at {appended.base_offset}, where {there} stands")
+            raise Broken(f"C1: {records} is reported at {appended.base_offset}, where {there} stands")
 
 
 async def play(seed: int) -> None:

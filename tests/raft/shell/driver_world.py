@@ -316,7 +316,7 @@ class World:
         }
         there = [found.get(base_offset + at) for at in range(span)]
         if there != request.records:
-            raise Broken(f"D2: append {request.id} is told offset {base_offset}, where {there} stands")
+            raise Broken(f"D2: append {request.id} was answered with offset {base_offset}, which holds {there}")
         self._must_be_durable(node, request, node.storage.find_index(Offset(base_offset)))
         self.acked_end = max(self.acked_end, base_offset + span)
 
@@ -324,7 +324,7 @@ class World:
         """D1 and D5."""
         at = int(result)
         if at >= len(node.tape.applied) or node.tape.applied[at] != (index, b"%d" % request.id):
-            raise Broken(f"D5: command {request.id} is told the result of another, {at} at index {index}")
+            raise Broken(f"D5: command {request.id} was answered with the result of another, {at} at index {index}")
         self._must_be_durable(node, request, LogIndex(index))
         self.acked_index = max(self.acked_index, index)
 

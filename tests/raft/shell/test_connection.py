@@ -24,7 +24,7 @@ QUEUE_BYTES = 64 * 1024
 
 
 class Recorder:
-    """A session that notes what it is told, and takes type 99 for nonsense and type 98 for a bug of its own."""
+    """A session that records its calls; type 99 is an invalid frame, and type 98 a bug of its own."""
 
     def __init__(self) -> None:
         self.frames: list[tuple[int, Buffer]] = []
@@ -220,7 +220,7 @@ def test_a_lossy_connection_takes_one_frame_above_its_bound_when_empty(reactor: 
 
 
 class Greedy(Recorder):
-    """A session that has more to say whenever its queue is empty."""
+    """A session that writes more whenever its queue is empty."""
 
     connection: SocketConnection[Frame]
 

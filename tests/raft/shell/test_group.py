@@ -1,4 +1,4 @@
-"""RaftGroup over real sockets: what it promises to those who call it."""
+"""RaftGroup over real sockets: what it promises to its callers."""
 
 import random
 import threading
@@ -390,7 +390,7 @@ LEADER = NodeId(2)
 
 @attrs.define
 class Receiver:
-    """A node whose peer speaks on as many connections as a test likes."""
+    """A node whose peer sends on as many connections as a test wants."""
 
     group: RaftGroup
     lost: list[NodeId] = attrs.field(factory=list)
@@ -399,7 +399,7 @@ class Receiver:
     _term: int = 0
 
     async def greet(self) -> trio.SocketStream:
-        """A connection of the peer that has said nothing yet."""
+        """A connection of the peer that has sent nothing yet."""
         stream = await trio.open_tcp_stream(*self.group.address)
         await stream.send_all(encode_hello(Hello("quorumlog", PEER, LEADER)))
         assert await stream.receive_some()
