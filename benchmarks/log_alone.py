@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from log.disk import RealDisk
-from log.frame import HEADER_BYTES, Frame, Kind, checksum
+from log.frame import HEADER_BYTES, Frame, FrameKind, checksum
 from log.segmented_log import LogConfig, SegmentedLog
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -47,7 +47,7 @@ def append(log: SegmentedLog, payload: bytes, crc: int, count: int, span: int = 
     index, offset = log.last_index + 1, log.end_offset
     log.reserve(count * (HEADER_BYTES + len(payload)))
     log.append(
-        [Frame(Kind.RECORDS, 0, 1, index + at, offset + at * span, span, 1, payload, crc) for at in range(count)]
+        [Frame(FrameKind.RECORDS, 0, 1, index + at, offset + at * span, span, 1, payload, crc) for at in range(count)]
     )
 
 

@@ -1,5 +1,5 @@
 """An append-only log in segment files: it knows offsets and epochs, nothing of votes, topics or clients.
 
-Start reading at `log.segmented_log`, or for many logs in one process at `log.store`; `log.frame` says what is on disk,
-`log.recovery` what is made of it after a crash.
+Start reading at `log.segmented_log`, or for many logs in one process at `log.store`. `log.frame` specifies the format on disk,
+`log.recovery` is how a log is opened after a crash.
 """

@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from log.frame import Header, Kind, Payload, checksum, encode_header
+from log.frame import FrameKind, Header, Payload, checksum, encode_header
 from log.values import frozen
 
 
@@ -26,12 +26,12 @@ class StoredBatch:
     def of(
         cls, payload: bytes | memoryview, *, base_offset: int, span: int = 1, epoch: int, timestamp_ms: int = 0
     ) -> Self:
-        """A batch whose payload checksum is computed here."""
+        """Returns a batch whose payload checksum is computed here."""
         return cls(base_offset, span, epoch, timestamp_ms, payload, checksum(payload))
 
     @classmethod
     def read(cls, header: Header, payload: memoryview) -> Self:
-        """The batch of a frame."""
+        """Returns the batch of a frame."""
         return cls(
             header.base_offset,
             header.span,
@@ -48,16 +48,16 @@ class StoredBatch:
         return self.base_offset + self.span
 
     def objection(self, end_offset: int, epoch: int) -> str | None:
-        """Why this batch cannot follow a log that ends with `end_offset` and `epoch`; None if it can. Gaps are allowed."""
+        """Returns why this batch cannot follow a log that ends with `end_offset` and `epoch`, or None if it can. Gaps are allowed."""
         if self.base_offset >= end_offset and self.epoch >= epoch and self.span >= 1:
             return None
         named = f"offset {self.base_offset}, span {self.span}, epoch {self.epoch}"
         return f"the batch ({named}) does not follow offset {end_offset}, epoch {epoch}"
 
     def header(self, *, log_id: int, address: int, durable_end: int) -> bytes:
-        """The frame header that goes before the payload. An index, which other logs count by, is the offset here."""
+        """Returns the frame header that precedes the payload. Its index is the base offset, because a store's log has no other index."""
         return encode_header(
-            Kind.RECORDS,
+            FrameKind.RECORDS,
             self.tag,
             log_id,
             address,

@@ -32,7 +32,7 @@ class BatchIndex:
         """The newest timestamp noted; 0 = none."""
 
     def note(self, base_offset: int, timestamp_ms: int, position: int) -> None:
-        """A batch that comes after all noted before."""
+        """Add a batch that follows all those added before."""
         if position >= self._next:
             self._offsets.append(base_offset)
             self._positions.append(position)
@@ -42,17 +42,17 @@ class BatchIndex:
             self.newest_ms = timestamp_ms
 
     def near_offset(self, offset: int) -> int:
-        """A position not after that of the batch that holds `offset`, and near to it."""
+        """Returns a position at or shortly before that of the batch that holds `offset`."""
         slot = bisect_right(self._offsets, offset) - 1
         return self._positions[slot] if slot > 0 else 0
 
     def near_time(self, timestamp_ms: int) -> int:
-        """A position not after that of the first batch that is not older than `timestamp_ms`, and near to it."""
+        """Returns a position at or shortly before that of the first batch that is not older than `timestamp_ms`."""
         slot = bisect_left(self._before, timestamp_ms) - 1
         return self._positions[slot] if slot > 0 else 0
 
     def encode(self, segment_bytes: int) -> bytes:
-        """The footer of a segment whose frames end at `segment_bytes`; little-endian, as everything on the disk."""
+        """Returns the footer of a segment whose frames end at `segment_bytes`; little-endian, as everything on the disk."""
         columns = b"".join(
             struct.pack(f"<{len(each)}Q", *each) for each in (self._offsets, self._positions, self._before)
         )
@@ -61,7 +61,7 @@ class BatchIndex:
 
     @classmethod
     def decode(cls, content: Buffer, segment_bytes: int, interval_bytes: int) -> Self | None:
-        """The index in a footer; None unless it is whole and that of a segment with so many bytes."""
+        """Returns the index in a footer; None unless it is whole and belongs to a segment of `segment_bytes`."""
         if len(content) < _LAYOUT.size + 4:
             return None
         magic, count, size, newest_ms = _LAYOUT.unpack_from(content)

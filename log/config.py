@@ -9,7 +9,7 @@ MIB = 1024 * KIB
 
 @attrs.frozen(kw_only=True)
 class LogConfig:
-    """Sizes in bytes. `ValueError` if one makes no sense."""
+    """Sizes in bytes. Raises `ValueError` if one is invalid."""
 
     segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(4 * KIB))
     """A segment that has reached this is sealed by the next write; it may be longer by one write."""
@@ -22,14 +22,14 @@ class LogConfig:
     spare_files_max: int = attrs.field(default=2, validator=ge(0))
     """Retired segments kept to be written to again: their blocks are there, so that no sync waits for their allocation."""
     cached_segments_max: int = attrs.field(default=2, validator=ge(0))
-    """The newest sealed segments, which the page cache may keep; older ones it is told to forget."""
+    """How many of the newest sealed segments may stay in the page cache; older ones are dropped from it."""
     open_files_max: int = attrs.field(default=64, validator=gt(0))
     """Sealed segments kept open for reading."""
 
 
 @attrs.frozen(kw_only=True)
 class StoreConfig:
-    """Of a store of many logs. `ValueError` if a number makes no sense."""
+    """The sizes of a store of many logs. Raises `ValueError` if a number is invalid."""
 
     segment_bytes_max: int = attrs.field(default=64 * MIB, validator=ge(4 * KIB))
     """A segment that has reached this is sealed by the next append; it may be longer by one append."""

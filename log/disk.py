@@ -36,63 +36,63 @@ __all__ = [
 
 
 class File(Protocol):
-    """An open file. Positions and sizes in bytes. Reads and writes may run beside a `sync` of another thread."""
+    """An open file. Positions and sizes in bytes. Reads and writes may run concurrently with a `sync` in another thread."""
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Returns `size` bytes, or fewer at the end of the file."""
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers one after the other; after `NoSpace` any prefix may have been written."""
+        """Write all buffers one after the other. Raises `NoSpace` on a full disk; any prefix may have been written then."""
 
     def size(self) -> int:
-        """Bytes up to the end of the file."""
+        """Returns the size of the file in bytes."""
 
     def cut(self, size: int) -> None:
-        """End the file at `size` bytes, and give back what `reserve` took beyond it."""
+        """Truncate the file to `size` bytes, and release what `reserve` allocated beyond it."""
 
     def sync(self) -> None:
-        """Make bytes and size durable; says nothing of the file's name."""
+        """Make bytes and size durable, but not the file's name (see `Disk.sync_directory`)."""
 
     def sync_descriptor(self) -> int | None:
-        """A descriptor: until the next `cut` or `close`, an fdatasync of it is as good as `sync`. None if only `sync` will do."""
+        """Returns a descriptor of which an fdatasync is as good as `sync`, until the next `cut` or `close`; None if only `sync` is."""
 
     def reserve(self, size: int) -> None:
-        """Allocate the first `size` bytes without changing the file's size; `NoSpace` if there is no room."""
+        """Allocate the first `size` bytes without changing the file's size. Raises `NoSpace` if there is no room."""
 
     def close(self) -> None:
-        """Release the handle; makes nothing durable."""
+        """Release the descriptor; makes nothing durable."""
 
 
 class Lock(Protocol):
-    """An exclusive claim that ends with its process at the latest."""
+    """An exclusive lock that ends with its process at the latest."""
 
     def release(self) -> None:
-        """Give the claim up."""
+        """Release the lock."""
 
 
 class Disk(Protocol):
     """Names and files. Paths are strings with `/`."""
 
     def open(self, path: str, *, create: bool) -> File:
-        """Open for reading and writing; `create` makes a missing file, an existing one keeps its content."""
+        """Returns a file opened for reading and writing. `create` makes a missing one; an existing one keeps its content."""
 
     def exists(self, path: str) -> bool:
-        """Whether the name is there."""
+        """Returns whether the name exists."""
 
     def list_directory(self, path: str) -> list[str]:
-        """The names in a directory, sorted."""
+        """Returns the names in a directory, sorted."""
 
     def remove(self, path: str) -> None:
-        """Take a file's name away."""
+        """Remove a file's name."""
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name in the same directory, replacing what had it: after a crash one of both is there."""
+        """Rename a file within its directory, replacing a file of the new name: after a crash either of both has it."""
 
     def drop_cache(self, path: str) -> None:
-        """An advice: what is synced of this file will hardly be read soon, so memory need not hold it. Never fails."""
+        """Advise the system to drop the synced pages of this file from the page cache. Never fails."""
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its missing parents, durably; nothing to do for one that holds files."""
+        """Make a directory and its missing parents, durably. Does nothing if the directory holds files already."""
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory; a power cut may bring it back."""
@@ -101,11 +101,11 @@ class Disk(Protocol):
         """Make the names in a directory durable."""
 
     def lock(self, path: str) -> Lock:
-        """Claim exclusively, through a file of this name; `DirectoryLocked` if it is claimed already."""
+        """Returns an exclusive lock on a file of this name. Raises `DirectoryLocked` if it is locked already."""
 
 
 def write_file(disk: Disk, path: str, content: Sequence[Buffer]) -> None:
-    """Write a file anew and sync it, but not its name; on a full disk it is gone again."""
+    """Write a whole file, from its beginning, and sync it, but not its name. On a full disk the file is removed again."""
     with contextlib.closing(disk.open(path, create=True)) as file:
         try:
             file.cut(0)
@@ -117,7 +117,7 @@ def write_file(disk: Disk, path: str, content: Sequence[Buffer]) -> None:
 
 
 def rename_file(disk: Disk, directory: str, source: str, target: str) -> None:
-    """Give a file another name in its directory, durably."""
+    """Rename a file in its directory, durably."""
     disk.rename(f"{directory}/{source}", f"{directory}/{target}")
     disk.sync_directory(directory)
 
@@ -138,14 +138,14 @@ _libc_fallocate.restype = ctypes.c_int
 
 
 def storage_error(error: OSError, operation: str, path: str) -> StorageError:
-    """What an error of the operating system means to a log."""
+    """Returns the error of this package for an error of the operating system."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return NoSpace(operation, path)
     return StorageFailed(operation, path, error.strerror or str(error))
 
 
 class _translating:  # noqa: N801 - reads like the context managers of contextlib, but costs a third: one is used at every sync
-    """Within it, errors of the operating system are those of a disk."""
+    """A context in which errors of the operating system are raised as those of this package."""
 
     __slots__ = ("_operation", "_path")
 
@@ -319,7 +319,7 @@ class RealDisk:
         try:
             self.sync_directory(parent)
         except StorageFailed as error:
-            # Somebody else has made it, in a place that is not ours: then this is theirs to do.
+            # The directory was made by another user, in a parent that this process may not open: its name is for that user to sync.
             if not (is_there and isinstance(error.__cause__, PermissionError)):
                 raise
 

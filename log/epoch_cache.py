@@ -1,7 +1,7 @@
-"""Which epoch wrote which part of a log: one entry for each reign that left something.
+"""Which epoch wrote which part of a log: one entry for each epoch that appended something.
 
-Epochs never fall along a log, so an entry is enough where one begins. The cache is derived from frames: the log tells it
-of every frame that begins an epoch and of every cut, and it holds nothing that the frames do not say.
+Epochs never fall along a log, so one entry where an epoch begins is enough. The cache is derived from frames alone: the log adds
+every frame that begins an epoch, and removes what is cut.
 """
 
 from bisect import bisect_left, bisect_right
@@ -50,13 +50,13 @@ class EpochCache:
             self._indexes.append(index)
 
     def cut(self, index: int) -> None:
-        """Everything from `index` on is gone."""
+        """Remove everything from `index` on."""
         keep = bisect_left(self._indexes, index)
         del self._starts[keep:]
         del self._indexes[keep:]
 
     def trim(self, first_index: int, base_offset: int) -> None:
-        """Everything before `first_index` is gone; that index, with this offset, begins what is left of its epoch."""
+        """Remove everything before `first_index`. What is left of its epoch begins with that index and this offset."""
         keep = bisect_right(self._indexes, first_index) - 1
         if keep < 0:
             return
@@ -66,15 +66,15 @@ class EpochCache:
         self._indexes[0] = first_index
 
     def at(self, index: int) -> int:
-        """The epoch of an index that the log holds; 0 before the first."""
+        """Returns the epoch of an index that the log holds; 0 before the first."""
         slot = bisect_right(self._indexes, index) - 1
         return self._starts[slot].epoch if slot >= 0 else 0
 
     def end_of(self, epoch: int, end_index: int) -> tuple[int, int] | None:
-        """The newest epoch that is `epoch` or older, and the first index behind it: of the next one, or of the end of the log.
+        """Returns the newest epoch not above `epoch`, and the index after its last: where the next one begins, or the log ends.
 
-        None if the log holds nothing so old. It is what a replica asks to find out where its log leaves its leader's
-        (KIP-101, KIP-279).
+        Returns None if the log holds no such epoch. Replicas ask this to find where their log diverges from the leader's (KIP-101,
+        KIP-279).
         """
         slot = bisect_right(self._starts, epoch, key=lambda start: start.epoch) - 1
         if slot < 0:

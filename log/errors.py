@@ -1,7 +1,7 @@
-"""What a log can tell its owner when it refuses or fails.
+"""The errors of logs.
 
 Three families: the disk failed (the owner ends the process), the disk is full (definite: nothing was written), and the
-stored bytes are wrong (never mended silently). Built with attrs, so that every error pickles.
+stored bytes are wrong (never repaired silently). Built with attrs, so that every error pickles.
 """
 
 import attrs
@@ -12,12 +12,12 @@ class LogError(Exception):
 
 
 class StorageError(LogError):
-    """The disk did not do what was asked."""
+    """A call to the disk failed or was refused."""
 
 
 @attrs.define
 class StorageFailed(StorageError):
-    """A disk call failed. A failed write or sync is never retried: what it left behind on the platter is unknown."""
+    """A disk call failed. A failed write or sync is never retried, because it is unknown what the disk holds."""
 
     operation: str
     path: str

@@ -85,7 +85,7 @@ class PooledFile:
             self._pool.release(self)
 
     def close(self) -> None:
-        """Give the descriptor back, without a sync. The next use opens the file again."""
+        """Close the descriptor, without a sync. The next use opens the file again."""
         self._pool.close(self)
 
 
@@ -102,11 +102,11 @@ class FilePool:
 
     @property
     def open_files(self) -> int:
-        """How many are open now."""
+        """How many files are open now."""
         return len(self._clean) + len(self._dirty) + self._pinned
 
     def file(self, path: str, *, create: bool = False, lossy: bool = False) -> PooledFile:
-        """A file, which is opened at its first use; with `create` now, and made if it is missing."""
+        """Returns a file, which is opened at its first use; with `create` it is opened now, and made if it is missing."""
         file = PooledFile(self, path, lossy=lossy)
         if create:
             self.acquire(file, create=True)
@@ -114,7 +114,7 @@ class FilePool:
         return file
 
     def acquire(self, wanted: PooledFile, *, create: bool = False) -> File:
-        """The open file, which stays open until `release`."""
+        """Returns the open file, which stays open until `release`. Raises `StorageFailed` if an earlier sync of it has failed."""
         with self._lock:
             if wanted.failed is not None:
                 raise wanted.failed
@@ -132,7 +132,7 @@ class FilePool:
             return file
 
     def release(self, used: PooledFile) -> None:
-        """From now on the file may be closed whenever others are needed more."""
+        """Let the file be closed when its descriptor is needed for another."""
         with self._lock:
             used.pins -= 1
             if not used.pins:

@@ -1,4 +1,4 @@
-"""One run of syncs, handed from the thread that owns a log to whoever waits for the disk."""
+"""One flush of a log: made in the thread that owns the log, carried out by the thread, or the kernel, that waits for the disk."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from log.segment import Segment
 class Flush:
     """Makes everything durable that was appended before it began: `steps`, in order.
 
-    Made by `begin_flush`, carried out by `run` (in any thread, once), made known by `end_flush`. A flush of nothing but one file
-    can do without a thread that waits: `start`, then an fdatasync of the descriptor that it gives, by whoever, then `finish`,
-    both in the thread that owns the log.
+    Made by `begin_flush`, carried out by `run` (in any thread, once), completed by `end_flush`. A flush of only one file needs no
+    thread that waits: `start`, then an fdatasync of the descriptor that it returns, carried out anywhere, then `finish`; `start` and
+    `finish` run in the thread that owns the log.
 
-    `StorageFailed` ends the log: it refuses every later call, and so must its owner. So does whatever else climbs out of a
-    step, `KeyboardInterrupt` too: nobody knows then what the disk holds.
+    `StorageFailed` ends the log: it refuses every later call, and so must its owner. So does any other exception that a step raises,
+    even `KeyboardInterrupt`, because it is unknown then what the disk holds.
     """
 
     __slots__ = ("_fail", "done", "lone", "retiring", "sealed", "steps", "target")
@@ -24,23 +24,23 @@ class Flush:
     def __init__(self, target: Address, sealed: Sequence[Segment], fail: Callable[[BaseException], None]) -> None:
         self.target = target
         self.sealed = sealed
-        """The sealed segments that this flush proves."""
+        """The sealed segments that are durable after this flush."""
         self.steps: list[Callable[[], None]] = []
         self.lone: Segment | None = None
-        """The segment of which a sync is all that takes time: then it is the second of three steps."""
+        """The segment whose sync is the only slow step, and then the second of three; None if there are others."""
         self.retiring: tuple[Segment, ...] = ()
-        """Segments that left the log; once all is done those that still have their names."""
+        """Segments that have left the log; after the flush those whose files are still to be removed."""
         self.done = False
-        """Whether all went well."""
+        """Whether all steps have succeeded."""
         self._fail = fail
 
     def run(self) -> None:
-        """All steps, here and now; after a `start`, too."""
+        """Carry out all steps, in this thread; after a `start`, those that are left. Raises `StorageFailed` if the disk fails."""
         self._carry_out(self.steps)
         self.done = True
 
     def start(self) -> int | None:
-        """Do what comes before the sync; the descriptor to sync. None, and nothing is done, if the flush has to `run`."""
+        """Carry out the steps before the sync. Returns the descriptor to sync; None, with nothing done, if the flush must `run`."""
         file = None if self.lone is None else self.lone.file
         descriptor = None if file is None else file.sync_descriptor()
         if descriptor is not None:
@@ -48,7 +48,7 @@ class Flush:
         return descriptor
 
     def finish(self, code: int) -> None:
-        """The fdatasync has ended, with this errno or 0: do what comes behind it, or raise what it says."""
+        """Carry out the steps after the fdatasync, which has ended with the errno `code`. Raises `StorageFailed` unless that is 0."""
         assert self.lone is not None, "only a flush of one file is synced elsewhere"
         if code:
             error = storage_error(OSError(code, os.strerror(code)), "sync", self.lone.path)

@@ -19,10 +19,10 @@
         76      4  header_crc: CRC-32C of bytes 0 to 75
         80      -  payload
 
-All integers are little-endian. The header has a checksum of its own, so a damaged payload still tells which frame it was
-and where the next one begins. The address in the header tells a frame that belongs here from a copy of it that a payload
+All integers are little-endian. The header has a checksum of its own, so with a damaged payload it is still known which frame it was
+and where the next one begins. The address in the header distinguishes a frame that belongs here from a copy of it that a payload
 may carry, or that a disk put in the wrong place. Every format version keeps the magic, the version byte, the header's
-size and the place of `header_crc`, so that an unknown version is told from damage.
+size and the place of `header_crc`, so that an unknown version can be distinguished from damage.
 
 Every frame names the end of the log after it: RECORDS and CONTROL by their own index and offsets; STATE and TRUNCATE by
 the last index, its epoch and the end offset that hold after them. So one frame is enough to know where a log ends.
@@ -60,7 +60,7 @@ _pack = _FIELDS.pack
 
 
 class Pieces:
-    """Bytes that lie in several places: as good as joined for whoever writes or sends them, and spared that copy."""
+    """Bytes in several buffers, which can be written and sent like joined ones without the copy."""
 
     __slots__ = ("_size", "buffers")
 
@@ -79,11 +79,11 @@ Payload = bytes | memoryview | Pieces
 
 
 def buffers_of(payload: Payload) -> Sequence[bytes | memoryview]:
-    """Where its bytes lie."""
+    """Returns the buffers of a payload, in order."""
     return payload.buffers if isinstance(payload, Pieces) else (payload,)
 
 
-class Kind(enum.IntEnum):
+class FrameKind(enum.IntEnum):
     """What a frame means to the log itself."""
 
     RECORDS = 1
@@ -96,7 +96,7 @@ class Kind(enum.IntEnum):
     """Not indexed: everything above `index` is cut."""
 
 
-_KINDS = {int(kind): kind for kind in Kind}
+_KINDS = {int(kind): kind for kind in FrameKind}
 
 
 @frozen
@@ -107,7 +107,7 @@ class Frame:
     a larger buffer, which it keeps alive.
     """
 
-    kind: Kind
+    kind: FrameKind
     tag: int
     epoch: int
     index: int
@@ -126,11 +126,11 @@ class Frame:
         epoch: int,
         base_offset: int,
         span: int,
-        kind: Kind = Kind.RECORDS,
+        kind: FrameKind = FrameKind.RECORDS,
         tag: int = 0,
         timestamp_ms: int = 0,
     ) -> Self:
-        """A frame whose payload checksum is computed here."""
+        """Returns a frame whose payload checksum is computed here."""
         return cls(kind, tag, epoch, index, base_offset, span, timestamp_ms, payload, checksum(payload))
 
     @property
@@ -175,10 +175,10 @@ class Header(NamedTuple):
     @property
     def indexed(self) -> bool:
         """Whether this frame is a position of the log."""
-        return self.kind <= Kind.CONTROL
+        return self.kind <= FrameKind.CONTROL
 
     def frame(self, payload: memoryview) -> Frame:
-        """This header and its payload as the owner's value."""
+        """Returns this header and its payload as a `Frame`."""
         return Frame(
             _KINDS[self.kind],
             self.tag,
@@ -194,7 +194,7 @@ class Header(NamedTuple):
 
 @attrs.define
 class DamagedFrame(Exception):
-    """The bytes at this place are not a whole frame; whether that is a torn tail or corruption is for recovery to say."""
+    """The bytes at this place are not a whole frame; recovery decides whether that is a torn tail or corruption."""
 
     reason: str
     header: Header | None = None
@@ -202,7 +202,7 @@ class DamagedFrame(Exception):
 
 @attrs.define
 class ForeignFrame(Exception):
-    """A whole header that is not ours to judge: another log's, or of a format version from the future. Never cut."""
+    """A whole header of another log, or of a newer format version. Never cut."""
 
     reason: str
 
@@ -221,7 +221,7 @@ def encode_header(
     payload_bytes: int,
     payload_crc: int,
 ) -> bytes:
-    """The 80 bytes before a payload."""
+    """Returns the 80 bytes before a payload."""
     fields = _pack(
         MAGIC,
         FORMAT_VERSION,
@@ -243,14 +243,14 @@ def encode_header(
 
 
 def written_for(view: memoryview, position: int) -> int:
-    """The address in what may be the header at `position`, unchecked; -1 if the view ends before it."""
+    """Returns the address in what may be a header at `position`, unchecked; -1 if the view ends before it."""
     return _ADDRESS.unpack_from(view, position + 16)[0] if len(view) - position >= 24 else -1
 
 
 def decode_header(view: memoryview, position: int, *, log_id: int, address: int) -> Header:
-    """The header at `position` of `view`, which must be that of the frame at `address` of log `log_id`.
+    """Returns the header at `position` of `view`, which must be that of the frame at `address` of log `log_id`.
 
-    `DamagedFrame` unless it is whole and belongs at this address; `ForeignFrame` if it is whole but not for us.
+    Raises `DamagedFrame` unless it is whole and belongs at this address, `ForeignFrame` if it is whole but of another log or version.
     """
     if len(view) - position < HEADER_BYTES:
         raise DamagedFrame("the file ends inside a frame header")

@@ -1,16 +1,16 @@
-"""Finding frames in one segment, and what a segment says about the whole log; both rest in a sidecar file.
+"""Finding frames in one segment, and what a segment contributes to the whole log; both are kept in a sidecar file.
 
-`SegmentIndex` is the physical view: what one segment says about the log, in the order of its frames, cuts included. It is
-a function of the segment's frames alone, so that a rebuilt sidecar equals the lost one byte for byte.
+`SegmentIndex` is the physical view: the segment's frames and cuts, in their order. It is a function of the segment's frames alone,
+so that a rebuilt sidecar equals the lost one byte for byte.
 
-`Summary` is what the log must know of a segment even when nobody reads it: the sidecar's head, with a checksum of its own.
-Following the summaries of a log one after the other tells which segment holds which indexes, and every epoch.
+`Summary` is what the log must know of a segment that is not read: the sidecar's head, with a checksum of its own. The summaries of
+a log, one after the other, determine which segment holds which indexes, and every epoch.
 
 `SparseIndex` is the logical view of one segment: strictly ascending indexes, each with its base offset and the address of
 its frame. It holds few frames, but always the right ones. Rules that everything else leans on:
 
 - the first living frame of a segment is in it, and so is the first frame after every cut;
-- a cut drops every entry from the cut on; a cut in a later segment is not noted here: that segment's first index tells it;
+- a cut drops every entry from the cut on; a cut in a later segment is not noted here: it follows from that segment's first index;
 - hence, between two neighbouring entries, the frames that live are the ones that follow the first entry on disk, and a
   reader that counts its way up to the index of the next entry goes on at that entry's address.
 """
@@ -25,7 +25,7 @@ from typing import Final
 import attrs
 
 from log.epoch_cache import EpochCache, EpochStart
-from log.frame import Address, Buffer, Header, Kind, checksum
+from log.frame import Address, Buffer, FrameKind, Header, checksum
 
 
 class SparseIndex:
@@ -42,38 +42,38 @@ class SparseIndex:
         return len(self._indexes)
 
     def __getitem__(self, slot: int) -> tuple[int, Address]:
-        """The index at `slot` and the address of its frame."""
+        """Returns the index at `slot` and the address of its frame."""
         return self._indexes[slot], Address(self._addresses[slot])
 
     def index_at(self, slot: int) -> int | None:
-        """The index at `slot`, None behind the last."""
+        """Returns the index at `slot`, None after the last."""
         return self._indexes[slot] if slot < len(self._indexes) else None
 
     def add(self, index: int, base_offset: int, address: int) -> None:
-        """Note a frame that comes after everything noted before."""
+        """Add a frame that follows all those added before."""
         self._indexes.append(index)
         self._offsets.append(base_offset)
         self._addresses.append(address)
 
     def extend(self, indexes: "array[int]", offsets: "array[int]", addresses: "array[int]") -> None:
-        """Note many frames that come after everything noted before."""
+        """Add many frames that follow all those added before."""
         self._indexes.extend(indexes)
         self._offsets.extend(offsets)
         self._addresses.extend(addresses)
 
     def cut(self, index: int) -> None:
-        """Everything from `index` on is gone."""
+        """Remove everything from `index` on."""
         keep = bisect_left(self._indexes, index)
         del self._indexes[keep:]
         del self._offsets[keep:]
         del self._addresses[keep:]
 
     def slot_of_index(self, index: int) -> int:
-        """The last entry not above `index`; the caller made sure that there is one."""
+        """Returns the slot of the last entry not above `index`; there must be one."""
         return bisect_right(self._indexes, index) - 1
 
     def slot_of_offset(self, offset: int, index_end: int) -> int:
-        """The last entry below index `index_end` that begins at or before `offset`; the caller made sure that there is one."""
+        """Returns the slot of the last entry below `index_end` that begins at or before `offset`; there must be one."""
         return bisect_right(self._offsets, offset, hi=bisect_left(self._indexes, index_end)) - 1
 
 
@@ -83,7 +83,7 @@ class _Mark(enum.IntEnum):
 
 
 @attrs.frozen
-class Tail:
+class LogTail:
     """Where a log ends after some frame: the last index (0 = none), its epoch, and the next offset."""
 
     last_index: int = 0
@@ -91,7 +91,7 @@ class Tail:
     end_offset: int = 0
 
     def objection(self, header: Header) -> str | None:
-        """Why a frame with this header cannot follow here; None if it can."""
+        """Returns why a frame with this header cannot follow here, or None if it can."""
         if self._precedes(header):
             return None
         named = f"index {header.log_index}, epoch {header.epoch}, offset {header.base_offset}"
@@ -99,12 +99,12 @@ class Tail:
 
     def _precedes(self, header: Header) -> bool:
         index, last = header.log_index, self.last_index
-        match Kind(header.kind):
-            case Kind.RECORDS | Kind.CONTROL:
+        match FrameKind(header.kind):
+            case FrameKind.RECORDS | FrameKind.CONTROL:
                 return 1 <= index <= last + 1 and (index != last + 1 or self._continues(header))
-            case Kind.STATE:
-                return Tail(index, header.epoch, header.base_offset) == self
-            case Kind.TRUNCATE:
+            case FrameKind.STATE:
+                return LogTail(index, header.epoch, header.base_offset) == self
+            case FrameKind.TRUNCATE:
                 return index <= last
 
     def _continues(self, header: Header) -> bool:
@@ -119,7 +119,7 @@ _LAYOUT_1 = struct.Struct("<4sBxxxQQQQQQQII")
 _LAYOUT = struct.Struct("<4sBxxxQQQQQQQQQQIII")
 _EPOCH = struct.Struct("<QQQ")
 SUMMARY_BYTES_READ = 4096
-"""How much of a sidecar is read first: its whole head, unless it tells of very many epochs."""
+"""How much of a sidecar is read first: its whole head, unless it lists very many epochs."""
 
 
 class DamagedIndex(Exception):
@@ -135,7 +135,7 @@ class Summary:
     """
 
     segment_bytes: int
-    tail: Tail
+    tail: LogTail
     state_position: int | None
     lowest: tuple[int, int] | None
     newest_ms: int | None
@@ -143,7 +143,7 @@ class Summary:
 
 
 class SegmentIndex:
-    """What one segment says about the log; grows frame by frame, in the order of the bytes.
+    """The index of one segment; grows frame by frame, in the order of the bytes.
 
     `last_index`, `last_epoch` and `end_offset` are the log's tail after the newest frame. Positions are bytes from the
     segment's beginning.
@@ -183,14 +183,14 @@ class SegmentIndex:
         self.newest_ms: int | None = None
 
     @property
-    def tail(self) -> Tail:
+    def tail(self) -> LogTail:
         """Where the log ends after the newest frame of this segment."""
-        return Tail(self.last_index, self.last_epoch, self.end_offset)
+        return LogTail(self.last_index, self.last_epoch, self.end_offset)
 
     def note_indexed(
         self, index: int, epoch: int, base_offset: int, span: int, timestamp_ms: int, position: int
     ) -> bool:
-        """A RECORDS or CONTROL frame; True if it must be found in the index: see the rules above."""
+        """Add a RECORDS or CONTROL frame. Returns whether it got an entry of its own (see the rules above)."""
         if self.newest_ms is None or timestamp_ms > self.newest_ms:
             self.newest_ms = timestamp_ms
         marked = position >= self._next_mark or index != self.last_index + 1 or epoch != self.last_epoch
@@ -204,32 +204,32 @@ class SegmentIndex:
         self.end_offset = base_offset + span
         return marked
 
-    def note_state(self, tail: Tail, position: int) -> None:
-        """A STATE frame."""
+    def note_state(self, tail: LogTail, position: int) -> None:
+        """Add a STATE frame."""
         self._take(tail)
         self.state_position = position
 
-    def note_truncate(self, tail: Tail, position: int) -> None:
-        """A TRUNCATE frame; the next frame is the first after a cut, whatever its index."""
+    def note_truncate(self, tail: LogTail, position: int) -> None:
+        """Add a TRUNCATE frame; the next frame is the first after a cut, whatever its index."""
         self._take(tail)
         self._add(_Mark.CUT, tail.last_index + 1, tail.last_epoch, tail.end_offset, position)
         self._next_mark = 0
         self.cuts += 1
 
     def note(self, header: Header, position: int) -> None:
-        """Any frame, by its header."""
-        match Kind(header.kind):
-            case Kind.RECORDS | Kind.CONTROL:
+        """Add any frame, by its header."""
+        match FrameKind(header.kind):
+            case FrameKind.RECORDS | FrameKind.CONTROL:
                 self.note_indexed(
                     header.log_index, header.epoch, header.base_offset, header.span, header.timestamp_ms, position
                 )
-            case Kind.STATE:
-                self.note_state(Tail(header.log_index, header.epoch, header.base_offset), position)
-            case Kind.TRUNCATE:
-                self.note_truncate(Tail(header.log_index, header.epoch, header.base_offset), position)
+            case FrameKind.STATE:
+                self.note_state(LogTail(header.log_index, header.epoch, header.base_offset), position)
+            case FrameKind.TRUNCATE:
+                self.note_truncate(LogTail(header.log_index, header.epoch, header.base_offset), position)
 
     def living(self) -> SparseIndex:
-        """The logical view: what is left when the segment's own cuts are followed."""
+        """Returns the logical view: the frames that remain after the segment's own cuts."""
         sparse = SparseIndex()
         if not self.cuts:
             sparse.extend(self.indexes, self.base_offsets, array("Q", [self.base + at for at in self.positions]))
@@ -243,7 +243,7 @@ class SegmentIndex:
         return sparse
 
     def summary(self, segment_bytes: int) -> Summary:
-        """What the log must know of this segment, which is `segment_bytes` long."""
+        """Returns what the log must know of this segment, which is `segment_bytes` long."""
         lowest: tuple[int, int] | None = None
         epochs = EpochCache()
         for mark, index, epoch, base_offset in zip(
@@ -264,7 +264,7 @@ class SegmentIndex:
             epochs=tuple(epochs),
         )
 
-    def _take(self, tail: Tail) -> None:
+    def _take(self, tail: LogTail) -> None:
         self.last_index = tail.last_index
         self.last_epoch = tail.last_epoch
         self.end_offset = tail.end_offset
@@ -277,7 +277,7 @@ class SegmentIndex:
         self.positions.append(position)
 
     def encode(self, *, log_id: int, segment_bytes: int) -> bytes:
-        """The sidecar file: the summary and its CRC-32C, the columns and theirs; little-endian."""
+        """Returns the content of the sidecar file: the summary and its CRC-32C, the columns and theirs; little-endian."""
         summary = self.summary(segment_bytes)
         lowest = summary.lowest if summary.lowest is not None else (_NONE, 0)
         head = _LAYOUT.pack(
@@ -303,7 +303,10 @@ class SegmentIndex:
 
     @classmethod
     def decode(cls, content: bytes, *, log_id: int, base: int, interval_bytes: int) -> tuple["SegmentIndex", int]:
-        """The index and the size in bytes of the segment it was written for; `DamagedIndex` unless whole and ours."""
+        """Returns the index and the size in bytes of the segment it was written for.
+
+        Raises `DamagedIndex` unless it is whole and belongs to this segment and log.
+        """
         index = cls(base, interval_bytes)
         if content[4:5] == b"\1":
             segment_bytes, count, body = index._decode_head_1(content, log_id)
@@ -329,7 +332,7 @@ class SegmentIndex:
         magic, _, owner, base, segment_bytes, *tail, state, count, cuts = _LAYOUT_1.unpack_from(content)
         if (magic, owner, base) != (_MAGIC, log_id, self.base):
             raise DamagedIndex
-        self._take(Tail(*tail))
+        self._take(LogTail(*tail))
         self.state_position = None if state == NO_STATE else state
         self.cuts = cuts
         return segment_bytes, count, memoryview(content)[_LAYOUT_1.size :]
@@ -349,7 +352,7 @@ def _decode_head(content: bytes, log_id: int, base: int) -> tuple[Summary, int, 
         raise DamagedIndex
     summary = Summary(
         segment_bytes=segment_bytes,
-        tail=Tail(last_index, last_epoch, end_offset),
+        tail=LogTail(last_index, last_epoch, end_offset),
         state_position=None if state == NO_STATE else state,
         lowest=None if lowest_index == _NONE else (lowest_index, lowest_offset),
         newest_ms=None if newest_ms == _NONE else newest_ms,
@@ -359,7 +362,7 @@ def _decode_head(content: bytes, log_id: int, base: int) -> tuple[Summary, int, 
 
 
 def summary_bytes(content: bytes) -> int:
-    """How much of a sidecar `decode_summary` needs, told by its first `SUMMARY_BYTES_READ` bytes."""
+    """Returns how many bytes of a sidecar `decode_summary` needs, from its first `SUMMARY_BYTES_READ` bytes."""
     if content[4:5] == b"\1":
         return sys.maxsize
     if len(content) < _LAYOUT.size:
@@ -369,7 +372,7 @@ def summary_bytes(content: bytes) -> int:
 
 
 def decode_summary(content: bytes, *, log_id: int, base: int) -> Summary:
-    """What the beginning of a sidecar tells of its segment; `DamagedIndex` unless it is whole and ours."""
+    """Returns the summary at the beginning of a sidecar. Raises `DamagedIndex` unless it is whole and belongs to this segment and log."""
     if content[4:5] == b"\1":
         index, segment_bytes = SegmentIndex.decode(content, log_id=log_id, base=base, interval_bytes=1)
         return index.summary(segment_bytes)

@@ -3,8 +3,8 @@
 Each segment knows the first index that lives in it and that index's offset; a segment that holds nothing any more has those
 of the next one. Living frames ascend in address as they do in index, because a frame that is replaced takes everything after it
 along. So a binary search over the segments finds the one that holds an index or an offset, and the segment's own sparse
-index goes on from there. Those of the newest segments are kept; older ones are read from their sidecars when somebody asks,
-and the idlest are forgotten. A sidecar that is missing or damaged by then is replaced by reading the segment.
+index goes on from there. Those of the newest segments are kept; older ones are read from their sidecars when needed, and the least
+recently used are dropped. A sidecar that is missing or damaged by then is replaced by reading the segment.
 """
 
 import contextlib
@@ -46,14 +46,14 @@ class Lookup:
         self._indexes: OrderedDict[Address, SparseIndex] = OrderedDict()
 
     def cut(self, index: int, offset: int) -> None:
-        """Nothing lives any more from `index` on, which would begin with `offset`."""
+        """Remove everything from `index` on; the next frame begins with `offset`."""
         cut_segments(self.segments, index, offset)
         live = self.segments[-1].live
         if live is not None:
             live.cut(index)
 
     def forget(self, count: int) -> list[Segment]:
-        """The oldest `count` segments leave; returns them, closed."""
+        """Remove the oldest `count` segments. Returns them, closed."""
         gone = self.segments[:count]
         del self.segments[:count]
         for segment in gone:
@@ -62,11 +62,11 @@ class Lookup:
         return gone
 
     def holding(self, index: int) -> int:
-        """Which segment holds this index, which the log holds."""
+        """Returns the place in `segments` of the one that holds `index`, which the log must hold."""
         return bisect_right(self.segments, index, key=_first_index) - 1
 
     def index_before_offset(self, offset: int, last_index: int) -> int:
-        """An index not after the one that holds `offset`, and near to it; the log holds the offset."""
+        """Returns an index at or shortly before the one that holds `offset`, which the log must hold."""
         at = bisect_right(self.segments, offset, key=_first_offset) - 1
         segment = self.segments[at]
         sparse = self._living(segment)
@@ -74,7 +74,7 @@ class Lookup:
         return max(sparse[slot][0], segment.first_index)
 
     def bytes_between(self, first_index: int, last_index: int, bytes_max: int) -> int:
-        """How much to read at once for these frames; only a guess where cuts lie between them."""
+        """Returns how many bytes to read at once for these frames; only an estimate where cuts lie between them."""
         at = self.holding(first_index)
         if at != self.holding(last_index):
             return bytes_max
@@ -88,10 +88,10 @@ class Lookup:
     def headers(
         self, first_index: int, last_index: int, chunk_bytes: int
     ) -> Iterator[tuple[Header, Window, Segment, int]]:
-        """The living frames from `first_index` to the log's `last_index`: header, window on the file, segment and position in it.
+        """Yields the living frames from `first_index` to the log's `last_index`: header, window on the file, segment and position in it.
 
         Walks from the nearest entry of a sparse index and follows its rules: where the next entry is reached, its address
-        is where the log goes on. `CorruptLog` for damage.
+        is where the log goes on. Raises `CorruptLog` for damage.
         """
         for at in range(self.holding(first_index), len(self.segments)):
             segment = self.segments[at]
@@ -100,7 +100,7 @@ class Lookup:
                 yield from self._headers_in(segment, max(first_index, segment.first_index), index_end, chunk_bytes)
 
     def damage(self, segment: Segment, position: int, reason: str, header: Header | None = None) -> CorruptLog:
-        """The error to raise; without its sidecar nothing vouches for the segment, so that the next start reads it and finds out."""
+        """Returns the error to raise. Removes the segment's sidecar, so that the next recovery reads the segment and finds the damage."""
         with contextlib.suppress(StorageError):
             self._disk.remove(f"{self._directory}/{index_name(segment.base)}")
         named = (header.log_index, header.epoch, header.base_offset) if header is not None else (None, None, None)

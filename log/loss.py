@@ -1,8 +1,8 @@
-"""Whether files of a log are gone without which it would be opened as a new one, in silence.
+"""Whether files of a log are missing whose loss recovery could not notice, so that it would open a new or a shorter log.
 
-Recovery finds every loss that something vouches for: a missing segment by its neighbours, its sidecar or the mark. Nothing is
-left to vouch when all of these are gone, or when the mark is gone and the log ends early. But a log that was opened once has its
-mark and a segment, both durable with the flush that follows. The owner, who knows that there was one, asks here first.
+Recovery notices a missing segment by its neighbours, by its sidecar or by the durable-end checkpoint. It notices nothing if all of
+these are missing, or if the checkpoint is missing and the log ends early. But a log that was opened once has a checkpoint and a
+segment, both durable with the flush that follows. So an owner that knows that there was a log calls `missing_files` first.
 """
 
 import contextlib
@@ -14,9 +14,9 @@ from log.segment import RESET_SUFFIX, SEGMENT_SUFFIX
 
 
 def missing_files(disk: Disk, directory: str, *, log_id: int) -> str | None:
-    """What is missing of a log that was opened and flushed in `directory` before; None if recovery can tell what is.
+    """Returns what is missing of a log that was opened and flushed in `directory` before; None if recovery would notice all losses.
 
-    Reads names and the mark, changes nothing. Raises what the disk raises.
+    Reads names and the durable-end checkpoint, changes nothing. Raises what the disk raises.
     """
     names = disk.list_directory(directory)
     if PLAN_NAME in names:

@@ -47,12 +47,12 @@ class SealedSegment:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The name of its file."""
         return file_name(self.base, self.generation)
 
 
 def file_name(base: int, generation: int) -> str:
-    """The name of a segment's file."""
+    """Returns the name of a segment's file."""
     return f"{base:020d}-{generation}{SEGMENT_SUFFIX}" if generation else segment_name(base)
 
 
@@ -72,7 +72,7 @@ class Manifest:
     epochs: Sequence[EpochStart] = ()
 
     def encode(self) -> bytes:
-        """The content of the file; little-endian, with a CRC-32C of all before it at its end."""
+        """Returns the content of the file; little-endian, with a CRC-32C of all before it at its end."""
         parts = [
             _HEAD.pack(
                 _MAGIC,
@@ -96,7 +96,7 @@ class Manifest:
 
     @classmethod
     def decode(cls, content: bytes) -> Self | None:
-        """None unless it is whole and of this version."""
+        """Returns the manifest in a file; None unless it is whole and of this version."""
         if len(content) < _HEAD.size + 4 or checksum(content[:-4]) != int.from_bytes(content[-4:], "little"):
             return None
         magic, version, log_id, number, start, open_base, open_offset, segments, epochs = _HEAD.unpack_from(content)
@@ -116,12 +116,12 @@ class Manifest:
         )
 
     def write(self, disk: Disk, directory: str) -> None:
-        """Let this be the manifest of the log in `directory`, durably. `NoSpace` leaves the one before."""
+        """Replace the manifest of the log in `directory` by this one, durably. Raises `NoSpace` on a full disk, and keeps the old one."""
         replace_file(disk, directory, NAME, self.encode())
 
 
 def read_manifest(disk: Disk, directory: str, *, log_id: int) -> Manifest:
-    """The manifest in a log's directory. `CorruptLog` if it is missing, damaged or another log's."""
+    """Returns the manifest in a log's directory. Raises `CorruptLog` if it is missing, damaged or another log's."""
     path = f"{directory}/{NAME}"
     if not disk.exists(path):
         raise CorruptLog(path, 0, "the manifest is missing")

@@ -1,12 +1,12 @@
-"""How far the log is durable, written down after each flush: the witness of the last flush of a life.
+"""The durable-end checkpoint (`Mark`, file `durable`): how far the log is durable, recorded after each flush.
 
-Frames record how much was durable before them, so nothing in the log itself tells the last durable frames from the torn
-tail of a write that nobody was promised. The mark does: the durable end, where the log ended there, and the newest state of
-the owner below it, so that damage can take neither of them away.
+Each frame records how much was durable before it, so the frames alone cannot distinguish the last flushed ones from the torn tail of
+a write that was never acknowledged. The checkpoint can: it holds the durable end, where the log ended there, and the newest state of
+the owner below it, so that both survive damage to the log.
 
-It is never synced with the flush it speaks of, and costs one small write. A process that is killed leaves it exact, for the
-page cache survives. After a power cut it may be older, which is still true: it is written only after the sync that it
-tells of, and the durable end never falls. The two slots take turns, so a torn or damaged one leaves the one before it. It is synced
+It is not synced with the flush that it records, and costs one small write. After a kill it is exact, because the page cache
+survives. After a power cut it may be older, which is still true: it is written only after the sync that it records, and the durable
+end never falls. Two slots are written in turn, so if one is torn or damaged the other holds the checkpoint before it. It is synced
 when a log is opened, repaired and closed.
 
     offset  bytes  field, little-endian
@@ -33,7 +33,7 @@ from log.values import frozen
 NAME = "durable"
 SLOT_BYTES = 512
 STATE_BYTES_MAX = 400
-"""A longer state is not kept here: then only its frame tells it."""
+"""A longer state is not kept here, only in its frame."""
 _MAGIC = b"QLDM"
 _VERSION = 1
 _LAYOUT = struct.Struct("<4sB3xQQQQQI")
@@ -43,9 +43,9 @@ _LONG_STATE: Final = 2**32 - 2
 
 @frozen
 class Mark:
-    """The log below `durable_end`: its last index (0 = none) and epoch, and the newest state.
+    """A durable-end checkpoint. Of the log below `durable_end`: its last index (0 = none) and epoch, and the newest state.
 
-    `state` is None if there is none; `state_kept` is false if there is one that is too long for the mark.
+    `state` is None if there is none; `state_kept` is false if there is one that is too long for the checkpoint.
     """
 
     durable_end: Address
@@ -56,13 +56,13 @@ class Mark:
 
     @classmethod
     def of(cls, durable_end: Address, last_index: int, last_epoch: int, state: bytes | None) -> Self:
-        """A mark that keeps the state if it is short enough."""
+        """Returns a checkpoint that keeps the state if it is short enough."""
         kept = state is None or len(state) <= STATE_BYTES_MAX
         return cls(durable_end, last_index, last_epoch, state if kept else None, kept)
 
 
 def encode(mark: Mark, *, log_id: int, sequence: int) -> bytes:
-    """The content of a slot."""
+    """Returns the content of a slot."""
     state = mark.state or b""
     size = len(state) if mark.state is not None else _NO_STATE if mark.state_kept else _LONG_STATE
     fields = _LAYOUT.pack(_MAGIC, _VERSION, log_id, sequence, mark.durable_end, mark.last_index, mark.last_epoch, size)
@@ -71,7 +71,7 @@ def encode(mark: Mark, *, log_id: int, sequence: int) -> bytes:
 
 
 def decode(content: bytes, *, log_id: int) -> tuple[int, Mark] | None:
-    """Sequence and mark of a slot; None unless it is whole and of this log."""
+    """Returns the sequence and the checkpoint of a slot; None unless it is whole and of this log."""
     if len(content) < _LAYOUT.size + 4:
         return None
     magic, version, owner, sequence, durable_end, last_index, last_epoch, size = _LAYOUT.unpack_from(content)
@@ -85,7 +85,7 @@ def decode(content: bytes, *, log_id: int) -> tuple[int, Mark] | None:
 
 
 class MarkFile:
-    """The file of the mark. One thread at a time; errors of the disk climb."""
+    """The file of the durable-end checkpoint. For one thread at a time; raises what the disk raises."""
 
     def __init__(self, file: File, log_id: int) -> None:
         """Use `open`."""
@@ -104,11 +104,11 @@ class MarkFile:
 
     @classmethod
     def open(cls, disk: Disk, directory: str, *, log_id: int) -> Self:
-        """The mark in a log's directory, made if it is missing; its name is for the caller to make durable."""
+        """Returns the checkpoint's file in a log's directory, made if it is missing; the caller must make its name durable."""
         file = disk.open(f"{directory}/{NAME}", create=True)
         try:
             if file.size() < 2 * SLOT_BYTES:
-                # All the room it will ever need, so that a full disk takes marks.
+                # All the room it will ever need, so that checkpoints can be written on a full disk.
                 file.write_at(file.size(), [bytes(2 * SLOT_BYTES - file.size())])
             return cls(file, log_id)
         except BaseException:
@@ -116,14 +116,14 @@ class MarkFile:
             raise
 
     def write(self, mark: Mark) -> None:
-        """Put down `mark`, which must be durable already; not synced."""
+        """Write `mark`, without a sync. What it records must be durable already."""
         self._sequence += 1
         content = encode(mark, log_id=self._log_id, sequence=self._sequence)
         self._file.write_at(self._sequence % 2 * SLOT_BYTES, [content])
         self.newest = mark
 
     def replace(self, mark: Mark) -> None:
-        """Let both slots say `mark`, durably: what they said before is no longer true."""
+        """Write `mark` to both slots, durably, because what they contained is no longer true."""
         self.write(mark)
         self.write(mark)
         self.sync()

@@ -135,7 +135,7 @@ def _meanings(change: _NameChange) -> Sequence[tuple[str, _Inode | None]]:
 
 
 def _apply_name(change: _NameChange, names: dict[str, _Inode], since: Mapping[str, int] = _ALWAYS) -> None:
-    """Change what names mean; `since` says which change a name's meaning is of already: an older one does not bring its own back."""
+    """Apply a change of names. `since` holds the sequence of the last change applied to each name; an older one is not applied again."""
     for path, inode in _meanings(change):
         if since.get(path, 0) > change.sequence:
             continue
@@ -206,7 +206,7 @@ class MemoryFile:
                 inode.pending.append(_Cut(self._disk.next_sequence(), size))
 
     def sync_descriptor(self) -> int | None:
-        """See `File`: nobody else can sync it."""
+        """See `File`: only `sync` can make it durable."""
         return None
 
     def sync(self) -> None:
@@ -228,7 +228,7 @@ class MemoryFile:
                 _apply(change, inode.durable)
 
     def _take_covered(self, began: int) -> list[_Write | _Cut]:
-        """What a sync that began at this mark covers, no longer pending."""
+        """Remove and return the pending changes that a sync which began at this mark covers."""
         inode, covers = self._inode, self._disk.covers
         covered = [change for change in inode.pending if covers(change.sequence, began)]
         inode.pending = [change for change in inode.pending if not covers(change.sequence, began)]
@@ -276,7 +276,7 @@ class MemoryDisk:
     - `before_call(operation, path)`: called first in every call; may wait, to model a slow disk, or raise;
     - `mark` and `issued_before`: a sync that takes time covers only what was issued before it began.
 
-    `calls` counts the calls so far; `failed_as_asked` says whether one of them failed because a fault was set.
+    `calls` counts the calls so far; `failed_as_asked` is whether one of them failed because a fault was set.
     """
 
     def __init__(self, rng: random.Random, *, capacity_bytes: int | None = None) -> None:
@@ -288,7 +288,7 @@ class MemoryDisk:
         self.before_call: Callable[[str, str], None] | None = None
         self.calls = 0
         self.changing = threading.RLock()
-        """Held by whoever changes the disk or looks at all of it, but never while a call waits in `before_call`."""
+        """Held while a thread changes the disk or reads all of it, but never while a call waits in `before_call`."""
         self._covers_before = _NEVER
         self._covers_since = _NEVER
         self._fail_at = _NEVER
@@ -408,7 +408,7 @@ class MemoryDisk:
                 inode.durable[at] ^= mask
 
     def mark(self) -> int:
-        """This moment in the order of all changes."""
+        """Returns this moment in the order of all changes."""
         return self._sequence + 1
 
     @contextlib.contextmanager
@@ -422,13 +422,13 @@ class MemoryDisk:
             self._covers_before, self._covers_since = outer
 
     def covers(self, sequence: int, began: int) -> bool:
-        """Whether a sync that began at the mark `began` covers the change with this place in the order of all changes."""
+        """Returns whether a sync that began at the mark `began` covers the change with this place in the order of all changes."""
         return sequence < began and (sequence < self._covers_before or sequence >= self._covers_since)
 
     def after_crash(self, rng: random.Random, *, loss: PowerLoss | None = None) -> "MemoryDisk":
-        """The disk as it may be found after a power cut at this moment; `loss` is drawn per file if not given.
+        """Returns the disk as it may be after a power cut at this moment; `loss` is drawn for each file if not given.
 
-        This disk is left as it is, so that several fates can be tried. The new one has no faults set.
+        This disk is not changed, so that several outcomes can be tried. The new one has no faults set.
         """
         with self.changing:
             names = dict(self._durable_names)
@@ -444,13 +444,13 @@ class MemoryDisk:
             return self._successor(rng, {path: survivors[inode] for path, inode in names.items()})
 
     def durable_copy(self) -> "MemoryDisk":
-        """The disk with nothing but what every power cut at this moment would leave."""
+        """Returns the disk with only what every power cut at this moment would leave."""
         with self.changing:
             names = {path: _settled(bytearray(inode.durable)) for path, inode in self._durable_names.items()}
             return self._successor(random.Random(0), names)
 
     def after_kill(self, rng: random.Random) -> "MemoryDisk":
-        """The disk as another process finds it after its user was killed: pending changes are visible, and still pending."""
+        """Returns the disk as it is after its process was killed: pending changes are visible, and still pending."""
         with self.changing:
             copies: dict[_Inode, _Inode] = {}
             for inode in [*self._names.values(), *self._durable_names.values()]:
@@ -471,28 +471,28 @@ class MemoryDisk:
     # What tests and audits may ask
 
     def used_bytes(self) -> int:
-        """Bytes allocated to files, reservations included."""
+        """Returns the bytes allocated to files, reservations included."""
         with self.changing:
             return sum(inode.allocated for inode in self._names.values())
 
     def content(self, path: str) -> bytes:
-        """What a reader of the file would see; no call is counted."""
+        """Returns the content of a file, as a reader sees it; no call is counted."""
         return bytes(self._names[path].image)
 
     def durable_content(self, path: str) -> bytes:
-        """What the platter has of the file; empty if its name is not durable."""
+        """Returns the durable content of a file; empty if its name is not durable."""
         inode = self._durable_names.get(path)
         return bytes(inode.durable) if inode is not None else b""
 
     def paths(self) -> list[str]:
-        """All files, sorted; no call is counted."""
+        """Returns the paths of all files, sorted; no call is counted."""
         with self.changing:
             return sorted(self._names)
 
     # How it is done
 
     def enter(self, operation: str, path: str) -> None:
-        """Count a call, and fail it if that was asked for."""
+        """Count a call. Raises `StorageFailed` if it is to fail."""
         with self.changing:
             self.calls += 1
             call = self.calls
@@ -503,7 +503,7 @@ class MemoryDisk:
             raise StorageFailed(operation, path, "Input/output error")
 
     def next_sequence(self) -> int:
-        """The place of a change in the order of all changes."""
+        """Returns the place of a new change in the order of all changes."""
         self._sequence += 1
         return self._sequence
 

@@ -1,28 +1,28 @@
-"""What is made of a directory after a crash: which bytes are the log, what is cut, and what must never be cut.
+"""Recovery of a directory after a crash: which bytes are the log, what is cut, and what must never be cut.
 
-The question at every invalid byte is whether it was ever promised. The *known durable end* answers it: the greatest of
+Whether an invalid byte may be cut depends on whether it was ever durable. The *known durable end* decides that: the greatest of
 
 - the durable end recorded by any whole frame header, also behind the damage (headers are trusted alone),
 - the end of every segment that has a whole sidecar, or had one (it is written only after the segment and its name were
   synced),
-- the mark that each flush leaves.
+- the durable-end checkpoint that each flush writes (`mark.py`).
 
-Invalid bytes at or beyond it are the torn tail of writes that nobody was promised: they are cut, and reported. Invalid bytes
-below it are damage: `CorruptLog`, and nothing is changed (`salvage.py` says what can be done then). A missing segment or a
-short file is judged the same way.
+Invalid bytes at or beyond it are the torn tail of writes that were never acknowledged: they are cut, and reported. Invalid bytes
+below it are damage: recovery raises `CorruptLog` and changes nothing (`salvage.py` is the repair). A missing segment or a short
+file is treated the same way.
 
-A file may be longer than its frames: zeros were written ahead, and a recycled file keeps what its former life left. Zeros
+A file may be longer than its frames: zeros were written ahead, and a recycled file keeps the bytes of its former use. Zeros
 where a frame should begin, with no whole frame of this place behind them, are such a rest, and so is whatever lies between
-the last frame of a segment and the address at which the next one begins. It is cut, too, so that nothing in it is ever met
-again. Frames of a former life name other addresses, so they are neither frames nor witnesses here.
+the last frame of a segment and the address at which the next one begins. It is cut, too, so that it is never read again. Frames
+of a former use name other addresses, so they count neither as frames nor for the known durable end.
 
-What survives was read from the page cache, which proves nothing about the platter: after a failed sync the cache shows
-bytes that the disk never got. So everything beyond the known durable end is written again and synced before it is trusted.
+What survives was read from the page cache, which proves nothing about the disk: after a failed sync the cache shows bytes that the
+disk never got. So everything beyond the known durable end is written again and synced before it is trusted.
 
-Where a witness says that the log begins (`start.py`) there is a segment: that it is missing is damage, unless a crash kept it
-from its name while the log began anew; then it gets it first.
+At the address in the log-start checkpoint (`start.py`) there must be a segment. If it is missing that is damage, unless a crash
+interrupted a reset of the log before the segment got its name; then recovery renames it first.
 
-Every step can be repeated: a crash during recovery finds the same question and gives it the same answer.
+Every step can be repeated: a crash during recovery leaves a directory that the next recovery treats the same way.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from log.disk import Disk, File, NoSpace, rename_file, replace_file
 from log.epoch_cache import EpochCache
 from log.errors import CorruptLog
 from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, Header, checksum
-from log.index import SUMMARY_BYTES_READ, DamagedIndex, SegmentIndex, Summary, Tail, decode_summary, summary_bytes
+from log.index import SUMMARY_BYTES_READ, DamagedIndex, LogTail, SegmentIndex, Summary, decode_summary, summary_bytes
 from log.mark import Mark, MarkFile
 from log.salvage import Repaired
 from log.scan import CHUNK_BYTES, Scan, scan
@@ -81,12 +81,12 @@ class RecoveryReport:
 
 @attrs.frozen(kw_only=True)
 class Recovered:
-    """A log's memory, as its files say. `segments` is in order and may be empty; only the last has an index and is open."""
+    """The state of a log as recovered from its files. `segments` is in order and may be empty; only the last has an index and is open."""
 
     start: Start
     segments: list[Segment]
     epochs: EpochCache
-    tail: Tail
+    tail: LogTail
     state: bytes | None
     report: RecoveryReport
 
@@ -148,7 +148,7 @@ class Recovery:
 
     def __init__(self, disk: Disk, directory: str, mark: MarkFile, *, log_id: int, interval_bytes: int) -> None:
         self.durable_end: int | None = None
-        """The known durable end, once it is known; damage that is found from then on may be one that can be repaired."""
+        """The known durable end; None until it is determined. Damage found after that may be repairable."""
         self._disk = disk
         self._directory = directory
         self._mark = mark
@@ -158,9 +158,10 @@ class Recovery:
         self._start = Start()
 
     def run(self) -> Recovered:
-        """Find, judge, mend. `CorruptLog` for damage below the known durable end, before anything is changed.
+        """Recover the log. Returns its state.
 
-        Only a log that began anew is given its first segment before all that.
+        Raises `CorruptLog` for damage below the known durable end, before anything is changed. Only an interrupted reset is
+        completed before that.
         """
         self._start = start.read(self._disk, self._directory, log_id=self._log_id)
         names = self._disk.list_directory(self._directory)
@@ -171,8 +172,8 @@ class Recovery:
             found = self._find(names, files)
             found, unused = self._without_unused(found)
             marked_end = self._mark.newest.durable_end if self._mark.newest is not None else 0
-            witnesses = [marked_end, self._start.base, self._orphans_end(names)]
-            durable_end = max([*witnesses, *(each.durable_end for each in found)])
+            known_ends = [marked_end, self._start.base, self._orphans_end(names)]
+            durable_end = max([*known_ends, *(each.durable_end for each in found)])
             self.durable_end = durable_end
             hole = self._hole(found, durable_end)
             if hole is not None and (hole.address < durable_end or self._is_missing(hole)):
@@ -196,9 +197,9 @@ class Recovery:
         return recovered
 
     def _finish_reset(self) -> None:
-        """Give the segment with which the log began anew its name.
+        """Complete a reset that a crash interrupted: rename the new first segment.
 
-        It was durable before the witness was, all of it. The mark may be older, so it says that first.
+        All of it was durable before the log-start checkpoint was. The durable-end checkpoint may be older, so it is written first.
         """
         base, before = self._start.base, self._start.before
         segment = self._sized(base, reset_name(base))
@@ -257,7 +258,7 @@ class Recovery:
         return used, unused
 
     def _vouched(self, base: Address, names: Sequence[str]) -> Summary | None:
-        """What the sidecar of a segment says; None if there is no whole one."""
+        """Returns the summary in the sidecar of a segment; None if there is no whole one."""
         name = index_name(base)
         if name not in names:
             return None
@@ -271,7 +272,7 @@ class Recovery:
             return None
 
     def _orphans_end(self, names: Sequence[str]) -> int:
-        """What the sidecars of missing segments vouch for."""
+        """Returns the greatest end of a segment that is missing but still has a sidecar; 0 if there is none."""
         ends = [0]
         for name in names:
             base = base_of(name, INDEX_SUFFIX)
@@ -283,8 +284,8 @@ class Recovery:
     def _hole(self, found: Sequence[_Found], durable_end: int) -> _Hole | None:
         """The first place where the segments, one after the other, are not one whole log."""
         end = self._start.base
-        # What the first segment of a trimmed log follows is gone: whatever its frames say of that is true.
-        tail = Tail() if end == 0 else None
+        # The entries before the first segment of a trimmed log are gone, so its first frame is accepted wherever it continues from.
+        tail = LogTail() if end == 0 else None
         for keep, each in enumerate(found):
             segment = each.segment
             if segment.base != end:
@@ -303,7 +304,7 @@ class Recovery:
         return None
 
     def _require_beginning(self, kept: Sequence[_Found]) -> None:
-        """`CorruptLog` if the first entry of a trimmed log is not there: the witness of the trim says that it was durable."""
+        """Raises `CorruptLog` if the first entry of a trimmed log is missing, because it was durable before the log-start checkpoint."""
         before = self._start.before
         lowest = min((each.summary.lowest[0] for each in kept if each.summary.lowest is not None), default=None)
         tail = next((each.summary.tail for each in reversed(kept) if each.valid_bytes), before)
@@ -315,7 +316,7 @@ class Recovery:
             raise CorruptLog(last.segment.path, last.valid_bytes, reason)
 
     def _scan_newest(self, kept: list[_Found], files: contextlib.ExitStack) -> None:
-        """Read the newest segment, if a sidecar vouches for it because others followed: `CorruptLog` if it is not what that says."""
+        """Read the newest segment if it was not read yet because it has a sidecar. Raises `CorruptLog` if its frames are damaged."""
         if not kept or kept[-1].scan is not None:
             return
         segment = kept[-1].segment
@@ -324,7 +325,7 @@ class Recovery:
             raise CorruptLog(segment.path, newest.valid_bytes, newest.damage.reason)
 
     def _is_missing(self, hole: _Hole) -> bool:
-        """Whether this is the first segment's place, and a witness says that there is one."""
+        """Returns whether this is the place of the first segment, and the log-start checkpoint requires one."""
         return hole.keep == 0 and self._start.base > 0
 
     @staticmethod
@@ -366,7 +367,7 @@ class Recovery:
             orphan = base_of(name, INDEX_SUFFIX)
             retired = base_of(name, SEGMENT_SUFFIX)
             if (
-                # A spare may hold frames of a life that a power cut took back: it must not be met again.
+                # A spare may hold frames of a segment whose retirement a power cut has undone, so it must never be read again.
                 name.endswith((".tmp", SPARE_SUFFIX, RESET_SUFFIX))
                 or (orphan is not None and orphan not in kept)
                 or (retired is not None and retired < self._start.base)
@@ -374,7 +375,8 @@ class Recovery:
                 self._disk.remove(f"{self._directory}/{name}")
 
     def _prove(self, found: _Found, durable_end: int) -> None:
-        # Twice: a cut whose sync failed is visible and yet forgotten, so it is made anew where it changes something.
+        # Cut twice: if the sync of an earlier cut failed, the size is right in the cache but not on the disk, and cutting to the same
+        # size again would change nothing.
         found.file.cut(found.valid_bytes + 1)
         found.file.cut(found.valid_bytes)
         found.segment.size = found.valid_bytes
@@ -446,7 +448,7 @@ class Recovery:
 
 
 def write_sidecar(disk: Disk, directory: str, segment: Segment, index: SegmentIndex, log_id: int) -> bool:
-    """Write the index of a sealed, synced segment beside it; False if the disk is full, since it can be rebuilt."""
+    """Write the sidecar of a sealed, synced segment. Returns False on a full disk, which is no error because it can be rebuilt."""
     content = index.encode(log_id=log_id, segment_bytes=segment.size)
     try:
         replace_file(disk, directory, index_name(segment.base), content)

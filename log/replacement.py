@@ -53,8 +53,8 @@ class Replacement:
     def write(self, batches: Iterable[StoredBatch]) -> None:
         """Write batches behind those written before. Not durable yet.
 
-        `ValueError` unless their offsets ascend within those of the replaced segments, and their epochs do not fall.
-        `NoSpace`: `abandon` it.
+        Raises `ValueError` unless their offsets ascend within those of the replaced segments, and their epochs do not fall. Raises
+        `NoSpace` on a full disk; then the replacement must be abandoned.
         """
         assert not self.finished, "a finished replacement takes no more"
         buffers: list[Buffer] = []
@@ -78,7 +78,7 @@ class Replacement:
         self._put(segment, buffers, waiting)
 
     def finish(self) -> None:
-        """Make all of it durable, names too: a manifest names no file that a power cut may take."""
+        """Make all files and their names durable, because a manifest must not name a file that a power cut may remove."""
         for segment in self.segments:
             segment.seal()
             segment.file.sync()

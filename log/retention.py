@@ -1,7 +1,7 @@
-"""How much of a log is kept: a rule as data, and what it says about the segments of a log. Pure.
+"""How much of a log is kept: the retention rule as data, and which segments of a log it keeps. Pure.
 
 Whole segments leave, oldest first, so a log keeps up to one segment more than it must. What may leave at all (what every
-replica has, what is applied) is for the owner to say: it passes the lower of the two indexes to `SegmentedLog.trim`.
+replica has, what is applied) is for the owner to decide: it passes the lower of the two indexes to `SegmentedLog.trim`.
 """
 
 from collections.abc import Sequence
@@ -21,18 +21,19 @@ class SegmentFacts:
 
 @attrs.frozen(kw_only=True)
 class Retention:
-    """Bounds on what is kept; None = no bound. `ValueError` for negative ones."""
+    """Bounds on what is kept; None = no bound. Raises `ValueError` for negative ones."""
 
     bytes_max: int | None = attrs.field(default=None, validator=optional(ge(0)))
     """Segments leave while the others hold at least so many bytes."""
     age_ms_max: int | None = attrs.field(default=None, validator=optional(ge(0)))
     """A segment leaves when its newest frame is older.
 
-    A stamp that is missing, or of the future since a clock was fast, says nothing: the next one counts, which is no older.
+    A timestamp that is missing, or in the future because a clock was fast, is ignored: that of the next segment counts instead,
+    because it is not older.
     """
 
     def first_index(self, segments: Sequence[SegmentFacts], now_ms: int) -> int:
-        """The lowest index that must be kept of these segments, which are in order and more than none.
+        """Returns the lowest index that must be kept of these segments, which are in order and at least one.
 
         The last one always stays: it is written to.
         """
@@ -47,7 +48,7 @@ class Retention:
 
 
 def _stamps(segments: Sequence[SegmentFacts], now_ms: int) -> list[int | None]:
-    """When each segment was at the latest written to; None if neither it nor one behind it tells."""
+    """Returns the latest time at which each segment was written to; None if neither it nor a later one has a valid timestamp."""
     stamps: list[int | None] = []
     following: int | None = None
     for each in reversed(segments):

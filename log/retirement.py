@@ -1,4 +1,4 @@
-"""How segments that have left the log leave the disk: a witness, then names; and the files and the room that are kept for later.
+"""How segments that have left the log are removed from the disk: the log-start checkpoint, then names; and spare files and room.
 
 The flush's thread carries out what the owner's has decided. Spare files are given and taken by both, each in one step.
 """
@@ -15,7 +15,7 @@ from log.start import Start, commit, prepare
 from log.start import keep_room as keep_room_for_start
 
 RETIRED_PER_FLUSH_MAX = 8
-"""To take the name of a large file away takes milliseconds, and appends may wait for the same flush."""
+"""The most files that one flush removes, because removing a large one takes milliseconds, and appends may wait for that flush."""
 
 
 @attrs.frozen
@@ -41,9 +41,9 @@ class Retirement:
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, *, log_id: int, begins_at: Address) -> None:
         self.begins_at = begins_at
-        """Where the log on the disk begins."""
+        """The address where the log on the disk begins."""
         self.room_bytes = 0
-        """The least payload that room is kept for."""
+        """The size in bytes of the smallest payload that room is kept for."""
         self._disk = disk
         self._directory = directory
         self._config = config
@@ -51,10 +51,10 @@ class Retirement:
         self._spares: list[Spare] = []
 
     def carry_out(self, flush: Flush, start: Start) -> None:
-        """Put down where the log begins now, then take the names of segments before it away.
+        """Write the log-start checkpoint, then remove the files of segments before it.
 
-        On a full disk that must wait, but for what left earlier. Whatever else a power cut leaves of these files, recovery
-        removes it.
+        On a full disk this waits, except for files that a checkpoint already covers. What a power cut leaves of these files, recovery
+        removes.
         """
         is_new = start.base > self.begins_at and self._has_prepared(start)
         if is_new:
@@ -74,7 +74,7 @@ class Retirement:
             self.keep_room(len(start.payload))
 
     def _has_prepared(self, start: Start) -> bool:
-        """Whether there was room for it; spare files are given up for that."""
+        """Write the new checkpoint under its temporary name. Returns whether there was room; spare files are removed to make some."""
         while True:
             try:
                 prepare(self._disk, self._directory, start, log_id=self._log_id)
@@ -85,7 +85,7 @@ class Retirement:
                 return True
 
     def keep_room(self, payload_bytes: int) -> None:
-        """Take room for what the next trim puts down, if the last payload was so large; spare files are given up for that."""
+        """Reserve room for the checkpoint of the next trim, for a last payload of this size; spare files are removed if needed."""
         for wanted in (max(self.room_bytes, payload_bytes * 3 // 2), payload_bytes):
             while True:
                 try:
@@ -97,14 +97,14 @@ class Retirement:
                     return
 
     def take_spare(self) -> Spare | None:
-        """A file to be written to again, which is its taker's now."""
+        """Returns a spare file to be written to again, which now belongs to the caller; None if there is none."""
         try:
             return self._spares.pop()
         except IndexError:
             return None
 
     def give_up_spare(self) -> bool:
-        """Whether there was a spare file, whose room the disk has back now."""
+        """Remove a spare file to free its room. Returns whether there was one."""
         spare = self.take_spare()
         if spare is not None:
             self._disk.remove(spare.path)
@@ -112,7 +112,7 @@ class Retirement:
 
 
 def remove_sidecar(disk: Disk, directory: str, segment: Segment) -> None:
-    """Take its name away, if the segment has one."""
+    """Remove the sidecar of a segment, if it has one."""
     sidecar = f"{directory}/{index_name(segment.base)}"
     if disk.exists(sidecar):
         disk.remove(sidecar)

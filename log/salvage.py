@@ -1,20 +1,19 @@
-"""What is made of a log that is damaged below its durable end: a shorter one that remembers how long it was.
+"""Repair of a log that is damaged below its durable end: it is truncated, and the floor records how far it had reached.
 
 The log is cut before the first damaged frame, and its owner's state is written behind the cut together with the *floor*:
-the greatest (epoch, index) that the log is known to have held. An owner that was promised the whole log can then refuse
-whatever is older than the floor until it has fetched again what was lost. A trimmed log whose first entry is among what is
-lost is cut where it begins: what frames are left in front of the damage had all been replaced. This is done only if the rest
-is certain:
+the greatest (epoch, index) that the log is known to have held. The owner can then refuse whatever is older than the floor until it
+has fetched again what was lost. A trimmed log whose first entry is among what is lost is cut where it begins, because all frames
+left in front of the damage had been replaced. This is done only if the rest is certain:
 
-- the newest state. Frames tell it, and the mark repeats the one below it; if neither can, because a stretch of which not
-  even the headers can be read may hide a newer one, the damage is refused. So it is if a newer one than the mark's is itself
-  damaged, also behind the known durable end: the mark that a power cut leaves may be older than what was promised;
-- where the durable log ended. The last header below the durable end tells it, or the mark.
+- the newest state. It is in a frame, and the durable-end checkpoint holds the newest one below it. If a stretch without readable
+  headers may hide a newer one than either, the repair is refused. It is also refused if a state newer than the checkpoint's is itself
+  damaged, even behind the known durable end, because after a power cut the checkpoint may be older than what was acknowledged;
+- where the durable log ended. The last header below the durable end, or the checkpoint, records it.
 
-A header is trusted alone: it has a checksum and its own address, so reading goes on behind a damaged stretch without doubt.
-Everything is read, also what sidecars vouch for: a disk that has damaged one place is asked about every other.
+A header is trusted alone: it has a checksum and its own address, so reading can continue behind a damaged stretch. All segments are
+read, even those with sidecars, because a disk with one damaged place may have others.
 
-What is cut off is kept in files beside the log (`*.damaged`) until the next repair. A *plan* is made durable first and
+What is cut off is kept in files next to the log (`*.damaged`) until the next repair. A *plan* is made durable first and
 carried out then; every step can be repeated, so a crash anywhere leads to the same log: before the plan to the damaged one,
 after it to the repaired one.
 """
@@ -28,8 +27,18 @@ import attrs
 
 from log.disk import Disk, File, replace_file
 from log.errors import CorruptLog, NoSpace
-from log.frame import HEADER_BYTES, MAGIC, Address, DamagedFrame, ForeignFrame, Header, Kind, checksum, decode_header
-from log.index import Tail
+from log.frame import (
+    HEADER_BYTES,
+    MAGIC,
+    Address,
+    DamagedFrame,
+    ForeignFrame,
+    FrameKind,
+    Header,
+    checksum,
+    decode_header,
+)
+from log.index import LogTail
 from log.mark import Mark, MarkFile
 from log.segment import INDEX_SUFFIX, SEGMENT_SUFFIX, Segment, Window, base_of, segment_name
 from log.start import Start
@@ -52,7 +61,7 @@ class Floor:
 
 
 Amend = Callable[[bytes | None, Floor], bytes]
-"""`amend(state, floor)`: the owner's state with the floor in it. `CorruptLog` if the state cannot be the newest."""
+"""`amend(state, floor)` returns the owner's state with the floor in it. Raises `CorruptLog` if the state cannot be the newest."""
 
 
 @attrs.frozen
@@ -72,7 +81,7 @@ class Repair:
     state: bytes
 
     def encode(self, log_id: int) -> bytes:
-        """The content of the plan's file."""
+        """Returns the content of the plan's file."""
         cut, floor = self.outcome, self.outcome.floor
         head = (_MAGIC, _VERSION, log_id, cut.cut_from, cut.cut_to, floor.epoch, floor.index, len(self.state))
         content = _LAYOUT.pack(*head) + self.state
@@ -80,7 +89,7 @@ class Repair:
 
     @classmethod
     def decode(cls, content: bytes, *, log_id: int) -> Self | None:
-        """None unless it is a whole plan for this log."""
+        """Returns the plan in a file; None unless it is whole and for this log."""
         if len(content) < _LAYOUT.size + 4 or checksum(content[:-4]) != int.from_bytes(content[-4:], "little"):
             return None
         magic, version, owner, cut_from, cut_to, epoch, index, size = _LAYOUT.unpack_from(content)
@@ -95,7 +104,7 @@ class Repair:
 
 @attrs.define
 class _Survey:
-    """Everything that the headers of a damaged log say. Addresses in the whole stream, ends exclusive."""
+    """What the readable headers of a damaged log contain. Addresses in the whole stream, ends exclusive."""
 
     gaps: list[tuple[int, int]] = attrs.field(factory=list)
     """Stretches without a readable header."""
@@ -125,14 +134,14 @@ class _Survey:
             self._note_whole(header)
         self.durable_end = max(self.durable_end, header.durable_end)
         self.floor = max(self.floor, Floor(header.epoch, header.log_index))
-        if header.kind == Kind.STATE:
+        if header.kind == FrameKind.STATE:
             self.state_at, self.state = header.address, bytes(payload) if whole else None
         self.end = header.address + header.frame_bytes
 
     def _note_whole(self, header: Header) -> None:
         self.last_index = header.log_index
-        if header.kind != Kind.STATE:
-            written = header.log_index + (header.kind == Kind.TRUNCATE)
+        if header.kind != FrameKind.STATE:
+            written = header.log_index + (header.kind == FrameKind.TRUNCATE)
             self.lowest = written if self.lowest is None else min(self.lowest, written)
 
     def hidden(self, start: int, end: int) -> bool:
@@ -149,14 +158,15 @@ class _Surveyor:
         self._log_id = log_id
         self._survey = _Survey(end=base)
         # What the first segment of a trimmed log follows is gone.
-        self._tail: Tail | None = None if base else Tail()
+        self._tail: LogTail | None = None if base else LogTail()
 
     def survey(self, bases: Sequence[Address]) -> _Survey:
-        """`CorruptLog` for what no damage explains: another log's frames, or whole frames that contradict each other."""
+        """Returns what can still be read. Raises `CorruptLog` for what no damage explains: another log's frames, or whole frames that
+        contradict each other."""
         with contextlib.ExitStack() as files:
             segments = [self._open(base, files) for base in bases]
             first = [self._resync(segment, 0) for segment in segments]
-            # A file without any frame says nothing, not even that it ever was a part of the log.
+            # A file without any frame may never have been a part of the log.
             segments = [each for each, at in zip(segments, first, strict=True) if at < each.size]
             for at, segment in enumerate(segments, start=1):
                 self._read(segment, segments[at].base if at < len(segments) else None)
@@ -206,7 +216,7 @@ class _Surveyor:
             return
         if objection := self._tail.objection(header):
             self._contradiction(segment, header.address - segment.base, objection)
-        self._tail = Tail(header.log_index, header.epoch, header.end_offset)
+        self._tail = LogTail(header.log_index, header.epoch, header.end_offset)
 
     def _contradiction(self, segment: Segment, position: int, reason: str) -> NoReturn:
         raise CorruptLog(segment.path, position, reason)
@@ -241,7 +251,7 @@ class Salvage:
         self._mark = mark
 
     def pending(self) -> Repair | None:
-        """The plan of a repair that a crash interrupted. `CorruptLog` if it cannot be read."""
+        """Returns the plan of a repair that a crash interrupted, None if there is none. Raises `CorruptLog` if it cannot be read."""
         path = f"{self._directory}/{PLAN_NAME}"
         if not self._disk.exists(path):
             return None
@@ -252,9 +262,9 @@ class Salvage:
         return plan
 
     def plan(self, found: CorruptLog, durable_end: int, amend: Amend) -> Repair:
-        """Find out what can be saved, and put down the plan. Nothing of the log is changed.
+        """Determine what can be kept, and write the plan, durably. The log itself is not changed. Returns the plan.
 
-        `found`, the damage itself, is raised again, with what is missing, if a promise may have been lost with it.
+        Raises `found`, the damage itself, again, with what is missing, if the owner's newest state may have been lost with it.
         """
         mark = self._mark.newest
         start = self._start()
@@ -281,7 +291,7 @@ class Salvage:
 
     @staticmethod
     def _newest_state(found: CorruptLog, survey: _Survey, durable_end: int, mark: Mark | None) -> bytes | None:
-        """The newest durable state; None if there never was one. Raises `found` unless that is certain."""
+        """Returns the newest durable state; None if there never was one. Raises `found` unless that is certain."""
         told_by_mark = mark.durable_end if mark is not None and mark.state_kept else 0
         at = survey.state_at
         if survey.hidden(max(told_by_mark, at or 0), durable_end):
@@ -293,7 +303,7 @@ class Salvage:
         return mark.state if mark is not None and mark.state_kept else None
 
     def carry_out(self, plan: Repair) -> None:
-        """Cut the log; may be repeated. What is left ends at `cut_from`, and nothing vouches for more."""
+        """Cut the log; may be repeated. What is left ends at `cut_from`, and no file records a later durable end."""
         cut_from, first = plan.outcome.cut_from, self._start().base
         for base in reversed(self._bases(first)):
             path = f"{self._directory}/{segment_name(base)}"
@@ -305,7 +315,7 @@ class Salvage:
                     continue  # it ends before, or was never used and lies within the one before it
                 if file.size() > cut_from - base:
                     self._keep_evidence(file, cut_from - base, cut_from)
-                # Twice: a cut whose sync failed is visible and yet forgotten, so it is made anew where it changes something.
+                # Cut twice, as in `Recovery`: a cut whose sync failed is visible in the cache, but not on the disk.
                 file.cut(cut_from - base + 1)
                 file.cut(cut_from - base)
                 file.sync()
@@ -319,7 +329,7 @@ class Salvage:
         self._disk.sync_directory(self._directory)
 
     def finish(self) -> None:
-        """The state is durable behind the cut: the plan has served."""
+        """Remove the plan, once the state is durable behind the cut."""
         self._disk.remove(f"{self._directory}/{PLAN_NAME}")
         self._disk.sync_directory(self._directory)
 
@@ -331,7 +341,7 @@ class Salvage:
             self._disk.rename(path, evidence)
 
     def _keep_evidence(self, file: File, position: int, address: Address) -> None:
-        """Copy what is going to be cut, unless that was done before; on a full disk it is lost, and nobody depends on it."""
+        """Copy what is going to be cut, unless that was done before. On a full disk the copy is given up, because nothing depends on it."""
         name = f"{address:020d}{EVIDENCE_SUFFIX}"
         if self._disk.exists(f"{self._directory}/{name}"):
             return

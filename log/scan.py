@@ -24,10 +24,10 @@ CHUNK_BYTES = 1 << 18
 
 @attrs.define(eq=False)
 class Scan:
-    """What one segment's bytes say.
+    """The result of reading one segment.
 
-    `durable_end` is the greatest that any whole header records, also behind the damage. `rest`: what follows the frames was
-    never written for this place, or only with zeros.
+    `durable_end` is the greatest that any whole header records, also behind the damage. `rest` is whether what follows the frames
+    was never written for this place, or only with zeros.
     """
 
     index: SegmentIndex
@@ -39,7 +39,7 @@ class Scan:
 
 
 def scan(segment: Segment, file: File, *, log_id: int, interval_bytes: int) -> Scan:
-    """Read a segment frame by frame, up to its end or its first invalid byte. `CorruptLog` for a foreign frame."""
+    """Returns what a segment holds up to its end or its first invalid byte. Raises `CorruptLog` for a foreign frame."""
     window = Window(file, segment.size, CHUNK_BYTES)
     found = Scan(SegmentIndex(segment.base, interval_bytes))
     position = 0
@@ -59,10 +59,10 @@ def scan(segment: Segment, file: File, *, log_id: int, interval_bytes: int) -> S
             found.index.note(header, position)
             position += header.frame_bytes
     except DamagedFrame as damage:
-        witness = durable_end_behind(segment, file, position, log_id)
+        recorded = durable_end_behind(segment, file, position, log_id)
         found.damage = damage
-        found.durable_end = max(found.durable_end, witness or 0)
-        found.rest = witness is None and _never_written(window.at(position, HEADER_BYTES), position, log_id)
+        found.durable_end = max(found.durable_end, recorded or 0)
+        found.rest = recorded is None and _never_written(window.at(position, HEADER_BYTES), position, log_id)
     except ForeignFrame as foreign:
         raise CorruptLog(segment.path, position, foreign.reason) from None
     found.valid_bytes = position
@@ -70,7 +70,7 @@ def scan(segment: Segment, file: File, *, log_id: int, interval_bytes: int) -> S
 
 
 def _never_written(view: memoryview, position: int, log_id: int) -> bool:
-    """Zeros; or at the very beginning a frame of the file's former life."""
+    """Returns whether there are only zeros; or, at the very beginning, a frame of the file's former use."""
     if not any(view):
         return True
     if position:
@@ -83,7 +83,7 @@ def _never_written(view: memoryview, position: int, log_id: int) -> bool:
 
 
 def durable_end_behind(segment: Segment, file: File, position: int, log_id: int) -> int | None:
-    """The greatest durable end in any whole header from `position` on, wherever one begins; None if there is no such header."""
+    """Returns the greatest durable end in any whole header from `position` on, at any byte; None if there is no such header."""
     durable_end: int | None = None
     for start in range(position, segment.size, CHUNK_BYTES):
         # A header that begins in this chunk may end in the next.

@@ -30,27 +30,27 @@ def _page_end(position: int) -> int:
 
 
 def segment_name(base: int) -> str:
-    """The file name of the segment that begins at this address; sorts like the address."""
+    """Returns the file name of the segment that begins at this address; names sort like addresses."""
     return f"{base:020d}{SEGMENT_SUFFIX}"
 
 
 def index_name(base: int) -> str:
-    """The file name of its sidecar."""
+    """Returns the file name of the sidecar of the segment at this address."""
     return f"{base:020d}{INDEX_SUFFIX}"
 
 
 def spare_name(base: int) -> str:
-    """The file name of a retired segment that waits to be written to again; the address is that of its former life."""
+    """Returns the file name of a retired segment that is kept to be written to again; the address is that of its former use."""
     return f"{base:020d}{SPARE_SUFFIX}"
 
 
 def reset_name(base: int) -> str:
-    """The file name of a segment with which a log is to begin anew, until the witness of that is durable."""
+    """Returns the file name that the new first segment of a reset log has until the log-start checkpoint is durable."""
     return f"{base:020d}{RESET_SUFFIX}"
 
 
 def base_of(name: str, suffix: str) -> Address | None:
-    """The address in a file name of this kind; None for any other file."""
+    """Returns the address in a file name with this suffix; None for any other file."""
     digits = name.removesuffix(suffix)
     return Address(int(digits)) if len(digits) == 20 and name != digits and digits.isdecimal() else None
 
@@ -59,9 +59,9 @@ def base_of(name: str, suffix: str) -> Address | None:
 class Segment:
     """One file of the log. Sizes and positions in bytes from its beginning.
 
-    `size` is where its frames end. The file may be longer: zeros follow up to `zeroed`, and in a recycled file what its
-    former life left up to `filled`. The bytes of a header behind `size` are always zeros or beyond the end of the file: so
-    a log that was only killed is told from one whose last write was torn.
+    `size` is where its frames end. The file may be longer: zeros follow up to `zeroed`, and in a recycled file the bytes of its
+    former use up to `filled`. The bytes of a header behind `size` are always zeros or beyond the end of the file, so that after a
+    kill the end of the log differs from a torn write.
 
     `first_index` is the first index that lives here, with its offset; those of the next segment if none does. `newest_ms` is the
     greatest timestamp of a sealed segment's frames, None if that is not known.
@@ -89,7 +89,7 @@ class Segment:
         return Address(self.base + self.size)
 
     def overwrite(self, buffers: Sequence[Buffer], size: int) -> None:
-        """Write frames of `size` bytes in all at the end, beyond `zeroed`. Errors of the disk climb."""
+        """Write frames of `size` bytes in all at the end, beyond `zeroed`. Raises what the disk raises."""
         end = self.size + size
         zeroed = max(end, self.zeroed)
         if zeroed < self.filled:
@@ -114,7 +114,7 @@ class Segment:
                 self.zeroed = stop
 
     def cut(self) -> None:
-        """End the file behind its last frame, and give back what was reserved."""
+        """Truncate the file after its last frame, and release what was reserved."""
         if max(self.reserved, self.filled) > self.size:
             self._opened().cut(self.size)
         self.reserved = self.zeroed = self.filled = self.size
@@ -125,7 +125,7 @@ class Segment:
 
 
 def cut_segments(segments: Sequence[Segment], index: int, offset: int) -> None:
-    """Nothing lives in these segments any more from `index` on, which would begin with `offset`."""
+    """Remove everything from `index` on from these segments; the next frame begins with `offset`."""
     for segment in reversed(segments):
         if segment.first_index < index:
             break
@@ -147,7 +147,7 @@ class OpenSegments:
         self._idle: OrderedDict[Address, Segment] = OrderedDict()
 
     def file(self, segment: Segment) -> File:
-        """The open file of a segment."""
+        """Returns the open file of a segment."""
         if segment.file is None:
             segment.file = self._disk.open(segment.path, create=False)
             self.adopt(segment)
@@ -156,14 +156,14 @@ class OpenSegments:
         return segment.file
 
     def close(self, segment: Segment) -> None:
-        """Close the file of a segment that nobody reads any more."""
+        """Close the file of a segment that is not read any more."""
         self._idle.pop(segment.base, None)
         if segment.file is not None:
             segment.file.close()
             segment.file = None
 
     def adopt(self, segment: Segment) -> None:
-        """From now on this open file may be closed whenever others are needed more."""
+        """Take over a segment's open file, which may be closed when its descriptor is needed for another."""
         self._idle[segment.base] = segment
         while len(self._idle) > self._files_max:
             _, idlest = self._idle.popitem(last=False)
@@ -188,7 +188,7 @@ class Window:
         self._view = memoryview(b"")
 
     def at(self, position: int, size: int) -> memoryview:
-        """The bytes from `position` on; fewer than `size` only at the end."""
+        """Returns the bytes from `position` on; fewer than `size` only at the end."""
         size = min(size, self._end - position)
         begin = position - self._start
         if begin < 0 or begin + size > len(self._view):
@@ -199,5 +199,5 @@ class Window:
         return self._view[begin : begin + size]
 
     def header(self, position: int, *, base: int, log_id: int) -> Header:
-        """The frame header at `position`; raises as `decode_header` does."""
+        """Returns the frame header at `position`. Raises as `decode_header` does."""
         return decode_header(self.at(position, HEADER_BYTES), 0, log_id=log_id, address=base + position)

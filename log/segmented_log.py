@@ -6,13 +6,13 @@ Rules that everything here keeps:
    `truncate` writes down what it cuts. Both are data, so a crash leaves the log as it was before or after, and a STATE
    frame behind a cut is as good as any other. Files are cut only when recovery finds a torn tail, or to take back a write
    that met a full disk.
-2. `durable_end` moves only in `end_flush`, after the syncs that prove it. Every frame records it, and so does the mark
-   (`mark.py`), as soon as the syncs are done and before anybody hears of it.
-3. The newest state is written again first in every new segment, so the newest segment alone tells the newest state.
+2. `durable_end` moves only in `end_flush`, after the syncs that prove it. Every frame records it, and so does the durable-end
+   checkpoint (`mark.py`), which is written after the syncs and before the new durable end is returned to the owner.
+3. The newest state is written again first in every new segment, so the newest segment always contains the newest state.
 4. A failed write or sync is final, and so is a sync that was interrupted: the object refuses every later call with
    `StorageFailed`. `NoSpace` is not: the log then holds what it held before.
-5. One thread owns the object. Only `Flush.run`, or the sync between `Flush.start` and `Flush.finish`, may run elsewhere, beside
-   appends and reads; one flush at a time.
+5. One thread owns the object. Only `Flush.run`, or the sync between `Flush.start` and `Flush.finish`, may run elsewhere,
+   concurrently with appends and reads; one flush at a time.
 
 Frames are counted by index, from 1, without gaps; offsets are counted by the owner's spans, without gaps. Epochs never fall.
 A log begins at index 1, in the segment at address 0, until `trim` lets its oldest segments leave, or `reset` all of them. Only
@@ -37,13 +37,13 @@ from log.frame import (
     Address,
     Buffer,
     Frame,
+    FrameKind,
     Header,
-    Kind,
     buffers_of,
     checksum,
     encode_header,
 )
-from log.index import SegmentIndex, SparseIndex, Tail
+from log.index import LogTail, SegmentIndex, SparseIndex
 from log.lookup import Lookup
 from log.mark import Mark, MarkFile
 from log.recovery import Recovered, Recovery, RecoveryReport, write_sidecar
@@ -61,8 +61,8 @@ __all__ = [
     "CorruptLog",
     "Flush",
     "Frame",
+    "FrameKind",
     "IndexOutOfRange",
-    "Kind",
     "LogConfig",
     "LogError",
     "NoSpace",
@@ -141,11 +141,11 @@ class SegmentedLog:
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: LogConfig, *, log_id: int, amend: Amend | None = None) -> Self:
-        """Open or make the log in `directory`; what recovery did is in `recovery`. All that was found is durable then.
+        """Returns the log in `directory`, opened or made; what recovery did is in `recovery`. All that it holds is durable.
 
         With `amend` a log that is damaged below its durable end is repaired: cut, and its state replaced by what `amend`
-        says (see `salvage.py`). `CorruptLog` without it, or if what the log must not forget may be among what is lost;
-        `DirectoryLocked` if the log is open elsewhere, `NoSpace` or `StorageFailed` if the disk refuses.
+        returns (see `salvage.py`). Raises `CorruptLog` for such damage without `amend`, or if the newest state may be among what is
+        lost; `DirectoryLocked` if the log is open elsewhere; `NoSpace` or `StorageFailed` if the disk refuses.
         """
         disk.make_directory(directory)
         with contextlib.ExitStack() as undo:
@@ -160,7 +160,7 @@ class SegmentedLog:
             if repair is not None:
                 log.save_state(repair.state)
                 log.flush()
-                mark.sync()  # the plan vouched for the floor until now
+                mark.sync()  # from here on the checkpoint holds the floor, as the plan did until now
                 salvage.finish()
                 log.recovery = attrs.evolve(log.recovery, repaired=repair.outcome)
             undo.pop_all()
@@ -198,7 +198,7 @@ class SegmentedLog:
         return self._start
 
     def start_payload(self) -> bytes:
-        """The owner's word about what left the log; read from the disk once it is durable there."""
+        """Returns the owner's payload of the log-start checkpoint, read from the disk once it is durable there."""
         if self._start.base > self._retirement.begins_at:
             return self._start.payload
         with self._fatal():
@@ -257,7 +257,7 @@ class SegmentedLog:
 
     @property
     def failed(self) -> StorageFailed | None:
-        """What ended this log; None while it is alive."""
+        """The failure that ended this log; None if there was none."""
         return self._failed
 
     def __repr__(self) -> str:
@@ -269,11 +269,11 @@ class SegmentedLog:
     # Writing
 
     def append(self, frames: Sequence[Frame]) -> Address:
-        """Write RECORDS and CONTROL frames of consecutive indexes in one write; returns the new end. Not durable yet.
+        """Write RECORDS and CONTROL frames of consecutive indexes in one write. Returns the new end. Not durable yet.
 
-        The first may be at or below `last_index`: then it replaces everything from there on. `ValueError` for frames that
-        do not follow each other or the log (index, offset, epoch); nothing is written then. `NoSpace`: likewise, but call
-        `reserve` first, where a full disk is cheap to refuse.
+        The first may be at or below `last_index`: then it replaces everything from there on. Raises `ValueError` for frames that
+        do not follow each other or the log (index, offset, epoch), and `NoSpace` on a full disk; the log is unchanged then. Call
+        `reserve` first, because it finds a full disk before anything is written.
         """
         if self._failed is not None or self._closed:
             self._refuse_use()
@@ -329,19 +329,22 @@ class SegmentedLog:
         return self._end
 
     def save_state(self, payload: bytes) -> Address:
-        """Write the owner's newest state, which replaces the one before; returns the new end. Not durable yet."""
+        """Write the owner's newest state, which replaces the one before. Returns the new end. Not durable yet.
+
+        Raises `NoSpace` on a full disk; the log is unchanged then.
+        """
         self._require_usable()
         segment = self._segment_for(HEADER_BYTES + len(payload))
         position = segment.size
-        self._write(segment, [self._own_header(Kind.STATE, segment.end, self._tail(), payload), payload])
+        self._write(segment, [self._own_header(FrameKind.STATE, segment.end, self._tail(), payload), payload])
         self._index_of(segment).note_state(self._tail(), position)
         self._state = bytes(payload)
         return self._end
 
     def truncate(self, last_index: int) -> Address:
-        """Cut everything above `last_index`; returns the new end of the log. Not durable yet.
+        """Cut everything above `last_index`. Returns the new end of the log. Not durable yet.
 
-        The cut is a frame of its own, so the end moves up. `IndexOutOfRange` unless 0 <= `last_index` <= the log's last;
+        The cut is a frame of its own, so the end moves up. Raises `IndexOutOfRange` unless 0 <= `last_index` <= the log's last;
         where the log was trimmed, unless `last_index` is the one before its first at least.
         """
         self._require_usable()
@@ -350,11 +353,11 @@ class SegmentedLog:
         if last_index == self._last_index:
             return self._end
         end_offset, epoch = self._tail_before(last_index + 1)
-        tail = Tail(last_index, epoch, end_offset)
+        tail = LogTail(last_index, epoch, end_offset)
         segment = self._segment_for(HEADER_BYTES)
         buffers: list[Buffer] = []
         address = self._first_address(segment, buffers)
-        buffers.append(self._own_header(Kind.TRUNCATE, address, tail, b""))
+        buffers.append(self._own_header(FrameKind.TRUNCATE, address, tail, b""))
         self._write(segment, buffers)
         self._index_of(segment).note_truncate(tail, address - segment.base)
         self._lookup.cut(last_index + 1, end_offset)
@@ -363,12 +366,12 @@ class SegmentedLog:
         return self._end
 
     def trim(self, first_index: int, payload: bytes = b"") -> int:
-        """Let the segments that lie wholly below `first_index` leave; returns the new first index, `first_index` at most.
+        """Trim the segments that lie wholly below `first_index`. Returns the new first index, which is at most `first_index`.
 
-        Reads below it are refused from now on. The next flush makes it durable and takes the files away, eight at most; the
-        rest goes with the flushes after it, and a few files are kept to be written to again. On a full disk all that waits for
-        `retry_retiring`, or the next trim. A segment that no flush has proved stays. If any leave, `payload`, the owner's word
-        about what they held, replaces the one before. `IndexOutOfRange` for an index that the log does not hold.
+        Reads below it are refused from now on. The next flush makes the trim durable and removes the files, eight at most; the
+        rest is removed by the flushes after it, and a few files are kept to be written to again. On a full disk all that waits for
+        `retry_retiring`, or the next trim. A segment that is not durable yet stays. If any leave, `payload`, which the owner keeps in
+        place of what they held, replaces the one before. Raises `IndexOutOfRange` for an index that the log does not hold.
         """
         self._require_usable()
         if not (self.first_index and 1 <= first_index <= self._last_index):
@@ -380,14 +383,14 @@ class SegmentedLog:
         if count:
             first = self._segments[count]
             last_index = first.first_index - 1
-            before = Tail(last_index, self.epoch_at(last_index), first.first_offset)
+            before = LogTail(last_index, self.epoch_at(last_index), first.first_offset)
             self._retiring += self._lookup.forget(count)
             self._start = Start(first.base, before, payload)
             self.epochs.trim(first.first_index, first.first_offset)
         return self.first_index
 
     def retry_retiring(self) -> None:
-        """Let the next flush try again what met a full disk. Each attempt may write a whole payload: not at every flush."""
+        """Let the next flush retry a trim that met a full disk. Each attempt may write a whole payload, so do not call it at every flush."""
         self._waits_for_room = False
 
     def keep_room(self, payload_bytes: int) -> None:
@@ -401,20 +404,21 @@ class SegmentedLog:
         with self._fatal():
             self._retirement.keep_room(0)
 
-    def reset(self, before: Tail, payload: bytes) -> None:
-        """Forget everything that the log holds, and begin anew behind `before`; durable when it returns.
+    def reset(self, before: LogTail, payload: bytes) -> None:
+        """Reset to an empty log that continues after `before`; durable when it returns.
 
-        The newest state stays, and `payload` is the owner's word about what the log does not hold, as in `trim`. Epochs may
-        fall. A crash leaves the log as it was before or after; `NoSpace`, as it was before. Not while a flush is under way.
+        The newest state stays, and `payload` stands for what the log does not hold, as in `trim`. Epochs may fall. A crash leaves
+        the log as it was before or after. Raises `NoSpace` on a full disk; the log is unchanged then. Must not be called while a
+        flush is under way.
         """
         self._require_usable()
         assert self._flushing is None, "a flush is under way: call end_flush first"
-        # One byte further: no segment that is forgotten, not even an empty one, has this name.
+        # One byte further, because an empty old segment may have the name of the end.
         start = Start(Address(self._end + 1), before, payload)
         index = SegmentIndex(start.base, self.config.index_interval_bytes)
         buffers: list[Buffer] = []
         if self._state is not None:
-            buffers += [self._own_header(Kind.STATE, start.base, before, self._state), self._state]
+            buffers += [self._own_header(FrameKind.STATE, start.base, before, self._state), self._state]
             index.note_state(before, 0)
         self._prepare_reset(start, buffers)
         segment = Segment(
@@ -429,13 +433,13 @@ class SegmentedLog:
         with self._final():
             self._carry_out_reset(start, segment)
         with contextlib.suppress(NoSpace), self._fatal():
-            # What was reserved for states went with the old log.
+            # What was reserved for states was released with the old segments.
             self._reserve_file(segment, segment.size + RESERVE_SLACK_BYTES)
         with self._fatal():
             self._retirement.keep_room(len(payload))
 
     def segment_facts(self) -> list[SegmentFacts]:
-        """What a rule of retention may ask of each segment, oldest first."""
+        """Returns what a retention rule needs of each segment, oldest first."""
         return [
             SegmentFacts(
                 each.first_index, each.size, each.index.newest_ms if each.index is not None else each.newest_ms
@@ -444,7 +448,7 @@ class SegmentedLog:
         ]
 
     def reserve(self, size: int) -> None:
-        """Make sure that frames of `size` bytes in all (headers included) can be written; `NoSpace` if they cannot.
+        """Make sure that frames of `size` bytes in all (headers included) can be written. Raises `NoSpace` if they cannot.
 
         Nothing is written, whatever the outcome. Room for 64 KiB beyond is kept too. Most calls need no disk.
         """
@@ -465,7 +469,7 @@ class SegmentedLog:
     # Making durable
 
     def begin_flush(self) -> Flush:
-        """What must be synced for everything appended so far; cheap. One flush at a time."""
+        """Returns a flush of everything appended so far; cheap. There must be no other under way."""
         self._require_usable()
         assert self._flushing is None, "a flush is under way: call end_flush first"
         dirty_bytes = self._end - self._durable_end
@@ -495,7 +499,7 @@ class SegmentedLog:
         return flush
 
     def end_flush(self, flush: Flush) -> Address:
-        """Make known that a flush is done; returns the new durable end."""
+        """Complete a flush that has run. Returns the new durable end."""
         if self._failed is not None or self._closed:
             self._refuse_use()
         assert flush is self._flushing, "not the flush that is under way"
@@ -507,7 +511,7 @@ class SegmentedLog:
             self._lookup.open.adopt(segment)
             self._warm.append(segment.path)
         del self._unproven[: len(flush.sealed)]
-        flush.steps.clear()  # one of them may refer to the flush, which would else wait for a garbage collection
+        flush.steps.clear()  # a step may refer to the flush; without the cycle no garbage collection is needed
         if flush.retiring:
             self._retiring[:0] = flush.retiring
             self._waits_for_room = flush.retiring[0].base >= self._retirement.begins_at
@@ -518,15 +522,15 @@ class SegmentedLog:
         return self._durable_end
 
     def flush(self) -> Address:
-        """Make everything durable, now and here; returns the durable end."""
+        """Make everything durable, in this thread. Returns the durable end. Raises `StorageFailed` if the disk fails."""
         flush = self.begin_flush()
         flush.run()
         return self.end_flush(flush)
 
     def close(self) -> None:
-        """Flush, make the mark durable, release the directory. Closing twice is harmless.
+        """Flush, make the durable-end checkpoint durable, release the directory. Closing twice is harmless.
 
-        Only the latter after a failure, and while a flush has begun that did not end: whoever carried it was interrupted.
+        After a failure, or if a flush was begun and interrupted, only the directory is released.
         """
         if self._closed:
             return
@@ -549,9 +553,9 @@ class SegmentedLog:
     # Reading
 
     def read(self, first_index: int, bytes_max: int, last_index: int | None = None) -> list[Frame]:
-        """Frames from `first_index` on, up to `last_index` (inclusive): at most `bytes_max` bytes, but at least one frame.
+        """Returns frames from `first_index` on, up to `last_index` (inclusive): at most `bytes_max` bytes, but at least one frame.
 
-        Empty if `first_index` is beyond the last. Payloads are views of the bytes read, checked against their CRC.
+        None if `first_index` is beyond the last. Payloads are views of the bytes read, checked against their CRC. Raises
         `IndexOutOfRange` before the first index, `CorruptLog` for damage.
         """
         self._require_usable()
@@ -578,7 +582,7 @@ class SegmentedLog:
         return frames
 
     def find_offset(self, offset: int) -> int:
-        """The index of the frame that holds `offset`; `OffsetOutOfRange` if none does."""
+        """Returns the index of the frame that holds `offset`. Raises `OffsetOutOfRange` if none does."""
         self._require_usable()
         if self.start_offset <= offset < self._end_offset:
             near = self._lookup.index_before_offset(offset, self._last_index)
@@ -588,7 +592,10 @@ class SegmentedLog:
         raise OffsetOutOfRange(offset, self.start_offset, self._end_offset)
 
     def epoch_at(self, index: int) -> int:
-        """The epoch of an index that the log holds, or of the one before its first; 0 for index 0. Else `IndexOutOfRange`."""
+        """Returns the epoch of an index that the log holds, or of the one before its first; 0 for index 0.
+
+        Raises `IndexOutOfRange` for any other index.
+        """
         before = self._start.before
         if not before.last_index <= index <= self._last_index:
             raise IndexOutOfRange(index, self.first_index, self._last_index)
@@ -640,8 +647,8 @@ class SegmentedLog:
         self._last_epoch = index.last_epoch
         self._end_offset = index.end_offset
 
-    def _tail(self) -> Tail:
-        return Tail(self._last_index, self._last_epoch, self._end_offset)
+    def _tail(self) -> LogTail:
+        return LogTail(self._last_index, self._last_epoch, self._end_offset)
 
     def _tail_before(self, index: int) -> tuple[int, int]:
         """The end offset and the epoch that hold before `index`, one that the log holds."""
@@ -657,13 +664,13 @@ class SegmentedLog:
         """Where the next frame goes; in a new segment that is behind the newest state, which is put into `buffers`."""
         if segment.size or self._state is None:
             return segment.base + segment.size
-        buffers.append(self._own_header(Kind.STATE, segment.base, self._tail(), self._state))
+        buffers.append(self._own_header(FrameKind.STATE, segment.base, self._tail(), self._state))
         buffers.append(self._state)
         # True even if this write meets a full disk: the next one begins with the state again.
         self._index_of(segment).note_state(self._tail(), 0)
         return segment.base + HEADER_BYTES + len(self._state)
 
-    def _own_header(self, kind: Kind, address: int, tail: Tail, payload: bytes) -> bytes:
+    def _own_header(self, kind: FrameKind, address: int, tail: LogTail, payload: bytes) -> bytes:
         return encode_header(
             kind,
             0,
@@ -748,14 +755,14 @@ class SegmentedLog:
         assert segment.index is not None, "the active segment has an index"
         return segment.index
 
-    # How it is done: beginning anew
+    # How it is done: resetting
 
     def _prepare_reset(self, start: Start, buffers: Sequence[Buffer]) -> None:
-        """All that needs room: the new first segment, durable under another name, and the witness, which does not hold yet."""
+        """Do all that needs room: write the new first segment, durably, under another name, and the next log-start checkpoint."""
         active, reserved = self._active, self._active.reserved
         scratch = f"{self.directory}/{reset_name(start.base)}"
         try:
-            # What was only reserved may be the room that is wanting.
+            # Release what was only reserved, because that may be the room that is missing.
             active.cut()
             write_file(self._disk, scratch, buffers)
             self._sync_directory()
@@ -773,10 +780,10 @@ class SegmentedLog:
             raise
 
     def _carry_out_reset(self, start: Start, segment: Segment) -> None:
-        """From the first step on the log is the new one. Whatever a crash leaves undone, recovery does."""
+        """Put the prepared reset into effect. From the first step on the log is the new one; recovery completes the others."""
         before = start.before
         commit_start(self._disk, self.directory)
-        # Before the segment has its name: with the other one, all of it is known to be durable.
+        # Before the rename, because the other name is what marks all of the segment as durable.
         self._mark.replace(Mark.of(segment.end, before.last_index, before.last_epoch, self._state))
         rename_file(self._disk, self.directory, reset_name(start.base), segment_name(start.base))
         segment.file = self._disk.open(segment.path, create=False)
@@ -796,11 +803,11 @@ class SegmentedLog:
     # How it is done: flushing
 
     def _reached(self) -> Mark:
-        """What is durable once everything appended so far is."""
+        """Returns the checkpoint to write once everything appended so far is durable."""
         return Mark.of(self._end, self._last_index, self._last_epoch, self._state)
 
     def _seal(self, segment: Segment) -> None:
-        """Prove a sealed segment and write its sidecar. Runs in the flush's thread; nobody writes to the segment any more."""
+        """Sync a sealed segment and write its sidecar. Runs in the flush's thread; the segment is not written to any more."""
         file, index = segment.file, segment.index
         assert file is not None, "an unproven segment is open"
         assert index is not None, "an unproven segment has an index"
@@ -809,9 +816,9 @@ class SegmentedLog:
         write_sidecar(self._disk, self.directory, segment, index, self.log_id)
 
     def _zero_ahead(self, segment: Segment, dirty_bytes: int) -> None:
-        """Write zeros behind the end of the segment that is about to be synced. Runs with a flush, maybe beside appends.
+        """Write zeros behind the end of the segment that is about to be synced. Runs in a flush, maybe concurrently with appends.
 
-        So one sync in many pays for the growth of the file. Large appends outrun the zeros and would only write everything twice.
+        So only one sync in many has to grow the file. Not done for large appends, which would soon overwrite the zeros.
         """
         ahead = self._zero_ahead_bytes
         if dirty_bytes <= ahead // 4 and segment.zeroed - segment.size < ahead // 2:
@@ -848,7 +855,7 @@ class SegmentedLog:
 
     @contextlib.contextmanager
     def _fatal(self) -> Iterator[None]:
-        """For the rare calls to the disk: all but a lack of space ends the log."""
+        """A context in which any exception but `NoSpace` ends the log."""
         try:
             yield
         except StorageFailed as error:
@@ -857,7 +864,7 @@ class SegmentedLog:
 
     @contextlib.contextmanager
     def _final(self) -> Iterator[None]:
-        """For what must not stay half done: whatever climbs out of it ends the log, `NoSpace` too."""
+        """A context in which any exception ends the log, `NoSpace` too, because what it does must not stay half done."""
         try:
             yield
         except BaseException as error:

@@ -1,8 +1,8 @@
-"""Where a log begins, once segments have left it: the witness that they were retired and not lost.
+"""The log-start checkpoint (`Start`, file `start`): where a log begins once segments have left it, so that they do not count as lost.
 
-It is written, durably, before the first of their files loses its name, and only after everything was synced that the log
-held when it was trimmed. So a crash finds the log as it was before or after: segments that lie before the start are
-leftovers, whichever of them are still there; a first segment that is missing without such a witness is damage.
+It is written, durably, before the first of their files is removed, and only after everything was synced that the log held when it
+was trimmed. So a crash leaves the log as it was before or after: segments before the start are leftovers, whichever of them are
+still there; a first segment that is missing without a checkpoint is damage.
 
     offset  bytes  field, little-endian
          0      4  magic `QLST`
@@ -16,10 +16,10 @@ leftovers, whichever of them are still there; a first segment that is missing wi
         48      8  bytes of the payload
         56      4  CRC-32C of the payload
         60      4  CRC-32C of all before it
-        64      -  payload: the owner's word about what left the log
+        64      -  payload: what the owner keeps in place of what left the log
 
-`SegmentedLog.reset` writes one for a log that forgets everything it holds: then the first segment is a new one, which has its
-name only behind the witness. Until then it is told by its other name (`segment.RESET_SUFFIX`).
+`SegmentedLog.reset` writes one, too: then the first segment is a new one, which gets its name only after the checkpoint is durable.
+Until then it has another name (`segment.RESET_SUFFIX`).
 """
 
 import contextlib
@@ -31,7 +31,7 @@ import attrs
 from log.disk import Disk, File, rename_file
 from log.errors import CorruptLog, NoSpace
 from log.frame import Address, checksum
-from log.index import Tail
+from log.index import LogTail
 
 NAME = "start"
 _MAGIC = b"QLST"
@@ -39,38 +39,39 @@ _VERSION = 2
 _LAYOUT = struct.Struct("<4sB3xQQQQQQI")
 _HEAD_BYTES = _LAYOUT.size + 4
 _SCRATCH_NAME = f"{NAME}.next"
-"""Room for the next one, which is written here first. A start does not remove it: a full disk must not take the room back."""
+"""Room for the next checkpoint, which is written here first. Recovery keeps the file, because on a full disk its room would be lost."""
 
-_UNTOUCHED = "only `start` is hurt, not the segments"
+_UNTOUCHED = "only `start` is damaged, not the segments"
 
 _ORIGIN = Address(0)
-_NOTHING = Tail()
+_NOTHING = LogTail()
 
 
 @attrs.frozen
 class Start:
-    """The first segment begins at `base`; `before` is the end of what left the log, `payload` the owner's word about that."""
+    """A log-start checkpoint. The first segment begins at `base`; `before` is the end of what left the log, and `payload` what the owner
+    keeps in its place."""
 
     base: Address = _ORIGIN
-    before: Tail = _NOTHING
+    before: LogTail = _NOTHING
     payload: bytes = attrs.field(default=b"", repr=lambda payload: f"<{len(payload)} bytes>")
 
     def is_met(self, lowest: int | None, last_index: int) -> bool:
-        """Whether frames go on where the log begins: of `lowest` index that they write or cut from, up to `last_index`.
+        """Returns whether frames from index `lowest` (the lowest that they write or cut from) to `last_index` continue from the log start.
 
         Frames that do not had followed entries of older segments, and were replaced before those left. What replaced them was
-        durable by then, so only damage takes it from them.
+        durable by then, so it can be missing only because of damage.
         """
         first_index = self.before.last_index + 1
         return lowest == first_index or last_index < first_index
 
     def without_payload(self) -> "Start":
-        """The same place, without a word."""
+        """Returns the checkpoint without its payload."""
         return Start(self.base, self.before)
 
 
 def read(disk: Disk, directory: str, *, log_id: int) -> Start:
-    """Where the log begins. `CorruptLog` if that was written down and cannot be read."""
+    """Returns where the log begins. Raises `CorruptLog` if there is a checkpoint that cannot be read."""
     path = f"{directory}/{NAME}"
     if not disk.exists(path):
         return Start()
@@ -85,13 +86,13 @@ def read(disk: Disk, directory: str, *, log_id: int) -> Start:
         raise CorruptLog(path, 0, f"it is not of this version, or of another log than {log_id}")
     if (len(payload), checksum(payload)) != (payload_bytes, payload_crc):
         raise CorruptLog(
-            path, _HEAD_BYTES, f"what is said of the log before its first index cannot be read; {_UNTOUCHED}"
+            path, _HEAD_BYTES, f"the description of the log before its first index cannot be read; {_UNTOUCHED}"
         )
-    return Start(Address(base), Tail(*before), payload)
+    return Start(Address(base), LogTail(*before), payload)
 
 
 def keep_room(disk: Disk, directory: str, payload_bytes: int) -> None:
-    """Take room for the next one, with a payload of this size; `NoSpace` leaves what was kept."""
+    """Reserve room for the next checkpoint, with a payload of this size. Raises `NoSpace` and keeps the old room if there is no more."""
     path, size = f"{directory}/{_SCRATCH_NAME}", _HEAD_BYTES + payload_bytes
     with contextlib.closing(disk.open(path, create=True)) as file:
         kept = file.size()
@@ -102,7 +103,8 @@ def keep_room(disk: Disk, directory: str, payload_bytes: int) -> None:
 
 
 def prepare(disk: Disk, directory: str, start: Start, *, log_id: int) -> None:
-    """Write all that needs room; the one before still holds. `NoSpace` leaves the room that was kept."""
+    """Write the next checkpoint under its temporary name; the one before is still in force. Raises `NoSpace` and keeps the room that was
+    reserved if it is not enough."""
     before, payload = start.before, start.payload
     fields = _LAYOUT.pack(
         _MAGIC,
@@ -125,13 +127,13 @@ def prepare(disk: Disk, directory: str, start: Start, *, log_id: int) -> None:
 
 
 def commit(disk: Disk, directory: str) -> None:
-    """What was prepared holds, durably. If this fails, nobody knows which one does, the one before or this."""
+    """Put the prepared checkpoint in force, durably. If this fails, it is unknown which of the two a crash leaves."""
     rename_file(disk, directory, _SCRATCH_NAME, NAME)
 
 
 @contextlib.contextmanager
 def _giving_back(disk: Disk, path: str, file: File, kept: int) -> Iterator[None]:
-    """What meets a full disk takes no more than was `kept`, and no less."""
+    """A context that restores the file to the `kept` bytes of room if the disk is full."""
     try:
         yield
     except NoSpace:

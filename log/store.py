@@ -1,4 +1,4 @@
-"""Many logs in one process: what a broker with a log for each partition keeps its records in.
+"""Many logs in one process, as a broker with a log for each partition needs them.
 
 All logs of a store share one directory and its lock, one budget of descriptors (`file_pool.py`), and one flush at a time, a
 *round*, which syncs the files of all logs that were written to side by side. A log lies in a directory of its own; one that is
@@ -58,14 +58,14 @@ class LogStore:
             if DELETED_NAME in found:
                 self._clear(name)
             elif MANIFEST_NAME in found or any(each.endswith(SEGMENT_SUFFIX) for each in found):
-                # A log that has lost its manifest is damaged: opening it tells so, and nothing removes it unasked.
+                # A log that has lost its manifest is damaged: opening it raises, and only `delete` removes it.
                 self._names.add(name)
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: StoreConfig | None = None) -> Self:
-        """Open or make the store in `directory`; opens no log.
+        """Returns the store in `directory`, opened or made. Opens no log.
 
-        `DirectoryLocked` if it is open elsewhere, `NoSpace` or `StorageFailed` if the disk refuses.
+        Raises `DirectoryLocked` if it is open elsewhere, `NoSpace` or `StorageFailed` if the disk refuses.
         """
         disk.make_directory(directory)
         lock = disk.lock(f"{directory}/{LOCK_NAME}")
@@ -79,28 +79,28 @@ class LogStore:
     # Logs
 
     def names(self) -> list[str]:
-        """The names of all logs, sorted."""
+        """Returns the names of all logs, sorted."""
         return sorted(self._names)
 
     @property
     def open_files(self) -> int:
-        """Descriptors that the files of all logs hold now."""
+        """How many descriptors the files of all logs hold now."""
         return self._shared.pool.open_files
 
     def close_idle(self) -> None:
-        """Close the files of logs that nothing has used since the last call; they are opened again at need.
+        """Close the files of logs that were not used since the last call; they are opened again when needed.
 
         A host calls it every few seconds. Without it files stay open until the budget needs their descriptors.
         """
         self._shared.pool.close_idle()
 
     def create(self, name: str) -> StoreLog:
-        """Make an empty log, durably. `LogExists` if there is one, `ValueError` for a name that no log may have."""
+        """Returns a new, empty log, made durably. Raises `LogExists` if there is one of this name, `ValueError` for an invalid name."""
         self.create_all([name])
         return self.log(name)
 
     def create_all(self, names: Iterable[str]) -> None:
-        """Make several logs, side by side. Nothing is made if a name is refused; see `create`."""
+        """Make several logs, in parallel. Raises as `create` does; no log is made if a name is refused."""
         self._require_open()
         wanted = list(dict.fromkeys(names))
         for name in wanted:
@@ -121,9 +121,9 @@ class LogStore:
             raise errors[0]
 
     def log(self, name: str) -> StoreLog:
-        """A log by its name, opened if it was not yet.
+        """Returns the log of this name, opened if it was not yet.
 
-        `UnknownLog` if there is none, `CorruptLog` if it is damaged below its durable end; other logs are not concerned.
+        Raises `UnknownLog` if there is none, `CorruptLog` if it is damaged below its durable end; other logs are not affected.
         """
         self._require_open()
         log = self._logs.get(name)
@@ -134,7 +134,7 @@ class LogStore:
         return log
 
     def open_all(self, names: Iterable[str] | None = None) -> Mapping[str, LogError]:
-        """Open these logs, or all, side by side; returns the errors of those that cannot be opened. See `log`."""
+        """Open these logs, or all, in parallel. Returns the errors of those that cannot be opened, by name. See `log`."""
         self._require_open()
         wanted = [name for name in (self.names() if names is None else names) if name not in self._logs]
         errors: dict[str, LogError] = {}
@@ -151,7 +151,7 @@ class LogStore:
         return errors
 
     def delete(self, name: str) -> None:
-        """Delete a log, durably; one that is damaged too. `UnknownLog` if there is none.
+        """Delete a log, durably, even if it is damaged. Raises `UnknownLog` if there is none.
 
         Its part of a round that is under way is waited for, or left out.
         """
@@ -174,11 +174,11 @@ class LogStore:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether a round has anything to do."""
+        """Whether there is anything to flush."""
         return bool(self._shared.dirty)
 
     def begin_round(self) -> FlushRound:
-        """What must be synced for everything that was done so far, in all logs; cheap. One round at a time."""
+        """Returns a round of flushes for everything that was done so far, in all logs; cheap. There must be no other under way."""
         self._require_open()
         assert self._round is None, "a round is under way: call end_round first"
         dirty = list(self._shared.dirty.values())
@@ -188,7 +188,7 @@ class LogStore:
         return self._round
 
     def end_round(self, done: FlushRound) -> None:
-        """Make known what a round has made durable; a log whose flush failed is as it was."""
+        """Complete a round that has run. A log whose flush failed keeps its durable offset."""
         assert done is self._round, "not the round that is under way"
         self._round = None
         for flush in done.flushes:
@@ -197,7 +197,7 @@ class LogStore:
                 log.end_flush(flush)
 
     def flush(self) -> None:
-        """Make everything in all logs durable, now; `StorageFailed` if a log failed, after all others are done."""
+        """Make everything in all logs durable, in this thread. Raises `StorageFailed` if a log failed, after all others are done."""
         done = self.begin_round()
         try:
             done.run()
@@ -205,7 +205,7 @@ class LogStore:
             self.end_round(done)
 
     def close(self) -> None:
-        """Flush, release all files and the directory. Closing twice is harmless; after a failure only the latter."""
+        """Flush, release all files and the directory. Closing twice is harmless. After a failure nothing is flushed."""
         if self._closed:
             return
         try:
@@ -230,7 +230,7 @@ class LogStore:
         if self._disk.list_directory(path):
             self._clear(name, keep_directory=True)
         Manifest(log_id=log_id).write(self._disk, path)
-        # Only now, because it vouches for the manifest's name.
+        # Only now, because a checkpoint file is taken as proof that there was a manifest.
         with contextlib.closing(open_mark(self._shared.pool, path, log_id)) as mark:
             mark.write(Mark.of(ORIGIN, 1, 0, None))
         self._names.add(name)
@@ -266,6 +266,6 @@ class LogStore:
 
 
 def require_name(name: str) -> None:
-    """`ValueError` unless a log may have this name: letters, digits and `._%|-`, at most 255, and neither `.` nor `..`."""
+    """Raises `ValueError` unless a log may have this name: letters, digits and `._%|-`, at most 255, and neither `.` nor `..`."""
     if not _NAME.fullmatch(name) or len(name) > NAME_BYTES_MAX or name in (".", ".."):
         raise ValueError(f"{name[:300]!r} is no name of a log: use 1 to {NAME_BYTES_MAX} of A-Z, a-z, 0-9 and ._%|-")

@@ -25,12 +25,12 @@ class Room:
         self.keep()
 
     def keep(self) -> None:
-        """Take what is there, up to `ROOM_BYTES`."""
+        """Reserve as much as is free, up to `ROOM_BYTES`."""
         with self._lock, contextlib.suppress(NoSpace), self._file() as file:
             file.reserve(ROOM_BYTES)
 
     def give(self) -> None:
-        """Give it back to the disk, for those who need it now."""
+        """Release the room, for a manifest that needs it now."""
         with self._lock, self._file() as file:
             file.cut(0)
 
@@ -67,7 +67,7 @@ class LogFlush:
         self.end_offset = end_offset
         self.rolled = rolled
         self.manifest = manifest
-        """To be written; None if the one in force still holds."""
+        """The manifest to write; None if the one in force is still right."""
         self.names_changed = names_changed
         self.retired = retired
         """Segments that left the log; their files go once the manifest is durable."""
@@ -91,14 +91,14 @@ class LogFlush:
             self._stopped = True
 
     def run(self) -> None:
-        """Data, then names, then the manifest, then the mark. `StorageFailed` ends the log."""
+        """Sync data, then names, then the manifest, then write the durable-end checkpoint. Raises `StorageFailed`, which ends the log."""
         with self._lock:
             if self._stopped:
                 return
             try:
                 self._run()
             except NoSpace as error:
-                # Met by a sync: what the disk dropped stays lost, so it is as final as any failure.
+                # Raised by a sync: the system may have dropped the data, so it is as final as any other failure.
                 failed = StorageFailed(error.operation, error.path, str(error))
                 self._fail(failed)
                 raise failed from error
@@ -126,7 +126,7 @@ class LogFlush:
             self._room.keep()
 
     def _has_written(self, manifest: Manifest) -> bool:
-        """Put a manifest in force. False on a full disk; then its log is as durable, and nothing of it leaves the disk."""
+        """Put a manifest in force. Returns False on a full disk; then the data is durable all the same, and no file is removed."""
         try:
             manifest.write(self._disk, self._directory)
         except NoSpace:
@@ -142,7 +142,7 @@ class LogFlush:
 
 
 class FlushRound:
-    """The flushes of all logs that were written to; made by `LogStore.begin_round`, made known by `end_round`."""
+    """The flushes of all logs that were written to; made by `LogStore.begin_round`, completed by `end_round`."""
 
     def __init__(self, flushes: Sequence[LogFlush], side_by_side: Callable[[Callable[[], None], int], None]) -> None:
         self.flushes = flushes
@@ -151,9 +151,9 @@ class FlushRound:
         self._side_by_side = side_by_side
 
     def run(self) -> None:
-        """Carry out all flushes, in any thread, once; then raise the first failure, if there was one.
+        """Carry out all flushes, in any thread, once. Raises the first failure, if there was one, after all are done.
 
-        A log that failed refuses every later call; the others are as durable as if it had not been there.
+        A log that failed refuses every later call; the others are not affected.
         """
         self._side_by_side(self._work, len(self.flushes))
         if self._failures:

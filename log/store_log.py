@@ -60,7 +60,7 @@ class StoreLog:
     """
 
     def __init__(self, shared: SharedResources, name: str, directory: str) -> None:
-        """Open it. `CorruptLog` for damage below the durable end."""
+        """Open the log. Raises `CorruptLog` for damage below the durable end."""
         self.name = name
         self.directory = directory
         self.log_id = log_id_of(name)
@@ -71,7 +71,7 @@ class StoreLog:
             shared.disk, shared.pool, directory, log_id=self.log_id, interval_bytes=interval
         ).run()
         self.recovery: RecoveryReport = recovered.report
-        """What opening found and did."""
+        """What recovery found and did."""
         self.epochs: EpochCache = recovered.epochs
         """Which epoch begins where; an index there is an offset here."""
         self._manifest = recovered.manifest
@@ -126,16 +126,16 @@ class StoreLog:
 
     @property
     def failed(self) -> StorageFailed | None:
-        """What ended this log; None while it is alive."""
+        """The failure that ended this log; None if there was none."""
         return self._failed
 
     def segment_facts(self) -> list[SegmentFacts]:
-        """What a rule of retention may ask of each segment, oldest first; an index is an offset here."""
+        """Returns what a retention rule needs of each segment, oldest first; an index is an offset here."""
         sealed = [each.sealed for each in self._segments]
         return [SegmentFacts(each.first_offset, each.size_bytes, each.newest_ms or None) for each in sealed]
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """The newest epoch that is `epoch` or older, and the offset behind its last; None if the log holds nothing so old."""
+        """Returns the newest epoch not above `epoch`, and the offset after its last; None if the log holds no such epoch."""
         return self.epochs.end_of(epoch, self._end_offset)
 
     def __repr__(self) -> str:
@@ -144,10 +144,10 @@ class StoreLog:
     # Writing
 
     def append(self, batches: Sequence[StoredBatch]) -> int:
-        """Write batches in one write; returns the new end offset. Not durable yet.
+        """Write batches in one write. Returns the new end offset. Not durable yet.
 
-        `ValueError` for batches that do not follow each other or the log (offset, epoch); nothing is written then. `NoSpace`:
-        likewise, durably.
+        Raises `ValueError` for batches that do not follow each other or the log (offset, epoch), and `NoSpace` on a full disk; the
+        log is unchanged then.
         """
         self._require_usable()
         if not batches:
@@ -190,9 +190,9 @@ class StoreLog:
             self._note_dirty()
 
     def truncate(self, offset: int) -> int:
-        """Cut every batch that ends behind `offset`; returns the new end offset, which may be lower. Durable when it returns.
+        """Cut every batch that ends after `offset`. Returns the new end offset, which may be lower. Durable when it returns.
 
-        `OffsetOutOfRange` for an offset before the log's start; one behind the end changes nothing.
+        Raises `OffsetOutOfRange` for an offset before the log's start; one after the end changes nothing.
         """
         self._require_usable()
         if offset < self._start_offset:
@@ -220,16 +220,16 @@ class StoreLog:
         return self._end_offset
 
     def reset(self, offset: int) -> None:
-        """Forget everything that the log holds, and go on at `offset`, with any epoch. Durable when it returns."""
+        """Reset to an empty log that continues at `offset`, with any epoch. Durable when it returns."""
         self._require_usable()
         self._settle()
         self._restart([], offset, offset)
 
     def trim(self, offset: int) -> int:
-        """Let what lies before `offset` leave; returns the new start offset. Durable with the next flush.
+        """Trim what lies before `offset`. Returns the new start offset. Durable with the next flush.
 
-        Reads before it are refused from now on; the files of segments that lie wholly before it go with that flush.
-        `OffsetOutOfRange` for an offset behind the end; one before the start changes nothing.
+        Reads before it are refused from now on; that flush removes the files of segments that lie wholly before it.
+        Raises `OffsetOutOfRange` for an offset after the end; one before the start changes nothing.
         """
         self._require_usable()
         if offset > self._end_offset:
@@ -248,7 +248,7 @@ class StoreLog:
         return self._start_offset
 
     def retain(self, rule: Retention, now_ms: int) -> int:
-        """Let whole segments leave by a rule; returns the new start offset. See `trim`."""
+        """Trim whole segments by a retention rule. Returns the new start offset. See `trim`."""
         facts = self.segment_facts()
         first_offset = rule.first_index(facts, now_ms)
         return self.trim(first_offset) if first_offset > facts[0].first_index else self._start_offset
@@ -256,10 +256,10 @@ class StoreLog:
     # Replacing sealed segments
 
     def replace(self, segments: Sequence[SealedSegment], batches: Iterable[StoredBatch]) -> None:
-        """Let `batches` take the place of a run of `sealed` segments, all at once; durable when it returns.
+        """Replace a run of `sealed` segments by `batches`, all at once; durable when it returns.
 
-        A crash leaves either. Raises as `begin_replacement`, `Replacement.write` and `end_replacement`, the same in three steps
-        of which only the first and the last need the log's own thread; whatever is raised, the log is as it was.
+        A crash leaves either. Raises as `begin_replacement`, `Replacement.write` and `end_replacement` do, which are the same in three
+        steps, of which only the first and the last need the log's own thread; the log is unchanged after any error.
         """
         replacement = self.begin_replacement(segments)
         try:
@@ -271,9 +271,9 @@ class StoreLog:
         self.end_replacement(replacement)
 
     def begin_replacement(self, segments: Sequence[SealedSegment]) -> Replacement:
-        """Begin to rewrite a run of `sealed` segments. What is written does not count until `end_replacement`.
+        """Returns a replacement for a run of `sealed` segments, which takes effect only with `end_replacement`.
 
-        Call `end_replacement`, or `abandon` it, before the log is deleted or closed. `ValueError` unless the log holds these
+        Call that, or `Replacement.abandon`, before the log is deleted or closed. Raises `ValueError` unless the log holds these
         segments, one after the other.
         """
         self._require_usable()
@@ -291,10 +291,10 @@ class StoreLog:
         )
 
     def end_replacement(self, replacement: Replacement) -> None:
-        """Let what was written take the place of the segments, all at once; durable when it returns.
+        """Put the replacement in force, all at once; durable when it returns.
 
-        `ValueError` if the log does not hold the segments any more (they were trimmed, or cut), and `NoSpace` if the manifest
-        finds no room: the log is as before then, and what was written is removed.
+        Raises `ValueError` if the log does not hold the segments any more (they were trimmed, or cut), and `NoSpace` if there is no
+        room for the manifest: the log is unchanged then, and what was written is removed.
         """
         self._require_usable()
         assert replacement.finished, "a replacement is finished before it takes effect"
@@ -323,7 +323,7 @@ class StoreLog:
     # Making durable
 
     def begin_flush(self) -> LogFlush:
-        """What must be synced for everything done so far; cheap. One flush at a time."""
+        """Returns a flush of everything done so far; cheap. There must be no other under way."""
         self._require_usable()
         assert self._flushing is None, "a flush is under way: call end_flush first"
         manifest = None
@@ -351,7 +351,7 @@ class StoreLog:
         return flush
 
     def end_flush(self, flush: LogFlush) -> int:
-        """Make known that a flush is done, or was stopped; returns the durable offset."""
+        """Complete a flush that has run or was stopped. Returns the durable offset."""
         if flush is not self._flushing:
             return self._durable_offset
         self._flushing = None
@@ -373,14 +373,14 @@ class StoreLog:
         return self._durable_offset
 
     def flush(self) -> int:
-        """Make everything durable, now and here; returns the durable offset."""
+        """Make everything durable, in this thread. Returns the durable offset. Raises `StorageFailed` if the disk fails."""
         self._settle()
         flush = self.begin_flush()
         flush.run()
         return self.end_flush(flush)
 
     def close(self, *, deleted: bool = False) -> None:
-        """Release what it holds, without a flush; the store's calls do this. Closing twice is harmless."""
+        """Release the files, without a flush; called by the store. Closing twice is harmless."""
         if self._closed:
             return
         if self._flushing is not None:
@@ -395,10 +395,10 @@ class StoreLog:
     # Reading
 
     def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> list[StoredBatch]:
-        """Batches from the one that holds or follows `offset` on: at most `bytes_max` bytes, but at least one batch.
+        """Returns batches from the one that holds or follows `offset` on: at most `bytes_max` bytes, but at least one batch.
 
-        None that begins at or behind `end_offset`. Payloads are views of the bytes read, checked against their CRC.
-        `OffsetOutOfRange` before the start or behind the end, `CorruptLog` for damage.
+        Batches that begin at or after `end_offset` are left out. Payloads are views of the bytes read, checked against their CRC.
+        Raises `OffsetOutOfRange` before the start or after the end, `CorruptLog` for damage.
         """
         self._require_usable()
         if not self._start_offset <= offset <= self._end_offset:
@@ -420,9 +420,9 @@ class StoreLog:
         return batches
 
     def find_time(self, timestamp_ms: int) -> int | None:
-        """The first offset of the first batch whose newest timestamp is `timestamp_ms` or later; None if there is none.
+        """Returns the first offset of the first batch whose newest timestamp is `timestamp_ms` or later; None if there is none.
 
-        Which record of the batch it is, only its owner can tell.
+        Which record of the batch that is, only the owner knows.
         """
         self._require_usable()
         for segment in self._segments:
@@ -521,7 +521,7 @@ class StoreLog:
         return left, index
 
     def _restart(self, kept: Sequence[StoreSegment], start_offset: int, end_offset: int) -> None:
-        """Let the log consist of `kept`, all of it sealed, and go on with a new segment; durable when it returns."""
+        """Replace the log by the segments in `kept`, all sealed, followed by a new one; durable when it returns."""
         old_files = {each.file: each for each in [*self._segments, *self._retired]}
         with self._final():
             for each in kept:
@@ -603,7 +603,7 @@ class StoreLog:
 
     @contextlib.contextmanager
     def _fatal(self) -> Iterator[None]:
-        """Whatever climbs out of it ends the log, but for a lack of space."""
+        """A context in which any exception but `NoSpace` ends the log."""
         try:
             yield
         except NoSpace:
@@ -614,7 +614,7 @@ class StoreLog:
 
     @contextlib.contextmanager
     def _final(self) -> Iterator[None]:
-        """Whatever climbs out of it ends the log, `NoSpace` too."""
+        """A context in which any exception ends the log, `NoSpace` too."""
         try:
             yield
         except BaseException as error:

@@ -1,15 +1,15 @@
 """Opening one log of a store: which bytes behind its manifest are the log, and what must never be cut.
 
 The manifest names the sealed segments. Behind them lie the open ones: whole frames, one after the other, each segment at the
-address where the one before it ends. Where that stops, everything further was never promised, or is damage. The *known durable
-end* tells which: the greatest of the mark that each flush leaves, the beginning of the open segments, and the durable end in
-any whole frame header, also behind the damage. A manifest that is older than the mark names is damage, too.
+address where the one before it ends. Where that stops, everything further was never acknowledged, or is damage. The *known durable
+end* decides which: the greatest of the durable-end checkpoint, the beginning of the open segments, and the durable end in any whole
+frame header, also behind the damage. A manifest that is older than the one in the checkpoint is damage, too.
 
-A torn tail is not cut off: the log goes on in a new segment, at an address that was never used, so nothing that a power cut may
+A torn tail is not cut off: the log continues in a new segment, at an address that was never used, so nothing that a power cut may
 bring back is ever taken for a part of it. The new manifest records where the torn segment ends. What survives beyond the known
-durable end was read from the page cache, which proves nothing about the platter: it is written again and synced first.
+durable end was read from the page cache, which proves nothing about the disk: it is written again and synced first.
 
-Every step can be repeated: a crash in between finds the same question and gives it the same answer. A log that was closed, or
+Every step can be repeated: a crash in between leaves a log that the next opening treats the same way. A log that was closed, or
 killed after a flush, costs no sync.
 """
 
@@ -24,7 +24,7 @@ from log.disk import Disk
 from log.epoch_cache import EpochCache
 from log.errors import CorruptLog, NoSpace
 from log.file_pool import FilePool, PooledFile
-from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, Header, Kind, checksum
+from log.frame import HEADER_BYTES, Address, DamagedFrame, ForeignFrame, FrameKind, Header, checksum
 from log.manifest import Manifest, SealedSegment, file_name, read_manifest
 from log.mark import NAME as MARK_NAME
 from log.mark import SLOT_BYTES, Mark, MarkFile
@@ -60,7 +60,7 @@ class StoreSegment:
         return SealedSegment(self.base, self.generation, self.size, self.first_offset, newest_ms)
 
     def seal(self) -> None:
-        """Put the index behind the last frame, where whatever follows is no part of the log. On a full disk it stays away."""
+        """Write the index behind the last frame, where it is no part of the log. Left out on a full disk, because it can be rebuilt."""
         assert self.index is not None, "a segment is sealed once"
         with contextlib.suppress(NoSpace):
             self.file.cut(self.size)
@@ -70,7 +70,7 @@ class StoreSegment:
 
 @attrs.frozen(kw_only=True)
 class RecoveredLog:
-    """A log's memory, as its files say. The last of `segments` is the one to append to."""
+    """The state of a log as recovered from its files. The last of `segments` is the one to append to."""
 
     manifest: Manifest
     mark: MarkFile
@@ -107,7 +107,7 @@ class StoreRecovery:
         self._interval_bytes = interval_bytes
 
     def run(self) -> RecoveredLog:
-        """Find, judge, mend. `CorruptLog` for damage below the known durable end, before anything is changed."""
+        """Recover the log. Returns its state. Raises `CorruptLog` for damage below the known durable end, before anything is changed."""
         manifest = read_manifest(self._disk, self._directory, log_id=self._log_id)
         names = self._disk.list_directory(self._directory)
         for each in manifest.sealed:
@@ -202,7 +202,7 @@ class StoreRecovery:
                     raise DamagedFrame("the file ends inside the frame")
                 if checksum(payload) != header.payload_crc:
                     raise DamagedFrame("the checksum of the payload does not match")
-                if header.kind != Kind.RECORDS:
+                if header.kind != FrameKind.RECORDS:
                     raise DamagedFrame(f"a frame of kind {header.kind} has no place in a log of a store")
                 if objection := batch.objection(found.end_offset, found.epoch):
                     raise DamagedFrame(objection)
@@ -215,8 +215,8 @@ class StoreRecovery:
         except DamagedFrame as damage:
             found.damage = damage.reason
             place = Segment(segment.base, segment.file.path, size=found.file_bytes)
-            witness = durable_end_behind(place, segment.file, position, self._log_id)
-            found.durable_end = max(found.durable_end, witness or 0)
+            recorded = durable_end_behind(place, segment.file, position, self._log_id)
+            found.durable_end = max(found.durable_end, recorded or 0)
         except ForeignFrame as foreign:
             raise CorruptLog(segment.file.path, position, foreign.reason) from None
         segment.size = position
@@ -251,7 +251,7 @@ class StoreRecovery:
         return kept, None
 
     def _prove(self, found: _Found, durable_end: int) -> int:
-        """Write again what may be in the page cache alone, and sync it; returns how many bytes."""
+        """Write again what may be in the page cache alone, and sync it. Returns how many bytes that were."""
         segment = found.segment
         start = max(0, durable_end - segment.base)
         if start >= segment.size:
@@ -304,9 +304,9 @@ class StoreRecovery:
 
 
 def open_mark(pool: FilePool, directory: str, log_id: int) -> MarkFile:
-    """The mark in a log's directory, made if it is missing."""
+    """Returns the file of the durable-end checkpoint in a log's directory, made if it is missing."""
     file = pool.file(f"{directory}/{MARK_NAME}", create=True, lossy=True)
     if file.size() < 2 * SLOT_BYTES:
-        # All the room it will ever need, so that a full disk takes marks.
+        # All the room it will ever need, so that checkpoints can be written on a full disk.
         file.write_at(0, [bytes(2 * SLOT_BYTES)])
     return MarkFile(file, log_id)

@@ -6,13 +6,13 @@ PORT_MAX = 65535
 
 
 def is_address(value: object) -> TypeGuard[str]:
-    """Whether it is a text of the form HOST:PORT."""
+    """Returns whether `value` is a text of the form HOST:PORT."""
     host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     return host != "" and port.isascii() and port.isdigit() and 1 <= int(port) <= PORT_MAX
 
 
 def address_of(value: object) -> tuple[str, int]:
-    """The host and the port of `value`, which is such a pair or HOST:PORT. Raises `ValueError` for anything else."""
+    """Returns the host and the port of `value`, which is such a pair or HOST:PORT. Raises `ValueError` for anything else."""
     match value:
         case (str(host), int(port)) if host and 0 <= port <= PORT_MAX:
             return host, port

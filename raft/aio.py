@@ -8,7 +8,7 @@ the `async with` block starts and ends; a busy event loop holds no heartbeat up.
 `asyncio.timeout` for example, is cancelled there, too: like one that ends with `OutcomeUnknown`, it may have taken effect.
 Callbacks (`on_attempt`, `notify`, subscribers, the state machine) run in that thread and must not block.
 
-A node that ends by itself, because its disk failed, cancels the task that opened it, and its error comes out of the
+A node that ends by itself, because its disk failed, cancels the task that opened it, and its error is raised out of the
 `async with` block.
 """
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Face(Generic[R_co]):
-    """An `async with` block around an object that lives in a Trio loop; `refusal` gives what calls after its end raise."""
+    """An `async with` block around an object that lives in a Trio loop; calls after its end raise what `refusal` returns."""
 
     def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError]) -> None:
         self._loop = LoopThread(opener, refusal, block="an `async with`")
@@ -55,7 +55,7 @@ class Face(Generic[R_co]):
         return self
 
     def _call_home(self, running: asyncio.AbstractEventLoop) -> None:
-        with suppress(RuntimeError):  # that loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # that loop is closed, so no task waits any more
             running.call_soon_threadsafe(self._on_ended)
 
     def _on_ended(self) -> None:
@@ -90,7 +90,7 @@ async def _to_the_end(loop: LoopThread[Any]) -> asyncio.CancelledError | None:
 def awaiting(
     method: Callable[Concatenate[R, P], Awaitable[T]],
 ) -> Callable[Concatenate[Face[R], P], Coroutine[Any, Any, T]]:
-    """`method` of the object, as a coroutine of its face."""
+    """Returns `method` of the object as a coroutine of its face."""
 
     @functools.wraps(method)
     async def call(self: Face[R], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -130,7 +130,7 @@ class RaftGroup(Face[group.RaftGroup]):
 
     @property
     def recovery(self) -> RecoveryReport:
-        """What opening the log found and did."""
+        """What recovery found and did when the log was opened."""
         return self._loop.living.recovery
 
     append = awaiting(group.RaftGroup.append)

@@ -4,12 +4,12 @@
         appended = await connection.append([b"one", b"two"])
 
 Every call is one attempt, and what it returns or raises is its outcome: a value (committed), a *definite* error (certainly
-not done), or `OutcomeUnknown` (it may be done, now or later). A connection that breaks, or an answer that is nonsense,
+not done), or `OutcomeUnknown` (it may be done, now or later). A connection that breaks, or an invalid answer,
 leaves what was under way unknown; reads, which change nothing, may simply be repeated.
 
 `Client` follows leader hints over a list of addresses and repeats an attempt only after a definite error; that a read was not
-answered is one, since it changes nothing. It never repeats an append whose outcome is unknown: that is the caller's decision,
-who alone knows whether a duplicate matters.
+answered is one, since it changes nothing. It never repeats an append whose outcome is unknown, because only the caller knows whether
+a duplicate matters.
 
 No background task: of the calls that wait on one connection, one reads the socket for all.
 """
@@ -50,7 +50,7 @@ from raft.net.framing import Frame, FrameDecoder
 FRAME_OVERHEAD_BYTES = 1024
 RECEIVE_BYTES = 64 * 1024
 REPLY_BYTES_MAX = 512 * 1024 * 1024
-"""What a server may answer at most; a server announces what it takes, not what it sends."""
+"""The largest frame body that a server may answer with, because a server announces only what it accepts, not what it sends."""
 DEFAULT_READ_BYTES = 1024 * 1024
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class Unreachable(RaftError):
 
 
 def client_is_closed(address: str = "the group") -> Unreachable:
-    """What a client says that has been closed."""
+    """Returns the error that calls of a closed client raise."""
     return Unreachable(address, "this client is closed")
 
 
@@ -90,7 +90,7 @@ class Connection:
         """Use `open`."""
         self.address = address
         self.node_id = 0
-        """Who answered."""
+        """The id of the node that answered the handshake."""
         self._socket = connected
         self._decoder = FrameDecoder(REPLY_BYTES_MAX)
         self._calls: dict[int, _Call] = {}
@@ -105,7 +105,10 @@ class Connection:
     async def open(
         cls, host: str, port: int, cluster_id: str, *, timeout_s: float = 5.0
     ) -> AsyncIterator["Connection"]:
-        """Connect and shake hands; `Unreachable` if that fails within `timeout_s`, `ProtocolError` if it is refused."""
+        """Connect and complete the handshake; the connection is closed at the end of the block.
+
+        Raises `Unreachable` if that does not succeed within `timeout_s`, `ProtocolError` if the node refuses it.
+        """
         connection = await cls.connect(host, port, cluster_id, timeout_s=timeout_s)
         try:
             yield connection
@@ -114,7 +117,7 @@ class Connection:
 
     @classmethod
     async def connect(cls, host: str, port: int, cluster_id: str, *, timeout_s: float = 5.0) -> "Connection":
-        """Like `open`, for an owner that calls `close` itself."""
+        """Returns a connection, made as by `open`, that the caller must `close`. Raises the same errors."""
         address = f"{host}:{port}"
         try:
             with trio.fail_after(timeout_s):
@@ -131,17 +134,18 @@ class Connection:
             raise Unreachable(address, error.strerror or str(error)) from None
 
     def close(self) -> None:
-        """Close; calls under way end with an unknown outcome."""
+        """Close the connection; calls under way raise `OutcomeUnknown`."""
         if self._broken is None:
             self._break("this side closed it")
 
     @property
     def is_open(self) -> bool:
-        """Whether it is of any more use."""
+        """Whether the connection can still be used."""
         return self._broken is None
 
     def is_alive(self) -> bool:
-        """Like `is_open`, but looks: a node that has gone meanwhile has said so. Asked first, a request is not lost on it."""
+        """Returns whether the connection is open, after a look at the socket: if the node has closed its side, the next request should use
+        another connection."""
         if self._decoder.failure is not None:
             self._break(str(self._decoder.failure))
         if self._broken is None and not self._has_reader:
@@ -169,28 +173,32 @@ class Connection:
     # ---------------------------------------------------------------- requests
 
     async def append(self, records: Sequence[bytes]) -> Appended:
-        """Append records; they get consecutive offsets."""
+        """Append records, which get consecutive offsets. Returns once they are committed.
+
+        Raises `NotLeader`, `Busy`, `StorageFull`, `InvalidRequest`, `ShuttingDown` or `Unreachable` if nothing was appended, and
+        `OutcomeUnknown` if the records may have been appended.
+        """
         return await self.append_batch(pack_batch(records))
 
     async def append_batch(self, batch: bytes) -> Appended:
-        """Append a batch made by `pack_batch`, for callers that send the same one often."""
+        """Like `append`, for a batch made by `pack_batch`, for callers that send the same one often."""
         self._require_fit("a batch", batch)
         return await self._ask(lambda request_id: client_codec.encode_append(request_id, batch), Appended)
 
     async def read(self, offset: int, bytes_max: int = DEFAULT_READ_BYTES) -> Records:
-        """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end.
+        """Returns committed entries from the one that holds `offset` on; none if it lies at or beyond the committed end.
 
-        `RecordsTrimmed`, which says where the log begins, if the retention of this node has let them go.
+        Raises `RecordsTrimmed`, which contains the start of the log, if the records have left the log of this node by its retention.
         """
         check_read(offset, bytes_max)
         return await self._ask(lambda request_id: client_codec.encode_read(request_id, offset, bytes_max), Records)
 
     async def tail(self) -> Tail:
-        """The committed end, linearizably."""
+        """Returns the committed end, linearizably."""
         return await self._ask(lambda request_id: client_codec.encode_bare(client_codec.TAIL, request_id), Tail)
 
     async def apply(self, command: bytes, *, read_only: bool = False) -> Applied:
-        """Carry out a command of the state machine, or answer a query if `read_only`."""
+        """Returns the result of a command of the state machine, or of a query if `read_only`. Raises as `append` does."""
         check_command(command)
         self._require_fit("a command", command)
         return await self._ask(
@@ -198,14 +206,14 @@ class Connection:
         )
 
     async def status(self) -> dict[str, object]:
-        """What the node knows of itself and its group."""
+        """Returns the node's status: its role, term, log and group."""
         reply = await self._call(lambda request_id: client_codec.encode_bare(client_codec.STATUS, request_id))
         if not isinstance(reply, dict):
             raise self._nonsense(reply)
         return reply
 
     def _require_fit(self, what: str, data: bytes) -> None:
-        """The node would take a frame that is too large for nonsense, and hang up on all who share the connection."""
+        """A frame that is too large would make the node close the connection, with all calls that share it."""
         if len(data) > self._batch_bytes_max:
             raise InvalidRequest(f"{what} of {len(data)} bytes is over the node's bound of {self._batch_bytes_max}")
 
@@ -268,14 +276,14 @@ class Connection:
                     except OSError as error:
                         self._break(error.strerror or str(error))
                     except trio.ClosedResourceError:
-                        break  # closed by another task, which said why
+                        break  # closed by another task, which recorded the reason
         finally:
             if 0 < sent < len(frame):
                 # Cancelled within the frame: what follows would be taken for its rest.
                 self._break("a request was cancelled while it was being sent")
 
     async def _wait_for(self, call: _Call) -> None:
-        """Wait until `call` has its reply or the connection is broken. Whoever comes first reads for all."""
+        """Wait until `call` has its reply or the connection is broken. The first of the waiting calls reads for all."""
         while call.reply is None and self._broken is None:
             if self._has_reader:
                 call.woken = trio.Event()
@@ -295,14 +303,14 @@ class Connection:
             except OSError as error:
                 self._break(error.strerror or str(error))
             except trio.ClosedResourceError:
-                pass  # closed by another task, which said why
+                pass  # closed by another task, which recorded the reason
             finally:
                 self._has_reader = False
                 if not goes_on:
                     self._wake_another(call)
 
     def _wake_another(self, done: _Call) -> None:
-        """Somebody else must read from now on, if nobody does."""
+        """Wake another waiting call to read the socket, unless one is reading."""
         if self._has_reader:
             return
         for call in self._calls.values():
@@ -311,7 +319,7 @@ class Connection:
                 return
 
     async def _receive(self) -> list[Frame]:
-        """The frames of the next bytes to arrive; `ProtocolError` or `OSError` when there will be none."""
+        """Returns the frames in the next bytes to arrive. Raises `ProtocolError` or `OSError` if there will be none."""
         while True:
             if self._decoder.failure is not None:
                 raise ProtocolError.of(self._decoder.failure)  # the frames before the fault have been given out
@@ -362,16 +370,16 @@ OnAttempt = Callable[[Attempt], None]
 
 
 def ignore_attempt(attempt: Attempt) -> None:
-    """Nobody asked."""
+    """The default for `on_attempt`: does nothing."""
 
 
 class Client:
     """Finds the leader among `addresses` ("host:port") and keeps a connection to each node it has talked to.
 
-    A call is repeated only after a definite error that another node or a little time may mend (`NotLeader`, `Busy`,
+    A call is repeated only after a definite error that need not recur at another node or a little later (`NotLeader`, `Busy`,
     `Unreachable`, ...), until `deadline_s` has passed: then the last error is raised, or `OutcomeUnknown` if a node has
-    been asked to append or apply and does not answer; a read that is not answered is `Unreachable`. Use as `async with`; any
-    number of tasks may call at once. `ValueError` or `TypeError` if `addresses` are not addresses.
+    been asked to append or apply and does not answer; a read that is not answered raises `Unreachable`. Use as `async with`; any
+    number of tasks may call at once. Raises `ValueError` or `TypeError` if `addresses` are not addresses.
     """
 
     def __init__(
@@ -406,7 +414,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close every connection: calls under way end unknown, later ones are `Unreachable`."""
+        """Close every connection: calls under way raise `OutcomeUnknown`, later ones `Unreachable`."""
         self._closed = True
         for connection in self._connections.values():
             connection.close()
@@ -420,32 +428,32 @@ class Client:
     async def read(
         self, offset: int, bytes_max: int = DEFAULT_READ_BYTES, *, on_attempt: OnAttempt = ignore_attempt
     ) -> Records:
-        """Committed entries from the one that holds `offset` on; empty if it lies at or beyond the committed end.
+        """Returns committed entries from the one that holds `offset` on; none if it lies at or beyond the committed end.
 
-        `RecordsTrimmed`, which says where the log of the node that was asked begins, if its retention has let them go;
-        that is not repeated elsewhere: another node may hold them a little longer, but not for long.
+        Raises `RecordsTrimmed`, which contains the start of the log of the node that was asked, if the records have left that log by
+        its retention. The read is not repeated at another node, because its log will soon be trimmed as well.
         """
         check_read(offset, bytes_max)
         return await self._repeat(lambda connection: connection.read(offset, bytes_max), on_attempt, is_read=True)
 
     async def tail(self, *, on_attempt: OnAttempt = ignore_attempt) -> Tail:
-        """Where the committed log ends: at least where any append answered before this call ended."""
+        """Returns where the committed log ends: at or after the end of every append that was answered before this call."""
         return await self._repeat(lambda connection: connection.tail(), on_attempt, is_read=True)
 
     async def apply(self, command: bytes, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:
-        """Carry out a command on the replicated state machine."""
+        """Returns the result of a command that the replicated state machine has carried out."""
         check_command(command)
         return await self._repeat(lambda connection: connection.apply(command), on_attempt)
 
     async def query(self, command: bytes, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:
-        """Ask the state machine, linearizably."""
+        """Returns the state machine's answer to a query, linearizably."""
         check_command(command)
         return await self._repeat(
             lambda connection: connection.apply(command, read_only=True), on_attempt, is_read=True
         )
 
     async def status(self) -> dict[str, object]:
-        """What one node that can be reached knows of itself and its group."""
+        """Returns the status of one node that can be reached: its role, term, log and group."""
         return await self._repeat(lambda connection: connection.status(), ignore_attempt, is_read=True)
 
     async def _repeat(
@@ -463,7 +471,7 @@ class Client:
                 if isinstance(error, InvalidRequest | ProtocolError | RecordsTrimmed) or self._closed:
                     raise
                 pause_s = 0.0 if self._follow(address, error) else self._retry_pause_s
-                # Nobody is asked without time for an answer: that would turn a definite error into an unknown outcome.
+                # No attempt is made without time for its answer, because it would turn a definite error into an unknown outcome.
                 if not error.definite or trio.current_time() + pause_s >= give_up_at:
                     raise
                 await trio.sleep(pause_s)
@@ -489,7 +497,7 @@ class Client:
             raise
 
     def _follow(self, address: str, error: RaftError) -> bool:
-        """Choose where to try next; whether that is somewhere the leader is said to be, so that no pause is due."""
+        """Choose the address to try next. Returns whether it is that of a leader hint, so that no pause is needed."""
         if isinstance(error, NotLeader) and is_address(error.address) and error.address != address:
             self._target = error.address
             return True

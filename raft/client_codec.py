@@ -6,7 +6,7 @@ rest in the log and come back to readers, several batches of one entry end to en
 
 Errors map to the exceptions of `raft.errors` by a code; `definite` is written out, so that a client which does not know a
 newer code still knows whether the operation can have happened. The detail of `records_trimmed` is the decimal offset where the
-records begin that are left; STATUS tells it as `start_offset`.
+records begin that are left; a STATUS reply contains it as `start_offset`.
 """
 
 from collections.abc import Callable, Sequence
@@ -79,7 +79,7 @@ _pack_short = msgpack.Packer().pack
 
 
 class Hello(NamedTuple):
-    """Who dials: a client (`node_id` 0) or a peer."""
+    """What a dialling client (`node_id` 0) or peer sends first."""
 
     cluster_id: str
     role: str
@@ -87,7 +87,7 @@ class Hello(NamedTuple):
 
 
 class HelloReply(NamedTuple):
-    """Who answered, and the largest frame body it takes."""
+    """The id of the node that answered, and the largest frame body it accepts."""
 
     node_id: int
     frame_bytes_max: int
@@ -137,7 +137,7 @@ class RecordBatch:
     data: bytes
 
     def records(self) -> list[bytes]:
-        """The records, in order of their offsets; `ProtocolError` if `data` does not hold `span` of them."""
+        """Returns the records, in order of their offsets. Raises `ProtocolError` if `data` does not hold `span` of them."""
         return unpack_batches(self.data, self.span)
 
 
@@ -172,7 +172,7 @@ Reply = Appended | Records | Tail | Applied | dict[str, object] | RaftError
 
 
 def pack_batch(records: Sequence[bytes]) -> bytes:
-    """Records as one batch. `InvalidRequest` unless they are a sequence of one to `RECORDS_MAX` bytes objects."""
+    """Returns the records as one batch. Raises `InvalidRequest` unless they are a sequence of one to `RECORDS_MAX` bytes objects."""
     if not _is_sequence(records):
         raise errors.InvalidRequest(f"records must be a list of bytes, not {type(records).__name__}")
     if not 1 <= len(records) <= RECORDS_MAX:
@@ -188,7 +188,7 @@ def _is_sequence(value: object) -> bool:
 
 
 def count_batch(batch: Buffer) -> int:
-    """How many records a batch holds; `ProtocolError` unless it is exactly one batch."""
+    """Returns how many records a batch holds. Raises `ProtocolError` unless it is exactly one batch."""
     # What most clients send is plain without a parser, which would copy it: an array of one binary that fills the rest.
     if batch[:2] == _ONE_SHORT_RECORD and len(batch) > 2 and len(batch) == 3 + batch[2]:
         return 1
@@ -219,7 +219,7 @@ def _unpack_many(batch: Buffer) -> list[object]:
 
 
 def unpack_batches(data: Buffer, span: int) -> list[bytes]:
-    """The records of batches laid end to end; `ProtocolError` if they are not `span` binaries."""
+    """Returns the records of batches laid end to end. Raises `ProtocolError` if they are not `span` binaries."""
     unpacker = msgpack.Unpacker(max_buffer_size=len(data), max_array_len=min(RECORDS_MAX, len(data)), max_map_len=0)
     records: list[bytes] = []
     try:
@@ -238,12 +238,12 @@ def unpack_batches(data: Buffer, span: int) -> list[bytes]:
 
 
 def encode_hello(hello: Hello) -> bytes:
-    """The first frame of every connection."""
+    """Returns a HELLO, the first frame of every connection."""
     return encode_frame(HELLO, msgpack.packb(hello))
 
 
 def decode_hello(message_type: int, body: Buffer) -> Hello:
-    """The first frame of a connection; `ProtocolError` if it is any other."""
+    """Returns the HELLO in the first frame of a connection. Raises `ProtocolError` if it is any other frame."""
     if message_type != HELLO:
         raise ProtocolError(f"a connection begins with HELLO, not with message type {message_type}")
     cluster_id, role, node_id = unpack_array(body, length=3, array_max=3)
@@ -257,12 +257,12 @@ def decode_hello(message_type: int, body: Buffer) -> Hello:
 
 
 def encode_hello_reply(reply: HelloReply) -> bytes:
-    """The handshake's answer."""
+    """Returns a HELLO_REPLY, the answer to the handshake."""
     return encode_frame(HELLO_REPLY, msgpack.packb(reply))
 
 
 def decode_hello_reply(message_type: int, body: Buffer) -> HelloReply:
-    """The handshake's answer; raises the error that an ERROR frame carries, `ProtocolError` for anything else."""
+    """Returns the answer to the handshake. Raises the error that an ERROR frame carries, `ProtocolError` for anything else."""
     if message_type == ERROR:
         raise decode_error(body)[1]
     if message_type != HELLO_REPLY:
@@ -277,12 +277,15 @@ def decode_hello_reply(message_type: int, body: Buffer) -> HelloReply:
 
 
 def encode_append(request_id: int, records: bytes) -> bytes:
-    """APPEND; `records` is a batch as `pack_batch` makes it."""
+    """Returns an APPEND; `records` is a batch as `pack_batch` makes it."""
     return encode_frame(APPEND, msgpack.packb((request_id, records)))
 
 
 def decode_append(body: Buffer, body_crc: int | None = None) -> Append:
-    """APPEND, its records checked and counted. `body_crc` spares large records another reading."""
+    """Returns an APPEND with its records checked and counted. With `body_crc` large records are not read again for their CRC.
+
+    Raises `ProtocolError` if it is invalid, as all decoding functions here do.
+    """
     request_id, records = unpack_array_with_data(body, length=2, array_max=2)
     records = binary_or_view(records, "records")
     crc = crc_of_data(records, body, body_crc)
@@ -290,7 +293,7 @@ def decode_append(body: Buffer, body_crc: int | None = None) -> Append:
 
 
 def check_read(offset: int, bytes_max: int) -> None:
-    """`InvalidRequest` unless a node would take them in a READ."""
+    """Raises `InvalidRequest` unless a node would accept them in a READ."""
     try:
         _read_bounds(offset, bytes_max)
     except ProtocolError as error:
@@ -302,40 +305,40 @@ def _read_bounds(offset: object, bytes_max: object) -> tuple[int, int]:
 
 
 def encode_read(request_id: int, offset: int, bytes_max: int) -> bytes:
-    """READ."""
+    """Returns a READ."""
     return encode_frame(READ, msgpack.packb((request_id, offset, bytes_max)))
 
 
 def decode_read(body: Buffer) -> Read:
-    """READ."""
+    """Returns the content of a READ."""
     request_id, offset, bytes_max = unpack_array(body, length=3, array_max=3)
     return Read(number(request_id, "request_id"), *_read_bounds(offset, bytes_max))
 
 
 def encode_bare(message_type: int, request_id: int) -> bytes:
-    """TAIL and STATUS, which have an id alone."""
+    """Returns a TAIL or a STATUS, which have an id alone."""
     return encode_frame(message_type, msgpack.packb((request_id,)))
 
 
 def decode_bare(body: Buffer) -> int:
-    """The request id of TAIL and STATUS."""
+    """Returns the request id of TAIL and STATUS."""
     (request_id,) = unpack_array(body, length=1, array_max=1)
     return number(request_id, "request_id")
 
 
 def check_command(command: bytes) -> None:
-    """`InvalidRequest` unless a node would take it in an APPLY."""
+    """Raises `InvalidRequest` unless a node would accept it in an APPLY."""
     if type(command) is not bytes:
         raise errors.InvalidRequest(f"a command must be bytes, not {type(command).__name__}")
 
 
 def encode_apply(request_id: int, command: bytes, *, read_only: bool) -> bytes:
-    """APPLY."""
+    """Returns an APPLY."""
     return encode_frame(APPLY, msgpack.packb((request_id, command, read_only)))
 
 
 def decode_apply(body: Buffer) -> Apply:
-    """APPLY."""
+    """Returns the content of an APPLY."""
     request_id, command, read_only = unpack_array(body, length=3, array_max=3)
     return Apply(number(request_id, "request_id"), binary(command, "command"), boolean(read_only, "read_only"))
 
@@ -344,33 +347,36 @@ def decode_apply(body: Buffer) -> Apply:
 
 
 def encode_appended(request_id: int, base_offset: int, count: int, epoch: int) -> bytes:
-    """APPENDED."""
+    """Returns an APPENDED."""
     return encode_frame(APPENDED, _pack_short((request_id, base_offset, count, epoch)))
 
 
 def encode_records(request_id: int, committed_end: int, batches: Sequence[RecordBatch]) -> bytes:
-    """RECORDS."""
+    """Returns a RECORDS reply."""
     rows = [(batch.base_offset, batch.epoch, batch.span, batch.data) for batch in batches]
     return encode_frame(RECORDS, msgpack.packb((request_id, committed_end, rows)))
 
 
 def encode_tail_reply(request_id: int, committed_end: int, epoch: int) -> bytes:
-    """TAIL_REPLY."""
+    """Returns a TAIL_REPLY."""
     return encode_frame(TAIL_REPLY, msgpack.packb((request_id, committed_end, epoch)))
 
 
 def encode_applied(request_id: int, index: int, result: bytes) -> bytes:
-    """APPLIED."""
+    """Returns an APPLIED."""
     return encode_frame(APPLIED, msgpack.packb((request_id, index, result)))
 
 
 def encode_status_reply(request_id: int, status: dict[str, object]) -> bytes:
-    """STATUS_REPLY; the only map on this wire, read by people and harnesses, never by a peer."""
+    """Returns a STATUS_REPLY; the only map on this wire, read by people and harnesses, never by a peer."""
     return encode_frame(STATUS_REPLY, msgpack.packb((request_id, status)))
 
 
 def decode_reply(message_type: int, body: Buffer) -> tuple[int, Reply]:
-    """The id and the content of any reply; an ERROR gives the exception, not raised."""
+    """Returns the id and the content of any reply. For an ERROR the content is the exception, which is not raised.
+
+    Raises `ProtocolError` for anything that is not a reply.
+    """
     decode = _REPLIES.get(message_type)
     if decode is None:
         raise ProtocolError(f"message type {message_type} is not a reply")
@@ -450,7 +456,7 @@ _CODES: dict[type[RaftError], str] = {
 
 
 def encode_error(request_id: int, error: RaftError) -> bytes:
-    """ERROR; `request_id` 0 speaks of the connection as a whole."""
+    """Returns an ERROR; `request_id` 0 is for the connection as a whole."""
     leader, address = 0, ""
     if isinstance(error, errors.NotLeader):
         leader, address = error.leader or 0, error.address or ""
@@ -462,7 +468,7 @@ def encode_error(request_id: int, error: RaftError) -> bytes:
 
 
 def decode_error(body: Buffer) -> tuple[int, RaftError]:
-    """The id and the error of an ERROR frame. An unknown code keeps its `definite`."""
+    """Returns the id and the error of an ERROR frame. An unknown code keeps its `definite`. Raises `ProtocolError` if it is invalid."""
     request_id, code, definite, leader, address, detail = unpack_array(body, length=6, array_max=6)
     return number(request_id, "request_id"), _to_error(
         text(code, "code", 64),

@@ -55,7 +55,7 @@ ENTRIES_MAX = 2**20
 _ENTRY_FIELDS = 6
 _LONG_BINARY = struct.Struct(">BI")
 _LONG_BINARY_TAG = 0xC6
-"""How msgpack begins binary data that is longer than 16 bits can say, as all is from `LARGE_BYTES` on."""
+"""How msgpack begins binary data whose length needs more than 16 bits, as is all from `LARGE_BYTES` on."""
 _EMPTY_BINARY = b"\xc4\x00"
 _FACTS_BYTES_MAX = 128
 """More than comes before the data in a message that carries one piece of it."""
@@ -63,7 +63,7 @@ _KINDS = {int(kind): kind for kind in EntryKind}
 
 
 def unpack_array(body: Buffer, *, length: int, array_max: int) -> list[Any]:
-    """The one array of `length` that `body` must hold; `ProtocolError` for anything else.
+    """Returns the one array of `length` that `body` must hold. Raises `ProtocolError` for anything else.
 
     `array_max` bounds every array inside, since msgpack makes room for as many elements as an array claims to have.
     """
@@ -83,10 +83,11 @@ def unpack_array(body: Buffer, *, length: int, array_max: int) -> list[Any]:
 
 
 def unpack_array_with_data(body: Buffer, *, length: int, array_max: int) -> list[Any]:
-    """Like `unpack_array`, but long data that ends the array stays a view of `body`: that spares a copy of nearly all of it."""
+    """Like `unpack_array`, but long data at the end of the array is returned as a view of `body`, which spares a copy of nearly all of
+    it."""
     begin = _begin_of_data(body) if len(body) >= LARGE_BYTES else 0
     if begin:
-        # Whether an element begins there is msgpack's to say: one does if an empty binary in its place is what the array ends with.
+        # To find whether an element begins there, let msgpack decode an empty binary in its place: the array must end with that.
         head = bytes(body[: begin - _LONG_BINARY.size]) + _EMPTY_BINARY
         with suppress(ProtocolError):
             values = last = unpack_array(head, length=length, array_max=array_max)
@@ -99,7 +100,8 @@ def unpack_array_with_data(body: Buffer, *, length: int, array_max: int) -> list
 
 
 def crc_of_data(data: Buffer, body: Buffer, body_crc: int | None) -> int | None:
-    """The CRC of large data that is a view of the end of `body`, by that of the body; None if it has to be read for that."""
+    """Returns the CRC of large data that is a view of the end of `body`, computed from that of the body; None if the data has to be read
+    for it."""
     if body_crc is None or type(data) is not memoryview or len(data) < JOINING_BYTES:
         return None
     return joined(crc32c.crc32c(body[: -len(data)]), body_crc, len(data))
@@ -118,42 +120,42 @@ def _begin_of_data(body: Buffer) -> int:
 
 
 def integer(value: object, name: str, low: int, high: int) -> int:
-    """`value` as an integer within bounds, both inclusive; a boolean is none."""
+    """Returns `value` as an integer within bounds, both inclusive. Raises `ProtocolError` for anything else, booleans included."""
     if type(value) is not int or not low <= value <= high:
         raise ProtocolError(f"{name} must be an integer from {low} to {high}, not {_kind_of(value)}")
     return value
 
 
 def number(value: object, name: str) -> int:
-    """`value` as a term, an index, an offset or an id: from 0 to `NUMBER_MAX`."""
+    """Returns `value` as a term, an index, an offset or an id. Raises `ProtocolError` unless it is an integer from 0 to `NUMBER_MAX`."""
     if type(value) is not int or not 0 <= value <= NUMBER_MAX:
         raise ProtocolError(f"{name} must be an integer from 0 to 2^62, not {_kind_of(value)}")
     return value
 
 
 def boolean(value: object, name: str) -> bool:
-    """`value` as a boolean."""
+    """Returns `value` as a boolean. Raises `ProtocolError` for anything else."""
     if type(value) is not bool:
         raise ProtocolError(f"{name} must be a boolean, not {_kind_of(value)}")
     return value
 
 
 def binary(value: object, name: str) -> bytes:
-    """`value` as bytes."""
+    """Returns `value` as bytes. Raises `ProtocolError` for anything else."""
     if type(value) is not bytes:
         raise ProtocolError(f"{name} must be binary, not {_kind_of(value)}")
     return value
 
 
 def binary_or_view(value: object, name: str) -> Buffer:
-    """`value` as bytes, or as the view of them that `unpack_array_with_data` gives."""
+    """Returns `value` as bytes, or as the view of them that `unpack_array_with_data` returns. Raises `ProtocolError` for anything else."""
     if type(value) is not bytes and type(value) is not memoryview:
         raise ProtocolError(f"{name} must be binary, not {_kind_of(value)}")
     return value
 
 
 def text(value: object, name: str, length_max: int) -> str:
-    """`value` as a string of at most `length_max` characters."""
+    """Returns `value` as a string. Raises `ProtocolError` unless it is one of at most `length_max` characters."""
     if type(value) is not str or len(value) > length_max:
         raise ProtocolError(f"{name} must be a string of at most {length_max}, not {_kind_of(value)}")
     return value
@@ -184,7 +186,7 @@ def _describe(error: Exception) -> str:
 
 
 def encode_message(message: Message) -> tuple[Buffer, ...]:
-    """The frame that carries `message`, in the pieces in which it is sent: one, or as many as spare large data a copy."""
+    """Returns the frame that carries `message`, in pieces: one, or several so that large data is not copied."""
     match message:
         case AppendEntries():
             return _encode_append_entries(message)
@@ -265,7 +267,8 @@ def _facts(entry: Entry) -> tuple[int, int, int, int, int]:
 
 
 def decode_message(message_type: int, body: Buffer, body_crc: int | None = None) -> Message:
-    """The message in a frame of this type; `ProtocolError` if there is none. `body_crc` spares large data another reading."""
+    """Returns the message in a frame of this type. Raises `ProtocolError` if it holds none. With `body_crc`, the CRC-32C of the body,
+    large data is not read again for its own."""
     if message_type == APPEND_ENTRIES:
         return _decode_append_entries(body, body_crc)
     decode = _DECODERS.get(message_type)
@@ -329,7 +332,7 @@ def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
     total = number(total, "total")
     offset = integer(offset, "offset", 0, total)
     bytes_left = total - offset - len(start.snapshot)
-    # An empty part that is not the last would be asked for again and again.
+    # After an empty part that is not the last, the same part would be sent again and again.
     if bytes_left < 0 or (bytes_left and not start.snapshot):
         raise ProtocolError(f"a part of {len(start.snapshot)} at {offset} is no part of a snapshot of {total}")
     return InstallSnapshot(Term(term), start, number(round_, "round"), offset, bytes_left)

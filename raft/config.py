@@ -11,7 +11,7 @@ MIB = 1024 * 1024
 
 
 def of_declared_types(_: type, fields: list["attrs.Attribute[Any]"]) -> list["attrs.Attribute[Any]"]:
-    """A transformer of attrs: each field takes values of its own type only, and raises `TypeError` for others.
+    """Returns the fields, as a transformer of attrs: each takes values of its own type only, and raises `TypeError` for others.
 
     A number of seconds may be whole, but must be finite.
     """
@@ -34,11 +34,11 @@ def _check_type(_: object, field: "attrs.Attribute[Any]", value: object) -> None
 class RaftConfig:
     """Timeouts in seconds, sizes in bytes.
 
-    `ValueError` if the settings do not fit each other, `TypeError` for one of another type.
+    Raises `ValueError` if the settings do not fit each other, `TypeError` for one of another type.
     """
 
     heartbeat_s: float = attrs.field(default=0.1, validator=gt(0))
-    """How often an idle leader speaks. Smaller finds lost messages sooner and costs idle CPU."""
+    """How often an idle leader sends heartbeats. A smaller value finds lost messages sooner and costs idle CPU."""
     election_timeout_s_min: float = attrs.field(default=0.5, validator=gt(0))
     """How long a silent leader is trusted. Smaller recovers sooner, but a slow disk or a busy machine then looks dead."""
     election_timeout_s_max: float = attrs.field(default=1.0, validator=gt(0))

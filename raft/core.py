@@ -1,4 +1,4 @@
-"""RaftCore: who leads, what is committed, and what must be durable before anybody hears of it.
+"""RaftCore: who leads, what is committed, and what must be durable before a message about it is sent.
 
 The one decider of this package. `step(now, event)` takes a fact and returns orders (effects); it owns no socket, file,
 clock or random source, so a test, a simulator and the Trio driver run the very same code. Everything that changes the
@@ -9,13 +9,17 @@ What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; numb
 - A vote leaves, and a candidate's own vote counts, only when the vote is durable [P1]; the term goes to disk before any
   entry of it [P2].
 - A follower acknowledges what is durable, and never more than this leader's messages have proved [P3].
-- The leader's disk works beside the network: it sends before it writes and counts its own copy only once flushed [P4].
+- The leader writes to its disk in parallel with replication (dissertation 10.2.1): it sends before it writes, and counts its own copy
+  only once that is flushed [P4].
 - Entries are replaced only where a term proves a conflict, never at or below the commit index [P5].
 - A leader commits by counting copies only of its own term's entries (section 5.4.2), so it begins with an empty one.
-- Pre-vote, check-quorum and stickiness together keep a node that hears nobody, or only some, from unseating a leader.
-- A read needs a commit of this reign and a majority that still knows this leader [P12].
-- What leaves a log is committed; who lacks what the leader no longer has begins anew where the leader's log begins.
-- A node whose log damage has cut short neither campaigns nor votes for less than it once held, until it holds as much.
+- Pre-vote, check-quorum and stickiness together keep a node that receives from no other node, or only from some, from unseating
+  a leader.
+- A read needs a commit in this leader's term and a majority that still recognizes this leader [P12].
+- Only committed entries leave a log. A follower that lacks entries which the leader no longer has is reset to the leader's snapshot
+  and log start.
+- A node whose log was truncated because of damage neither campaigns nor votes for a log shorter than its own was, until it holds
+  as much again.
 - Every proposal is answered once: committed, rejected (certainly not appended) or unknown [P14].
 - A message that no correct peer can have sent changes nothing (`objection`): a term near the end of all terms, a snapshot where none
   can be. No message moves the term further than `TERM_STEP_MAX`.
@@ -39,7 +43,7 @@ from raft.effects import (
     Commit,
     Committed,
     Effect,
-    Load,
+    LoadEntries,
     Persist,
     ReadReady,
     ReadRejected,
@@ -50,7 +54,7 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, ReadRequest, Receive, StepDown, Tick, Trimmed
 from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import (
@@ -105,7 +109,7 @@ and each waits for the disk.
 
 @attrs.define
 class Follower:
-    """Waits for a leader's word until `deadline`.
+    """Waits for a message of the leader until `deadline`.
 
     `verified_index` is how far the log is known to equal that of the present term's leader.
     """
@@ -147,7 +151,7 @@ class Pending:
 
 @attrs.define
 class Leader:
-    """Replicates its log. `first_index` is that of the empty entry with which its reign began."""
+    """Replicates its log. `first_index` is the index of the no-op entry with which its term began."""
 
     name: ClassVar[RoleName] = RoleName.LEADER
     first_index: LogIndex
@@ -161,7 +165,7 @@ class Leader:
 
     @property
     def deadline(self) -> float:
-        """When there is something to do, if nothing happens."""
+        """When the next tick is due if no other event comes first."""
         return min(self.heartbeat_due, self.quorum_check_due)
 
 
@@ -210,13 +214,13 @@ class RaftCore:
         self._takes_snapshots = takes_snapshots
         self._rng = rng
         self._now = now
-        self._heard_leader_at: float | None = None
+        self._leader_contact_at: float | None = None
         self._last_write = NO_WRITE
         self._durable_write = NO_WRITE
         self._hard_state_write = NO_WRITE
         self._pending_writes: deque[PendingWrite] = deque()
         self._staged: StagedSnapshot | None = None
-        """What has arrived of the snapshot that the leader of this term sends."""
+        """The parts received so far of the snapshot that the leader of this term sends; None if there are none."""
         self._effects: list[Effect] = []
         self._told = (RoleName.FOLLOWER, self.term, self.leader)
         assert hard_state.term >= log.last_term, "the term must be durable before its entries (P2)"
@@ -244,13 +248,13 @@ class RaftCore:
 
     @property
     def role_name(self) -> RoleName:
-        """The role as people call it."""
+        """The role, for status and notices."""
         return self.role.name
 
     def objection(self, message: Message) -> str | None:
-        """Why no correct peer can have sent `message` to this node; None if one may have.
+        """Returns why no correct peer can have sent `message` to this node, or None if one may have.
 
-        The sender's link should end. `step` does nothing for such a message, whatever becomes of the link.
+        The caller should close the link of the sender. `step` ignores such a message in any case.
         """
         if message.term > TERM_MAX:
             return f"no correct node can have reached term {message.term}; this one is in term {self.term}"
@@ -266,7 +270,7 @@ class RaftCore:
                 "If the other nodes run with retention_bytes or retention_s, or did so before, set one of them here, too"
             )
         if request.term < self.term:
-            return None  # of an older leader, which is told so
+            return None  # of an older leader, which learns the newer term from the answer
         if start.index <= commit_index:
             # Not needed any more, but it may have been on its way for long; then it agrees with what is committed here.
             is_possible = self.log.matches(start.index, start.position.term)
@@ -279,12 +283,12 @@ class RaftCore:
     # ---------------------------------------------------------------- the one dispatch
 
     def step(self, now: float, event: Event) -> list[Effect]:
-        """Take one fact, return what to do about it, in order. Total: every event is welcome in every role."""
+        """Process one event. Returns the effects to carry out, in this order. Every event is accepted in every role."""
         before = invariants.Snapshot.of(self)
         self._now = now
         match event:
             case Receive(sender=sender, message=message):
-                # A node outside the configuration has no say in it.
+                # Messages of nodes outside the configuration are ignored.
                 if sender in self._peers and self.objection(message) is None:
                     self._on_message(sender, message)
             case Persisted(write_id=write_id):
@@ -293,7 +297,7 @@ class RaftCore:
                 self._on_propose(token, batch)
             case Tick():
                 self._on_tick()
-            case Read(token=token):
+            case ReadRequest(token=token):
                 self._on_read(token)
             case Loaded(peer=peer, entries=entries):
                 self._on_loaded(peer, entries)
@@ -357,7 +361,7 @@ class RaftCore:
                 if self.floor == NO_POSITION:
                     self._become_pre_candidate()
                 else:
-                    self._heard_leader_at = None
+                    self._leader_contact_at = None
                     self.role = Follower(self._election_deadline())
             case _:
                 assert_never(self.role)
@@ -366,8 +370,8 @@ class RaftCore:
         if self._now >= leader.quorum_check_due:
             leader.quorum_check_due = self._now + self.config.election_timeout_s_min
             silent_since = self._now - self.config.election_timeout_s_max
-            heard = sum(progress.heard_at >= silent_since for progress in leader.progress.values())
-            if 1 + heard < self._majority:
+            in_contact = sum(progress.contact_at >= silent_since for progress in leader.progress.values())
+            if 1 + in_contact < self._majority:
                 self._become_follower(self.term, leader=None)
                 return
         if self._now >= leader.heartbeat_due:
@@ -377,17 +381,19 @@ class RaftCore:
         return self._now + self._rng.uniform(self.config.election_timeout_s_min, self.config.election_timeout_s_max)
 
     def _trusts_a_leader(self) -> bool:
-        """Stickiness: a node that leads, or has lately heard from a leader, helps nobody to unseat it (section 6, 9.6)."""
+        """Stickiness: a node that leads, or has received from a leader within the minimum election timeout, grants no vote and no
+        pre-vote (paper section 6, dissertation 9.6)."""
         if isinstance(self.role, Leader):
             return True
         return (
-            self._heard_leader_at is not None and self._now - self._heard_leader_at < self.config.election_timeout_s_min
+            self._leader_contact_at is not None
+            and self._now - self._leader_contact_at < self.config.election_timeout_s_min
         )
 
     # ---------------------------------------------------------------- roles
 
     def _become_follower(self, term: Term, leader: NodeId | None) -> None:
-        """Follow in `term`, which may be new. What this node had promised to answer as a leader, it answers now."""
+        """Follow in `term`, which may be new. Proposals and reads that waited for this node as leader are answered now."""
         assert term >= self.term
         old = self.role
         if term > self.term:
@@ -397,25 +403,25 @@ class RaftCore:
             self._persist(hard_state=HardState(term, None, self.floor))
         match old:
             case Follower(deadline=deadline):
-                # Somebody else's candidacy is no sign of life from a leader: the old deadline stands.
+                # The deadline stays: another node's candidacy is no sign of life from a leader.
                 self.role = Follower(deadline, leader)
             case PreCandidate() | Candidate() | Leader():
                 self.role = Follower(self._election_deadline(), leader)
             case _:
                 assert_never(old)
         if isinstance(old, Leader):
-            self._end_reign(old, leader)
+            self._end_leadership(old, leader)
 
-    def _end_reign(self, reign: Leader, successor: NodeId | None) -> None:
-        for pending in reign.pending:
+    def _end_leadership(self, leader: Leader, successor: NodeId | None) -> None:
+        for pending in leader.pending:
             self._effects.append(Answer(pending.token, Unknown(pending.index, successor)))
-        for token in reign.reads.drain():
+        for token in leader.reads.drain():
             self._effects.append(ReadRejected(token, successor))
 
     def _become_pre_candidate(self) -> None:
         """Ask first (section 9.6): a node that could not win must not raise the term of those that are well."""
         assert not isinstance(self.role, Leader)
-        self._heard_leader_at = None
+        self._leader_contact_at = None
         self.role = PreCandidate(self._election_deadline(), {self.node_id})
         request = RequestPreVote(Term(self.term + 1), self.log.last_index, self.log.last_term)
         for peer in self._peers:
@@ -441,7 +447,7 @@ class RaftCore:
             first_index=next_index,
             heartbeat_due=self._now + self.config.heartbeat_s,
             quorum_check_due=self._now + self.config.election_timeout_s_min,
-            progress={peer: Progress(next_index, heard_at=self._now) for peer in self._peers},
+            progress={peer: Progress(next_index, contact_at=self._now) for peer in self._peers},
         )
         self.role = leader
         # An entry of the new term commits everything before it (section 5.4.2) and opens the way for reads (section 8).
@@ -529,7 +535,7 @@ class RaftCore:
             # The round is that of an older leadership: if the sender leads again by now, it must confirm no read of this one.
             self._reject(sender, Position(request.prev_index, request.prev_term), answered_round=0)
             return
-        follower = self._hear_leader(sender, request.term)
+        follower = self._on_leader_contact(sender, request.term)
         if not self.log.matches(request.prev_index, request.prev_term):
             assert request.prev_index > self.commit_index, "a committed entry differs from the leader's (P5)"
             self._reject(sender, Position(request.prev_index, request.prev_term), request.round)
@@ -542,29 +548,29 @@ class RaftCore:
         self._commit(min(request.commit_index, follower.verified_index))
 
     def _on_install_snapshot(self, sender: NodeId, request: InstallSnapshot) -> None:
-        """Begin anew where the leader's log does, unless this log reaches that far (section 7)."""
+        """Reset to the leader's snapshot and log start, unless this log reaches that far (section 7)."""
         start = request.start
         if request.term < self.term:
             self._reject(sender, start.position, answered_round=0)
             return
-        follower = self._hear_leader(sender, request.term)
+        follower = self._on_leader_contact(sender, request.term)
         if not self.log.matches(start.index, start.position.term):
             self._staged = (self._staged or StagedSnapshot.of(request)).with_part(request)
             if not self._staged.is_whole:
                 received = SnapshotReceived(self.term, start.index, self._staged.received, request.round)
                 self._effects.append(Send(sender, received, after=self._hard_state_write))
                 return
-            self._begin_anew(self._staged.joined())
+            self._reset_to_snapshot(self._staged.joined())
         self._accept(sender, follower, start.index, request.round)
         self._commit(start.index)
 
-    def _hear_leader(self, sender: NodeId, term: Term) -> Follower:
+    def _on_leader_contact(self, sender: NodeId, term: Term) -> Follower:
         assert term > self.term or self.leader in (None, sender), "two leaders in one term"
         if not isinstance(self.role, Follower) or term > self.term or self.role.leader != sender:
             self._become_follower(term, sender)
         assert isinstance(self.role, Follower)
         self.role.deadline = self._election_deadline()
-        self._heard_leader_at = self._now
+        self._leader_contact_at = self._now
         return self.role
 
     def _reject(self, sender: NodeId, asked: Position, answered_round: int) -> None:
@@ -573,10 +579,10 @@ class RaftCore:
         self._effects.append(Send(sender, refusal))
 
     def _accept(self, sender: NodeId, follower: Follower, last_index: LogIndex, answered_round: int) -> None:
-        """The log equals the leader's up to `last_index` at least: say so, once that is durable."""
+        """The log equals the leader's up to `last_index` at least: acknowledge that, once it is durable."""
         follower.verified_index = max(follower.verified_index, last_index)
-        # What earlier messages of this leader proved, and the disk has, counts too: the answer that said so may be lost,
-        # and the leader's window would stay full for ever.
+        # What earlier messages of this leader proved, and the disk has, counts too, because the acknowledgement of that may have been
+        # lost, and the leader's window would then stay full.
         match_index = max(last_index, min(follower.verified_index, self.log.durable_index))
         accepted = AppendAccepted(self.term, match_index, follower.verified_index, answered_round)
         self._effects.append(Send(sender, accepted, after=self._write_covering(match_index)))
@@ -589,7 +595,7 @@ class RaftCore:
         self.log.append(entries)
         self._persist(entries=tuple(entries))
 
-    def _begin_anew(self, start: LogStart) -> None:
+    def _reset_to_snapshot(self, start: LogStart) -> None:
         self._staged = None
         self._discount(NO_INDEX)
         self.log.reset(start)
@@ -661,7 +667,7 @@ class RaftCore:
         log.append(entries)
         for peer, progress in leader.progress.items():
             if progress.lacks_only(log.last_index) and self._has_room(progress):
-                # The usual case, and the same for all who keep up: one message.
+                # The usual case: all followers that keep up are sent the same message.
                 self._effects.append(Send(peer, message))
                 progress.sent(log.last_index, entry_bytes(batch), leader.round)
             else:
@@ -685,7 +691,7 @@ class RaftCore:
             cached = self._cached_after(progress.next_index, config.append_bytes_max)
             if cached is None:
                 progress.loading = True
-                self._effects.append(Load(peer, progress.next_index, config.append_bytes_max))
+                self._effects.append(LoadEntries(peer, progress.next_index, config.append_bytes_max))
                 return
             self._pipeline(leader, peer, progress, cached)
 
@@ -745,7 +751,7 @@ class RaftCore:
         if reply.term < self.term or not isinstance(leader, Leader):
             return
         progress = leader.progress[sender]
-        progress.heard_at = self._now
+        progress.contact_at = self._now
         progress.acked_round = max(progress.acked_round, reply.round)
         match reply:
             case AppendAccepted():
@@ -761,7 +767,7 @@ class RaftCore:
 
     def _on_accepted(self, leader: Leader, progress: Progress, reply: AppendAccepted) -> None:
         if reply.match_index > self.log.last_index:
-            return  # nonsense: nobody can hold more of this reign than was written
+            return  # invalid: no follower can match beyond the last entry of this leader
         progress.accepted_round = max(progress.accepted_round, reply.round)
         if progress.accepted(reply.match_index):
             self._commit_by_majority(leader)
@@ -773,9 +779,9 @@ class RaftCore:
     def _on_rejected(self, progress: Progress, reply: AppendRejected) -> None:
         if reply.prev_index <= progress.match_index:
             if reply.round <= progress.accepted_round:
-                return  # an answer to a question asked before the last one was settled
-            # Asked later than anything it accepted: it has come back with less than it had proved, its disk repaired. An
-            # answer of its former life that is still on its way may prove that anew; the next heartbeat corrects it.
+                return  # an answer to a message sent before the newest one that was accepted
+            # A refusal newer than all it accepted: the follower has restarted with a shorter log, after a repair. An answer sent before
+            # its restart may still arrive and raise the match index again; the next heartbeat corrects that.
             progress.reset(progress.next_index)
         elif progress.probing and (progress.installing or reply.prev_index != progress.next_index - 1):
             return  # an answer to an earlier question; a snapshot of this term is never refused
@@ -786,7 +792,7 @@ class RaftCore:
         start = self.log.start
         if reply.start_index != start.index or progress.match_index >= start.index:
             return  # of a log that began elsewhere, or late: it has begun there since
-        if reply.received < len(start.snapshot):  # else nonsense: the last part is answered otherwise
+        if reply.received < len(start.snapshot):  # else invalid: the last part is answered with AppendAccepted
             progress.snapshot_received(start.index, reply.received)
 
     def _on_trimmed(self, start: LogStart) -> None:
@@ -817,9 +823,9 @@ class RaftCore:
                     progress[peer].reset(LogIndex(self.log.last_index + 1))
             case Follower(leader=leader) as follower:
                 if peer == leader:
-                    # A closed connection is a sign that the leader died: look soon, and stop vouching for it. If it
-                    # lives, those that still hear it refuse the pre-vote.
-                    self._heard_leader_at = None
+                    # A closed connection is a sign that the leader has failed, so start an election soon and no longer refuse votes for
+                    # its sake. If it is alive, the nodes that still receive its heartbeats refuse the pre-vote.
+                    self._leader_contact_at = None
                     look_at = self._now + self._rng.uniform(0, 2 * self.config.heartbeat_s)
                     follower.deadline = min(follower.deadline, look_at)
             case PreCandidate() | Candidate():
@@ -861,7 +867,7 @@ class RaftCore:
         self._begin_reads(self.role)
 
     def _begin_reads(self, leader: Leader) -> None:
-        """Start a round, once this reign has committed something: before that, the commit index may be old (P12)."""
+        """Start a round once this leader has committed an entry of its term: before that, its commit index may be old (P12)."""
         if leader.reads.can_begin() and self.commit_index >= leader.first_index:
             leader.reads.begin(leader.round + 1, self.commit_index)
             self._heartbeat(leader)

@@ -7,7 +7,7 @@ NO_LIMIT = 2**31
 
 
 def raise_limit() -> int:
-    """Allow this process as many descriptors as it may have; how many that are, `NO_LIMIT` if nothing bounds them.
+    """Raise the soft limit of descriptors of this process to its hard limit. Returns the limit, `NO_LIMIT` if there is none.
 
     The customary soft limit of 1024 is there for programs that use `select`.
     """

@@ -4,32 +4,32 @@
 together, in this order:
 
 1. messages, finished flushes and broken links, in the order they came;
-2. the tick, if it is due. A node that was paused or busy first hears what was said meanwhile, however many rounds that
-   takes: its own lateness is not mistaken for a leader's silence;
+2. the tick, if it is due. A node that was paused or busy first processes the messages that arrived meanwhile, which may take several
+   rounds, because its own delay must not be mistaken for a leader's silence;
 3. waiting reads, as one read; waiting commands and appends, each as few entries;
 4. committed entries go to the state machine, then to subscribers, a bounded portion at a time;
 5. what the rule of retention does not keep leaves the log, if it is applied.
 
-What was ordered to be sent leaves before anything is written, at the latest now; after that, if anything was written and no
-flush is under way, one begins (`begin_flush`; group commit). It runs beside the loop, which goes on.
+Messages are sent before anything is written, at the latest now; after that, if anything was written and no flush is under way, one
+begins (`begin_flush`; group commit). It runs concurrently with the loop.
 
 Appends that arrive while the disk is busy, or an entry is under way, wait and then leave as one entry: one frame, one CRC, one
-message a peer. What would fill half an entry waits for nothing. Those who have just been answered often ask again at once, so
-an entry waits for them, too: for the round that begins when the answers have been sent, and for one to three more, most if each
-brings somebody (`has_postponed`). Clients in a hurry so come to travel together, and both rules save a third of all processor
-time at 64 connections. A commit that takes longer than `PIPELINE_S` is not waited for.
+message a peer. What would fill half an entry waits for nothing. Clients that have just been answered often send again at once, so
+an entry waits for their requests, too: for the round that begins when the answers have been sent, and for one to three more, most
+if each brings requests (`has_postponed`). So the requests of fast clients share entries, and both rules save a third of all
+processor time at 64 connections. A commit that takes longer than `PIPELINE_S` is not waited for.
 
-A message to a peer is one frame, and nobody is heard behind it until it is through: neither a heartbeat nor the answer to one.
-So an entry is joined beyond `append_bytes_max` only as far as the last large one shows that the group commits it in the time
-of one heartbeat (`_note_pace`). On links of a few megabytes a second leaders would lose their followers otherwise.
+A message to a peer is one frame, and heartbeats and their answers wait behind it until it has been sent. So an entry is joined
+beyond `append_bytes_max` only as far as the last large one shows that the group commits it in the time of one heartbeat
+(`_note_pace`). Otherwise leaders would lose their followers on links of a few megabytes a second.
 
 Rules of the flush: with `before-ack` a write counts when a flush that began after it has ended. With `interval` and `none`
 it counts once the operating system has it: a node that loses power can lose what it acknowledged.
 
 Bounds: `pending_bytes_max` for appends and commands not yet proposed (then `Busy`); the core bounds what waits for commit;
 messages wait for nothing, since every pump takes all. A full disk refuses a proposal before it is made and drops incoming
-entries before the core sees them; the leader then steps down, for a node with room. A failed write or flush climbs out; a
-leader whose flush does not end within `flush_stall_s` steps down, for a node whose disk answers.
+entries before the core sees them; the leader then steps down in favour of a node with room. A failed write or flush is raised to
+the caller; a leader whose flush does not end within `flush_stall_s` steps down in favour of a node whose disk works.
 """
 
 import math
@@ -54,7 +54,7 @@ from raft.effects import (
     Commit,
     Committed,
     Effect,
-    Load,
+    LoadEntries,
     Persist,
     ReadReady,
     ReadRejected,
@@ -77,7 +77,7 @@ from raft.errors import (
     StorageFull,
     WrongStateMachine,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, ReadRequest, Receive, StepDown, Tick, Trimmed
 from raft.messages import AppendEntries, InstallSnapshot, Message
 from raft.model import (
     NO_INDEX,
@@ -102,27 +102,27 @@ from raft.subscription import Subscription
 
 PIPELINE_S = 0.002
 """After so long the next entry no longer waits for the commit of the one before it: a network slower than that has room."""
-HEARING_ROUNDS_MAX = 4
-"""Rounds in which an entry waits for those who were just answered."""
+JOIN_ROUNDS_MAX = 4
+"""For how many rounds an entry waits for new requests of the clients that were just answered."""
 EMPTY_ROUND = 2
-"""For how many of them a round counts that brought nobody."""
+"""A round without a new request counts as this many of them."""
 APPLY_BYTES = 1024 * 1024
 """How much log one pump gives to the state machine; the rest waits for the next."""
 
 TRIM_EVERY_S = 1.0
-"""How often the rule of retention is asked, beside each time that the log has grown by a file."""
+"""How often the retention rule is applied, in addition to each time that the log has grown by a file."""
 FIRST_SNAPSHOT_BYTES = 1024 * 1024
 """Room kept on the disk for the first snapshot, so that a disk that this log has filled can still be trimmed."""
 TOO_LARGE_S = 60.0
 """How long after a snapshot that was too large the next is taken: the state will hardly be smaller a moment later."""
 
 LATE_S = 0.02
-HEARING_FIRST_MAX = 64
-"""So many rounds at the most a tick that is later than `LATE_S` waits for what has arrived meanwhile."""
+LATE_ROUNDS_MAX = 64
+"""For how many rounds at most a tick that is more than `LATE_S` late waits for the messages that arrived meanwhile."""
 
 
 class Caller(Protocol):
-    """Who made a request; exactly one of these is called for each request id. None may call the driver's `pump`."""
+    """The maker of a request. Exactly one of these methods is called for each request id; none may call the driver's `pump`."""
 
     def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
         """The records are committed from `base_offset` on."""
@@ -131,20 +131,20 @@ class Caller(Protocol):
         """The command is committed at `index` and was applied."""
 
     def readable(self, request_id: int) -> None:
-        """A read may be served from what the driver has now."""
+        """A read may be served from the present state of the driver."""
 
     def refused(self, request_id: int, error: RaftError) -> None:
-        """It failed; `error.definite` says whether it can have happened."""
+        """The request failed; unless `error.definite` it may have taken effect."""
 
 
 class Transport(Protocol):
     """Takes messages to peers; may lose any."""
 
     def send(self, to: NodeId, message: Message) -> None:
-        """Send without waiting: when the pump has ended, or at the next `push`."""
+        """Queue a message, which is sent when the pump has ended, or at the next `push`."""
 
     def push(self) -> None:
-        """What was sent leaves now: what follows takes its time."""
+        """Send what is queued now, because what follows takes time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -190,7 +190,7 @@ class _ReadRequest:
 
 @frozen
 class _Proposal:
-    """One entry on its way, and whose requests are in it."""
+    """One entry that was proposed, and the requests in it."""
 
     kind: EntryKind
     requests: list[_Request]
@@ -201,8 +201,8 @@ class _Proposal:
 class RaftDriver:
     """Drives one core. All methods are for the thread of the loop.
 
-    `submit` has a flush carried out elsewhere, and `flushed` must be called when it is done. `has_more` tells whether the next
-    round would hear somebody at once.
+    `submit` has a flush carried out elsewhere, and `flushed` must be called when it is done. `has_more` returns whether a socket is
+    ready, so that the next round would receive something at once.
     """
 
     def __init__(
@@ -252,15 +252,15 @@ class RaftDriver:
         self._now = self._proposed_at = 0.0
         self._batch_bytes_min = min(core.config.append_bytes_max, config.batch_bytes_max)
         self._batch_bytes_max = self._batch_bytes_min
-        """The bound of a batch, as the pace of the group allows it."""
-        self._rounds_to_hear = 0
-        self._heard = 0
+        """The bound of a batch, according to how fast the group commits."""
+        self._rounds_to_wait = 0
+        self._arrived = 0
         self._rounds_late = 0
         self._closing = False
         self._subscriptions: list[Subscription] = []
         self._delivers_more = False
         self._restored = NO_POSITION
-        """What the state machine was restored to, until that is known to be committed here."""
+        """The position that the state machine was restored to, until it is known to be committed here; then (0, 0)."""
         self._trim_at: float = 0
         self._trim_due = -math.inf
         self._has_trimmed = False
@@ -275,11 +275,11 @@ class RaftDriver:
     def append(
         self, caller: Caller, request_id: int, records: bytes | memoryview, span: int, crc: int | None = None
     ) -> None:
-        """Append a batch of `span` records. `records` must be a batch already checked, `crc` its CRC-32C if that is known."""
+        """Append a batch of `span` records, for `caller`. `records` must be a batch already checked, `crc` its CRC-32C if known."""
         self._enqueue(self._appends, _Request(caller, request_id, span, records, crc))
 
     def apply(self, caller: Caller, request_id: int, command: bytes) -> None:
-        """Append a command and apply it."""
+        """Append a command and apply it once it is committed, for `caller`."""
         try:
             self._state_machine.check(command, read_only=False)
         except InvalidRequest as error:
@@ -305,17 +305,17 @@ class RaftDriver:
             self._reads.append(_ReadRequest(caller, request_id, after_apply))
 
     def query(self, command: bytes) -> bytes:
-        """Ask the state machine, as far as it has been applied. `InvalidRequest` for nonsense."""
+        """Returns the state machine's answer from what has been applied. Raises `InvalidRequest` for an invalid query."""
         return self._state_machine.query(command)
 
     def check_query(self, command: bytes) -> None:
-        """`InvalidRequest` if `command` is no query."""
+        """Raises `InvalidRequest` if `command` is no query."""
         self._state_machine.check(command, read_only=True)
 
     def committed(self, offset: int, bytes_max: int) -> list[RecordBatch]:
-        """Committed entries with records, from the one that holds `offset` on: about `bytes_max`, at least one if any.
+        """Returns committed entries with records, from the one that holds `offset` on: about `bytes_max` bytes, at least one if any.
 
-        `RecordsTrimmed` if it has left the log, `ShuttingDown` once the driver is closed.
+        Raises `RecordsTrimmed` if it has left the log, `ShuttingDown` once the driver is closed.
         """
         if self._closing:
             raise ShuttingDown
@@ -333,7 +333,7 @@ class RaftDriver:
         ]
 
     def deliver(self, sender: NodeId, message: Message) -> None:
-        """A message came from a peer. `ProtocolError` if no correct one can have sent it."""
+        """A message came from a peer. Raises `ProtocolError` if no correct peer can have sent it."""
         if (objection := self.core.objection(message)) is not None:
             raise ProtocolError(objection)
         if isinstance(message, AppendEntries) and message.entries:
@@ -348,12 +348,12 @@ class RaftDriver:
                 self._inbox.append(Receive(sender, message))  # kept in memory until the last part is there
                 return
             if self._flush is not None:
-                return  # a log begins anew between two flushes only; the leader will ask again
+                return  # a log is reset only while no flush is under way; the leader will send the part again
             needed = message.total
         else:
             self._inbox.append(Receive(sender, message))
             return
-        # Nothing is written before the next pump, so this message needs room beside those that came before it.
+        # Nothing is written before the next pump, so this message needs room in addition to those that came before it.
         try:
             self.storage.reserve(self._inbox_bytes + needed)
         except NoSpace as error:
@@ -367,7 +367,7 @@ class RaftDriver:
         self._inbox.append(Disconnected(peer))
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Give it what is committed, from its place on, until it is closed."""
+        """Deliver committed entries to `subscription`, from its position on, until it is closed."""
         self._subscriptions.append(subscription)
         self._delivers_more = True
 
@@ -383,7 +383,7 @@ class RaftDriver:
 
     @property
     def deadline(self) -> float:
-        """When `pump` is due even if nothing happens, on the driver's clock."""
+        """When `pump` must be called even if nothing has happened, on the driver's clock in seconds."""
         if self._applies_more or self._delivers_more:
             return -math.inf
         if self._proposals and (self._appends or self._commands) and not self._waits_for_disk:
@@ -391,7 +391,7 @@ class RaftDriver:
         return self.core.deadline if self._flush_due is None else min(self.core.deadline, self._flush_due)
 
     def status(self) -> dict[str, object]:
-        """What STATUS shows."""
+        """Returns what a STATUS reply contains."""
         core = self.core
         return {
             "node": core.node_id,
@@ -411,20 +411,20 @@ class RaftDriver:
 
     @property
     def has_postponed(self) -> bool:
-        """Whether something waits for nothing but the next round, when what was answered has been sent."""
-        return self._rounds_to_hear > 0 and bool(self._appends or self._commands)
+        """Whether requests wait only for the round after the answers just given have been sent."""
+        return self._rounds_to_wait > 0 and bool(self._appends or self._commands)
 
     # ---------------------------------------------------------------- the loop body
 
     def pump(self) -> None:
         """Do everything that can be done now."""
         now = self._now = self._clock()
-        self._note_heard()
-        hears_first = self._hears_first(now)
+        self._note_arrived()
+        receives_first = self._receives_first(now)
         while True:
             self._drain_inbox(now)
             self._step_down_if_stalled(now)
-            if now >= self.core.deadline and not hears_first:
+            if now >= self.core.deadline and not receives_first:
                 self._step(now, Tick())
             if self._reads:
                 self._ask_reads(now)
@@ -441,19 +441,19 @@ class RaftDriver:
         if self._trims and (now >= self._trim_due or self.storage.log.end >= self._trim_at):
             self._trim(now)
 
-    def _note_heard(self) -> None:
-        """A round has passed since the last `pump`; the more it brought, the longer are those just answered waited for."""
-        heard, self._heard = self._heard, len(self._appends)
-        if self._rounds_to_hear:
-            self._rounds_to_hear = max(0, self._rounds_to_hear - (1 if self._heard > heard else EMPTY_ROUND))
+    def _note_arrived(self) -> None:
+        """Count the round since the last `pump`; one that brought requests lets the next entry wait longer for more."""
+        before, self._arrived = self._arrived, len(self._appends)
+        if self._rounds_to_wait:
+            self._rounds_to_wait = max(0, self._rounds_to_wait - (1 if self._arrived > before else EMPTY_ROUND))
 
-    def _hears_first(self, now: float) -> bool:
-        """Whether the tick waits, since this node is late and one round did not bring all that was said meanwhile.
+    def _receives_first(self, now: float) -> bool:
+        """Returns whether the tick waits, because this node is late and messages that arrived meanwhile are still unread.
 
-        A leader's does not: the others wait for it.
+        A leader's tick does not wait, because its followers wait for heartbeats.
         """
         is_late = now > self.core.deadline + LATE_S and not isinstance(self.core.role, Leader)
-        if is_late and self._rounds_late < HEARING_FIRST_MAX and self._has_more():
+        if is_late and self._rounds_late < LATE_ROUNDS_MAX and self._has_more():
             self._rounds_late += 1
             return True
         self._rounds_late = 0
@@ -466,7 +466,7 @@ class RaftDriver:
         self._inbox_bytes = 0
 
     def _step_down_if_stalled(self, now: float) -> None:
-        """A disk that hangs says nothing. Heartbeats would keep the others loyal to a leader that proposes no more."""
+        """Step down if a flush hangs, because with heartbeats alone the followers would keep a leader that commits nothing."""
         if (
             self._flush is not None
             and now - self._flush_begun > self.config.flush_stall_s
@@ -501,7 +501,7 @@ class RaftDriver:
             case Commit(commit_index=commit_index):
                 self.committed_end = self._end_offset_of(commit_index)
                 self._check_restored(commit_index)
-            case Load(peer=peer):
+            case LoadEntries(peer=peer):
                 self._inbox.append(Loaded(peer, self.storage.load(effect)))
             case ReadReady(token=token, read_index=read_index):
                 self._release_reads(self._reads_asked.pop(token), read_index)
@@ -509,7 +509,7 @@ class RaftDriver:
                 for read in self._reads_asked.pop(token):
                     read.caller.refused(read.request_id, self._not_leader(leader_hint))
             case RoleChanged():
-                self._batch_bytes_max = self._batch_bytes_min  # each reign sees for itself what is quick
+                self._batch_bytes_max = self._batch_bytes_min  # each leader measures the pace of its own term
                 self._notify(effect)
             case _:
                 assert_never(effect)
@@ -527,27 +527,27 @@ class RaftDriver:
 
     @property
     def _may_propose(self) -> bool:
-        """Whether what waits has waited long enough."""
+        """Whether the waiting requests may be proposed now."""
         if self._waits_for_nothing:
             return True
         if self._waits_for_disk:
             return False
         if self._proposals:
             return self._now >= self._proposed_at + PIPELINE_S
-        return self._rounds_to_hear == 0
+        return self._rounds_to_wait == 0
 
     @property
     def _waits_for_nothing(self) -> bool:
-        """Whether what waits is worth an entry of its own. A node that does not lead only refuses, which needs no disk."""
+        """Whether the waiting requests fill half an entry, or will only be refused because this node does not lead."""
         return self._pending_bytes >= self._batch_bytes_max // 2 or not isinstance(self.core.role, Leader)
 
     @property
     def _waits_for_disk(self) -> bool:
-        """Whether the next entry waits for the flush under way. A promise that needs no disk does not."""
+        """Whether the next entry waits for the flush under way, as it does if acknowledgements do."""
         return self._flush is not None and self.config.flush_policy is FlushPolicy.BEFORE_ACK
 
     def _propose_all(self, now: float, queue: deque[_Request], kind: EntryKind) -> None:
-        """What waits, in as few entries as the bound of a batch allows; a rest that is small waits on, for more."""
+        """Propose the waiting requests in as few entries as the bound of a batch allows; a small rest waits for more requests."""
         while queue:
             requests = self._take_batch(queue)
             batch = self._join(requests, kind)
@@ -598,7 +598,7 @@ class RaftDriver:
                     self._applying[index] = proposal.requests
                     return
                 if len(proposal.requests) > 1 or self._appends:
-                    self._rounds_to_hear = HEARING_ROUNDS_MAX
+                    self._rounds_to_wait = JOIN_ROUNDS_MAX
                 offset: int = base_offset
                 for request in proposal.requests:
                     request.caller.appended(request.request_id, offset, request.span, term)
@@ -611,7 +611,8 @@ class RaftDriver:
                 assert_never(outcome)
 
     def _note_pace(self, proposal: _Proposal) -> None:
-        """As much as this entry shows to be committed in the time of a heartbeat is what the next may hold. A small one shows nothing."""
+        """Bound the next entry by how many bytes the group commits in the time of a heartbeat, as measured with this one unless it is
+        small."""
         if proposal.size < self._batch_bytes_min // 2:
             return
         pace_bytes = self.config.batch_bytes_max
@@ -634,7 +635,7 @@ class RaftDriver:
                 assert_never(reason)
 
     def _not_leader(self, leader: NodeId | None) -> NotLeader:
-        # A node that has just stepped down has no better leader to offer than none.
+        # A node that has just stepped down knows no other leader.
         if leader is None or leader == self.core.node_id:
             return NotLeader()
         return NotLeader(leader, self._addresses.get(leader))
@@ -642,10 +643,10 @@ class RaftDriver:
     # ---------------------------------------------------------------- reads
 
     def _ask_reads(self, now: float) -> None:
-        """All reads that wait share one token, and so one round of heartbeats."""
+        """Request all waiting reads under one token, so that they share one round of heartbeats."""
         token = self._draw_token()
         self._reads_asked[token], self._reads = self._reads, []
-        self._step(now, Read(token))
+        self._step(now, ReadRequest(token))
 
     def _release_reads(self, reads: list[_ReadRequest], read_index: LogIndex) -> None:
         for read in reads:
@@ -680,7 +681,7 @@ class RaftDriver:
             read.caller.readable(read.request_id)
 
     def _apply_entry(self, entry: Entry) -> None:
-        """Apply its commands in order; whoever asked for them here is answered."""
+        """Apply the entry's commands in order, and answer the callers that proposed them on this node."""
         waiting = iter(self._applying.pop(entry.index, ()))
         for command in _unpack_commands(entry.batch.data):
             request = next(waiting, None)
@@ -702,7 +703,7 @@ class RaftDriver:
     # ---------------------------------------------------------------- snapshots
 
     def _restore(self, start: LogStart) -> None:
-        """The log begins here: the state machine becomes what the entries before that, and some after it, have made of it."""
+        """Restore the state machine from the snapshot in `start`."""
         assert isinstance(self._state_machine, SnapshotMachine), "who asked for this has seen to it"
         self._state_machine.restore(start.snapshot)
         self._restored = start.applied
@@ -713,7 +714,7 @@ class RaftDriver:
         self._release_applied()
 
     def _check_restored(self, commit_index: LogIndex) -> None:
-        """The log must have come to what the snapshot knows: a group that loses what was applied would fall apart unseen."""
+        """Check that the last entry in the snapshot is the committed one. If the group has lost it, the machines would diverge unseen."""
         restored = self._restored
         if restored is NO_POSITION:
             return
@@ -726,12 +727,12 @@ class RaftDriver:
             self._restored = NO_POSITION
 
     def _trim(self, now: float) -> None:
-        """Let leave what the rule does not keep: whole files, of which all is committed, durable and applied here."""
+        """Trim by the retention rule: whole files, whose entries are all committed, durable and applied here."""
         storage, core, machine = self.storage, self.core, self._state_machine
         self._trim_due = now + TRIM_EVERY_S
         self._trim_at = storage.log.end + storage.log.config.segment_bytes_max
         if storage.log.retiring:
-            storage.log.retry_retiring()  # the disk was full; there may be room for the witness now
+            storage.log.retry_retiring()  # the disk was full; there may be room for the log-start checkpoint now
             self._has_trimmed = True
         if self._restored != NO_POSITION or not isinstance(machine, SnapshotMachine):
             return
@@ -754,7 +755,7 @@ class RaftDriver:
     # ---------------------------------------------------------------- the disk
 
     def begin_flush(self) -> None:
-        """Begin a flush if one is due; to be called when what `pump` ordered to be sent has left."""
+        """Begin a flush if one is due. Must be called after the messages of `pump` have been sent."""
         if self._flush is not None or not (self._has_trimmed or (not self.storage.is_durable and self._is_flush_due())):
             return
         self._has_trimmed = False  # what left the log leaves the disk with this flush
@@ -779,7 +780,7 @@ class RaftDriver:
                 assert_never(self.config.flush_policy)
 
     def close(self) -> None:
-        """Take nothing more, and tell everybody who waits what is known: nothing happened, or it may have."""
+        """Accept nothing more, and answer all callers that wait: with a definite error, or with `OutcomeUnknown`."""
         self._closing = True
         for request in (*self._appends, *self._commands):
             request.caller.refused(request.request_id, ShuttingDown())
@@ -798,14 +799,14 @@ class RaftDriver:
         self._reads_applying.clear()
 
     def settle_flush(self) -> None:
-        """Take note of a flush that has ended unnoticed; for the end, when no thread works for the driver any more."""
+        """Process a flush that has ended without a call of `flushed`; for closing, when no thread works for the driver any more."""
         if self._flush is not None and self._flush.done:
             flush, self._flush = self._flush, None
             self.storage.end_flush(flush)
 
 
 def _joined(requests: list[_Request]) -> tuple[Payload, int]:
-    """Their data as one, and its CRC. What is large is neither copied nor read again."""
+    """Returns the joined data of the requests, and its CRC-32C. Large data is neither copied nor read again."""
     if len(requests) == 1:
         return requests[0].data, requests[0].checksum()
     buffers = [request.data for request in requests]
@@ -819,7 +820,7 @@ def _joined(requests: list[_Request]) -> tuple[Payload, int]:
 
 
 def _unpack_commands(data: Payload) -> Iterator[bytes]:
-    """The commands of an entry, which are binaries end to end."""
+    """Yields the commands of an entry, which are msgpack binaries end to end."""
     unpacker = msgpack.Unpacker(max_buffer_size=max(len(data), 1), max_array_len=0, max_map_len=0, max_ext_len=0)
     for buffer in buffers_of(data):
         unpacker.feed(buffer)

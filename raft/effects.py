@@ -14,8 +14,8 @@ class Persist:
     Entries replace whatever the log held from `entries[0].index` on. `hard_state` comes first in disk order, so that no
     entry of a term can be durable before the term itself (rule P2). Writes are durable in the order of their ids.
 
-    A `start` replaces the whole log, which then holds nothing and begins there, and the state machine becomes what its
-    snapshot says; no entries come with it.
+    A `start` replaces the whole log, which then is empty and begins there, and the state machine is restored from its snapshot; no
+    entries come with it.
     """
 
     write_id: WriteId
@@ -34,7 +34,7 @@ class Send:
 
 
 @frozen
-class Load:
+class LoadEntries:
     """Read entries from `first_index` on, at most about `bytes_max` and at least one; answer with `Loaded(peer, ...)`."""
 
     peer: NodeId
@@ -51,7 +51,7 @@ class Commit:
 
 @frozen
 class Committed:
-    """The entry is committed, at this place, for ever."""
+    """The entry is committed at this place, and stays so."""
 
     index: LogIndex
     term: Term
@@ -124,4 +124,4 @@ class RoleChanged:
     leader: NodeId | None
 
 
-Effect = Persist | Send | Answer | Commit | Load | ReadReady | ReadRejected | RoleChanged
+Effect = Persist | Send | Answer | Commit | LoadEntries | ReadReady | ReadRejected | RoleChanged

@@ -1,4 +1,4 @@
-"""What a caller of the library can be told, by whose fault it is and whether it happened.
+"""The errors that calls of the library raise, by whose fault it is and whether the operation has happened.
 
 `definite` maps straight to an outcome: a definite error means the operation has certainly not taken effect; otherwise it
 may have, or still may. Built with attrs so that every error pickles.
@@ -53,7 +53,7 @@ class StorageFull(RaftError):
 
 @attrs.define
 class ShuttingDown(RaftError):
-    """The node is on its way out and takes nothing new; nothing was appended."""
+    """The node is shutting down and accepts no more requests; nothing was appended."""
 
     def __str__(self) -> str:
         return "refused, nothing was appended: the node is shutting down; ask another"
@@ -71,7 +71,7 @@ class InvalidRequest(RaftError):
 
 @attrs.define
 class RecordsTrimmed(RaftError):
-    """The records at this offset have left the log, as its retention says; those from `start_offset` on are there."""
+    """The records at this offset have left the log because of its retention; those from `start_offset` on are there."""
 
     start_offset: int
 
@@ -95,7 +95,7 @@ class WrongStateMachine(RaftError):
 
 @attrs.define
 class SnapshotDiverged(RaftError):
-    """This node's snapshot knows an entry that the group has lost and replaced: with `flush=interval|none`, in a power cut."""
+    """This node's snapshot contains an entry that the group has lost and replaced, as a power cut with `flush=interval|none` allows."""
 
     index: int
     term: int
@@ -122,9 +122,9 @@ class OutcomeUnknown(RaftError):
 
 @attrs.define(str=False)
 class ProtocolError(WireError, RaftError):
-    """A peer or client sent nonsense; its connection is closed and nothing else happens."""
+    """A peer or client sent an invalid message. Only its connection is closed."""
 
     @classmethod
     def of(cls, error: WireError) -> "ProtocolError":
-        """The same, as an error of this package; itself if it is one already."""
+        """Returns `error` as an error of this package, or `error` itself if it is one already."""
         return error if isinstance(error, cls) else cls(error.detail)

@@ -27,8 +27,8 @@ class Propose:
 
 
 @frozen
-class Read:
-    """Tell me an index that a linearizable read must wait for (ReadIndex, dissertation section 6.4)."""
+class ReadRequest:
+    """A linearizable read was requested; answered with the index it must wait for (ReadIndex, dissertation section 6.4)."""
 
     token: Token
 
@@ -42,7 +42,7 @@ class Persisted:
 
 @frozen
 class Loaded:
-    """The entries that `Load` asked for, from the log; empty when they could not be had."""
+    """The entries that `LoadEntries` asked for, from the log; empty if the log does not hold them any more."""
 
     peer: NodeId
     entries: tuple[Entry, ...]
@@ -67,4 +67,4 @@ class StepDown:
     """Stop leading, for a reason outside the core (the disk is full); no effect on a node that does not lead."""
 
 
-Event = Receive | Persisted | Propose | Tick | Read | Loaded | Trimmed | Disconnected | StepDown
+Event = Receive | Persisted | Propose | Tick | ReadRequest | Loaded | Trimmed | Disconnected | StepDown

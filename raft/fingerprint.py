@@ -1,10 +1,10 @@
-"""The state of a core as a plain tuple: equal tuples behave alike from here on, whatever the clock says.
+"""The state of a core as a plain tuple: cores with equal tuples behave alike from here on, at any time of the clock.
 
 Exhaustive search stands on it: it hashes states, and takes states that differ only in the names of the nodes for one.
 What a step cannot depend on is left out or made relative: times (a search lets every timer fire), the draws of the random
 source, write ids (only their distance to the newest durable one counts) and the cache.
 
-Lives beside the core because it must know all of its state, as `invariants` and `render` do.
+It is part of this package because it must know all of the core's state, as `invariants` and `render` do.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ Renaming = Mapping[NodeId, NodeId]
 
 
 def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
-    """The core's state, its nodes renamed. The log counts as (term, data) of every entry that is cached: search small logs."""
+    """Returns the core's state with its nodes renamed. Of the log, only cached entries count, as (term, data): search small logs."""
     start = core.log.start
     held = core.log.last_index - start.index
     entries = core.log.cached(LogIndex(start.index + 1), 1 << 62) or () if held else ()
@@ -55,7 +55,7 @@ def fingerprint(core: RaftCore, rename: Renaming) -> tuple[Any, ...]:
 
 
 def outbox_fingerprint(outbox: Outbox, term: Term, rename: Renaming) -> tuple[Any, ...]:
-    """What the outbox of a node in `term` will let go; what it holds from older terms it is going to drop."""
+    """Returns what the outbox of a node in `term` will release; messages of older terms are left out, because it will drop them."""
     return tuple(
         (rename[send.to], send.after - outbox.durable, message_fingerprint(send.message))
         for send in outbox._held
@@ -64,7 +64,7 @@ def outbox_fingerprint(outbox: Outbox, term: Term, rename: Renaming) -> tuple[An
 
 
 def persist_fingerprint(persist: Persist, rename: Renaming) -> tuple[Any, ...]:
-    """A write that is under way; its id is told by its place in the queue."""
+    """Returns a write that is under way, without its id, which follows from its place in the queue."""
     state = persist.hard_state
     vote = rename[state.vote] if state is not None and state.vote is not None else 0
     floor = (state.floor.term, state.floor.index) if state is not None else (0, 0)
@@ -73,17 +73,17 @@ def persist_fingerprint(persist: Persist, rename: Renaming) -> tuple[Any, ...]:
 
 
 def entries_fingerprint(entries: tuple[Entry, ...]) -> tuple[Any, ...]:
-    """Entries by term, place and content."""
+    """Returns the entries by term, place and content."""
     return tuple((entry.index, entry.term, entry.base_offset, entry.batch.data) for entry in entries)
 
 
 def start_fingerprint(start: LogStart) -> tuple[Any, ...]:
-    """Where a log begins. The snapshot belongs to the shell: no step looks into it."""
+    """Returns where a log begins, without the snapshot, because no step depends on its content."""
     return (start.index, start.position.term, start.offset)
 
 
 def message_fingerprint(message: Message) -> tuple[Any, ...]:
-    """A message; none names a node."""
+    """Returns a message; none names a node, so nothing is renamed."""
     match message:
         case AppendEntries():
             place = (message.term, message.prev_index, message.prev_term, message.commit_index, message.round)
@@ -109,7 +109,7 @@ def message_fingerprint(message: Message) -> tuple[Any, ...]:
 
 
 def send_fingerprint(send: Send, sender: NodeId, rename: Renaming) -> tuple[Any, ...]:
-    """A message on its way."""
+    """Returns a message in flight, with its nodes renamed."""
     return (rename[sender], rename[send.to], message_fingerprint(send.message))
 
 

@@ -1,9 +1,9 @@
-"""Flushes beside the loop: the kernel's own work where it can be, that of one thread where it cannot.
+"""Flushes that run concurrently with the loop: in the kernel where possible, otherwise in one thread.
 
-Most flushes are one sync of one file. The kernel takes such a one over, and says when it is done (`KernelSync`): no thread is
-woken, none waits for the interpreter. All others (a new file, a filled one, files that leave) go to a thread, and so do all
-where the kernel offers nothing. Either way the end of a flush is a readable descriptor of the reactor: a third of what a trip
-through Trio's thread pool costs, once for every flush.
+Most flushes are one sync of one file. The kernel carries out such a flush and signals its end (`KernelSync`), so no thread has to be
+woken or has to wait for the interpreter. All others (a new file, a sealed one, files to be removed) go to a thread, and so do all
+where the kernel has no AIO. Either way the end of a flush makes a descriptor of the reactor readable, which costs a third of what a
+trip through Trio's thread pool does.
 """
 
 import os
@@ -17,7 +17,8 @@ from raft.net.reactor import READABLE, Reactor
 
 
 class Flusher:
-    """`on_done` is called by the reactor after each flush; what a flush raised climbs out of `submit` or the reactor instead."""
+    """Carries out one flush at a time. `on_done` is called by the reactor after each; an error of a flush is raised by `submit` or out of
+    the reactor instead."""
 
     def __init__(self, reactor: Reactor, on_done: Callable[[], None]) -> None:
         self._reactor = reactor
@@ -37,7 +38,7 @@ class Flusher:
         return self._done_fd
 
     def submit(self, flush: Flush) -> None:
-        """Have it carried out; the caller keeps to one at a time."""
+        """Begin to carry out `flush`. There must be no other under way."""
         descriptor = None if self._kernel is None else flush.start()
         if self._kernel is not None and descriptor is not None and self._kernel.begin(descriptor):
             self._in_kernel = flush
@@ -54,7 +55,7 @@ class Flusher:
         self._on_done()
 
     def _take_from_kernel(self) -> None:
-        """Take note of what the kernel has done, for which this waits."""
+        """Wait for the sync in the kernel and process its result."""
         if self._kernel is not None and self._in_kernel is not None:
             flush, self._in_kernel = self._in_kernel, None
             flush.finish(self._kernel.end())
@@ -68,7 +69,7 @@ class Flusher:
             os.eventfd_write(self._done_fd, 1)
 
     def close(self) -> None:
-        """Wait for the flush under way, which cannot be interrupted, and end the thread; raises what the flush raised."""
+        """Wait for the flush under way, which cannot be interrupted, and end the thread. Raises what the flush raised."""
         if self._closed:
             return
         self._closed = True

@@ -4,10 +4,10 @@
         appended = await group.append([b"a record"])
         records = await group.read(appended.base_offset)
 
-It puts the parts together (log, storage, core, driver, links, port) and owns their tasks. What a call raises tells what
-happened: `raft.errors`; a cancelled `append` or `apply` may still take effect. A failed disk or a broken invariant ends
-the group: the error climbs out of the `async with`, in an exception group as nurseries make them, and nothing is written any
-more. Tasks outside of the block that wait for an answer get `OutcomeUnknown`, and whoever calls later `ShuttingDown`.
+It puts the parts together (log, storage, core, driver, links, port) and owns their tasks. The error that a call raises
+(`raft.errors`) states whether the operation took effect; a cancelled `append` or `apply` may still take effect. A failed disk or a
+broken invariant ends the group: the error is raised out of the `async with`, in an exception group as nurseries make them, and
+nothing is written any more. Calls of other tasks that wait for an answer then raise `OutcomeUnknown`, and later calls `ShuttingDown`.
 """
 
 import json
@@ -45,7 +45,7 @@ from raft.flusher import Flusher
 from raft.links import Links
 from raft.membership import Configuration
 from raft.model import LogIndex, NodeId, Position, Term
-from raft.net.connection import CLOSED_BY_OTHER_SIDE, Connection
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.framing import Frame
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
@@ -64,7 +64,7 @@ IDENTITY_NAME = "identity.json"
 PEER_CONNECTIONS_MAX = 4
 """Incoming connections of one peer. Redials overlap with connections not yet known to be dead; more than a few do not."""
 PEER_PLACES = 2
-"""Connections kept free for each peer: clients that take all they get must not cut this node off from its group."""
+"""Connections kept free for each peer, because many clients must not cut this node off from its group."""
 HELLO_FRAMES = 1
 """Frames of a connection before its first message."""
 NODE_STOPS = "the node stops"
@@ -101,7 +101,7 @@ class WrongMembers(RaftError):
 
 @attrs.define
 class IncompleteDirectory(RaftError):
-    """The data directory was a node's already, and a file is gone without which it would forget what it promised."""
+    """The data directory was used by a node before, and a file is missing without which it would forget what it promised."""
 
     directory: str
     missing: str
@@ -218,7 +218,7 @@ class RaftGroup:
         self._life = trio.CancelScope()
         self._goes_on = trio.Event()
         self._goes_on.set()
-        self._incoming: dict[NodeId, list[Connection[Frame]]] = {}
+        self._incoming: dict[NodeId, list[SocketConnection[Frame]]] = {}
         self._reactor = reactor
         self._owns_reactor = owns_reactor
         self._links = Links(
@@ -277,7 +277,7 @@ class RaftGroup:
             state_machine=state_machine,
             submit=lambda flush: self._flusher.submit(flush),
             has_more=self._reactor.has_more,
-            clock=trio.lowlevel.current_clock().current_time,  # `trio.current_time` looks for it anew each time
+            clock=trio.lowlevel.current_clock().current_time,  # `trio.current_time` looks the clock up at each call
             wall_clock_ms=lambda: time.time_ns() // 1_000_000,
             addresses=advertised,
             config=DriverConfig(
@@ -315,20 +315,19 @@ class RaftGroup:
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
-        `members` tells of every node, this one included, where this node dials it, as (host, port) or "host:port"; `listen` where
-        it listens itself, if that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is
-        given changes of role, links and refused connections (`raft.notices`). With `owns_thread` the node serves its sockets
-        faster, and whatever else runs in this Trio loop may wait up to 20 ms: for a program that is nothing but this node.
+        `members` is where this node dials every node, itself included, as (host, port) or "host:port"; `listen` where it listens
+        itself, if that differs; `advertised` where clients reach each node ("host:port"), if that differs. `notify` is called with
+        changes of role, links and refused connections (`raft.notices`). With `owns_thread` the node serves its sockets faster, and
+        other tasks of this Trio loop may wait up to 20 ms: for a program that is only this node. A program that serves more than
+        this group gives a `reactor`, on which it has its own listeners and perhaps other groups; it runs the reactor, and closes it
+        when all groups are closed. An error in the loop then ends all of them, and is raised by `reactor.run`. Closing the group
+        waits, in the loop, for a flush that is under way.
 
-        A program that serves more than this group gives a `reactor`, on which it has its own listeners and perhaps other
-        groups; it runs the reactor, and closes it when all groups are closed. What fails in the loop fails all of them, and
-        comes out of `reactor.run`. Closing a group waits, in the loop, for a flush that is under way.
-
-        `OSError` if the port cannot be had; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
-        `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot. Addresses may change from
-        start to start, the ids of the members may not. `ValueError`, before anything is touched, for ids, addresses or a
-        `cluster_id` that cannot be, for a retention with a state machine that is no `SnapshotMachine`, and for `owns_thread`
-        with a `reactor`; `TypeError` for what is no state machine or no settings.
+        Raises `OSError` if the port cannot be bound; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
+        `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot be used. Addresses may change between
+        starts, the ids of the members may not. Raises `ValueError`, before anything is touched, for invalid ids, addresses or
+        `cluster_id`, for a retention with a state machine that is no `SnapshotMachine`, and for `owns_thread` with a `reactor`, which
+        has that setting itself; `TypeError` for an object that is no state machine or no settings.
         """
         if owns_thread and reactor is not None:
             raise ValueError("a reactor that is given knows by itself whether it owns its thread")
@@ -385,7 +384,7 @@ class RaftGroup:
     def on_failed(self) -> None:
         """See `Participant`: the node itself has failed, as opposed to its user, so no call may get a definite answer.
 
-        Callers of this process must not wait forever; who called over a connection sees it close.
+        Callers in this process must not wait forever; clients see their connections close.
         """
         self._has_failed = True
         # First, so that calls made within the block end as cancelled, and what comes out of it is the cause alone.
@@ -393,7 +392,7 @@ class RaftGroup:
         self._caller.give_up()
 
     def _answer_all(self) -> None:
-        """All calls that wait are answered, unless the node has failed; from here on nothing more is decided."""
+        """Answer all calls that wait, unless the node has failed. From here on nothing more is decided."""
         if not self._has_failed:
             self._driver.close()
         self._reactor.detach(self)
@@ -409,14 +408,14 @@ class RaftGroup:
 
     @property
     def recovery(self) -> RecoveryReport:
-        """What opening the log found and did."""
+        """What recovery found and did when the log was opened."""
         return self._storage.log.recovery
 
     async def append(self, records: Sequence[bytes]) -> Appended:
-        """Append records, which get consecutive offsets; returns once they are committed.
+        """Append records, which get consecutive offsets. Returns once they are committed.
 
-        `NotLeader`, `Busy`, `StorageFull`, `InvalidRequest`, `ShuttingDown`: nothing was appended. `OutcomeUnknown`: it
-        may have been.
+        Raises `NotLeader`, `Busy`, `StorageFull`, `InvalidRequest` or `ShuttingDown` if nothing was appended, and `OutcomeUnknown` if
+        the records may have been appended.
         """
         batch = pack_batch(records)
         self._require_fit("a batch", batch)
@@ -427,9 +426,9 @@ class RaftGroup:
         return Appended(base_offset, len(records), term)
 
     def submit(self, records: Sequence[bytes], done: Callable[[Appended | RaftError], None]) -> None:
-        """Like `append`, in the order of the calls and without waiting: `done` is called with what became of it, later and once.
+        """Like `append`, in the order of the calls and without waiting: `done` is called later, once, with the result or the error.
 
-        It is called in the loop and must not raise. Raises at once what makes the request impossible: `InvalidRequest`, `ShuttingDown`.
+        It is called in the loop and must not raise. Raises `InvalidRequest` or `ShuttingDown` at once, and then `done` is not called.
         """
         batch = pack_batch(records)
         self._require_fit("a batch", batch)
@@ -439,27 +438,31 @@ class RaftGroup:
         self._reactor.request_round()
 
     async def read(self, offset: int, bytes_max: int = 1024 * 1024) -> Records:
-        """Committed entries from the one that holds `offset` on.
+        """Returns committed entries from the one that holds `offset` on.
 
         Any node serves what it knows to be committed; at or beyond that only the leader answers, and an empty result means
-        that nothing was there when the call was made. `RecordsTrimmed` if the retention of this node has let it go.
+        that nothing was there when the call was made. Raises `RecordsTrimmed` if the records have left the log of this node by its
+        retention, `NotLeader` if only the leader could answer.
         """
         check_read(offset, bytes_max)
         if offset >= self._driver.committed_end:
             await self._linearize()
         else:
-            await trio.lowlevel.checkpoint()  # whoever reads a whole log must let the node live meanwhile
+            await trio.lowlevel.checkpoint()  # a caller that reads a whole log must let the node run meanwhile
         self._require_working()
         batches = self._driver.committed(offset, min(bytes_max, self._settings.read_bytes_max))
         return Records(self._driver.committed_end, tuple(batches))
 
     async def tail(self) -> Tail:
-        """Where the committed log ends: at least where any append answered before this call ended. The leader's to answer."""
+        """Returns where the committed log ends: at or after the end of every append that was answered before this call.
+
+        Raises `NotLeader` on any node but the leader.
+        """
         await self._linearize()
         return Tail(self._driver.committed_end, self._driver.core.term)
 
     async def apply(self, command: bytes) -> Applied:
-        """Carry out a command on the replicated state machine; errors as for `append`."""
+        """Returns the result of a command that the replicated state machine has carried out. Raises as `append` does."""
         check_command(command)
         self._require_fit("a command", command)
         self._require_working()
@@ -469,20 +472,20 @@ class RaftGroup:
         return Applied(index, result)
 
     async def query(self, command: bytes) -> Applied:
-        """Ask the state machine, linearizably. The leader's to answer."""
+        """Returns the state machine's answer to a query, linearizably. Raises `NotLeader` on any node but the leader."""
         check_command(command)
         self._driver.check_query(command)
         await self._linearize(after_apply=True)
         return Applied(self._driver.applied_index, self._driver.query(command))
 
     def status(self) -> dict[str, object]:
-        """What this node knows, right now."""
+        """Returns the present status of this node: its role, term, log and group."""
         return self._driver.status()
 
     def subscribe(self, subscriber: Subscriber, after_index: int = 0) -> Subscription:
         """Have `subscriber` called with all that is committed behind `after_index`, in order, and with changes of leadership.
 
-        See `raft.subscription` for what it gets, and when. Returns the subscription, which `close` ends; the group's end does, too.
+        See `raft.subscription` for what it gets, and when. Returns the subscription, which ends with its `close` or with the group.
         """
         subscription = Subscription(subscriber, after_index)
         self._driver.subscribe(subscription)
@@ -492,7 +495,7 @@ class RaftGroup:
     # ---------------------------------------------------------------- for tests of what uses it
 
     def pause(self) -> None:
-        """Stand still until `resume`, as a process does at SIGSTOP: sockets stay open, nothing is read, decided or sent.
+        """Stop working until `resume`, as a process does at SIGSTOP: sockets stay open, nothing is read, decided or sent.
 
         Raises `RuntimeError` for a group on a reactor that it was given, which others need.
         """
@@ -503,11 +506,11 @@ class RaftGroup:
         self._life.cancel()
 
     def resume(self) -> None:
-        """Go on; what arrived meanwhile is heard before the clock is looked at."""
+        """Continue; messages that arrived meanwhile are processed before timeouts."""
         self._goes_on.set()
 
     def campaign(self) -> None:
-        """Stand for election at once if this node waits for a leader and knows of none: a new group need not sit out a timeout."""
+        """Start an election at once if this node waits for a leader and knows of none, so that a new group need not wait for a timeout."""
         role = self._driver.core.role
         if isinstance(role, Follower) and role.leader is None:
             role.deadline = trio.current_time()  # a matter of liveness alone: no rule of safety looks at it
@@ -537,7 +540,7 @@ class RaftGroup:
 
     async def _run(self) -> None:
         while True:
-            while not self._goes_on.is_set():  # who was resumed may have been paused again before it got here
+            while not self._goes_on.is_set():  # it may have been paused again before this task ran
                 await self._goes_on.wait()
             async with trio.open_nursery() as nursery:
                 self._life = nursery.cancel_scope
@@ -567,7 +570,7 @@ class RaftGroup:
             self._deadline_moved.set()
 
     async def _run_timer(self) -> None:
-        """Ask for a round whenever the driver is due: what arrived meanwhile is then heard before the tick."""
+        """Request a round whenever the driver is due, so that messages that arrived meanwhile are processed before the tick."""
         while True:
             self._armed_for = self._driver.deadline
             self._deadline_moved = trio.Event()
@@ -586,9 +589,9 @@ class RaftGroup:
 
     # ---------------------------------------------------------------- connections (Doorkeeper)
 
-    def _open_connection(self, accepted: socket.socket, name: str) -> Connection[Frame]:
+    def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
         greeting = Greeting(self._identity, self._driver, self)
-        greeting.connection = Connection(
+        greeting.connection = SocketConnection(
             self._reactor,
             accepted,
             greeting.decoder,
@@ -603,11 +606,11 @@ class RaftGroup:
         bound = self._settings.connections_max
         return self._listener.connections <= bound - min(PEER_PLACES * len(self._identity.peers), bound // 2)
 
-    def greeted(self, connection: Connection[Frame]) -> None:
+    def greeted(self, connection: SocketConnection[Frame]) -> None:
         """See `Doorkeeper`."""
         self._listener.greeted(connection)
 
-    def peer_arrived(self, peer: NodeId, connection: Connection[Frame]) -> None:
+    def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
         """See `Doorkeeper`."""
         incoming = self._incoming.setdefault(peer, [])
         incoming.append(connection)
@@ -615,16 +618,16 @@ class RaftGroup:
             incoming[0].close("replaced by newer connections of the same peer")
         self._links.nudge(peer)
 
-    def peer_left(self, peer: NodeId, connection: Connection[Frame]) -> None:
-        """See `Doorkeeper`. News only if the connection was in use: older ones, and vain dials, end without a meaning."""
+    def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
+        """See `Doorkeeper`. Reported to the core only if the connection was in use; the end of older or unused ones means nothing."""
         incoming = self._incoming[peer]
-        # A peer speaks on one connection at a time. An older one that still seems open is what a broken network left.
+        # A peer sends on one connection at a time. An older one that still seems open was left by a broken network.
         in_use = next((one for one in reversed(incoming) if one.frames_in > HELLO_FRAMES), incoming[-1])
         incoming.remove(connection)
         if connection is in_use:
             self._driver.disconnected(peer)
 
-    def closed(self, connection: Connection[Frame], role: str, reason: str) -> None:
+    def closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
         """See `Doorkeeper`."""
         self._listener.forget(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):
@@ -679,11 +682,11 @@ class _Identity:
 
 
 def open_storage(disk: Disk, directory: str, identity: _Identity, settings: NodeSettings) -> RaftStorage:
-    """The log of this node, locked and recovered.
+    """Returns the log of this node, locked and recovered.
 
-    Raises `WrongDirectory` or `WrongMembers` if it is not this node's, `IncompleteDirectory` if it was, and what it promised is not
-    there any more. A new log is durable before the identity is, which in turn is durable before the log holds anything: so a
-    crash at any moment of the first start leaves an identity with a log, or none with at most an empty log.
+    Raises `WrongDirectory` or `WrongMembers` if it is not this node's, `IncompleteDirectory` if files are missing that it had. A new
+    log is durable before the identity is, which in turn is durable before the log holds anything: so a crash at any moment of the
+    first start leaves an identity with a log, or no identity and at most an empty log.
     """
     log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
     found = _read_identity(disk, directory)
@@ -692,7 +695,7 @@ def open_storage(disk: Disk, directory: str, identity: _Identity, settings: Node
         if (missing := missing_files(disk, directory, log_id=log_id)) is not None:
             raise IncompleteDirectory(directory, missing)
     config = LogConfig(segment_bytes_max=settings.segment_bytes_max, reserve_chunk_bytes=settings.reserve_bytes)
-    # Alone there is nobody to fetch from what a repair would cut.
+    # Without peers, a node cannot fetch what a repair would truncate.
     repair = identity.members is not None and len(identity.members) > 1
     storage = RaftStorage.open(disk, directory, config, log_id=log_id, repair=repair)
     if found != identity:
@@ -710,7 +713,7 @@ def open_storage(disk: Disk, directory: str, identity: _Identity, settings: Node
 
 
 def _tell_repair(report: RecoveryReport, notify: Notify) -> None:
-    """One event for a damaged log that was cut: from which address to which, and how far it had reached."""
+    """Notify of a damaged log that was truncated: from which address to which, and how far it had reached."""
     if (repaired := report.repaired) is not None:
         floor = Position(LogIndex(repaired.floor.index), Term(repaired.floor.epoch))
         notify(LogRepaired(repaired.cut_from, repaired.cut_to, floor))
@@ -739,7 +742,7 @@ def _read_identity(disk: Disk, directory: str) -> _Identity | None:
             identity["cluster_id"], identity["node_id"], None if members is None else tuple(map(int, members))
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise WrongDirectory(directory, f"nobody this version knows ({path} cannot be read)") from None
+        raise WrongDirectory(directory, f"a node that this version cannot identify ({path} cannot be read)") from None
 
 
 def _log(notice: Notice) -> None:

@@ -29,7 +29,7 @@ class Snapshot(NamedTuple):
 
 
 def check(before: Snapshot, core: "RaftCore") -> None:
-    """`AssertionError` if the step broke a rule; the node must then end, and its state be kept for study."""
+    """Raises `AssertionError` if the step broke a rule; the node must then end, and report its state."""
     term, commit_index, log, floor = core.term, core.commit_index, core.log, core.floor
     start_index, last_index = log.start.index, log.last_index
     assert term >= before.term, "the term fell"

@@ -4,11 +4,11 @@ The kernel does what the system call would (`vfs_fsync`), for everything that wa
 readable. A thread that waits instead has to be woken, and then needs the interpreter twice, which the loop has: with the kernel
 a node takes a tenth more appends.
 
-The C library has no functions for it (io_setup(2)), so their numbers are called. Where there is no such call, or a sandbox
-forbids it, `open` gives None; a kernel older than that takes no sync.
+The C library has no functions for it (io_setup(2)), so the system calls are made by number. Where there is no such call, or a
+sandbox forbids it, `open` returns None; in a kernel older than 4.18 `begin` returns False.
 
-To give a context back to the kernel takes it 30 ms, in which the caller stands still. So contexts stay with the process, for the
-next who opens one: as many as there ever were at once.
+Destroying a context blocks the caller for 30 ms. So contexts are kept by the process and reused by the next `open`: as many as there
+ever were at once.
 """
 
 import ctypes
@@ -49,7 +49,7 @@ _syscall.argtypes = [ctypes.c_long] * 6
 _syscall.restype = ctypes.c_long
 
 _spare: list[int] = []
-"""Contexts of this process that nobody uses. One that a fork has copied is no context there: the kernel takes nothing for it."""
+"""Unused contexts of this process. In a child made by `fork` they are invalid, and the kernel accepts nothing for them."""
 
 
 class KernelSync:
@@ -67,7 +67,7 @@ class KernelSync:
 
     @classmethod
     def open(cls, done_fd: int) -> Self | None:
-        """None if this system offers it to nobody, or to no more programs."""
+        """Returns None if this system has no native AIO, or has no context left."""
         numbers = NUMBERS.get(os.uname().machine)
         if numbers is None or sys.maxsize < 2**32:
             return None
@@ -78,16 +78,16 @@ class KernelSync:
         return cls(numbers, context.value, done_fd) if is_made else None
 
     def begin(self, descriptor: int) -> bool:
-        """Have a file synced as it is now. False if the kernel does not take it, and then nothing is under way."""
+        """Begin to sync a file as it is now. Returns False if the kernel does not accept it; then nothing is under way."""
         IOCB.pack_into(self._iocb, 0, 0, 0, 0, FDSYNC, 0, descriptor, 0, 0, 0, 0, WITH_EVENTFD, self._done_fd)
-        self._under_way = (
-            True  # as long as nobody knows better: a context that has more to tell must not become another's
-        )
+        # Assumed until the kernel has answered, because a context with an unread result must not be reused if this is interrupted.
+        self._under_way = True
         self._under_way = _syscall(self._numbers.submit, self._context, 1, ctypes.addressof(self._iocbs), 0, 0) == 1
         return self._under_way
 
     def end(self) -> int:
-        """Wait for the sync that has begun: its errno, 0 if the data is durable; another errno if nobody can tell."""
+        """Wait for the sync that has begun. Returns its errno: 0 if the data is durable; any other if the sync failed, or if its result
+        cannot be known."""
         while _syscall(self._numbers.getevents, self._context, 1, 1, ctypes.addressof(self._event), 0) != 1:
             if ctypes.get_errno() != errno.EINTR:
                 return ctypes.get_errno()
@@ -96,6 +96,6 @@ class KernelSync:
         return -result
 
     def close(self) -> None:
-        """Leave the context to the next; one with something under way ends with the process. To be called once."""
+        """Keep the context for the next `open`; one with a sync under way stays unused until the process ends. Must be called once."""
         if not self._under_way:
             _spare.append(self._context)

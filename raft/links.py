@@ -5,7 +5,7 @@ Raft repeats what matters, and old messages only delay new ones. While it is up,
 `outbound_bytes_max`; then the *newest* is dropped, since what follows from the older ones is of use without it but not
 the other way round. (Each is one frame, so the bound in bytes bounds their number too.)
 
-A broken link is told to the driver at once, as is a broken incoming connection: a dead process is found by its closed
+A broken link is reported to the driver at once, as is a broken incoming connection: a dead process is found by its closed
 sockets long before a timeout. Redials wait from `BACKOFF_S_MIN`, doubling up to `BACKOFF_S_MAX`, with jitter; a peer that
 dials us is evidently alive and is dialled back without waiting.
 """
@@ -24,7 +24,7 @@ from raft.codec import encode_message
 from raft.errors import ProtocolError, RaftError
 from raft.messages import AppendEntries, Message
 from raft.model import NodeId
-from raft.net.connection import Connection, Session
+from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.dialing import dial
 from raft.net.errors import WireError
@@ -35,9 +35,9 @@ from raft.notices import FrameTooLarge, LinkDown, LinkRefused, LinkUp, Notify
 BACKOFF_S_MIN = 0.02
 BACKOFF_S_MAX = 0.5
 HANDSHAKE_TIMEOUT_S = 2.0
-UNHEARD_S_MAX = 5.0
-"""A link whose bytes nobody confirms for so long is given up. Left to itself, TCP tries on for a quarter of an hour, in the end
-every two minutes: a network that heals would be found that late, while a new dial finds it at once."""
+UNACKED_S_MAX = 5.0
+"""A link whose bytes are not acknowledged by TCP for so long is closed (TCP_USER_TIMEOUT). By default TCP retransmits for a quarter of
+an hour, at last every two minutes, so a network that heals would be noticed that late, while a new dial notices it at once."""
 
 
 class Links:
@@ -92,7 +92,7 @@ class Links:
         return self._last_append_frame
 
     def nudge(self, peer: NodeId) -> None:
-        """The peer is alive: dial it now, if it is not connected."""
+        """The peer is alive: dial it now if it is not connected."""
         self._links[peer].nudge()
 
     async def run(self) -> None:
@@ -117,7 +117,7 @@ class PeerLink(Session[Frame]):
     is_up: bool = False
     frame_bytes_max: int = 0
     """The largest frame that the peer takes."""
-    _connection: Connection[Frame] | None = None
+    _connection: SocketConnection[Frame] | None = None
     _settled: trio.Event = attrs.field(factory=trio.Event)
     """The handshake has succeeded or failed."""
     _ended: trio.Event = attrs.field(factory=trio.Event)
@@ -171,8 +171,8 @@ class PeerLink(Session[Frame]):
         self._settled = trio.Event()
         self._ended = trio.Event()
         with suppress(OSError):  # the connection may be gone already
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * UNHEARD_S_MAX))
-        self._connection = Connection(
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * UNACKED_S_MAX))
+        self._connection = SocketConnection(
             self.reactor,
             connected,
             FrameDecoder(HELLO_BYTES_MAX),
@@ -191,7 +191,7 @@ class PeerLink(Session[Frame]):
     # ---------------------------------------------------------------- the session
 
     def on_frames(self, frames: list[Frame]) -> None:
-        """The answer to the handshake; nothing else ever comes this way but an error before the end."""
+        """The answer to the handshake, which is all that a peer sends here, but for an error before it closes the connection."""
         for message_type, body, _ in frames:
             try:
                 reply = client_codec.decode_hello_reply(message_type, body)
@@ -208,7 +208,7 @@ class PeerLink(Session[Frame]):
         """Nothing was held back: what did not fit was dropped."""
 
     def on_wire_error(self, error: WireError) -> None:
-        """Closing says enough."""
+        """Sends nothing: the peer sees the connection close."""
 
     def on_closed(self, reason: str) -> None:
         """Tell the driver, and let `run` dial again."""

@@ -4,7 +4,7 @@ Terms are kept as runs (first index, term), a handful for millions of entries. E
 backwards; older ones are the shell's to load.
 
 A log may have lost its oldest entries: all of them are committed, so any leader's log had the same. Of the last of them
-the term is still known, for AppendEntries speaks of what precedes its entries: it is the place of the first run.
+the term is still known, because AppendEntries names the entry before its first one: it is the place of the first run.
 
 Invariants: runs ascend in index and in term; `start.index <= last_index`; `durable_index <= last_index`; the cache is a
 suffix of the log.
@@ -33,7 +33,7 @@ from raft.model import (
 
 @attrs.define
 class LogView:
-    """The log in the eyes of the core; `restore` makes one from what a restart found."""
+    """The core's view of its log; made by `restore` from what a restart found."""
 
     cache_bytes_max: int
     last_index: LogIndex = NO_INDEX
@@ -56,7 +56,7 @@ class LogView:
         entries: Sequence[Entry] = (),
         start: LogStart = ORIGIN,
     ) -> "LogView":
-        """A view of a log read back from disk, all of it durable; `entries` is any suffix of it, to start the cache."""
+        """Returns a view of a log read back from disk, all of it durable; `entries` is any suffix of it, to fill the cache."""
         view = cls(cache_bytes_max, last_index, end_offset, last_index, start)
         if start.index and not (runs and runs[0][1] == start.position.term):
             runs = [(start.index, start.position.term), *runs]
@@ -73,7 +73,7 @@ class LogView:
 
     @classmethod
     def of(cls, entries: Sequence[Entry], *, cache_bytes_max: int) -> "LogView":
-        """A view of a log that is small enough to be at hand as a whole."""
+        """Returns a view of a log of which all entries are in memory."""
         runs: list[tuple[LogIndex, Term]] = []
         for entry in entries:
             if not runs or runs[-1][1] != entry.term:
@@ -88,7 +88,7 @@ class LogView:
 
     @property
     def last_term(self) -> Term:
-        """The term of the last entry, be it gone; 0 for an empty log that never had one."""
+        """The term of the last entry, even if that has left the log; 0 for a log that never had one."""
         return self._run_terms[-1] if self._run_terms else NO_TERM
 
     @property
@@ -97,7 +97,7 @@ class LogView:
         return Position(self.last_index, self.last_term)
 
     def term_at(self, index: LogIndex) -> Term:
-        """The term of the entry at `index`, which may be the last one that is gone; 0 at index 0."""
+        """Returns the term of the entry at `index`, which may be the last one that has left the log; 0 for index 0."""
         if index == NO_INDEX:
             return NO_TERM
         assert self.start.index <= index <= self.last_index, (
@@ -106,16 +106,17 @@ class LogView:
         return self._run_terms[bisect_right(self._run_starts, index) - 1]
 
     def matches(self, index: LogIndex, term: Term) -> bool:
-        """Whether this log holds the entry (`index`, `term`); by the log matching property, all before it as well.
+        """Returns whether this log holds the entry (`index`, `term`) and so, by the log matching property, all before it as well.
 
-        What is gone from it was committed: no leader can speak of another entry there, nor of a newer term.
+        Where entries have left the log, any term not newer than theirs matches, because only committed entries leave, and every
+        leader has the same ones.
         """
         if index < self.start.index:
             return term <= self.start.position.term
         return index <= self.last_index and self.term_at(index) == term
 
     def last_position_within(self, index: LogIndex, term: Term) -> Position:
-        """The last position not above `index` whose term is not above `term`; (0, 0) if the log has none (any more).
+        """Returns the last position not above `index` whose term is not above `term`; (0, 0) if the log has none (any more).
 
         Both sides of a rejected AppendEntries use it: what lies above cannot match, so each round trip skips a whole term.
         """
@@ -127,14 +128,14 @@ class LogView:
         return Position(found, self.term_at(found))
 
     def missing_from(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """The part of `entries` that this log lacks: from the first one it does not hold with the same term."""
+        """Returns the part of `entries` that this log lacks: from the first one on that it does not hold with the same term."""
         for at, entry in enumerate(entries):
             if not self.matches(entry.index, entry.term):
                 return entries[at:]
         return ()
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Put `entries` at their indexes and drop whatever stood there and after."""
+        """Put `entries` at their indexes, replacing all entries from the first of these indexes on."""
         first = entries[0]
         assert self.start.index < first.index <= self.last_index + 1, (
             "an append may neither leave a gap nor reach what left"
@@ -166,7 +167,7 @@ class LogView:
         self.durable_index = min(self.durable_index, last_index)
 
     def trim(self, start: LogStart) -> None:
-        """Let everything up to `start` go; it is durable and stays known by its last place."""
+        """Drop everything up to `start`, which is durable; the last position dropped stays known."""
         assert self.start.index <= start.index <= self.durable_index, "only what is durable may leave"
         assert self.term_at(start.index) == start.position.term, "a log begins behind an entry of its own"
         first = bisect_right(self._run_starts, start.index) - 1
@@ -180,7 +181,7 @@ class LogView:
         self.start = start
 
     def reset(self, start: LogStart) -> None:
-        """Forget everything and begin anew behind `start`, of which nothing is durable yet."""
+        """Reset to an empty log that begins after `start`, which is not durable yet."""
         assert start.index > self.start.index, "a log never gets back what has left it"
         self.start = start
         self.last_index, self.end_offset = start.index, start.offset
@@ -202,7 +203,7 @@ class LogView:
         del self._cache[:count]
 
     def cached(self, first_index: LogIndex, bytes_max: int) -> tuple[Entry, ...] | None:
-        """Entries from `first_index` on: at least one, about `bytes_max` at most; None if they are no longer in memory."""
+        """Returns entries from `first_index` on: at least one, and about `bytes_max` bytes at most. Returns None if they are not in memory."""
         if not self._cache or first_index < self._cache[0].index:
             return None
         start = first_index - self._cache[0].index

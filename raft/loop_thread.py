@@ -5,7 +5,7 @@ All behaviour is that of the Trio object; a face only carries calls over and the
 - `open` starts the thread and enters the object's `async with` there; `close` leaves it and waits for the thread.
 - `submit` makes a call, a task of its own, from any thread. The future it gives can be cancelled: so is the task then.
 - When the loop ends, whatever the reason, every future ends. A call cut off by that may have taken effect: `OutcomeUnknown`.
-- If the object ends by itself (a node whose disk failed), its error comes out of `close`.
+- If the object ends by itself (a node whose disk failed), `close` raises its error.
 
 Nothing of it is for a child process made by `fork`, which has the loop's descriptors but not its thread: refused.
 """
@@ -31,7 +31,8 @@ Opener = Callable[[], AbstractAsyncContextManager[R]]
 
 
 class LoopThread(Generic[R_co]):
-    """`opener` makes what lives in the loop; calls after its end raise what `refusal` gives; `block` is how it is opened."""
+    """`opener` makes the object that lives in the loop; calls after its end raise what `refusal` returns; `block` is how it is opened,
+    for error texts."""
 
     def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError], block: str) -> None:
         self.opened: Future[R_co] = Future()
@@ -46,20 +47,23 @@ class LoopThread(Generic[R_co]):
         self._token: trio.lowlevel.TrioToken | None = None
         self._calls: trio.Nursery | None = None
         self._process: int | None = None
-        """Whose the thread is; None before it was started."""
+        """The id of the process that started the thread; None before that."""
         self._thread = threading.Thread(target=self._run, name="trio loop", daemon=True)
 
     # ---------------------------------------------------------------- for other threads
 
     def open(self) -> "Future[R_co]":
-        """Start; the future can be waited for in any way."""
+        """Start the thread. Returns a future of the object."""
         self.opened.add_done_callback(lambda opened: self.close() if opened.cancelled() else None)
         self._process = os.getpid()
         self._thread.start()
         return self.opened
 
     def submit(self, call: Callable[[R_co], Awaitable[T]]) -> "Future[T]":
-        """Make a call in the loop. Its future holds what it returned or raised."""
+        """Make a call in the loop. Returns a future of its result or error.
+
+        Raises `RuntimeError` in a child made by `fork`, in the loop's own thread, and before `open`.
+        """
         if self._is_inherited:
             raise RuntimeError("this was opened in the parent of this process; open another one here, after the fork")
         if threading.current_thread() is self._thread:
@@ -77,7 +81,7 @@ class LoopThread(Generic[R_co]):
 
     @property
     def living(self) -> R_co:
-        """The object itself, for what never changes."""
+        """The object itself, for attributes that never change. Raises `RuntimeError` before it is open."""
         if not self.opened.done():
             raise RuntimeError(self._not_open)
         return self.opened.result()
@@ -87,7 +91,7 @@ class LoopThread(Generic[R_co]):
         return self._process not in (None, os.getpid())
 
     def close(self) -> "Future[None]":
-        """Ask for the end; the future tells when it has come. A second call does no harm."""
+        """Begin to close. Returns a future that is done when the loop has ended. A second call is harmless."""
         if self._is_inherited:
             _settle(self.ended)  # the loop is the parent's
             return self.ended
@@ -106,7 +110,7 @@ class LoopThread(Generic[R_co]):
         error: BaseException | None = None
         try:
             trio.run(self._live)
-        except BaseException as raised:  # noqa: BLE001 - carried over to whoever closes
+        except BaseException as raised:  # noqa: BLE001 - raised again by `close`
             error = _alone(raised)
         if not self.opened.done():
             _settle(self.opened, error=error or self._refusal())
@@ -171,7 +175,7 @@ def _alone(error: BaseException) -> BaseException:
 
 
 def _settle(future: "Future[T]", result: T | None = None, error: BaseException | None = None) -> None:
-    """The other side may have cancelled it in this very moment: then nobody wants to know."""
+    """Set the outcome of `future`, unless the caller has cancelled it meanwhile."""
     with suppress(InvalidStateError):
         if error is not None:
             future.set_exception(error)
@@ -185,7 +189,7 @@ def _settle(future: "Future[T]", result: T | None = None, error: BaseException |
 def opening(
     opener: Callable[P, AbstractAsyncContextManager[R]],
 ) -> Callable[[Callable[[Opener[R]], T]], Callable[P, T]]:
-    """Let a function of an `Opener` take the arguments of `opener` instead."""
+    """Returns a decorator that lets a function of an `Opener` take the arguments of `opener` instead."""
 
     def decorate(make: Callable[[Opener[R]], T]) -> Callable[P, T]:
         @functools.wraps(opener)
@@ -200,7 +204,7 @@ def opening(
 def constructing(
     made: Callable[P, AbstractAsyncContextManager[R]],
 ) -> Callable[[Callable[[S, Opener[R]], None]], Callable[Concatenate[S, P], None]]:
-    """Let a constructor that wants an `Opener` take the arguments of the class `made` instead."""
+    """Returns a decorator that lets a constructor with an `Opener` take the arguments of the class `made` instead."""
 
     def decorate(construct: Callable[[S, Opener[R]], None]) -> Callable[Concatenate[S, P], None]:
         @functools.wraps(made.__init__)
@@ -213,10 +217,10 @@ def constructing(
 
 
 def in_loop(method: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P], Awaitable[T]]:
-    """A method that waits for nothing, to be called in the loop like those that do."""
+    """Returns a synchronous method as one that is called in the loop like the asynchronous ones."""
     return cast("Callable[Concatenate[R, P], Awaitable[T]]", method)
 
 
 def own(living: R, method: Callable[Concatenate[R, P], T]) -> Callable[P, T]:
-    """`method` as the object itself has it: its class may do it in another way than the one that a face names."""
+    """Returns the bound `method` of the object itself, because its class may override the method that a face names."""
     return cast("Callable[P, T]", getattr(living, method.__name__))

@@ -17,7 +17,7 @@ def _as_frozenset(ids: object) -> frozenset[NodeId]:
 
 @attrs.frozen
 class Configuration:
-    """The nodes whose votes and copies count. `ValueError` unless there is at least one and all ids are positive."""
+    """The nodes whose votes and copies count. Raises `ValueError` unless there is at least one and all ids are positive."""
 
     voters: frozenset[NodeId] = attrs.field(converter=_as_frozenset)
 
@@ -26,5 +26,5 @@ class Configuration:
             raise ValueError("a configuration needs at least one voter, with ids from 1 up")
 
     def peers(self, node_id: NodeId) -> tuple[NodeId, ...]:
-        """Everybody else, in a fixed order: iteration over a set would differ from run to run."""
+        """Returns all other voters, in a fixed order, because the order of a set differs from run to run."""
         return tuple(sorted(self.voters - {node_id}))

@@ -10,7 +10,7 @@ from raft.model import Entry, LogIndex, LogStart, Term
 
 @frozen
 class RequestPreVote:
-    """Would you vote for me in `term`, if I asked? Changes nothing at the receiver (dissertation section 9.6)."""
+    """Asks whether the receiver would grant a vote in `term`. Changes nothing at the receiver (dissertation section 9.6)."""
 
     term: Term
     last_index: LogIndex
@@ -19,7 +19,7 @@ class RequestPreVote:
 
 @frozen
 class PreVoteReply:
-    """`term` is the asked term when granted, the receiver's own when refused: a refusal teaches a newer term."""
+    """`term` is the requested term when granted, and the receiver's own when refused, so that the candidate learns a newer term."""
 
     term: Term
     granted: bool
@@ -58,7 +58,7 @@ class AppendEntries:
 
     @property
     def last_index(self) -> LogIndex:
-        """The last index this message speaks of."""
+        """The index of the last entry of this message, or `prev_index` without entries."""
         return LogIndex(self.prev_index + len(self.entries))
 
 
@@ -93,7 +93,7 @@ class AppendRejected:
 
 @frozen
 class InstallSnapshot:
-    """Paper section 7: the leader no longer has what this follower lacks, so the follower begins anew where its log does.
+    """Paper section 7: the leader no longer has entries that this follower lacks, so the follower is reset to its snapshot and log start.
 
     Unlike the paper's, `start` is where the leader's log begins, not how far its state machine is: what the log still holds
     follows entry by entry, for the entries are what a queue keeps.
@@ -117,9 +117,9 @@ class InstallSnapshot:
 
 @frozen
 class SnapshotReceived:
-    """Of the leader's snapshot for a log that begins behind `start_index`, the first `received` bytes are here: send what follows.
+    """Of the leader's snapshot for a log that begins after `start_index`, the first `received` bytes have arrived.
 
-    They are in memory only: a receiver that restarts answers the next part with 0.
+    They are in memory only, so a receiver that restarts answers the next part with 0.
     """
 
     term: Term

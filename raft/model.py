@@ -33,7 +33,7 @@ class EntryKind(enum.IntEnum):
     NOOP = 0
     """Nothing: the entry by which a leader commits what it inherited (paper section 8)."""
     RECORDS = 1
-    """Client records; `span` says how many offsets they take."""
+    """Client records; `span` is how many offsets they take."""
     COMMANDS = 2
     """Commands for the state machine; they take no offsets."""
 
@@ -42,7 +42,7 @@ class EntryKind(enum.IntEnum):
 class Batch:
     """The opaque content of an entry. `crc` is the CRC-32C of `data`, computed once where the bytes arrived.
 
-    `data` that is large may be a view of what was received, or several; nobody writes to it.
+    Large `data` may be one or several views of the received bytes, which must not be written to any more.
     """
 
     kind: EntryKind
@@ -71,11 +71,11 @@ class Entry:
 
 
 ENTRY_OVERHEAD_BYTES = 64
-"""What an entry costs beside its data, on disk and on the wire; an empty batch is not free."""
+"""What an entry costs in addition to its data, on disk and on the wire; an empty batch is not free."""
 
 
 def entry_bytes(batch: Batch) -> int:
-    """The size that windows and bounds count for one entry."""
+    """Returns the size in bytes that windows and bounds count for one entry."""
     return len(batch.data) + ENTRY_OVERHEAD_BYTES
 
 
@@ -87,7 +87,7 @@ class Position:
     term: Term
 
     def up_to_date_with(self, other: "Position") -> bool:
-        """Whether a log that ends here may lead one that ends at `other` (paper section 5.4.1)."""
+        """Returns whether a log that ends here is at least as up-to-date as one that ends at `other` (paper section 5.4.1)."""
         return (self.term, self.index) >= (other.term, other.index)
 
 
@@ -119,9 +119,9 @@ ORIGIN = LogStart()
 
 @frozen
 class HardState:
-    """What a node may never forget: the newest term it has seen and its vote in that term (paper section 5.2).
+    """What a node must keep across restarts: the newest term it has seen and its vote in that term (paper section 5.2).
 
-    `floor` is where its log ended before damage to its disk cut it short; (0, 0) when nothing is missing.
+    `floor` is where its log ended before a repair truncated it; (0, 0) if nothing is missing.
     """
 
     term: Term = NO_TERM

@@ -1,11 +1,11 @@
-"""The node process: one `RaftGroup` behind a command, told what to do by flags and telling what it does in JSON lines.
+"""The node process: one `RaftGroup` behind a command with flags, which reports what it does in JSON lines.
 
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `started` (the port is open), `role`, `link_up`,
 `link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason), `storage_full`, `disk_stalled`,
-`trimmed` (where the log begins now), `snapshot_installed` (it begins anew, with the leader's snapshot), `snapshot_too_large`
+`trimmed` (where the log begins now), `snapshot_installed` (it was reset to the leader's snapshot), `snapshot_too_large`
 (nothing leaves the log), `frame_too_large` (a peer takes smaller ones), `stopping`, `stopped`, and before a bad end
-`broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it cleanly; a reader of stdout that goes away, or
-stands still, does not: what it has no room for is dropped, and the next line tells how many as `dropped`.
+`broken_invariant` (with the node's state) and `failed`. SIGTERM and SIGINT stop it cleanly. A reader of stdout that is slow or has
+closed its end does not stop it: lines without room are dropped, and the next line counts them as `dropped`.
 
 Exit status: 0 stopped when asked; 1 a broken invariant, with the node's state in the event before the last; 2 wrong
 usage; 4 the environment does not allow it: the port is taken, the directory cannot be used, belongs to another node, is
@@ -45,13 +45,13 @@ STATE_MACHINES: Mapping[str, type[StateMachine]] = {"register": RegisterMachine}
 
 
 class Teller:
-    """Events as lines on stdout, each at once. The node never waits for whoever reads them."""
+    """Writes events as lines to stdout, each at once. The node never waits for their reader."""
 
     def __init__(self) -> None:
         self._dropped = 0
 
     def __call__(self, event: str, **fields: object) -> None:
-        """One line; dropped if its reader stands still and the pipe is full, and the next line says how many were."""
+        """Write one line. It is dropped if the pipe is full, and the next line then contains the number of dropped ones."""
         try:
             if not self._has_room():
                 self._dropped += 1
@@ -62,7 +62,7 @@ class Teller:
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
         except BrokenPipeError:
-            # Nobody listens any more. The node serves on; what else it would say goes nowhere, the interpreter's last flush
+            # The reader has closed the pipe. The node goes on, and all later output is discarded, the interpreter's last flush
             # included.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError:
@@ -71,7 +71,7 @@ class Teller:
             return
 
     def notice(self, notice: Notice) -> None:
-        """One line for what the node tells."""
+        """Write one line for a notice."""
         event, fields = event_of(notice)
         self(event, **fields)
 
@@ -81,7 +81,7 @@ class Teller:
         try:
             return bool(select.select((), (sys.stdout.fileno(),), (), 0)[1])
         except io.UnsupportedOperation:
-            return True  # somebody in this process takes it
+            return True  # not a file of the system: it is replaced within this process
 
 
 tell = Teller()
@@ -113,7 +113,7 @@ class _NodeAddress(click.ParamType[tuple[int, Address]]):
 
 @attrs.define(kw_only=True)
 class _NodePlan:
-    """What the flags say, all checked; and whether the node has come so far that only its disk can stop it."""
+    """The checked flags; and whether the node has started, so that only its disk can stop it."""
 
     node_id: int
     cluster_id: str
@@ -221,7 +221,7 @@ def _run(plan: _NodePlan) -> None:
 
 
 def _tame_garbage_collection() -> None:
-    """Keep the collector away from what lives long.
+    """Exclude long-lived objects from garbage collection.
 
     A full collection walks every entry in the cache: 0.2 s and more for 400,000 small ones, during which a leader is silent.
     What this program drops it drops by reference counts (a closed connection leaves no cycle), so the young are enough.
@@ -279,7 +279,7 @@ def _end_for(error: BaseException, plan: _NodePlan) -> NoReturn:
 
 
 def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
-    """The one line for what is wrong outside of this program, with its mend; None for anything else."""
+    """Returns one line about an error outside of this program, with its correction; None for any other error."""
     host, port = plan.listen
     match error:
         case DirectoryLocked():

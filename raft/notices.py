@@ -96,7 +96,7 @@ class SnapshotInstalled:
 
 @frozen
 class SnapshotTooLarge:
-    """A snapshot was not taken, and nothing leaves the log; or one of a leader was not accepted."""
+    """A snapshot was not taken because of its size, so nothing leaves the log; or one of a leader was not accepted."""
 
     event: ClassVar[str] = "snapshot_too_large"
     bytes: int

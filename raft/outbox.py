@@ -21,7 +21,7 @@ class Outbox:
     _held: deque[Send] = attrs.field(factory=deque)
 
     def hold(self, send: Send) -> bool:
-        """Keep `send` back if its write is not durable yet; false means it may leave now."""
+        """Hold `send` if its write is not durable yet. Returns whether it is held; if not, it may be sent now."""
         if send.after <= self.durable:
             return False
         if isinstance(send.message, AppendAccepted):
@@ -46,9 +46,9 @@ class Outbox:
                 return
 
     def release(self, durable: WriteId, term: Term) -> list[Send]:
-        """What may leave now that every write up to `durable` is.
+        """Returns the messages that may be sent now that every write up to `durable` is durable.
 
-        A message of an older term than the node's present one is dropped: it speaks of a log that may be overwritten.
+        A message of an older term than the node's present one is dropped, because the log it acknowledges may be overwritten.
         """
         self.durable = max(self.durable, durable)
         ready: list[Send] = []

@@ -21,7 +21,7 @@ class ReadRound:
 
 @attrs.define
 class ReadQueue:
-    """The reads of one reign."""
+    """The reads of one leader in one term."""
 
     waiting: list[Token] = attrs.field(factory=list)
     under_way: ReadRound | None = None
@@ -31,16 +31,16 @@ class ReadQueue:
         self.waiting.append(token)
 
     def can_begin(self) -> bool:
-        """Whether reads wait and no round is under way."""
+        """Returns whether reads wait and no round is under way."""
         return bool(self.waiting) and self.under_way is None
 
     def begin(self, new_round: int, read_index: LogIndex) -> None:
-        """All waiting reads go into `new_round`, whose heartbeats leave now."""
+        """All waiting reads join `new_round`, whose heartbeats are sent now."""
         self.under_way = ReadRound(new_round, read_index, tuple(self.waiting))
         self.waiting.clear()
 
     def confirm(self, acked_round: int) -> ReadRound | None:
-        """A majority has acknowledged `acked_round`: the round that this completes, if any."""
+        """A majority has acknowledged `acked_round`. Returns the round of reads that this completes, or None."""
         done = self.under_way
         if done is None or acked_round < done.round:
             return None
@@ -48,7 +48,7 @@ class ReadQueue:
         return done
 
     def drain(self) -> tuple[Token, ...]:
-        """Every read not yet answered, when the reign ends."""
+        """Returns every read not yet answered, when the leadership ends."""
         tokens = (self.under_way.tokens if self.under_way is not None else ()) + tuple(self.waiting)
         self.waiting.clear()
         self.under_way = None

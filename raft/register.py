@@ -31,11 +31,11 @@ class RegisterMachine:
     values: dict[int | str | bytes, int | str | bytes | None] = attrs.field(factory=dict)
 
     def check(self, command: bytes, *, read_only: bool) -> None:
-        """`InvalidRequest` unless this is a command, or a query if `read_only`, of the register machine."""
+        """Raises `InvalidRequest` unless `command` is a command, or a query if `read_only`, of the register machine."""
         _parse(command, read_only=read_only)
 
     def apply(self, index: int, command: bytes) -> bytes:
-        """Write or compare-and-set."""
+        """Write or compare-and-set. Returns the packed result."""
         name, key, *operands = _parse(command, read_only=False)
         if name == WRITE:
             self._put(key, operands[0])
@@ -49,17 +49,17 @@ class RegisterMachine:
         return _pack([swapped, seen])
 
     def query(self, command: bytes) -> bytes:
-        """Read."""
+        """Returns the packed value of a key, nil if there is none."""
         _, key = _parse(command, read_only=True)
         return _pack(self.values.get(key))
 
     def snapshot(self) -> bytes:
-        """Keys and values, one after the other."""
+        """Returns all keys and values, one after the other."""
         packed: bytes = msgpack.packb([part for pair in self.values.items() for part in pair])
         return packed
 
     def restore(self, snapshot: bytes) -> None:
-        """Hold what `snapshot` says."""
+        """Replace the state by that of `snapshot`."""
         parts: list[Any] = msgpack.unpackb(snapshot)
         self.values = dict(zip(parts[::2], parts[1::2], strict=True))
 

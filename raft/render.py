@@ -8,7 +8,7 @@ from raft.progress import Progress
 
 
 def render(core: RaftCore) -> str:
-    """For example `n1@4 leader last=9@4 durable=9 commit=9 {2:9→10 3:7→8 probe}`."""
+    """Returns, for example, `n1@4 leader last=9@4 durable=9 commit=9 {2:9→10 3:7→8 probe}`."""
     log = core.log
     return (
         f"n{core.node_id}@{core.term} {_render_role(core)} "

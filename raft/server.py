@@ -1,4 +1,4 @@
-"""The node's side of its port: who may speak, what clients may ask, and how much of it at once.
+"""The server side of a node's port: which connections are accepted, what clients may request, and how much of it at once.
 
 A connection begins as a `Greeting`, which turns into a `ClientSession` or a `PeerSession` once a HELLO named the right
 cluster. A peer connection carries that peer's messages one way; the answers travel on the connection this node dials.
@@ -23,7 +23,7 @@ from raft.codec import decode_message
 from raft.driver import RaftDriver
 from raft.errors import Busy, InvalidRequest, ProtocolError, RaftError, RecordsTrimmed, ShuttingDown
 from raft.model import NodeId
-from raft.net.connection import Connection, Session
+from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder
@@ -31,7 +31,7 @@ from raft.net.framing import Frame, FrameDecoder
 REQUESTS_MAX = 1024
 READ_WEIGHT = 64
 FRAME_OVERHEAD_BYTES = 1024
-"""What a frame may need beside the data it carries."""
+"""What a frame may need in addition to the data it carries."""
 PEER_FRAME_FACTOR = 4
 
 
@@ -52,21 +52,21 @@ class ServerIdentity:
 
 
 class Doorkeeper(Protocol):
-    """Whom sessions tell of their connection's life."""
+    """What sessions report the state of their connections to."""
 
     def has_room_for_client(self) -> bool:
-        """Whether one more client may stay; the last places are for peers."""
+        """Returns whether there is room for one more client; the last connections are kept for peers."""
 
-    def greeted(self, connection: Connection[Frame]) -> None:
+    def greeted(self, connection: SocketConnection[Frame]) -> None:
         """The handshake is done."""
 
-    def peer_arrived(self, peer: NodeId, connection: Connection[Frame]) -> None:
+    def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
         """A peer's connection was greeted."""
 
-    def peer_left(self, peer: NodeId, connection: Connection[Frame]) -> None:
+    def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
         """A peer's connection closed."""
 
-    def closed(self, connection: Connection[Frame], role: str, reason: str) -> None:
+    def closed(self, connection: SocketConnection[Frame], role: str, reason: str) -> None:
         """A connection closed, whatever its role."""
 
 
@@ -77,7 +77,7 @@ class Greeting(Session[Frame]):
         self._identity = identity
         self._driver = driver
         self._doorkeeper = doorkeeper
-        self.connection: Connection[Frame]
+        self.connection: SocketConnection[Frame]
         self.decoder = FrameDecoder(HELLO_BYTES_MAX)
 
     def on_frames(self, frames: list[Frame]) -> None:
@@ -119,18 +119,20 @@ class Greeting(Session[Frame]):
         """Nothing was held back."""
 
     def on_wire_error(self, error: WireError) -> None:
-        """Answer why."""
+        """Send the error before the connection is closed."""
         self.connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
 
     def on_closed(self, reason: str) -> None:
-        """Gone before it was greeted."""
+        """The connection closed before it was greeted."""
         self._doorkeeper.closed(self.connection, "stranger", reason)
 
 
 class PeerSession(Session[Frame]):
     """Messages of one peer, to the core."""
 
-    def __init__(self, connection: Connection[Frame], peer: NodeId, driver: RaftDriver, doorkeeper: Doorkeeper) -> None:
+    def __init__(
+        self, connection: SocketConnection[Frame], peer: NodeId, driver: RaftDriver, doorkeeper: Doorkeeper
+    ) -> None:
         self._connection = connection
         self._peer = peer
         self._driver = driver
@@ -145,11 +147,11 @@ class PeerSession(Session[Frame]):
         """Nothing is sent this way but the handshake."""
 
     def on_wire_error(self, error: WireError) -> None:
-        """Answer why."""
+        """Send the error before the connection is closed."""
         self._connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
 
     def on_closed(self, reason: str) -> None:
-        """The peer died, restarted, was cut off, or sent nonsense."""
+        """The peer died, restarted, was cut off, or sent an invalid message."""
         self._doorkeeper.peer_left(self._peer, self._connection)
         self._doorkeeper.closed(self._connection, f"peer {self._peer}", reason)
 
@@ -167,7 +169,7 @@ class ClientSession(Session[Frame]):
 
     def __init__(
         self,
-        connection: Connection[Frame],
+        connection: SocketConnection[Frame],
         identity: ServerIdentity,
         driver: RaftDriver,
         doorkeeper: Doorkeeper,
@@ -195,11 +197,11 @@ class ClientSession(Session[Frame]):
         self._resume()
 
     def on_wire_error(self, error: WireError) -> None:
-        """Answer why."""
+        """Send the error before the connection is closed."""
         self._connection.write(client_codec.encode_error(0, ProtocolError.of(error)))
 
     def on_closed(self, reason: str) -> None:
-        """What is under way goes on; its answers find nobody."""
+        """Requests under way go on; their answers are dropped."""
         self._backlog.clear()
         self._doorkeeper.closed(self._connection, "client", reason)
 

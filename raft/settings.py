@@ -31,7 +31,7 @@ class NodeSettings:
     flush_interval_s: float = attrs.field(default=0.05, validator=gt(0))
     """With `flush=interval`: how long a write may wait for its flush."""
     flush_stall_s: float = attrs.field(default=5.0, validator=gt(0))
-    """A leader whose flush takes longer steps down, for a node whose disk answers."""
+    """A leader whose flush takes longer steps down in favour of a node whose disk works."""
     retention_bytes: int = attrs.field(default=0, validator=ge(0))
     """Oldest log files leave while the others hold at least so much; 0 = this is no reason to leave."""
     retention_s: float = attrs.field(default=0.0, validator=ge(0))
@@ -45,7 +45,7 @@ class NodeSettings:
     connections_max: int = attrs.field(default=1024, validator=ge(8))
     """Connections taken in at once, clients and peers together; two for each peer are not for clients."""
     greeting_timeout_s: float = attrs.field(default=5.0, validator=gt(0))
-    """A connection that has not said who it is by then is closed."""
+    """A connection that has not completed the handshake by then is closed."""
     outbound_bytes_max: int = attrs.field(default=MIB, validator=ge(64 * 1024))
     """Answers that wait for a client to read them; above, nothing more is read from it."""
     link_bytes_max: int = attrs.field(default=32 * MIB, validator=ge(64 * 1024))
@@ -89,7 +89,7 @@ class NodeSettings:
 
 
 class WrongSetting(ValueError):
-    """A `--set` that cannot be taken; the text says how to mend it."""
+    """A `--set` that cannot be applied; the text explains how to correct it."""
 
 
 _NODE_FIELDS = {field.name: field for field in attrs.fields(NodeSettings) if field.name != "raft"}
@@ -97,12 +97,13 @@ _RAFT_FIELDS = {field.name: field for field in attrs.fields(RaftConfig)}
 
 
 def known_settings() -> tuple[str, ...]:
-    """Every name that `--set` takes, sorted."""
+    """Returns every name that `--set` takes, sorted."""
     return tuple(sorted({*_NODE_FIELDS, *_RAFT_FIELDS}))
 
 
 def parse_settings(assignments: Iterable[str]) -> NodeSettings:
-    """Settings from `name=value` texts; `WrongSetting` for an unknown name, a wrong value, or values that do not fit."""
+    """Returns the settings in `name=value` texts. Raises `WrongSetting` for an unknown name, a wrong value, or values that do not fit
+    each other."""
     node: dict[str, Any] = {}
     raft: dict[str, Any] = {}
     for assignment in assignments:

@@ -14,7 +14,8 @@ from raft.model import LogStart, Term
 
 @frozen
 class StagedSnapshot:
-    """The beginning of one snapshot of one leader. Parts of different leaders are never mixed: bytes of equal states may differ."""
+    """The beginning of one snapshot of one leader. Parts of different leaders are never mixed, because the bytes of equal states may
+    differ."""
 
     term: Term
     start: LogStart
@@ -25,7 +26,7 @@ class StagedSnapshot:
 
     @classmethod
     def of(cls, message: InstallSnapshot) -> "StagedSnapshot":
-        """Nothing yet of the snapshot that `message` has a part of."""
+        """Returns an empty beginning of the snapshot that `message` has a part of."""
         return cls(message.term, attrs.evolve(message.start, snapshot=b""), message.total)
 
     def with_part(self, message: InstallSnapshot) -> "StagedSnapshot":
@@ -45,5 +46,5 @@ class StagedSnapshot:
         return self.received == self.total
 
     def joined(self) -> LogStart:
-        """Where the log begins, with the snapshot."""
+        """Returns where the log begins, with the snapshot joined from its parts."""
         return attrs.evolve(self.start, snapshot=b"".join(self.parts))

@@ -6,8 +6,8 @@ no iteration over sets.
 
 An exception other than `InvalidRequest` is a bug of the machine. From `apply` it ends every node, and again at every start,
 since the command is in the log and cannot be taken out: only a corrected machine gets past it. From `check` or `query` it ends
-the node that a client asked; in a call of `RaftGroup` it comes out of that call. So what may be wrong with a command is for
-`check` to refuse; what may fail in the state of the moment is a result, or `InvalidRequest`.
+the node that the client is connected to; a call of `RaftGroup` raises it. So `check` must refuse invalid commands, and a command that
+fails in the present state must have a result for that, or raise `InvalidRequest`.
 """
 
 from typing import Protocol, runtime_checkable
@@ -18,16 +18,18 @@ class StateMachine(Protocol):
     """The owner of the meaning of commands."""
 
     def check(self, command: bytes, *, read_only: bool) -> None:
-        """`InvalidRequest` for a command, or query, that cannot mean anything; asked before it may enter the log."""
+        """Called before a command is appended to the log. Raises `InvalidRequest` for a command, or a query if `read_only`, that is
+        invalid in every state."""
 
     def apply(self, index: int, command: bytes) -> bytes:
-        """Carry out the committed command at `index`. `InvalidRequest` says that it had no effect, on any node.
+        """Carry out the committed command at `index`. Returns its result. Raises `InvalidRequest` if it had no effect, on any node.
 
-        Any other exception ends the node, now and at every start, until the machine is mended: the command stays in the log.
+        Any other exception ends the node, now and at every start, until the machine is corrected, because the command stays in the
+        log.
         """
 
     def query(self, command: bytes) -> bytes:
-        """Answer from the state as it is, without changing it. `InvalidRequest` for nonsense."""
+        """Returns the answer to a query from the present state, which it must not change. Raises `InvalidRequest` for an invalid query."""
 
 
 @runtime_checkable
@@ -39,7 +41,7 @@ class SnapshotMachine(StateMachine, Protocol):
     """
 
     def snapshot(self) -> bytes:
-        """All that the commands up to now have made of it, as bytes of its own."""
+        """Returns the state after all commands so far, as bytes."""
 
     def restore(self, snapshot: bytes) -> None:
-        """Become what `snapshot` says, whatever it was before; on any node, in any process."""
+        """Replace the state, whatever it was, by that of `snapshot`, which may come from any node and any process."""

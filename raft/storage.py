@@ -1,11 +1,11 @@
-"""What a node keeps on disk, in the words of the core: term and vote, entries, and which write is durable.
+"""What a node keeps on disk, in the core's terms: hard state, entries, and which write is durable.
 
 An entry is one frame of the log: records become RECORDS frames, everything else CONTROL frames, with the kind of the entry
 in the frame's tag. Data and CRC pass through as they are. Term and vote are the log's state blob. Here, and nowhere else,
 the core's indexes (1-based, one an entry) meet the offsets of clients (0-based, one a record).
 
 Everything is synchronous; the Trio driver and the simulator use the same object. A write is durable once a flush that
-began after it has ended: `begin_flush` notes the newest write, `run` may go to another thread, `end_flush` tells the id.
+began after it has ended: `begin_flush` notes the newest write, `run` may go to another thread, `end_flush` returns the id.
 """
 
 import contextlib
@@ -19,14 +19,14 @@ import msgpack
 
 from log.disk import Disk
 from log.errors import CorruptLog, NoSpace
-from log.frame import HEADER_BYTES, Frame, Kind
-from log.index import Tail
+from log.frame import HEADER_BYTES, Frame, FrameKind
+from log.index import LogTail
 from log.retention import Retention
 from log.salvage import Floor
 from log.segmented_log import Flush, LogConfig, SegmentedLog
 from log.values import frozen
 from raft.config import RaftConfig
-from raft.effects import Load, Persist
+from raft.effects import LoadEntries, Persist
 from raft.log_view import LogView
 from raft.model import (
     NO_INDEX,
@@ -52,16 +52,16 @@ STATE_WITH_FLOOR_VERSION = 2
 """A floor is a promise: a version that knows nothing of it must not read the state at all."""
 WARM_ENTRIES = 64
 WARM_BYTES = 4 * 1024 * 1024
-"""How much of the log's end a restart reads back at once; what a lagging follower needs beyond is loaded when asked for."""
+"""How much of the log's end a restart reads back at once; older entries for a lagging follower are loaded when needed."""
 
 
 def log_id_of(cluster_id: str, node_id: NodeId) -> int:
-    """The id that every frame of this node's log carries: bytes of another node's log are not taken for its own."""
+    """Returns the id in every frame of this node's log, so that bytes of another node's log are not taken for its own."""
     return int.from_bytes(hashlib.sha256(f"{node_id}/{cluster_id}".encode()).digest()[:8], "little")
 
 
 def entries_bytes(batches: Iterable[Batch]) -> int:
-    """How much room entries with these batches take on disk."""
+    """Returns how many bytes entries with these batches take on disk."""
     return sum([len(batch.data) + HEADER_BYTES for batch in batches])
 
 
@@ -83,7 +83,7 @@ class StorageFlush:
 
 
 class RaftStorage:
-    """The log of one node. Errors of the log climb: `NoSpace` from `reserve` is survivable, `StorageFailed` is not."""
+    """The log of one node. Errors of the log are raised as they are: `NoSpace` from `reserve` is survivable, `StorageFailed` is not."""
 
     def __init__(self, log: SegmentedLog) -> None:
         self.log = log
@@ -94,7 +94,7 @@ class RaftStorage:
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: LogConfig, *, log_id: int, repair: bool = True) -> Self:
-        """Open the log, repaired if it is damaged and nothing that the node promised is lost with the damage.
+        """Returns the opened log, repaired if it is damaged and nothing that the node promised is lost with the damage.
 
         Raises what `SegmentedLog.open` raises; `CorruptLog` if a promise may be lost, and for any damage unless `repair`.
         """
@@ -103,30 +103,31 @@ class RaftStorage:
         try:
             storage._newest_entries(LogIndex(storage.log.last_index))
         except CorruptLog:
-            # A sidecar vouched for a segment that has rotted since. Having met that took its word away: now it is seen.
+            # A sidecar vouched for a segment that was damaged later. Finding the damage has removed the sidecar, so the next recovery
+            # reads the segment.
             storage.close()
             storage = cls(SegmentedLog.open(disk, directory, config, log_id=log_id, amend=amend))
         with contextlib.suppress(NoSpace):
-            # What a former life had reserved was given back: without some of it a disk that fills up takes no vote.
+            # Recovery has released the room that was reserved before the restart. Reserve some again, so that a full disk takes votes.
             storage.reserve(0)
         return storage
 
     # ---------------------------------------------------------------- writing
 
     def reserve(self, size: int) -> None:
-        """Make sure that a write of `size` bytes will fit; `NoSpace` before anything is written."""
+        """Make sure that a write of `size` bytes will fit. Raises `NoSpace` if it will not, before anything is written."""
         self.log.reserve(size)
 
     def persist(self, persist: Persist) -> None:
         """Write; the state goes first, so that no entry can be durable before its term (P2).
 
-        To begin anew waits for the disk, and no flush may be under way.
+        A write with a `start` resets the log, which waits for the disk; no flush may be under way then.
         """
         if persist.hard_state is not None:
             self.log.save_state(_pack_state(persist.hard_state))
         if persist.start is not None:
             start = persist.start
-            before = Tail(start.index, start.position.term, start.offset)
+            before = LogTail(start.index, start.position.term, start.offset)
             self.log.reset(before, _pack_applied(start.applied, start.snapshot))
         if persist.entries:
             self.log.append([_to_frame(entry) for entry in persist.entries])
@@ -138,17 +139,17 @@ class RaftStorage:
         return self.durable == self.written
 
     def begin_flush(self) -> StorageFlush:
-        """Everything written so far rides on this flush. One at a time."""
+        """Returns a flush of everything written so far. There must be no other under way."""
         return StorageFlush(self.written, self.log.begin_flush())
 
     def end_flush(self, flush: StorageFlush) -> WriteId:
-        """Take note that it is done; the newest write that is durable now."""
+        """Process a flush that is done. Returns the newest write that is durable now."""
         self.log.end_flush(flush.flush)
         self.durable = max(self.durable, flush.write_id)
         return self.durable
 
     def flush(self) -> WriteId:
-        """Begin, run and end, in this thread."""
+        """Begin, run and end a flush in this thread. Returns the newest write that is durable now."""
         flush = self.begin_flush()
         flush.run()
         return self.end_flush(flush)
@@ -156,7 +157,7 @@ class RaftStorage:
     # ---------------------------------------------------------------- trimming
 
     def first_kept(self, retention: Retention, start: LogStart, last_index: LogIndex, now_ms: int) -> LogIndex | None:
-        """The lowest index that the rule keeps; None if a log that begins with `start` is to stay as it is.
+        """Returns the lowest index that the rule keeps; None if a log that begins with `start` is to stay as it is.
 
         No segment leaves that reaches beyond `last_index`, and none unless all that may leave weighs as much as the last
         snapshot: one that weighs more than what leaves for it would be written over and over.
@@ -169,7 +170,7 @@ class RaftStorage:
         return LogIndex(first_index)
 
     def trim(self, first_index: LogIndex, applied: Position, snapshot: bytes) -> LogStart | None:
-        """Let the segments below `first_index` leave; where the log begins then, None if no entry has left.
+        """Trim the segments below `first_index`. Returns where the log begins then, None if no entry has left.
 
         Durable with the next flush. `snapshot` is the state machine's, which has applied all up to `applied`.
         """
@@ -185,7 +186,11 @@ class RaftStorage:
     # ---------------------------------------------------------------- reading
 
     def restore(self, cache_bytes_max: int | None = None) -> tuple[HardState, LogView]:
-        """What a restart finds, all of it made durable first: bytes read back may never have reached the disk (P10)."""
+        """Returns the state after a restart. Recovery has made all of it durable, because bytes read back may never have reached the disk
+        (P10).
+
+        Raises `CorruptLog` if the state is older than the log.
+        """
         self.flush()
         log = self.log
         last_index = LogIndex(log.last_index)
@@ -211,29 +216,29 @@ class RaftStorage:
         entries = self.entries(first_index, WARM_BYTES)
         return entries if entries[-1].index == last_index else ()
 
-    def load(self, load: Load) -> tuple[Entry, ...]:
-        """The entries that `load` asks for; none if the log does not hold them (any more)."""
+    def load(self, load: LoadEntries) -> tuple[Entry, ...]:
+        """Returns the entries that `load` asks for; none if the log does not hold them (any more)."""
         if not 1 <= self.log.first_index <= load.first_index <= self.log.last_index:
             return ()
         return self.entries(load.first_index, load.bytes_max)
 
     def entries(self, first_index: LogIndex, bytes_max: int, last_index: LogIndex | None = None) -> tuple[Entry, ...]:
-        """Entries from `first_index` up to `last_index`: at least one, about `bytes_max` at most."""
+        """Returns entries from `first_index` up to `last_index`: at least one, and about `bytes_max` bytes at most."""
         return tuple(map(_to_entry, self.log.read(first_index, bytes_max, last_index)))
 
     def find_index(self, offset: Offset) -> LogIndex:
-        """The index of the entry that holds the record at `offset`; `OffsetOutOfRange` if none does."""
+        """Returns the index of the entry that holds the record at `offset`. Raises `OffsetOutOfRange` if none does."""
         return LogIndex(self.log.find_offset(offset))
 
     def close(self) -> None:
-        """Make what was written durable and release the files; after a failure only the latter."""
+        """Make what was written durable and release the files; after a failure only release them."""
         self.log.close()
 
 
 def _to_frame(entry: Entry) -> Frame:
     batch = entry.batch
     return Frame(
-        kind=Kind.RECORDS if batch.kind is EntryKind.RECORDS else Kind.CONTROL,
+        kind=FrameKind.RECORDS if batch.kind is EntryKind.RECORDS else FrameKind.CONTROL,
         tag=int(batch.kind),
         epoch=entry.term,
         index=entry.index,
@@ -255,7 +260,7 @@ def _pack_applied(applied: Position, snapshot: bytes) -> bytes:
     return packed
 
 
-def _to_start(before: Tail, payload: bytes) -> LogStart:
+def _to_start(before: LogTail, payload: bytes) -> LogStart:
     """Its CRC was good, so anything unexpected is another version's doing, or not a raft log at all."""
     if not before.last_index:
         return ORIGIN
@@ -272,7 +277,7 @@ def _to_start(before: Tail, payload: bytes) -> LogStart:
 
 
 def _with_floor(payload: bytes | None, floor: Floor) -> bytes:
-    """The state of a node whose log, damaged, reached up to `floor`; it may have been below a floor already."""
+    """Returns the state with the floor of a damaged log that had reached `floor`; the node may have been below a floor already."""
     state = HardState() if payload is None else _unpack_state(payload)
     if state.term < floor.epoch:
         raise CorruptLog("the state", 0, f"its term {state.term} is older than that of an entry, {floor.epoch}")

@@ -2,7 +2,7 @@
 
 A subscription is a place in the log: the driver reads on from there, at most `PORTION_BYTES` a round, and calls the subscriber with
 each entry once it is known to be committed on this node. Nothing is queued, so a slow subscriber costs no memory: the log is the
-queue, and a subscriber that takes long holds up the loop it runs in. After a restart it begins where its program says.
+queue, and a slow subscriber delays the loop it runs in. After a restart it begins at the index that its program gives.
 
 A subscriber that wants entries that have left the log is reset: it gets a `ResetToSnapshot`, and then what the log holds. That
 happens where it begins, and later when the log was reset to a leader's snapshot, or was trimmed past it.
@@ -82,17 +82,17 @@ class Subscription:
         self._leadership: LeaderChanged | None = None
 
     def close(self) -> None:
-        """Give it nothing more."""
+        """End the subscription: nothing more is delivered."""
         self.is_closed = True
 
     def lacks(self, core: RaftCore) -> bool:
-        """Whether there is something to give now."""
+        """Returns whether there is something to deliver now."""
         if self.is_closed:
             return False
         return self.last_index < core.commit_index or self._leadership != LeaderChanged(core.leader, core.term)
 
     def advance(self, core: RaftCore, storage: RaftStorage) -> None:
-        """Give it what is new, a portion at the most."""
+        """Deliver what is new, at most a portion."""
         leadership = LeaderChanged(core.leader, core.term)
         if leadership != self._leadership:
             self._leadership = leadership

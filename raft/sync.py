@@ -8,7 +8,7 @@ the `with` block starts and ends. A call of `Client` ends by its `deadline_s`. A
 like one that ends with `OutcomeUnknown`, it may have taken effect. Callbacks (`on_attempt`, `notify`, subscribers, the state machine)
 run in that thread and must not block.
 
-A node that ends by itself, because its disk failed, refuses what it is asked; its error comes out of the `with` block.
+A node that ends by itself, because its disk failed, refuses later calls; its error is raised out of the `with` block.
 """
 
 import functools
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Face(Generic[R_co]):
-    """A `with` block around an object that lives in a Trio loop; `refusal` gives what calls after its end raise."""
+    """A `with` block around an object that lives in a Trio loop; calls after its end raise what `refusal` returns."""
 
     def __init__(self, opener: Opener[R_co], refusal: Callable[[], RaftError]) -> None:
         self._loop = LoopThread(opener, refusal, block="a `with`")
@@ -52,7 +52,7 @@ class Face(Generic[R_co]):
 
 
 def blocking(method: Callable[Concatenate[R, P], Awaitable[T]]) -> Callable[Concatenate[Face[R], P], T]:
-    """`method` of the object, as a blocking method of its face."""
+    """Returns `method` of the object as a blocking method of its face."""
 
     @functools.wraps(method)
     def call(self: Face[R], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -99,7 +99,7 @@ class RaftGroup(Face[group.RaftGroup]):
 
     @property
     def recovery(self) -> RecoveryReport:
-        """What opening the log found and did."""
+        """What recovery found and did when the log was opened."""
         return self._loop.living.recovery
 
     append = blocking(group.RaftGroup.append)

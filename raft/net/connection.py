@@ -1,15 +1,15 @@
-"""One connection: bytes in through a decoder, bytes out through a bounded queue, and the end of it told exactly once.
+"""One connection: bytes in through a decoder, bytes out through a bounded queue; its end is reported exactly once.
 
 Any code of the node may write at any time; what is written within a round leaves joined in one send, that of `urgent`
-connections before that of others (peers wait for a disk each before anybody is answered). A connection that
+connections before that of others (each peer waits for its disk before any client is answered). A connection that
 cannot send keeps its bytes up to `outbound_bytes_max`, and then does one of two things:
 
 - a `lossy` one (to a peer, whose protocol expects loss) drops the newest frame;
-- any other takes the frame, and its owner, who sees `is_full`, stops reading requests until `on_drained`. What an owner
-  answers to requests it has already taken is its own to bound.
+- any other takes the frame, and its owner must stop reading requests while it `is_full`, until `on_drained`. The owner bounds its
+  answers to the requests that it has already taken.
 
 Isolation: a broken socket or a `WireError` from decoder or session closes this connection, with a reason, and
-nothing else. Any other exception climbs. A half-closed connection counts as closed.
+nothing else. Any other exception is raised out of the round. A half-closed connection counts as closed.
 """
 
 import socket
@@ -36,39 +36,39 @@ class Session(Protocol[FrameT]):
     """The meaning of a connection's frames."""
 
     def on_frames(self, frames: list[FrameT]) -> None:
-        """Frames arrived; `WireError` closes the connection."""
+        """Frames arrived. Raises `WireError` to have the connection closed."""
 
     def on_drained(self) -> None:
         """The outbound queue, which had been full, is empty again."""
 
     def on_wire_error(self, error: WireError) -> None:
-        """The connection is about to be closed for this; the last chance to write to it."""
+        """The connection is about to be closed because of `error`; the session may still write an answer."""
 
     def on_closed(self, reason: str) -> None:
-        """It is over. Called once, whichever side ended it."""
+        """The connection is closed. Called once, whichever side closed it."""
 
 
 class _Over:
-    """The session of a connection that is over: hears nothing. Taking the place of the true one, it breaks the cycle of
-    references between connection and session, so that both are gone at once and no garbage collection is waited for."""
+    """The session of a closed connection: ignores all calls. It replaces the real session to break the reference cycle between
+    connection and session, so that both are freed at once, without a garbage collection."""
 
     def on_frames(self, frames: list[Any]) -> None:
-        """Nothing is heard any more."""
+        """Ignored: the connection is closed."""
 
     def on_drained(self) -> None:
-        """Nothing is said any more."""
+        """Ignored: the connection is closed."""
 
     def on_wire_error(self, error: WireError) -> None:
-        """Nothing is wrong any more."""
+        """Ignored: the connection is closed."""
 
     def on_closed(self, reason: str) -> None:
-        """Known already."""
+        """Ignored: the close was reported already."""
 
 
 _OVER = _Over()
 
 
-class Connection(Generic[FrameT]):
+class SocketConnection(Generic[FrameT]):
     """A connected non-blocking socket, registered with the reactor for as long as it is open."""
 
     __slots__ = (
@@ -120,7 +120,7 @@ class Connection(Generic[FrameT]):
         self._outbound: deque[Buffer] = deque()
         self._transform = transform
         self._written: deque[Buffer] = self._outbound if transform is None else deque()
-        """Where writers put their bytes: what leaves as it is, or what the transform is given when the round ends."""
+        """The buffer that writers append to: sent as it is, or passed through the transform when the round ends."""
         self._flush_asked = False
         self._was_full = False
         self._reading = True
@@ -137,14 +137,15 @@ class Connection(Generic[FrameT]):
 
     @property
     def is_full(self) -> bool:
-        """Whether the owner should not produce more before `on_drained`."""
+        """Whether the queue is at its bound; the owner should then write nothing more until `on_drained`."""
         if self.outbound_bytes < self.outbound_bytes_max:
             return False
         self._was_full = True
         return True
 
     def write(self, data: bytes) -> bool:
-        """Send at the end of the round; false if it was dropped (lossy and full, or closed)."""
+        """Queue `data`, to be sent at the end of the round. Returns whether it was taken: a lossy connection that is full drops it, and
+        so does one that is closed."""
         if self.is_closed or (self.lossy and self._lacks_room(len(data))):
             return False
         self._written.append(data)
@@ -154,7 +155,7 @@ class Connection(Generic[FrameT]):
         return True
 
     def write_pieces(self, pieces: Sequence[Buffer]) -> bool:
-        """Like `write`, for data in pieces, all of which are sent or none; the large ones are not copied."""
+        """Like `write`, for data in pieces, of which all or none are sent. Large pieces are not copied. Returns whether they were taken."""
         size = sum(map(len, pieces))
         if self.is_closed or (self.lossy and self._lacks_room(size)):
             return False
@@ -172,13 +173,13 @@ class Connection(Generic[FrameT]):
         self.reactor.flush_later(self, urgent=self.urgent)
 
     def send(self, data: bytes) -> bool:
-        """Like `write`, but at once, behind what was written before."""
+        """Like `write`, but sends at once, after what was written before. Returns whether it was taken."""
         written = self.write(data)
         self.flush()
         return written
 
     def flush(self) -> None:
-        """Send what the socket takes; wait for it to be writable for the rest."""
+        """Send what the socket takes; the rest is sent when the socket is writable again."""
         self._flush_asked = False
         if self._transform is not None:
             self._transform_written(self._transform)
@@ -188,7 +189,7 @@ class Connection(Generic[FrameT]):
                 self._join_first()
             first = outbound[0]
             try:
-                # What was too large to be joined leaves with what comes before it: the other side, woken by that, finds more.
+                # A piece too large to be joined is sent with those before it, because the receiver is then woken only once.
                 alone = len(outbound) == 1
                 sent = self.socket.send(first) if alone else self.socket.sendmsg(islice(outbound, PIECES_MAX))
             except BlockingIOError:
@@ -210,7 +211,7 @@ class Connection(Generic[FrameT]):
             self.session.on_drained()
 
     def _transform_written(self, transform: Transform) -> None:
-        """What was written becomes what the socket gets."""
+        """Pass the bytes written since the last flush through the transform."""
         plain_bytes = sum(map(len, self._written))
         data = transform.to_send(self._written)
         self._written.clear()
@@ -219,7 +220,7 @@ class Connection(Generic[FrameT]):
             self._outbound.append(data)
 
     def _join_first(self) -> None:
-        """Make one piece of as many as are small together."""
+        """Join the small pieces at the head of the queue into one."""
         outbound = self._outbound
         pieces = [outbound.popleft()]
         size = len(pieces[0])
@@ -231,7 +232,7 @@ class Connection(Generic[FrameT]):
     # ---------------------------------------------------------------- in
 
     def pause_reading(self) -> None:
-        """Take nothing more from the socket: its sender feels it (back-pressure)."""
+        """Stop reading from the socket, so that its sender is slowed down by TCP (back-pressure)."""
         self._reading = False
         self._watch()
 
@@ -294,14 +295,14 @@ class Connection(Generic[FrameT]):
     # ---------------------------------------------------------------- the end
 
     def refuse(self, error: WireError) -> None:
-        """Close for nonsense, after a last word if the session has one."""
+        """Close the connection because of `error`, after the session has had the chance to answer (`Session.on_wire_error`)."""
         if not self.is_closed:
             self.session.on_wire_error(error)
             self.flush()
             self.close(str(error))
 
     def close(self, reason: str) -> None:
-        """Close now, whatever still waits to be sent; a second call does nothing."""
+        """Close now; unsent bytes are dropped. A second call does nothing."""
         if self.is_closed:
             return
         self.is_closed = True

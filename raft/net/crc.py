@@ -1,7 +1,7 @@
 """The CRC-32C of bytes whose parts are known: large data is read for it once, wherever it goes from there.
 
 A CRC is linear: behind `count` more bytes a part counts as if it were multiplied by x^(8 * count), modulo the polynomial, and
-parts are added by "exclusive or" (zlib's `crc32_combine` says the same for another polynomial; RFC 3720 B.4 has this one).
+parts are added by "exclusive or" (zlib's `crc32_combine` does the same for another polynomial; RFC 3720 B.4 defines this one).
 Subtracting is adding. So the CRC of a rest follows from that of the whole and that of the beginning:
 
     joined(crc(a), crc(b), len(b)) == crc(a + b)        joined(crc(a), crc(a + b), len(b)) == crc(b)
@@ -19,7 +19,10 @@ JOINING_BYTES: Final = 256 * 1024
 
 
 def joined(first: int, other: int, count: int) -> int:
-    """The CRC of a part with CRC `first` and `count` bytes behind it with CRC `other`; or of these bytes, if `other` is that of both."""
+    """Returns the CRC of a part with CRC `first` followed by `count` bytes with CRC `other`.
+
+    If `other` is the CRC of both parts together, returns that of the `count` bytes alone.
+    """
     return _product(_shift(count), first) ^ other
 
 

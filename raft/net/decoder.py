@@ -31,7 +31,8 @@ TRUSTED_BYTES = 4 * 1024 * 1024
 """The place of a frame that a trusted sender has merely announced: no less than entries of joined appends need."""
 
 SLACK = 8
-"""A body that is a view keeps at most a part in so many beside it: views are kept long, and counted by their length alone."""
+"""A body that is a view keeps alive at most 1/`SLACK` of its own size in other bytes, because views are kept long and are counted by
+their length alone."""
 
 Buffer = bytes | memoryview
 
@@ -42,20 +43,20 @@ class Decoder(Protocol[FrameT]):
     """Cuts one connection's stream into frames."""
 
     failure: WireError | None
-    """Why nothing more will be decoded; the frames before the fault have all been given back."""
+    """Why decoding has stopped, None while it has not; all frames before the fault have been returned."""
 
     pending_bytes: int
-    """Bytes of a frame that has not arrived whole."""
+    """How many bytes have arrived of a frame that is not complete."""
 
     def feed(self, chunk: Buffer) -> list[FrameT]:
-        """The frames that `chunk` completes, in order; it may be written over afterwards."""
+        """Returns the frames that `chunk` completes, in order; the caller may overwrite `chunk` afterwards."""
 
     def room(self) -> memoryview | None:
-        """Where the next bytes of the stream are wanted, instead of being fed; None if that is anywhere, as it is where no bytes
-        are pending."""
+        """Returns the buffer that the next bytes should be read into, to be followed by `filled`. Returns None if they should be given to
+        `feed` instead, as is the case while no bytes are pending."""
 
     def filled(self, count: int) -> list[FrameT]:
-        """Like `feed`, when `count` bytes have been put at the beginning of `room`."""
+        """Returns the frames that are complete after `count` bytes were read into the beginning of `room`, as `feed` does."""
 
 
 class LengthPrefixedDecoder(ABC, Generic[FrameT]):
@@ -78,7 +79,7 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
         self._needed = header_bytes
 
     def feed(self, chunk: Buffer) -> list[FrameT]:
-        """The frames that `chunk` completes, in order; sets `failure` at the first bytes that are no frame."""
+        """Returns the frames that `chunk` completes, in order; sets `failure` at the first bytes that are no frame."""
         if self.failure is not None:
             return []
         if not self.pending_bytes:
@@ -88,7 +89,7 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
         return self.filled(len(chunk))
 
     def room(self) -> memoryview | None:
-        """The place for what is missing of a frame, if that is much, and much has arrived."""
+        """Returns the buffer for the rest of a frame if both the rest and what has arrived of it are large, else None."""
         if self.pending_bytes == len(self._growing):
             if not self._is_worth_a_place():
                 return None
@@ -96,7 +97,7 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
         return memoryview(self._growing)[self.pending_bytes :]
 
     def filled(self, count: int) -> list[FrameT]:
-        """The frame, if `count` bytes at the beginning of `room` complete it."""
+        """Returns the frame if `count` bytes at the beginning of `room` complete it, else an empty list."""
         self.pending_bytes += count
         if self.pending_bytes < self._needed:
             return []

@@ -8,7 +8,7 @@ import trio
 
 
 async def dial(host: str, port: int) -> socket.socket:
-    """A connected non-blocking socket; `OSError` if no address of `host` takes the connection."""
+    """Returns a connected non-blocking socket. Raises `OSError` if no address of `host` takes the connection."""
     refused: OSError | None = None
     for family, kind, protocol, _, address in await _resolve(host, port):
         connecting = socket.socket(family, kind, protocol)

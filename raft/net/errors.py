@@ -5,7 +5,7 @@ import attrs
 
 @attrs.define
 class WireError(Exception):
-    """The other side sent nonsense; its connection is closed and nothing else happens. Wires may raise classes of their own below it."""
+    """The other side sent invalid bytes. Only its connection is closed. A wire may raise subclasses of its own."""
 
     detail: str
 

@@ -24,14 +24,14 @@ Frame = tuple[int, Buffer, int]
 
 
 def encode_frame(message_type: int, body: bytes) -> bytes:
-    """One frame, ready to send."""
+    """Returns one frame, ready to send."""
     length = len(body)
     check = header_check(length, PROTOCOL_VERSION, message_type)
     return HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc32c.crc32c(body)) + body
 
 
 def encode_frame_in_pieces(message_type: int, pieces: Sequence[Buffer], crc: int) -> tuple[Buffer, ...]:
-    """Like `encode_frame`, for a body in pieces, of which all but the first are spared a copy; `crc` is that of the body."""
+    """Returns the pieces of one frame, for a body in pieces of which only the first is copied. `crc` is the CRC-32C of the body."""
     length = sum(map(len, pieces))
     check = header_check(length, PROTOCOL_VERSION, message_type)
     header = HEADER.pack(length, PROTOCOL_VERSION, message_type, check, crc)
@@ -40,7 +40,7 @@ def encode_frame_in_pieces(message_type: int, pieces: Sequence[Buffer], crc: int
 
 @functools.lru_cache(maxsize=1024)
 def header_check(length: int, version: int, message_type: int) -> int:
-    """The 16 bits that vouch for the rest of a header: the lower half of its CRC-32C. Kept, since most headers are alike."""
+    """Returns the check of a header: the lower 16 bits of the CRC-32C of its other fields. Cached, because most headers are alike."""
     check: int = crc32c.crc32c(CHECKED.pack(length, version, message_type)) & 0xFFFF
     return check
 

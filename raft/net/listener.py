@@ -1,8 +1,8 @@
-"""Takes connections in, as many as are allowed, and sends away those that do not say who they are in time.
+"""Accepts connections up to a limit, and closes those that do not complete the handshake in time.
 
 A connection is *greeted* once its session has accepted a handshake. One that is not greeted within `greeting_timeout_s`
-is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`: neither silence nor a trickle of bytes
-holds memory for ever.
+is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`, because otherwise a silent or very slow client
+would hold memory without end.
 """
 
 import resource
@@ -14,7 +14,7 @@ from typing import Generic
 import attrs
 import trio
 
-from raft.net.connection import Connection
+from raft.net.connection import SocketConnection
 from raft.net.decoder import FrameT
 from raft.net.reactor import READABLE, Reactor
 
@@ -26,7 +26,7 @@ DESCRIPTORS_KEPT = 128
 
 @attrs.define(eq=False)
 class _Guest(Generic[FrameT]):
-    connection: Connection[FrameT]
+    connection: SocketConnection[FrameT]
     since: float
     greeted: bool = False
     unfinished_since: float = 0.0
@@ -44,7 +44,8 @@ class ListenerLimits:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; `OSError` if the address cannot be had. A port left by a process just ended can be taken at once."""
+    """Returns a listening socket. Raises `OSError` if the address cannot be bound. The port of a process that has just ended can be
+    bound at once (SO_REUSEADDR)."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.create_server((host, port), family=family, backlog=1024)
     listening.setblocking(False)
@@ -60,13 +61,17 @@ def _descriptors_for_connections() -> int:
 
 
 class Listener(Generic[FrameT]):
-    """`open_connection` makes the connection for an accepted socket; `on_refused` is told of one that was sent away."""
+    """Accepts connections on one socket.
+
+    `open_connection` makes the connection for an accepted socket. `on_refused` is called with the address and the reason when one
+    was refused.
+    """
 
     def __init__(
         self,
         reactor: Reactor,
         listening: socket.socket,
-        open_connection: Callable[[socket.socket, str], Connection[FrameT]],
+        open_connection: Callable[[socket.socket, str], SocketConnection[FrameT]],
         *,
         limits: ListenerLimits,
         on_refused: Callable[[str, str], None],
@@ -76,7 +81,7 @@ class Listener(Generic[FrameT]):
         self._open_connection = open_connection
         self._limits = limits
         self._on_refused = on_refused
-        self._guests: dict[Connection[FrameT], _Guest[FrameT]] = {}
+        self._guests: dict[SocketConnection[FrameT], _Guest[FrameT]] = {}
         self._accepting = True
         reactor.register(self, READABLE)
 
@@ -86,7 +91,7 @@ class Listener(Generic[FrameT]):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens; tells the port that was given for port 0."""
+        """The address it listens on, with the port that the system chose for port 0."""
         host, port = self._socket.getsockname()[:2]
         return host, port
 
@@ -95,16 +100,16 @@ class Listener(Generic[FrameT]):
         """How many are open."""
         return len(self._guests)
 
-    def greeted(self, connection: Connection[FrameT]) -> None:
+    def greeted(self, connection: SocketConnection[FrameT]) -> None:
         """The handshake is done; the greeting deadline no longer applies."""
         self._guests[connection].greeted = True
 
-    def forget(self, connection: Connection[FrameT]) -> None:
-        """To be told by the session when a connection has closed."""
+    def forget(self, connection: SocketConnection[FrameT]) -> None:
+        """A connection has closed. Called by its session."""
         self._guests.pop(connection, None)
 
     def on_ready(self, events: int) -> None:
-        """The reactor's call: somebody knocks."""
+        """Called by the reactor when connections wait to be accepted."""
         for _ in range(ACCEPTS_PER_ROUND):
             try:
                 accepted, address = self._socket.accept()
@@ -137,7 +142,7 @@ class Listener(Generic[FrameT]):
         self._guests[connection] = _Guest(connection, trio.current_time())
 
     async def run(self) -> None:
-        """Send away those whose time is up, until cancelled."""
+        """Close connections whose time is up, until cancelled."""
         period_s = min(self._limits.greeting_timeout_s, self._limits.frame_timeout_s) / 4
         while True:
             if not self._accepting:

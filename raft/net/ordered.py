@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic
 
-from raft.net.connection import Connection, Session
+from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import Buffer, FrameT
 from raft.net.errors import WireError
 
@@ -59,12 +59,12 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
     def __init__(
         self,
         serve: Callable[[FrameT, Reply], None],
-        on_closed: Callable[[Connection[FrameT], str], None],
+        on_closed: Callable[[SocketConnection[FrameT], str], None],
         *,
         requests_max: int = REQUESTS_MAX,
         held_bytes_max: int = HELD_BYTES_MAX,
     ) -> None:
-        self.connection: Connection[FrameT]
+        self.connection: SocketConnection[FrameT]
         self._serve = serve
         self._on_closed = on_closed
         self._requests_max = requests_max
@@ -99,7 +99,7 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         self._resume()
 
     def on_wire_error(self, error: WireError) -> None:
-        """What an error looks like differs from wire to wire; the close says that there was one."""
+        """Sends nothing, because the format of an error differs from wire to wire; the client sees the connection close."""
 
     def on_closed(self, reason: str) -> None:
         """See `Session`. Work under way goes on; its answers are ignored."""

@@ -10,13 +10,13 @@ nothing else runs.
 A process that serves more than one thing makes one reactor, attaches what takes part (each `RaftGroup` does so itself), registers
 its own listeners, and keeps `run` running until all of them are closed; then it closes the reactor.
 
-Who has the thread to itself (`owns_thread`) need not go through Trio for every wake: after a round it waits for the next
-one in place, a few milliseconds at a time, and lets Trio run what it has at least every `TURN_S`. There it does not sleep if the
-last wait was over in a moment: being woken costs more than such a wait (the processor may have gone to sleep, too), so it asks
-again and again, and offers the processor to others each time. One wait that takes longer, and it sleeps again.
+A reactor that has the thread to itself (`owns_thread`) need not go through Trio for every wake: after a round it waits for the next
+one in place, a few milliseconds at a time, and lets Trio run its tasks at least every `TURN_S`. It polls instead of sleeping if the
+last wait was brief, because being woken costs more than such a wait (the processor may have gone to sleep, too); it yields the
+processor between polls. After one longer wait it sleeps again.
 
-Failures: what concerns one connection is settled there (see `Connection`); anything else is a failure of all participants, who
-are informed of it (`on_failed`), and climbs out of `run`.
+Failures: an error of one connection closes that connection (see `SocketConnection`); any other is a failure of all participants,
+which are informed of it (`on_failed`), and is raised by `run`.
 """
 
 import math
@@ -35,16 +35,16 @@ RECEIVE_BYTES = 256 * 1024
 """What one socket may bring in one round, but for the rest of a large frame that has begun."""
 
 LINGER_S = 0.004
-"""How long the next round is waited for in place: longer than a durable append takes, so that a client that asks again at once
-finds the node there."""
+"""How long to wait in place for the next round: longer than a durable append takes, so that the next request of a client that
+waited for one is received without a wake-up."""
 SPIN_S = 0.0005
-"""What a moment is: about as long as a flush, or as another node needs to answer."""
+"""The longest wait that counts as brief: about as long as a flush, or as another node needs to answer."""
 CROWDED_S = 0.001
 SLEEPS_S = 1.0
-"""Who gives the processor away and has it back only after `CROWDED_S` shares it with somebody who has work: for so long it does not
-ask, since who asks waits for a turn, while who sleeps and is woken comes first."""
+"""If yielding the processor takes longer than `CROWDED_S`, another process has work. Then the reactor sleeps instead of polling for
+this long, because the scheduler favours a process that is woken over one that polls."""
 TURN_S = 0.02
-"""After so long Trio has its turn, however busy the sockets are: timers, dials, signals."""
+"""Trio's tasks (timers, dials, signals) run at least this often, however busy the sockets are."""
 
 
 class Pollable(Protocol):
@@ -74,7 +74,7 @@ class Participant(Protocol):
         """What is urgent has left; slow work may begin."""
 
     def on_failed(self) -> None:
-        """A round has raised, and no other comes: nothing that waits will be decided by this process."""
+        """A round has raised, and no other follows: what is waiting will never be answered by this process."""
 
 
 class Reactor:
@@ -99,7 +99,7 @@ class Reactor:
         self._waited_briefly = False
         self._sleeps_until = -math.inf
         self.has_news = False
-        """Set by a flushable that found itself broken, or free for more: the owner has something to decide again."""
+        """Set by a flushable that found itself broken or has room again: its owner must be called once more."""
         self.closed = False
 
     # ---------------------------------------------------------------- what takes part
@@ -114,7 +114,7 @@ class Reactor:
         self._epoll.modify(pollable.fileno(), events)
 
     def unregister(self, pollable: Pollable) -> None:
-        """Forget it; to be called before its descriptor is closed."""
+        """Stop watching `pollable`. Must be called before its descriptor is closed."""
         if self._registered.pop(pollable.fileno(), None) is not None:
             self._epoll.unregister(pollable.fileno())
 
@@ -134,7 +134,7 @@ class Reactor:
     # ---------------------------------------------------------------- rounds
 
     def has_more(self) -> bool:
-        """Whether somebody waits to be heard."""
+        """Returns whether a socket is ready, so that the next round would read something at once."""
         return bool(self._epoll.poll(0))
 
     def request_round(self) -> None:
@@ -155,7 +155,7 @@ class Reactor:
                     pass
 
     def round(self, wait_s: float = 0) -> int:
-        """Handle what is ready now, or becomes ready within `wait_s`; how many descriptors were."""
+        """Handle what is ready now or becomes ready within `wait_s`. Returns how many descriptors were ready."""
         assert not self._in_round, "a round may not start another"
         self._in_round = True
         self.has_news = False
@@ -167,7 +167,7 @@ class Reactor:
                     os.eventfd_read(self._wake_fd)
                     continue
                 # One socket of this round may have closed another, so it can be gone; should its number be in use again
-                # already, the newcomer is merely asked to look once for nothing.
+                # already, the new socket is merely read once without need.
                 pollable = self._registered.get(descriptor)
                 if pollable is not None:
                     pollable.on_ready(events)
@@ -181,12 +181,12 @@ class Reactor:
         finally:
             self._in_round = False
         if self.has_news or self._written or self._urgent:
-            # Not at once: somebody who takes all that is sent as fast as it comes may not keep the others waiting.
+            # Only in the next round, because one fast reader must not keep the other connections waiting.
             self.request_round()
         return len(ready)
 
     def _wait(self, wait_s: float) -> list[tuple[int, int]]:
-        """What becomes ready within `wait_s`: asked for without sleeping, for `SPIN_S` at the most, if that is worth it."""
+        """Returns what becomes ready within `wait_s`. If the last wait was brief it first polls without sleeping, for `SPIN_S` at most."""
         now = began = time.perf_counter()
         if self._waited_briefly and began >= self._sleeps_until:
             while now < began + SPIN_S:

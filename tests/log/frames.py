@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from log.disk import Disk
 from log.frame import HEADER_BYTES
 from log.memory_disk import MemoryDisk
-from log.segmented_log import Frame, Kind, LogConfig, SegmentedLog
+from log.segmented_log import Frame, FrameKind, LogConfig, SegmentedLog
 
 DIRECTORY = "data/log"
 LOG_ID = 7
@@ -21,9 +21,9 @@ Entry = tuple[int, int, int, int, bytes]
 def frame(
     index: int, epoch: int = 1, *, offset: int | None = None, span: int = 1, payload: bytes | None = None
 ) -> Frame:
-    """A frame that says who it is; offsets go with the index unless told otherwise."""
+    """Returns a frame whose payload names its index and epoch; without an `offset` it follows from the index."""
     content = f"{index}@{epoch}".encode() if payload is None else payload
-    kind = Kind.RECORDS if span else Kind.CONTROL
+    kind = FrameKind.RECORDS if span else FrameKind.CONTROL
     base_offset = index - 1 if offset is None else offset
     return Frame.of(
         content, index=index, epoch=epoch, base_offset=base_offset, span=span, kind=kind, tag=3, timestamp_ms=5

@@ -7,14 +7,14 @@ that frame, or the last one that was flushed.
 
 import attrs
 
-from log.index import Tail
+from log.index import LogTail
 from log.segmented_log import Frame, IndexOutOfRange, OffsetOutOfRange, SegmentedLog
 from tests.log.frames import Entry, content, entry
 
 
 @attrs.frozen
 class Start:
-    """What a log begins behind: the index before its first, that one's epoch, the offset that follows, the owner's word."""
+    """Where a log begins: the index before its first, that one's epoch, the offset that follows, the owner's payload."""
 
     index: int = 0
     epoch: int = 0
@@ -43,7 +43,7 @@ class Moment:
 
 
 def moment_of(log: SegmentedLog) -> Moment:
-    """What a log says of itself, all of it cross-checked."""
+    """Returns the visible state of a log, after checking that all its properties agree."""
     read = content(log)
     last_index = log.last_index
     start_index = read[0][0] - 1 if read else last_index
@@ -80,7 +80,7 @@ def _refuses_what_left(log: SegmentedLog, start_index: int) -> None:
 
 
 def trim_both(log: SegmentedLog, model: "Model", first_index: int, payload: bytes) -> int:
-    """Trim both. A payload that was not there before tells whether segments left."""
+    """Trim both. Segments have left if the payload is the new one."""
     start, first = log.start, log.first_index
     trimmed = log.trim(first_index, payload)
     assert log.first_index == trimmed
@@ -126,17 +126,17 @@ class Model:
         self._add(attrs.evolve(self.moments[-1], state=state))
 
     def trim(self, first_index: int, payload: bytes) -> None:
-        """Everything below `first_index` left, and `payload` tells of it."""
+        """Everything below `first_index` left, and `payload` stands for it."""
         start = Start(first_index - 1, self.epoch_before(first_index), self.offset_of(first_index), payload)
         self._trims.append((self._forgotten + len(self.moments) - 1, start))
 
-    def begin_reset(self, before: Tail, payload: bytes) -> None:
-        """The log is to begin anew; until `end_reset` a crash may leave it as it was."""
+    def begin_reset(self, before: LogTail, payload: bytes) -> None:
+        """A reset of the log begins; until `end_reset` a crash may leave it as it was."""
         start = Start(before.last_index, before.last_epoch, before.end_offset, payload)
         self._resetting = Moment((), self.moments[-1].state, before.end_offset, start)
 
     def end_reset(self) -> None:
-        """It did, durably."""
+        """The reset is durable."""
         assert self._resetting is not None
         self.survived(self._resetting)
 

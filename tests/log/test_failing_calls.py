@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from log.disk import StorageFailed
-from log.index import Tail
+from log.index import LogTail
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import SegmentedLog
 from tests.log.frames import frames, memory_disk, open_log
@@ -15,7 +15,7 @@ from tests.log.model import Model, moment_of, trim_both
 
 
 class Run:
-    """One life of a log: open, append, flush, roll, trim, begin anew, cut, flush, close; remembers how far it came."""
+    """One run of a log: open, append, flush, roll, trim, reset, cut, flush, close; records how far it got."""
 
     def __init__(self, disk: MemoryDisk, model: Model) -> None:
         self.disk = disk
@@ -35,7 +35,7 @@ class Run:
             self._flush()
             trim_both(log, self.model, max(log.first_index, log.last_index - 30), b"#%d" % log.end)
         self._save(b"new vote %d" % epoch)
-        self._reset(Tail(log.last_index + 100, epoch - 1, log.end_offset + 100), b"#%d" % log.end)
+        self._reset(LogTail(log.last_index + 100, epoch - 1, log.end_offset + 100), b"#%d" % log.end)
         self._append(log.last_index + 1, log.last_index + 30, epoch, 100)
         self._truncate(log.last_index - 5)
         self._append(log.last_index + 1, log.last_index + 30, epoch, 100)
@@ -62,7 +62,7 @@ class Run:
         self.model.truncate(last_index)
         self._log.truncate(last_index)
 
-    def _reset(self, before: Tail, payload: bytes) -> None:
+    def _reset(self, before: LogTail, payload: bytes) -> None:
         self.model.begin_reset(before, payload)
         self._log.reset(before, payload)
         self.model.end_reset()

@@ -10,7 +10,7 @@ from log.frame import (
     DamagedFrame,
     ForeignFrame,
     Frame,
-    Kind,
+    FrameKind,
     checksum,
     decode_header,
     encode_header,
@@ -18,7 +18,7 @@ from log.frame import (
 
 PAYLOAD = b"hello, log"
 FIELDS = {
-    "kind": Kind.RECORDS,
+    "kind": FrameKind.RECORDS,
     "tag": 0xA5,
     "log_id": 0x0102030405060708,
     "address": 0x1112131415161718,

@@ -1,4 +1,4 @@
-"""Ctrl-C while a log waits for its disk: nobody knows then what the disk holds, so nothing is synced again."""
+"""Ctrl-C while a log waits for its disk: it is unknown then what the disk holds, so nothing is synced again."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def require_failed(disk: MemoryDisk, log: SegmentedLog, flush: Flush) -> None:
 
 
 def test_wherever_a_flush_is_interrupted_the_log_has_failed_and_nothing_is_synced_again() -> None:
-    """Names, sealed segments with their sidecars, the active one, the mark, segments that leave: every call of a flush."""
+    """Names, sealed segments with sidecars, the active one, the durable-end checkpoint, segments that leave: every call of a flush."""
     interrupted: list[str] = []
     for n in range(1, 1_000):
         disk = memory_disk()
@@ -77,7 +77,7 @@ def test_what_interrupts_a_flush_climbs_out_of_it_as_it_is() -> None:
 
 @pytest.mark.parametrize("runs", [False, True])
 def test_a_log_whose_flush_was_begun_and_never_ended_is_closed_without_another_one(runs: bool) -> None:
-    """An interrupt may come between any two lines of whoever carries the flush."""
+    """An interrupt may come between any two lines of the code that carries out the flush."""
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1)])

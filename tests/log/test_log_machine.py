@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from log.disk import NoSpace, StorageFailed
-from log.frame import Frame, Kind
-from log.index import Tail
+from log.frame import Frame, FrameKind
+from log.index import LogTail
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import Flush, SegmentedLog
 from tests.log.frames import memory_disk, open_log
@@ -50,7 +50,7 @@ class LogMachine(RuleBasedStateMachine):
         frames = []
         for index in range(first, first + count):
             span = index % 3
-            kind = Kind.RECORDS if span else Kind.CONTROL
+            kind = FrameKind.RECORDS if span else FrameKind.CONTROL
             frames.append(
                 Frame.of(self.payload(size), index=index, epoch=epoch, base_offset=offset, span=span, kind=kind)
             )
@@ -80,7 +80,9 @@ class LogMachine(RuleBasedStateMachine):
             last = self.model.now.last_index
             epoch, offset = self.model.epoch_before(last + 1), self.model.now.end_offset
             frames = [
-                Frame.of(self.payload(size), index=index, epoch=epoch, base_offset=offset, span=0, kind=Kind.CONTROL)
+                Frame.of(
+                    self.payload(size), index=index, epoch=epoch, base_offset=offset, span=0, kind=FrameKind.CONTROL
+                )
                 for index in range(last + 1, last + 5)
             ]
             self.log.append(frames)
@@ -96,10 +98,10 @@ class LogMachine(RuleBasedStateMachine):
         """Anywhere, backwards too; and the power may be cut at any call."""
         now = self.model.now
         last_index = data.draw(st.integers(0, now.last_index + 20))
-        before = Tail()
+        before = LogTail()
         if last_index:
             epoch = data.draw(st.integers(0, self.model.epoch_before(now.last_index + 1) + 2))
-            before = Tail(last_index, epoch, data.draw(st.integers(0, now.end_offset + 50)))
+            before = LogTail(last_index, epoch, data.draw(st.integers(0, now.end_offset + 50)))
         payload = self.payload(size)
         self.model.begin_reset(before, payload)
         if cut_at is not None:
@@ -133,7 +135,9 @@ class LogMachine(RuleBasedStateMachine):
         for following in range(index, index + data.draw(st.integers(1, 3))):
             offset = self.model.offset_of(index)
             frames.append(
-                Frame.of(self.payload(90), index=following, epoch=epoch, base_offset=offset, span=0, kind=Kind.CONTROL)
+                Frame.of(
+                    self.payload(90), index=following, epoch=epoch, base_offset=offset, span=0, kind=FrameKind.CONTROL
+                )
             )
         try:
             self.log.append(frames)

@@ -8,7 +8,7 @@ import pytest
 
 from log import mark
 from log.disk import NoSpace, StorageFailed
-from log.frame import HEADER_BYTES, Kind, encode_header
+from log.frame import HEADER_BYTES, FrameKind, encode_header
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.segmented_log import CorruptLog, LogConfig, SegmentedLog
 from tests.log.frames import (
@@ -153,7 +153,7 @@ def test_a_segment_whose_name_was_lost_takes_the_later_ones_along() -> None:
 
 
 def test_a_sealed_segment_that_is_written_again_outgrows_its_index() -> None:
-    """The name of the segment behind it was lost, so it is the newest again, and its sidecar tells an old size."""
+    """The name of the segment behind it was lost, so it is the newest again, and its sidecar contains an old size."""
     disk = memory_disk()
     log = open_log(disk)
     log.append(frames(1, 58))
@@ -223,7 +223,7 @@ def test_a_damaged_header_hides_its_frame_but_not_the_damage() -> None:
     assert (caught.value.position, caught.value.index) == (size_of(frame(1)), None)
 
 
-def test_a_frame_copied_into_a_payload_is_no_witness_of_durability() -> None:
+def test_a_frame_copied_into_a_payload_is_no_proof_of_durability() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1)])
@@ -236,7 +236,7 @@ def test_a_frame_copied_into_a_payload_is_no_witness_of_durability() -> None:
     assert numbers(reopened) == [(1, 1), (2, 1)]
 
 
-def test_only_the_mark_tells_damage_in_the_last_flush_from_a_torn_tail() -> None:
+def test_only_the_durable_end_checkpoint_tells_damage_in_the_last_flush_from_a_torn_tail() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1), frame(2)])
@@ -248,7 +248,7 @@ def test_only_the_mark_tells_damage_in_the_last_flush_from_a_torn_tail() -> None
     assert numbers(open_log(killed(disk))) == [(1, 1)]
 
 
-def test_a_damaged_mark_is_reported_and_does_no_harm() -> None:
+def test_a_damaged_durable_end_checkpoint_is_reported_and_does_no_harm() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1)])
@@ -339,17 +339,17 @@ def test_a_sync_that_lied_is_found_out() -> None:
 @pytest.mark.parametrize(
     ("kind", "index", "epoch", "offset"),
     [
-        pytest.param(Kind.RECORDS, 63, 1, 61, id="a gap in the index"),
-        pytest.param(Kind.RECORDS, 62, 1, 60, id="an offset again"),
-        pytest.param(Kind.RECORDS, 62, 0, 61, id="an older epoch"),
-        pytest.param(Kind.RECORDS, 0, 1, 0, id="index 0"),
-        pytest.param(Kind.STATE, 60, 1, 60, id="a state of another time"),
-        pytest.param(Kind.TRUNCATE, 62, 1, 62, id="a cut behind the end"),
+        pytest.param(FrameKind.RECORDS, 63, 1, 61, id="a gap in the index"),
+        pytest.param(FrameKind.RECORDS, 62, 1, 60, id="an offset again"),
+        pytest.param(FrameKind.RECORDS, 62, 0, 61, id="an older epoch"),
+        pytest.param(FrameKind.RECORDS, 0, 1, 0, id="index 0"),
+        pytest.param(FrameKind.STATE, 60, 1, 60, id="a state of another time"),
+        pytest.param(FrameKind.TRUNCATE, 62, 1, 62, id="a cut behind the end"),
     ],
 )
 @pytest.mark.parametrize("rolled", [True, False])
 def test_a_whole_frame_that_does_not_follow_is_as_bad_as_a_torn_one(
-    rolled: bool, kind: Kind, index: int, epoch: int, offset: int, durable: bool
+    rolled: bool, kind: FrameKind, index: int, epoch: int, offset: int, durable: bool
 ) -> None:
     disk = memory_disk()
     log = open_log(disk)
@@ -478,7 +478,7 @@ def test_a_segment_that_a_full_disk_took_back_may_reappear_after_a_power_cut() -
 
 
 def outcome(disk: MemoryDisk) -> list[Entry] | None:
-    """Everything the log says of itself; None if it says that it is damaged."""
+    """Returns the visible state of the log; None if opening it raises `CorruptLog`."""
     try:
         log = open_log(disk)
         read = content(log)
@@ -491,7 +491,7 @@ def outcome(disk: MemoryDisk) -> list[Entry] | None:
 
 
 def test_no_flipped_bit_below_the_durable_end_is_silently_lost() -> None:
-    """After a clean close everything is below it: every answer is the right one, or says that there is damage."""
+    """After a clean close everything is below it: every answer is the right one, or reports damage."""
     disk = memory_disk()
     grown(disk).close()
     right = outcome(killed(disk))
@@ -576,7 +576,7 @@ def test_a_frame_of_another_place_and_another_log_is_only_torn() -> None:
     log = open_log(disk)
     end = log.append([frame(1)])
     log.close()
-    stored = encode_header(Kind.RECORDS, 0, LOG_ID + 1, end + 1, 1, 2, 1, 0, 0, 1, 0, 0)
+    stored = encode_header(FrameKind.RECORDS, 0, LOG_ID + 1, end + 1, 1, 2, 1, 0, 0, 1, 0, 0)
     overwrite(disk, FIRST, end, stored)
     reopened = open_log(killed(disk))
     assert (numbers(reopened), reopened.recovery.torn_at) == ([(1, 1)], end)

@@ -1,4 +1,4 @@
-"""Any log, any one bit of it changed: recovery says that it is damaged, or cuts exactly what nobody was promised."""
+"""Any log, any one bit of it changed: recovery reports the damage, or cuts exactly what was never acknowledged."""
 
 import random
 from bisect import bisect_right
@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from log.errors import CorruptLog
 from log.frame import HEADER_BYTES, Frame
-from log.index import Tail
+from log.index import LogTail
 from log.memory_disk import MemoryDisk
 from log.segmented_log import SegmentedLog
 from tests.log.frames import DIRECTORY, memory_disk, open_log
@@ -75,7 +75,7 @@ class RecoveryMachine(RuleBasedStateMachine):
         now = self.model.now
         self.written += 1
         epoch = max(0, self.model.epoch_before(now.last_index + 1) - epochs_back)
-        before = Tail(now.last_index + ahead, epoch, now.end_offset + ahead) if now.last_index + ahead else Tail()
+        before = LogTail(now.last_index + ahead, epoch, now.end_offset + ahead) if now.last_index + ahead else LogTail()
         self.model.begin_reset(before, b"#%d" % self.written)
         self.log.reset(before, b"#%d" % self.written)
         self.model.end_reset()
@@ -106,7 +106,7 @@ class RecoveryMachine(RuleBasedStateMachine):
         elif newest:
             assert seen is None, "durable bytes that are damaged are told"
         else:
-            assert seen in (None, now), "damage in bytes that nobody reads any more may go unseen"
+            assert seen in (None, now), "damage in bytes that are not read any more may go unseen"
 
     @rule()
     def be_killed(self) -> None:
@@ -123,7 +123,7 @@ def base_of(path: str) -> int:
 
 
 def found(disk: MemoryDisk) -> Moment | None:
-    """The log that is found; None if it says that it is damaged."""
+    """Returns the log that is found; None if opening it raises `CorruptLog`."""
     assert DIRECTORY in disk.paths()[0]
     try:
         return moment_of(open_log(disk))

@@ -1,4 +1,4 @@
-"""A log forgets everything and begins anew: entirely or not at all, and never without its newest state."""
+"""A log is reset: entirely or not at all, and never without its newest state."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from log import start
 from log.disk import NoSpace, RealDisk, StorageFailed
 from log.errors import CorruptLog, IndexOutOfRange, OffsetOutOfRange
 from log.frame import HEADER_BYTES, Address, Frame, checksum
-from log.index import Tail
+from log.index import LogTail
 from log.mark import Mark, MarkFile
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.salvage import Floor
@@ -36,7 +36,7 @@ from tests.log.frames import (
 )
 from tests.log.model import Moment, moment_of
 
-BEFORE = Tail(1_000, 2, 5_000)
+BEFORE = LogTail(1_000, 2, 5_000)
 MARK = f"{DIRECTORY}/{marks.NAME}"
 START = f"{DIRECTORY}/{start.NAME}"
 
@@ -91,19 +91,19 @@ def an_empty_segment(log: SegmentedLog) -> None:
 
 
 def a_large_state(log: SegmentedLog) -> None:
-    """The mark cannot keep it, and a segment is full of it."""
+    """Too long for the durable-end checkpoint, and for a segment."""
     log.append(frames(1, 5, 3))
     log.save_state(bytes(6_000))
     log.flush()
 
 
-def begun_anew(log: SegmentedLog) -> None:
+def after_reset(log: SegmentedLog) -> None:
     much(log)
-    log.reset(Tail(500, 12, 900), b"the first time")
+    log.reset(LogTail(500, 12, 900), b"the first time")
 
 
 Life = Callable[[SegmentedLog], None]
-LIVES: list[Life] = [nothing, only_a_state, much, an_empty_segment, a_large_state, begun_anew]
+LIVES: list[Life] = [nothing, only_a_state, much, an_empty_segment, a_large_state, after_reset]
 every_life = pytest.mark.parametrize("life", LIVES)
 
 
@@ -115,7 +115,7 @@ def lived(life: Life, seed: int = 0) -> tuple[MemoryDisk, SegmentedLog]:
 
 
 def lives_on(log: SegmentedLog, disk: MemoryDisk) -> None:
-    """It takes frames behind its end, of any later epoch, and keeps them; it can be trimmed; it can begin anew again."""
+    """It takes frames after its end, of any later epoch, and keeps them; it can be trimmed; it can be reset again."""
     epoch, first = log.last_epoch + 1, log.last_index + 1
     written = [frame(first + at, epoch, offset=log.end_offset + at, payload=bytes(120)) for at in range(50)]
     for each in written:
@@ -125,7 +125,7 @@ def lives_on(log: SegmentedLog, disk: MemoryDisk) -> None:
     log.trim(first + 45, b"trimmed")
     log.flush()
     assert moment_of(open_log(disk.durable_copy())) == moment_of(log)
-    log.reset(Tail(first + 10, 1, 7), b"again")
+    log.reset(LogTail(first + 10, 1, 7), b"again")
     assert moment_of(open_log(disk.durable_copy())) == moment_of(log)
 
 
@@ -196,9 +196,9 @@ def test_what_follows_must_follow_what_the_log_began_behind() -> None:
     assert log.find_offset(5_001) == 1_002
 
 
-def test_a_log_can_begin_anew_at_its_very_beginning() -> None:
+def test_a_log_can_be_reset_to_its_very_beginning() -> None:
     disk, log = lived(much)
-    log.reset(Tail(), b"")
+    log.reset(LogTail(), b"")
     assert (log.first_index, log.last_index, log.end_offset, log.state) == (0, 0, 0, b"new vote")
     log.append(frames(1, 30, 1))
     log.flush()
@@ -227,7 +227,7 @@ def test_no_file_of_what_was_forgotten_stays_open(tmp_path: Path) -> None:
         log.append(frames(log.last_index + 1, log.last_index + 30, log.last_epoch, size=120))
         log.append(frames(log.last_index + 1, log.last_index + 30, log.last_epoch, size=120))
         log.read(log.first_index, 1 << 20)
-        log.reset(Tail(log.last_index, log.last_epoch, log.last_index), b"")
+        log.reset(LogTail(log.last_index, log.last_epoch, log.last_index), b"")
         assert len(os.listdir("/proc/self/fd")) == opened
     log.close()
 
@@ -289,14 +289,14 @@ def _fates(disk: MemoryDisk, n: int) -> list[MemoryDisk]:
 
 
 @every_life
-def test_wherever_a_crash_comes_the_log_is_as_it_was_or_has_begun_anew(life: Life) -> None:
-    """At every call to the disk: and the survivor lives on, whatever is left of the other log beside it."""
+def test_wherever_a_crash_comes_the_log_is_as_it_was_or_is_reset(life: Life) -> None:
+    """At every call to the disk: and the log that is left works, whatever files of the other one are next to it."""
     left: list[set[bool]] = []
     for n in range(1, 1_000):
         disk, log = lived(life, n + 6)  # a name whose sync fails is durable or not: here both are seen
         log.flush()
         old = moment_of(log)
-        new = _anew(old)
+        new = _after_reset(old)
         disk.fail_call(n)
         try:
             log.reset(BEFORE, b"a snapshot")
@@ -321,7 +321,7 @@ def test_wherever_a_crash_comes_the_log_is_as_it_was_or_has_begun_anew(life: Lif
     assert len(left) > kept + open_yet + 5
 
 
-def _anew(old: Moment) -> Moment:
+def _after_reset(old: Moment) -> Moment:
     start = type(old.start)(BEFORE.last_index, BEFORE.last_epoch, BEFORE.end_offset, b"a snapshot")
     return Moment((), old.state, BEFORE.end_offset, start)
 
@@ -352,7 +352,7 @@ def test_before_it_is_done_what_was_not_flushed_may_be_lost_as_ever(loss: PowerL
 
 @every_life
 def test_wherever_a_recovery_of_an_interrupted_reset_is_interrupted_the_next_one_finds_the_same(life: Life) -> None:
-    """The first crash at every call from the witness on, the second at every call of the recovery."""
+    """The first crash at every call from the log-start checkpoint on, the second at every call of the recovery."""
     interrupted = 0
     for first in range(1, 100):
         disk, log = lived(life)
@@ -364,7 +364,7 @@ def test_wherever_a_recovery_of_an_interrupted_reset_is_interrupted_the_next_one
             break
         for crashed in (killed(disk), disk.after_crash(random.Random(first)), disk.durable_copy()):
             expected = moment_of(open_log(killed(crashed)))
-            assert expected in (old, _anew(old))
+            assert expected in (old, _after_reset(old))
             for second in range(1, 200):
                 trial = killed(crashed, second)
                 trial.fail_call(second)
@@ -374,13 +374,13 @@ def test_wherever_a_recovery_of_an_interrupted_reset_is_interrupted_the_next_one
                 interrupted += 1
                 after = (killed(trial), trial.durable_copy(), trial.after_crash(random.Random(second)))[second % 3]
                 seen = moment_of(open_log(after))
-                # A killed process may leave a witness that no sync covers; the first thing to do is that sync.
+                # A killed process may leave a log-start checkpoint that no sync covers, so recovery must sync it first.
                 unread = START in crashed.paths() and trial.durable_content(START) != crashed.content(START)
                 assert seen == expected or (unread and seen == old)
     assert interrupted > 200
 
 
-def test_a_process_that_is_killed_before_the_witness_is_durable_leaves_one_log_or_the_other_for_good() -> None:
+def test_a_process_that_is_killed_before_the_log_start_is_durable_leaves_one_log_or_the_other_for_good() -> None:
     """What the next start reads is what all later ones read, whatever power cuts come."""
     for n in range(1, 100):
         disk, log = lived(much)
@@ -410,7 +410,7 @@ def interrupting(disk: MemoryDisk, n: int, error: BaseException) -> list[str]:
 
 
 def test_wherever_a_reset_is_interrupted_the_log_has_failed() -> None:
-    """Ctrl-C at every call: nobody knows then which log the disk holds."""
+    """Ctrl-C at every call: it is unknown then which log the disk holds."""
     operations: set[str] = set()
     for n in range(1, 1_000):
         disk, log = lived(much)
@@ -429,7 +429,7 @@ def test_wherever_a_reset_is_interrupted_the_log_has_failed() -> None:
             calls = disk.calls
             log.close()
             assert disk.calls == calls
-            assert moment_of(open_log(disk)) in (old, _anew(old))
+            assert moment_of(open_log(disk)) in (old, _after_reset(old))
     assert {"open", "write", "cut", "sync", "sync directory", "rename", "remove"} <= operations
 
 
@@ -474,7 +474,7 @@ def test_room_that_was_only_reserved_is_used() -> None:
 
 
 def test_a_full_disk_at_the_last_moment_leaves_the_log_as_it_is_or_ends_it() -> None:
-    """No call is known to need room, and any may say that it has none."""
+    """No call is known to need room, and any may raise `NoSpace`."""
     outcomes = []
     for n in range(1, 1_000):
         disk, log = lived(much)
@@ -490,12 +490,12 @@ def test_a_full_disk_at_the_last_moment_leaves_the_log_as_it_is_or_ends_it() -> 
         except StorageFailed:
             outcomes.append("ends")
             for after in _fates(disk, n):
-                assert moment_of(open_log(after)) in (old, _anew(old))
+                assert moment_of(open_log(after)) in (old, _after_reset(old))
         else:
             if not interrupted:
                 break
             # Nothing but the room for states is not there yet.
-            assert moment_of(log) == _anew(old)
+            assert moment_of(log) == _after_reset(old)
             outcomes.append("has begun anew")
     order = ["stays", "ends", "has begun anew"]
     assert outcomes == sorted(outcomes, key=order.index)
@@ -522,7 +522,7 @@ def between(operation: str, occurrence: int, life: Life = much) -> MemoryDisk:
     return killed(disk)
 
 
-def test_the_new_segment_has_its_other_name_until_the_witness_and_the_mark_are_durable() -> None:
+def test_the_new_segment_has_its_other_name_until_both_checkpoints_are_durable() -> None:
     disk = between("rename", 2)
     assert len(names(disk, ".reset")) == 1
     assert start.read(disk, DIRECTORY, log_id=LOG_ID).before == BEFORE
@@ -534,7 +534,7 @@ def test_the_new_segment_has_its_other_name_until_the_witness_and_the_mark_are_d
 
 @pytest.mark.parametrize("occurrence", [1, 2])
 def test_a_segment_without_its_name_that_is_damaged_is_never_cut(occurrence: int) -> None:
-    """Nothing but its other name tells that all of it was durable; the state in it cannot be had from elsewhere."""
+    """Only its other name shows that all of it was durable; the state in it is nowhere else."""
     disk = between("rename", occurrence)
     (path,) = names(disk, ".reset")
     size = len(disk.content(path))
@@ -550,7 +550,7 @@ def test_a_segment_without_its_name_that_is_damaged_is_never_cut(occurrence: int
         assert open_log(disk).state == b"new vote"
 
 
-def test_a_new_segment_whose_witness_was_never_written_is_removed() -> None:
+def test_a_new_segment_whose_log_start_was_never_written_is_removed() -> None:
     disk = between("rename", 1)
     assert names(disk, ".reset") != []
     log = open_log(disk)
@@ -569,7 +569,7 @@ def test_a_file_that_would_take_the_place_of_the_first_segment_is_removed() -> N
 
 
 def test_the_state_in_a_new_segment_is_never_taken_for_the_torn_tail_of_a_write() -> None:
-    """Whether the mark knows of it yet or not: after a crash of the reset, and after another one of the recovery."""
+    """Whether the durable-end checkpoint covers it yet or not: after a crash of the reset, and after another one of the recovery."""
     harmed = 0
     for first in range(1, 1_000):
         disk, log = lived(only_a_state)
@@ -605,7 +605,7 @@ def _is_refused_with_its_state_damaged(disk: MemoryDisk) -> bool:
 @every_life
 @pytest.mark.parametrize("sync_loses_mark", [False, True])
 def test_a_first_segment_that_is_missing_is_damage(life: Life, *, sync_loses_mark: bool) -> None:
-    """Even if there never was a state, and no mark tells of anything."""
+    """Even if there never was a state, and no durable-end checkpoint."""
     disk, log = lived(life)
     log.reset(BEFORE, b"")
     log.close()
@@ -626,7 +626,7 @@ def repair(disk: MemoryDisk) -> SegmentedLog:
 
 
 def anew(count: int, life: Life = much) -> MemoryDisk:
-    """A log that began anew and has taken so many frames since."""
+    """A log that was reset and has taken so many frames since."""
     disk, log = lived(life)
     log.reset(BEFORE, b"a snapshot")
     log.append(after_before(count))
@@ -671,14 +671,14 @@ def test_a_log_that_began_anew_and_lost_its_only_segment_is_repaired(count: int)
     assert moment_of(open_log(disk.durable_copy())) == moment_of(log)
 
 
-def test_a_state_that_is_too_long_for_the_mark_and_damaged_is_refused() -> None:
+def test_a_state_that_is_too_long_for_the_checkpoint_and_damaged_is_refused() -> None:
     disk = anew(0, a_large_state)
     disk.flip_bit(names(disk, ".log")[0], (HEADER_BYTES + 5_000) * 8)
     with pytest.raises(CorruptLog, match="the newest state of this node is lost"):
         repair(disk)
 
 
-def test_neither_mark_speaks_of_the_log_that_was_forgotten() -> None:
+def test_no_slot_of_the_durable_end_checkpoint_is_of_the_log_before_the_reset() -> None:
     """It reached epoch 9; a floor of that epoch would be none of this log's."""
     for slot in range(2):
         disk = anew(0)

@@ -54,7 +54,7 @@ SIZES_AND_STAMPS = st.tuples(st.integers(0, 5), st.none() | st.integers(0, 12))
 def test_the_rule_is_what_it_says(
     drawn: list[tuple[int, int | None]], bytes_max: int | None, age_ms_max: int | None
 ) -> None:
-    """The first segment stays that is neither dispensable nor old, by its own stamp or else the next that says anything."""
+    """The first segment stays that is neither dispensable nor old, by its own timestamp or else by the next valid one."""
     now_ms = 10
     segments = [SegmentFacts(first, size, newest_ms) for first, (size, newest_ms) in enumerate(drawn, start=1)]
 

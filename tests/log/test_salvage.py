@@ -37,7 +37,7 @@ MARK = f"{DIRECTORY}/{marks.NAME}"
 
 
 def amended(state: bytes | None, floor: Floor) -> bytes:
-    """A state that tells what it was, and the floor."""
+    """Returns a state that contains the one before, and the floor."""
     told = b"none" if state is None else state.split(b" floor")[0]
     return told + b" floor %d@%d" % (floor.index, floor.epoch)
 
@@ -219,7 +219,7 @@ def test_a_trimmed_log_that_lost_where_it_begins_is_refused_though_nothing_vouch
             find(killed(disk))
 
 
-def test_a_log_of_which_nothing_is_left_but_the_mark_still_knows_what_it_promised() -> None:
+def test_a_log_of_which_nothing_is_left_but_the_durable_end_checkpoint_still_has_its_floor() -> None:
     disk = memory_disk()
     grown(disk)
     for path in segments(disk):
@@ -231,7 +231,7 @@ def test_a_log_of_which_nothing_is_left_but_the_mark_still_knows_what_it_promise
     assert numbers(repaired) == [(1, 1)]
 
 
-def test_without_a_mark_that_is_new_enough_a_state_that_may_be_hidden_is_refused() -> None:
+def test_without_a_checkpoint_that_is_new_enough_a_state_that_may_be_hidden_is_refused() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.save_state(b"old vote")
@@ -254,7 +254,7 @@ def test_without_a_mark_that_is_new_enough_a_state_that_may_be_hidden_is_refused
     assert not evidence(after)
 
 
-def test_a_state_whose_only_witness_is_damaged_is_refused() -> None:
+def test_a_state_whose_only_copy_is_damaged_is_refused() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.save_state(b"vote")
@@ -269,7 +269,7 @@ def test_a_state_whose_only_witness_is_damaged_is_refused() -> None:
 
 
 def test_where_the_durable_log_ended_must_be_known() -> None:
-    """The sidecar vouches for a segment of which the last header is gone; nothing says which entry that was."""
+    """The sidecar vouches for a segment of which the last header is gone; no other file records which entry that was."""
     disk = memory_disk()
     log = open_log(disk)
     log.append(frames(1, 60))
@@ -280,8 +280,8 @@ def test_where_the_durable_log_ended_must_be_known() -> None:
     disk.remove(MARK)
     disk.flip_bit(sealed, (len(disk.content(sealed)) - size_of(frames(60, 60)[0]) + 30) * 8)
     disk.flip_bit(sealed.replace(".log", ".index"), 30 * 8)
-    witness = killed(disk)
-    assert open_log(witness).last_index == 59  # nothing vouches for more
+    copy = killed(disk)
+    assert open_log(copy).last_index == 59  # nothing vouches for more
     disk.flip_bit(sealed.replace(".log", ".index"), 30 * 8)
     tail = disk.open(sealed, create=False)
     tail.cut(tail.size() - 1)
@@ -289,8 +289,8 @@ def test_where_the_durable_log_ended_must_be_known() -> None:
         repair(killed(disk))
 
 
-def test_a_stretch_that_cannot_be_read_hides_nothing_that_the_mark_has_told() -> None:
-    """It begins in the last durable frame and ends in one that nobody was promised."""
+def test_a_stretch_that_cannot_be_read_hides_nothing_that_the_checkpoint_holds() -> None:
+    """It begins in the last durable frame and ends in one that was never acknowledged."""
     disk = memory_disk()
     log = open_log(disk)
     log.save_state(b"vote")
@@ -461,7 +461,7 @@ def test_whichever_call_of_a_repair_fails_the_next_start_ends_with_the_same_log(
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32), data=st.data())
 def test_no_flipped_bit_of_a_killed_log_makes_it_forget(seed: int, data: st.DataObject) -> None:
-    """After a kill the mark is exact: any one bit is repaired, the state is the newest, the floor is where the log ended."""
+    """After a kill the durable-end checkpoint is exact: any one bit is repaired, the state is the newest, the floor the log's end."""
     disk = memory_disk(seed)
     log = grown(disk, data.draw(st.sampled_from([5, 40, 130])))
     for epoch in range(10, 10 + data.draw(st.integers(0, 3))):
@@ -511,7 +511,7 @@ def _was_written(entry: Entry) -> bool:
     return payload.startswith(f"{index}@{epoch}".encode())
 
 
-# -------------------------------------------------------------------- the mark
+# -------------------------------------------------------------------- the durable-end checkpoint
 
 
 def marked(disk: MemoryDisk) -> tuple[Mark | None, bool]:
@@ -519,7 +519,7 @@ def marked(disk: MemoryDisk) -> tuple[Mark | None, bool]:
     return file.newest, file.damaged
 
 
-def test_the_mark_is_exact_after_a_kill_and_never_ahead_after_a_power_cut() -> None:
+def test_the_checkpoint_is_exact_after_a_kill_and_never_ahead_after_a_power_cut() -> None:
     for seed in range(100):
         disk = memory_disk(seed)
         log = open_log(disk)
@@ -534,7 +534,7 @@ def test_the_mark_is_exact_after_a_kill_and_never_ahead_after_a_power_cut() -> N
         assert found is None or found.durable_end in durable
 
 
-def test_a_torn_mark_leaves_the_one_before_it() -> None:
+def test_a_torn_checkpoint_leaves_the_one_before_it() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1)])
@@ -549,7 +549,7 @@ def test_a_torn_mark_leaves_the_one_before_it() -> None:
     assert found.durable_end == first
 
 
-def test_a_state_that_is_too_long_for_the_mark_is_told_by_its_frame_alone() -> None:
+def test_a_state_that_is_too_long_for_the_checkpoint_is_in_its_frame_alone() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.save_state(bytes(marks.STATE_BYTES_MAX + 1))
@@ -563,7 +563,7 @@ def test_a_state_that_is_too_long_for_the_mark_is_told_by_its_frame_alone() -> N
     assert state == bytes(marks.STATE_BYTES_MAX + 1) + b" floor 2@1"
 
 
-def test_a_mark_takes_no_room_on_a_full_disk() -> None:
+def test_a_checkpoint_takes_no_room_on_a_full_disk() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1)])
@@ -574,7 +574,7 @@ def test_a_mark_takes_no_room_on_a_full_disk() -> None:
     assert found.durable_end == log.durable_end
 
 
-def test_another_logs_mark_is_not_believed() -> None:
+def test_another_logs_checkpoint_is_ignored() -> None:
     disk = memory_disk()
     log = open_log(disk)
     log.append([frame(1)])
@@ -586,7 +586,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-def test_a_floor_that_a_repair_put_down_is_told_by_the_mark_whatever_a_power_cut_takes() -> None:
+def test_the_floor_of_a_repair_is_in_the_checkpoint_whatever_a_power_cut_takes() -> None:
     disk = memory_disk()
     log = grown(disk)
     log.close()

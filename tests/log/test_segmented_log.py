@@ -8,7 +8,7 @@ import pytest
 from log.disk import DirectoryLocked, NoSpace, StorageFailed
 from log.frame import HEADER_BYTES, decode_header
 from log.memory_disk import MemoryDisk, PowerLoss
-from log.segmented_log import CorruptLog, Frame, IndexOutOfRange, Kind, LogConfig, OffsetOutOfRange
+from log.segmented_log import CorruptLog, Frame, FrameKind, IndexOutOfRange, LogConfig, OffsetOutOfRange
 from tests.log.frames import DIRECTORY, SMALL, content, entries, frame, frames, memory_disk, numbers, open_log, size_of
 
 
@@ -78,11 +78,11 @@ def test_an_index_below_the_first_cannot_be_read() -> None:
         pytest.param([frame(2, 2, offset=7)], id="a replacement whose offset does not follow"),
         pytest.param([frame(2, 0)], id="a replacement older than what it follows"),
         pytest.param(
-            [Frame.of(b"", index=3, epoch=2, base_offset=2, span=1, kind=Kind.CONTROL)],
+            [Frame.of(b"", index=3, epoch=2, base_offset=2, span=1, kind=FrameKind.CONTROL)],
             id="a control frame with offsets",
         ),
         pytest.param(
-            [Frame.of(b"", index=3, epoch=2, base_offset=2, span=0, kind=Kind.STATE)], id="the log's own kind"
+            [Frame.of(b"", index=3, epoch=2, base_offset=2, span=0, kind=FrameKind.STATE)], id="the log's own kind"
         ),
     ],
 )
@@ -189,7 +189,7 @@ def test_every_new_segment_begins_with_the_newest_state() -> None:
     assert len(rolled) > 5
     for stored in rolled:
         header = decode_header(memoryview(stored), 0, log_id=7, address=int.from_bytes(stored[16:24], "little"))
-        assert header.kind == Kind.STATE
+        assert header.kind == FrameKind.STATE
         assert stored[HEADER_BYTES : header.frame_bytes] == b"vote at %d" % ((header.log_index - 10) // 120 * 120 + 10)
 
 
@@ -407,7 +407,7 @@ def test_a_full_disk_met_in_the_middle_of_a_write_leaves_the_log_as_it_was() -> 
     assert numbers(open_log(disk)) == [(1, 1), (2, 2)]
 
 
-def test_what_was_reserved_before_a_refused_write_is_reserved_anew() -> None:
+def test_what_was_reserved_before_a_refused_write_is_reserved_again() -> None:
     disk = memory_disk(capacity_bytes=200_000)
     log = open_log(disk)
     log.reserve(1_000)
@@ -480,7 +480,7 @@ LARGE = 64 * 1024
 
 
 class CoolDisk(MemoryDisk):
-    """Remembers which files the page cache was told to forget, and that they were durable then."""
+    """Records which files were dropped from the page cache, and that they were durable then."""
 
     def __init__(self) -> None:
         super().__init__(random.Random(0))

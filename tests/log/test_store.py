@@ -196,7 +196,7 @@ def test_the_budget_of_descriptors_holds_however_many_logs_are_in_use(tmp_path: 
 
 
 def test_an_idle_log_holds_no_descriptor_and_what_it_was_written_is_synced_before() -> None:
-    """The system tells the error of a write-back to those who hold the file open then."""
+    """The system reports the error of a write-back to the descriptors that are open then."""
     disk = memory_disk()
     store = open_store(disk)
     log = store.create("a")

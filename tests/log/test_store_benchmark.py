@@ -1,4 +1,4 @@
-"""The benchmark of a store: it measures a small one, and its status tells whether every bound holds."""
+"""The benchmark of a store: it measures a small one, and its exit status is whether every bound holds."""
 
 import importlib.util
 import subprocess

@@ -1,4 +1,4 @@
-"""Segments leave at the old end, their files come back at the new one, and nobody mistakes one life for another."""
+"""Segments leave at the old end, their files are used again at the new one, and frames of both uses are never confused."""
 
 import contextlib
 import gc
@@ -14,7 +14,7 @@ from log.disk import NoSpace, RealDisk, StorageFailed
 from log.errors import CorruptLog, IndexOutOfRange, OffsetOutOfRange
 from log.flush import Flush
 from log.frame import HEADER_BYTES
-from log.index import Tail
+from log.index import LogTail
 from log.memory_disk import MemoryDisk, PowerLoss
 from log.retirement import RETIRED_PER_FLUSH_MAX
 from log.segmented_log import RESERVE_SLACK_BYTES, LogConfig, SegmentedLog
@@ -73,7 +73,7 @@ def test_the_files_go_with_the_next_flush_and_a_few_are_kept() -> None:
 
 
 def test_a_few_files_go_with_one_flush_and_where_the_log_begins_is_put_down_once() -> None:
-    """Whoever waits for that flush does not wait for the names of a whole log."""
+    """A caller that waits for that flush does not wait until the files of a whole log are removed."""
     disk = memory_disk()
     log = filled(disk, 800)
     log.trim(790, b"what left")
@@ -273,7 +273,7 @@ def test_damage_in_a_recycled_file_is_never_taken_for_its_former_life() -> None:
 
 
 def test_a_rename_that_a_power_cut_took_back_leaves_nothing_to_be_met_again() -> None:
-    """New frames lie in a file whose name says that it is spare: it must not come back at the same address."""
+    """New frames lie in a file with the name of a spare one: it must not come back at the same address."""
     taken_back = 0
     for seed in range(200):
         disk = memory_disk(seed)
@@ -442,8 +442,8 @@ def test_files_kept_to_be_used_again_are_given_up_for_what_is_appended() -> None
         log.reserve(free + 20_000)
 
 
-def test_a_full_disk_once_the_witness_is_named_ends_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows then which one holds."""
+def test_a_full_disk_once_the_log_start_is_renamed_ends_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is unknown then which checkpoint a crash leaves."""
     for operation in ("rename", "sync directory"):
         disk = memory_disk()
         log = filled(disk, 200)
@@ -496,7 +496,7 @@ def test_no_bit_of_where_a_log_begins_may_change(payload: bytes) -> None:
     for bit in range(len(disk.content(START)) * 8):
         after = killed(disk)
         after.flip_bit(START, bit)
-        with pytest.raises(CorruptLog, match=f"{START}.*only `start` is hurt"):
+        with pytest.raises(CorruptLog, match=f"{START}.*only `start` is damaged"):
             open_log(after)
 
 
@@ -516,11 +516,11 @@ def test_a_trim_tells_what_left_the_log() -> None:
     disk = memory_disk()
     log = filled(disk, 200)
     first = log.trim(100, b"up to 100")
-    assert log.start == Start(log.start.base, Tail(first - 1, 1, first - 1), b"up to 100")
+    assert log.start == Start(log.start.base, LogTail(first - 1, 1, first - 1), b"up to 100")
     assert names(disk, f"/{start.NAME}") == []
     assert log.start_payload() == b"up to 100"
     log.flush()
-    assert open_log(disk.durable_copy()).start == log.start == Start(log.start.base, Tail(first - 1, 1, first - 1))
+    assert open_log(disk.durable_copy()).start == log.start == Start(log.start.base, LogTail(first - 1, 1, first - 1))
     assert open_log(disk.durable_copy()).start_payload() == log.start_payload() == b"up to 100"
     log.trim(first, b"nothing left")
     log.trim(first - 1, b"nothing left")
@@ -604,7 +604,7 @@ def test_names_go_only_when_what_they_held_is_told() -> None:
 def test_another_logs_start_is_refused() -> None:
     disk = memory_disk()
     disk.make_directory(DIRECTORY)
-    written = Start(before=Tail(5, 2, 9))
+    written = Start(before=LogTail(5, 2, 9))
     start.prepare(disk, DIRECTORY, written, log_id=LOG_ID + 1)
     start.commit(disk, DIRECTORY)
     with pytest.raises(CorruptLog, match="another log"):

@@ -262,7 +262,7 @@ RAFT: Sequence[Mutant] = (
     ),
     Mutant(
         name="mark-before-flush",
-        bug="the mark tells of a flush that is not done yet",
+        bug="the durable-end checkpoint records a flush that is not done yet",
         module="log.segmented_log",
         edits=[Edit("steps.append(partial(self._mark.write", "steps.insert(0, partial(self._mark.write")],
         oracles=["A5"],
@@ -408,12 +408,12 @@ TRIMS: Sequence[Mutant] = (
     ),
     Mutant(
         name="start-keeps-the-older-term",
-        bug="a log that begins anew begins behind an entry of the term that it had itself",
+        bug="a log that is reset begins after an entry of the term that it had itself",
         module="raft.storage",
         edits=[
             Edit(
-                "            before = Tail(start.index, start.position.term, start.offset)\n",
-                "            before = Tail(start.index, self.log.last_epoch or start.position.term, start.offset)\n",
+                "            before = LogTail(start.index, start.position.term, start.offset)\n",
+                "            before = LogTail(start.index, self.log.last_epoch or start.position.term, start.offset)\n",
             )
         ],
         oracles=["A8", "A5"],
@@ -431,7 +431,7 @@ TRIMS: Sequence[Mutant] = (
         oracles=["A5", "A8", "I11"],
     ),
     Mutant(
-        name="names-go-before-the-witness",
+        name="names-go-before-the-log-start",
         bug="a flush takes the names of what left away before it is put down where the log begins",
         module="log.retirement",
         edits=[

@@ -50,7 +50,7 @@ DRIVERS: Sequence[Mutant] = (
     ),
     Mutant(
         name="driver-tells-all-one-offset",
-        bug="appends that left as one entry all hear the offset of the first",
+        bug="appends that left as one entry are all answered with the offset of the first",
         module=DRIVER,
         edits=[Edit("                    offset += request.span\n", "")],
         oracles=["D2"],
@@ -114,7 +114,7 @@ DRIVERS: Sequence[Mutant] = (
         module=DRIVER,
         edits=[
             Edit(
-                "        self._step(now, Read(token))\n",
+                "        self._step(now, ReadRequest(token))\n",
                 "        self._release_reads(self._reads_asked.pop(token), self.core.commit_index)\n",
             )
         ],

@@ -10,7 +10,7 @@ Commands (`ID` is a node, `A>B` a link):
   keep ID                 by its settings nothing leaves ID's log
   set NAME VALUE          a setting of the core, for all nodes
   timeout ID              time passes to ID's deadline, and only ID notices
-  elect ID                timeout ID, stabilize, show; only the last is told
+  elect ID                timeout ID, stabilize, show; only the last is printed
   wait S                  S seconds pass unnoticed
   propose ID TEXT         a client proposes one record at ID
   read ID                 a client reads at ID
@@ -21,7 +21,7 @@ Commands (`ID` is a node, `A>B` a link):
   forge A>B MESSAGE ...   a message that A never sent comes last on the link: a vote, a refused pre-vote or a heartbeat
                           (`VoteReply TERM`, `PreVoteReply TERM`, `AppendEntries TERM`), or `InstallSnapshot TERM INDEX@TERM`
   swap A>B                the first two messages from A to B overtake each other
-  slow ID                 what ID loads from its disk comes only when told to
+  slow ID                 what ID loads from its disk arrives only on command
   loaded ID               the oldest of it comes
   disconnect ID PEER      ID notices that its connection with PEER broke
   stepdown ID             ID is asked to stop leading
@@ -50,7 +50,7 @@ from raft.effects import (
     Commit,
     Committed,
     Effect,
-    Load,
+    LoadEntries,
     Persist,
     ReadReady,
     ReadRejected,
@@ -59,7 +59,7 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, ReadRequest, Receive, StepDown, Tick, Trimmed
 from raft.log_view import LogView
 from raft.membership import Configuration
 from raft.messages import (
@@ -145,7 +145,7 @@ def view_of(entries: Sequence[Entry], start: LogStart, cache_bytes_max: int) -> 
 
 @attrs.define
 class Node:
-    """A core with a disk that completes writes when told to; `log` is what the disk holds behind `start`."""
+    """A core with a disk that completes writes on command; `log` is what the disk holds behind `start`."""
 
     core: RaftCore
     start: LogStart
@@ -175,7 +175,7 @@ class Conversation:
     # ------------------------------------------------------------ commands
 
     def command(self, line: str) -> list[str]:
-        """Carry out one command; the lines that the cores said."""
+        """Carry out one command. Returns the lines that the cores produced."""
         name, *words = line.split()
         self.said = []
         getattr(self, f"do_{name}")(*words)
@@ -225,7 +225,7 @@ class Conversation:
 
     def do_read(self, node: str) -> None:
         self.token += 1
-        self._step(int(node), Read(Token(self.token)))
+        self._step(int(node), ReadRequest(Token(self.token)))
 
     def do_persist(self, node: str, write: str | None = None) -> None:
         writes = self._node(int(node)).writes
@@ -340,7 +340,7 @@ class Conversation:
             case Send():
                 if not here.outbox.hold(effect):
                     self._post(node, effect)
-            case Load(peer=peer, first_index=first_index):
+            case LoadEntries(peer=peer, first_index=first_index):
                 loaded = Loaded(peer, tuple(entry for entry in here.log if entry.index >= first_index))
                 if node in self.slow:
                     self.slow[node].append(loaded)
@@ -414,7 +414,7 @@ def say(effect: Effect) -> str:
             return f"answers #{token}: {say_outcome(outcome)}"
         case Commit(commit_index=commit_index):
             return f"commits {commit_index}"
-        case Load(peer=peer, first_index=first_index):
+        case LoadEntries(peer=peer, first_index=first_index):
             return f"loads {first_index}… for n{peer}"
         case ReadReady(token=token, read_index=read_index):
             return f"answers #{token}: read at {read_index}"

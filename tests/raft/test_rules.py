@@ -85,7 +85,7 @@ def test_5_4_1_the_more_up_to_date_log_may_lead(mine: tuple[int, int], theirs: t
 
 
 def pipelining(next_index: int) -> Progress:
-    progress = Progress(LogIndex(next_index), heard_at=0.0)
+    progress = Progress(LogIndex(next_index), contact_at=0.0)
     progress.accepted(LogIndex(next_index - 1))
     assert not progress.probing
     return progress
@@ -130,7 +130,7 @@ def test_a_loss_is_seen_by_the_oldest_message_in_flight() -> None:
 
 
 def test_probing_goes_on_until_an_answer_reaches_the_place_that_was_asked_about() -> None:
-    progress = Progress(LogIndex(5), heard_at=0.0)
+    progress = Progress(LogIndex(5), contact_at=0.0)
     assert progress.accepted(LogIndex(3))
     assert progress.probing
     assert progress.accepted(LogIndex(4))
@@ -263,7 +263,7 @@ def follower(*terms: int) -> RaftCore:
     )
 
 
-def hears(core: RaftCore, sender: int, message: Message, now: float = 0.1) -> list[Effect]:
+def receives(core: RaftCore, sender: int, message: Message, now: float = 0.1) -> list[Effect]:
     return core.step(now, Receive(NodeId(sender), message))
 
 
@@ -282,9 +282,9 @@ def written(effects: list[Effect]) -> tuple[WriteId, list[Entry]]:
 
 def test_p9_an_old_write_proves_what_was_not_replaced_and_nothing_beyond() -> None:
     core = follower(1)
-    kept, _ = written(hears(core, 2, append(Position(LogIndex(1), Term(1)), entry(2, 1))))
-    replaced, _ = written(hears(core, 2, append(Position(LogIndex(2), Term(1)), entry(3, 1))))
-    newer, entries = written(hears(core, 3, append(Position(LogIndex(2), Term(1)), entry(3, 2), entry(4, 2))))
+    kept, _ = written(receives(core, 2, append(Position(LogIndex(1), Term(1)), entry(2, 1))))
+    replaced, _ = written(receives(core, 2, append(Position(LogIndex(2), Term(1)), entry(3, 1))))
+    newer, entries = written(receives(core, 3, append(Position(LogIndex(2), Term(1)), entry(3, 2), entry(4, 2))))
     assert entries == [entry(3, 2), entry(4, 2)]
     core.step(0.2, Persisted(kept))
     assert core.log.durable_index == 2
@@ -296,8 +296,8 @@ def test_p9_an_old_write_proves_what_was_not_replaced_and_nothing_beyond() -> No
 
 def test_p9_one_old_write_of_several_entries_proves_those_that_were_not_replaced() -> None:
     core = follower(1)
-    old, _ = written(hears(core, 2, append(Position(LogIndex(1), Term(1)), entry(2, 1), entry(3, 1))))
-    hears(core, 3, append(Position(LogIndex(2), Term(1)), entry(3, 2), entry(4, 2)))
+    old, _ = written(receives(core, 2, append(Position(LogIndex(1), Term(1)), entry(2, 1), entry(3, 1))))
+    receives(core, 3, append(Position(LogIndex(2), Term(1)), entry(3, 2), entry(4, 2)))
     core.step(0.2, Persisted(old))
     assert core.log.durable_index == 2
 
@@ -306,8 +306,8 @@ def test_a_write_tells_states_apart_until_it_is_durable() -> None:
     """Else the exhaustive search would never come to an end, or would leave states out."""
     names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
     was_there, written_now = follower(1, 2), follower(1)
-    hears(was_there, 2, AppendEntries(Term(2), LogIndex(2), Term(2), LogIndex(0), 0))
-    write, _ = written(hears(written_now, 2, append(Position(LogIndex(1), Term(1)), entry(2, 2))))
+    receives(was_there, 2, AppendEntries(Term(2), LogIndex(2), Term(2), LogIndex(0), 0))
+    write, _ = written(receives(written_now, 2, append(Position(LogIndex(1), Term(1)), entry(2, 2))))
     assert fingerprint(written_now, names) != fingerprint(was_there, names)
     written_now.step(0.2, Persisted(write))
     assert fingerprint(written_now, names) == fingerprint(was_there, names)
@@ -315,14 +315,14 @@ def test_a_write_tells_states_apart_until_it_is_durable() -> None:
 
 def test_every_word_of_its_leader_puts_a_followers_election_off() -> None:
     core = follower(1)
-    for heard_at in (0.4, 0.8, 1.2, 1.6):
-        hears(core, 2, AppendEntries(Term(1), LogIndex(1), Term(1), LogIndex(0), 0), now=heard_at)
-        assert heard_at + core.config.election_timeout_s_min <= core.deadline
-        assert core.deadline <= heard_at + core.config.election_timeout_s_max
+    for contact_at in (0.4, 0.8, 1.2, 1.6):
+        receives(core, 2, AppendEntries(Term(1), LogIndex(1), Term(1), LogIndex(0), 0), now=contact_at)
+        assert contact_at + core.config.election_timeout_s_min <= core.deadline
+        assert core.deadline <= contact_at + core.config.election_timeout_s_max
 
 
 def leading(*commands: str) -> tuple[Conversation, RaftCore]:
-    """Three nodes, told these commands; the first one leads."""
+    """Three nodes after these commands; the first one leads."""
     group = Conversation()
     for command in ("nodes 3", *commands):
         group.command(command)
@@ -332,17 +332,17 @@ def leading(*commands: str) -> tuple[Conversation, RaftCore]:
 
 def test_an_acknowledgement_of_more_than_was_written_counts_for_nothing() -> None:
     group, leader = leading("elect 1")
-    hears(leader, 2, AppendAccepted(Term(1), LogIndex(9), LogIndex(9), 0), now=group.now)
+    receives(leader, 2, AppendAccepted(Term(1), LogIndex(9), LogIndex(9), 0), now=group.now)
     said = group.command("propose 1 x")
     assert "n1 →n2 AppendEntries t1 prev=1@1 commit=1 r0 2@1:x" in said
     assert group.command("persist 1") == []
     assert leader.commit_index == 1
 
 
-def test_a_refusal_of_the_place_where_all_logs_begin_asks_nothing_anew() -> None:
-    """It can only come from an older reign, of a node that had seen this term already."""
+def test_a_refusal_of_the_place_where_all_logs_begin_causes_no_new_probe() -> None:
+    """It can only be an answer to an older leader, of a node that had seen this term already."""
     group, leader = leading("cut 2", "elect 1")
-    assert hears(leader, 2, AppendRejected(Term(1), LogIndex(0), LogIndex(0), Term(0), round=0), now=group.now) == []
+    assert receives(leader, 2, AppendRejected(Term(1), LogIndex(0), LogIndex(0), Term(0), round=0), now=group.now) == []
 
 
 def place(index: int, term: int) -> LogStart:
@@ -368,8 +368,8 @@ def snapshot(start: LogStart, term: int = 9) -> InstallSnapshot:
     return InstallSnapshot(Term(term), start, 0)
 
 
-def begun_anew(effects: list[Effect]) -> list[LogStart]:
-    """Where the log was told to begin anew."""
+def resets(effects: list[Effect]) -> list[LogStart]:
+    """Returns the starts that the log was reset to."""
     return [each.start for each in effects if isinstance(each, Persist) and each.start is not None]
 
 
@@ -390,7 +390,7 @@ def test_p5_a_snapshot_that_contradicts_what_is_committed_is_objected_to_and_cha
     before = fingerprint(core, names)
     forged = snapshot(place(index, term))
     assert f"entry {index} cannot be of term {term}" in (core.objection(forged) or "")
-    assert hears(core, 2, forged) == []
+    assert receives(core, 2, forged) == []
     assert fingerprint(core, names) == before
 
 
@@ -424,7 +424,7 @@ def test_a_term_near_the_end_of_all_terms_changes_nothing(kind: str) -> None:
         names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
         before = fingerprint(core, names)
         assert f"no correct node can have reached term {term}" in (core.objection(message) or "")
-        assert hears(core, 2, message) == []
+        assert receives(core, 2, message) == []
         assert fingerprint(core, names) == before
 
 
@@ -433,7 +433,7 @@ def test_no_message_moves_the_term_by_more_than_a_step_and_each_moves_it_by_one(
     core, message = follower(2), TEACHING[kind](Term(TERM_MAX))
     assert core.objection(message) is None
     for number in (1, 2):
-        effects = hears(core, 2, message)
+        effects = receives(core, 2, message)
         assert core.term == 2 + number * TERM_STEP_MAX
         assert [type(effect) for effect in effects] == [Persist, RoleChanged]
     assert (core.leader, core.vote, core.log.last_index) == (None, None, 1)
@@ -442,23 +442,23 @@ def test_no_message_moves_the_term_by_more_than_a_step_and_each_moves_it_by_one(
 @pytest.mark.parametrize("kind", ASKING)
 def test_what_teaches_no_term_does_not_move_it_either_if_its_term_is_far_ahead(kind: str) -> None:
     core = follower(2)
-    hears(core, 2, ASKING[kind](Term(TERM_MAX)))
+    receives(core, 2, ASKING[kind](Term(TERM_MAX)))
     assert core.term == 2
 
 
 def test_a_candidate_far_ahead_gets_its_pre_vote_and_comes_nearer_with_each_request_for_votes() -> None:
     core = follower(2)
-    (reply,) = hears(core, 2, RequestPreVote(Term(3 * TERM_STEP_MAX), LogIndex(9), Term(9)))
+    (reply,) = receives(core, 2, RequestPreVote(Term(3 * TERM_STEP_MAX), LogIndex(9), Term(9)))
     assert reply == Send(NodeId(2), PreVoteReply(Term(3 * TERM_STEP_MAX), granted=True))
     for number in range(3):
-        hears(core, 2, RequestVote(Term(3 * TERM_STEP_MAX + number), LogIndex(9), Term(9)))
+        receives(core, 2, RequestVote(Term(3 * TERM_STEP_MAX + number), LogIndex(9), Term(9)))
     assert (core.term, core.vote) == (3 * TERM_STEP_MAX + 2, 2)
 
 
-def test_a_request_for_votes_from_far_ahead_unseats_no_leader_that_is_heard() -> None:
+def test_a_request_for_votes_from_far_ahead_unseats_no_leader_in_contact() -> None:
     core = follower(2)
-    hears(core, 3, AppendEntries(Term(2), NO_INDEX, Term(0), NO_INDEX, 1))
-    assert hears(core, 2, RequestVote(Term(TERM_MAX), LogIndex(9), Term(9))) == []
+    receives(core, 3, AppendEntries(Term(2), NO_INDEX, Term(0), NO_INDEX, 1))
+    assert receives(core, 2, RequestVote(Term(TERM_MAX), LogIndex(9), Term(9))) == []
     assert (core.term, core.leader) == (2, 3)
 
 
@@ -468,7 +468,7 @@ def test_a_node_that_was_away_for_ten_years_of_elections_follows_within_a_thousa
     heartbeat = AppendEntries(Term(term), NO_INDEX, Term(0), NO_INDEX, 1)
     needed = 0
     while core.leader is None:
-        hears(core, 2, heartbeat)
+        receives(core, 2, heartbeat)
         needed += 1
     assert (core.term, core.leader) == (term, 2)
     assert needed < 1000
@@ -487,11 +487,11 @@ def test_a_node_whose_log_keeps_everything_refuses_a_snapshot_until_its_log_was_
     )
     forged = snapshot(place(1_000_000, 9))
     assert "retention_bytes or retention_s" in (core.objection(forged) or "")
-    assert hears(core, 2, forged) == []
+    assert receives(core, 2, forged) == []
     assert (core.log.last_index, core.leader) == (3, None)
     core.commit_index = LogIndex(2)
     core.step(0.1, Trimmed(place(2, 2)))
-    assert begun_anew(hears(core, 2, forged)) == [place(1_000_000, 9)]
+    assert resets(receives(core, 2, forged)) == [place(1_000_000, 9)]
 
 
 @pytest.mark.parametrize("terms", [(3, 3), (1, 3)], ids=["before the entries", "among the entries"])
@@ -499,30 +499,30 @@ def test_p5_a_leader_that_holds_something_newer_where_all_has_left_ends_the_node
     core = trimmed(place(4, 2))
     message = AppendEntries(Term(9), LogIndex(1), Term(terms[0]), LogIndex(0), 0, (entry(2, terms[1]),))
     with pytest.raises(AssertionError, match=r"\(P5\)"):
-        hears(core, 2, message)
+        receives(core, 2, message)
 
 
 def test_a_snapshot_from_before_where_the_log_begins_changes_nothing() -> None:
     core = trimmed(place(4, 2), 3)
-    assert begun_anew(hears(core, 2, snapshot(place(3, 2)))) == []
+    assert resets(receives(core, 2, snapshot(place(3, 2)))) == []
     assert (core.log.start.index, core.log.last_index) == (4, 5)
 
 
 def test_a_snapshot_within_the_log_keeps_what_follows_it_and_commits_what_precedes_it() -> None:
     core = trimmed(ORIGIN, 1, 1, 2, 2)
-    assert begun_anew(hears(core, 2, snapshot(place(3, 2)))) == []
+    assert resets(receives(core, 2, snapshot(place(3, 2)))) == []
     assert (core.log.start.index, core.log.last_index, core.commit_index) == (0, 4, 3)
 
 
 def test_a_snapshot_in_place_of_what_conflicts_with_it_drops_all_of_the_log() -> None:
     core = trimmed(ORIGIN, 1, 1, 1, 1)
-    assert begun_anew(hears(core, 2, snapshot(place(3, 2)))) == [place(3, 2)]
+    assert resets(receives(core, 2, snapshot(place(3, 2)))) == [place(3, 2)]
     assert (core.log.position, core.log.durable_index, core.commit_index) == (place(3, 2).position, 0, 3)
 
 
 def test_a_snapshot_is_as_good_as_a_heartbeat() -> None:
     core = trimmed(ORIGIN, 1)
-    hears(core, 2, snapshot(place(3, 2)), now=0.4)
+    receives(core, 2, snapshot(place(3, 2)), now=0.4)
     assert core.leader == 2
     assert 0.4 + core.config.election_timeout_s_min <= core.deadline
 
@@ -577,8 +577,8 @@ def test_the_search_tells_parts_of_snapshots_apart() -> None:
     answers: list[Message] = [SnapshotReceived(Term(9), LogIndex(3), received, 1) for received in (0, 3)]
     assert len({message_fingerprint(each) for each in [*parts, *answers]}) == 6
     core, other = trimmed(ORIGIN, 1), trimmed(ORIGIN, 1)
-    hears(core, 2, attrs.evolve(part, bytes_left=3))
-    hears(other, 2, attrs.evolve(part, bytes_left=3, offset=1))
+    receives(core, 2, attrs.evolve(part, bytes_left=3))
+    receives(other, 2, attrs.evolve(part, bytes_left=3, offset=1))
     assert fingerprint(core, names) != fingerprint(other, names)
 
 
@@ -586,12 +586,12 @@ def test_a_part_that_is_not_the_next_is_not_taken() -> None:
     core = trimmed(ORIGIN, 1)
     part = snapshot(attrs.evolve(place(3, 2), snapshot=b"abc"))
     for offset, received in ((3, 0), (0, 3), (0, 3), (6, 3), (3, 6)):
-        effects = hears(core, 2, attrs.evolve(part, offset=offset, bytes_left=9 - offset))
+        effects = receives(core, 2, attrs.evolve(part, offset=offset, bytes_left=9 - offset))
         assert [each.message for each in effects if isinstance(each, Send)] == [
             SnapshotReceived(Term(9), LogIndex(3), received, 0)
         ]
-    hears(core, 2, attrs.evolve(part, offset=6, bytes_left=3))
-    (written,) = begun_anew(hears(core, 2, attrs.evolve(part, offset=9)))
+    receives(core, 2, attrs.evolve(part, offset=6, bytes_left=3))
+    (written,) = resets(receives(core, 2, attrs.evolve(part, offset=9)))
     assert written.snapshot == b"abc" * 4
 
 
@@ -601,13 +601,13 @@ def test_a_part_that_is_not_the_next_is_not_taken() -> None:
 def test_an_answer_that_no_follower_gives_changes_nothing(start_index: int, received: int) -> None:
     behind = ("set snapshot_part_bytes_max 4", *LAGGING[:-2], "trim 1 3 abcdefghij", "heal", "disconnect 1 3")
     group, leader = leading(*behind)
-    hears(leader, 3, refusal(3, 0), now=group.now)
+    receives(leader, 3, refusal(3, 0), now=group.now)
     names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
-    hears(leader, 3, SnapshotReceived(Term(1), LogIndex(3), 0, 1), now=group.now)
+    receives(leader, 3, SnapshotReceived(Term(1), LogIndex(3), 0, 1), now=group.now)
     before = fingerprint(leader, names)
-    assert hears(leader, 3, SnapshotReceived(Term(1), LogIndex(start_index), received, 1), now=group.now) == []
+    assert receives(leader, 3, SnapshotReceived(Term(1), LogIndex(start_index), received, 1), now=group.now) == []
     assert fingerprint(leader, names) == before
-    (sent,) = hears(leader, 3, SnapshotReceived(Term(1), LogIndex(3), 4, 1), now=group.now)
+    (sent,) = receives(leader, 3, SnapshotReceived(Term(1), LogIndex(3), 4, 1), now=group.now)
     assert isinstance(sent, Send)
     assert isinstance(sent.message, InstallSnapshot)
     assert (sent.message.offset, sent.message.start.snapshot, sent.message.bytes_left) == (4, b"efgh", 2)
@@ -616,26 +616,26 @@ def test_an_answer_that_no_follower_gives_changes_nothing(start_index: int, rece
 def test_while_a_snapshot_is_on_its_way_no_refusal_brings_another() -> None:
     group, leader = leading(*LAGGING, "disconnect 1 3")
     assert "n1 →n3 AppendEntries t1 prev=3@1 commit=3 r1 4@1:c" in group.command("propose 1 c")
-    (sent,) = hears(leader, 3, refusal(3, 0), now=group.now)
+    (sent,) = receives(leader, 3, refusal(3, 0), now=group.now)
     assert isinstance(sent, Send)
     assert isinstance(sent.message, InstallSnapshot)
     names = {NodeId(node): NodeId(node) for node in (1, 2, 3)}
     before = fingerprint(leader, names)
     for prev in (3, 1, 3):
-        assert hears(leader, 3, refusal(prev, 0, round_=1), now=group.now) == []
+        assert receives(leader, 3, refusal(prev, 0, round_=1), now=group.now) == []
     assert fingerprint(leader, names) == before
 
 
 def test_a_snapshot_that_got_lost_is_asked_for_by_a_refusal_of_what_was_sent_after_it() -> None:
     group, leader = leading(*LAGGING, "disconnect 1 3", "propose 1 c", "drop 1>3")
-    hears(leader, 3, refusal(3, 0), now=group.now)
-    (again,) = hears(leader, 3, AppendAccepted(Term(1), LogIndex(0), LogIndex(0), 10), now=group.now)
+    receives(leader, 3, refusal(3, 0), now=group.now)
+    (again,) = receives(leader, 3, AppendAccepted(Term(1), LogIndex(0), LogIndex(0), 10), now=group.now)
     assert isinstance(again, Send)
     assert isinstance(again.message, AppendEntries)
     assert again.message.prev_index == 3
-    assert hears(leader, 3, refusal(3, 0, round_=10), now=group.now) == []
+    assert receives(leader, 3, refusal(3, 0, round_=10), now=group.now) == []
     due = group.now + leader.config.election_timeout_s_min
-    (sent,) = hears(leader, 3, AppendAccepted(Term(1), LogIndex(0), LogIndex(0), 11), now=due)
+    (sent,) = receives(leader, 3, AppendAccepted(Term(1), LogIndex(0), LogIndex(0), 11), now=due)
     assert isinstance(sent, Send)
     assert isinstance(sent.message, InstallSnapshot)
 

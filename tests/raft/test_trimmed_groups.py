@@ -18,7 +18,7 @@ CALM_ROUNDS = 40
 
 
 class Audited(Conversation):
-    """No acknowledgement leaves before the disk of its sender has what it speaks of."""
+    """No acknowledgement is sent before the disk of its sender has what it acknowledges."""
 
     def _post(self, node: int, send: Send) -> None:
         if isinstance(send.message, AppendAccepted):
@@ -29,7 +29,7 @@ class Audited(Conversation):
 
 
 class Trouble:
-    """One history. `committed` is what any node ever said to be committed, by index."""
+    """One history. `committed` is what any node ever reported as committed, by index."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -133,4 +133,4 @@ def test_nodes_that_trim_agree_on_what_was_committed_and_come_to_rest(batch: int
             trouble.step()
         trouble.calm_down()
         told += trouble.told
-    assert told["InstallSnapshot"], "nobody ever began anew"
+    assert told["InstallSnapshot"], "no log was ever reset"

@@ -35,7 +35,7 @@ from raft.effects import (
     Commit,
     Committed,
     Effect,
-    Load,
+    LoadEntries,
     Persist,
     ReadReady,
     ReadRejected,
@@ -529,7 +529,7 @@ class SimulatedMachine:
                 if self.traps.after_answer and isinstance(outcome, Committed):
                     self.counts["cuts_after_answer"] += 1
                     self._world.sprung(self)
-            case Load():
+            case LoadEntries():
                 self._load(storage, effect)
             case ReadReady(token=token, read_index=read_index):
                 self._world.read_answered(self, token, read_index)
@@ -559,7 +559,7 @@ class SimulatedMachine:
             self.counts["cuts_after_send"] += 1
             self._world.sprung(self)
 
-    def _load(self, storage: RaftStorage, load: Load) -> None:
+    def _load(self, storage: RaftStorage, load: LoadEntries) -> None:
         """Read now, hear of it later: by then the log may have moved on."""
         self.counts["loads"] += 1
         loaded = Loaded(load.peer, storage.load(load))

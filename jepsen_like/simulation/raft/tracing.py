@@ -8,7 +8,7 @@ from raft.effects import (
     Commit,
     Committed,
     Effect,
-    Load,
+    LoadEntries,
     Persist,
     ReadReady,
     ReadRejected,
@@ -17,7 +17,7 @@ from raft.effects import (
     Send,
     Unknown,
 )
-from raft.events import Disconnected, Event, Loaded, Persisted, Propose, Read, Receive, StepDown, Tick, Trimmed
+from raft.events import Disconnected, Event, Loaded, Persisted, Propose, ReadRequest, Receive, StepDown, Tick, Trimmed
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
@@ -60,7 +60,7 @@ def describe_event(event: Event) -> str:
             return f"persisted {write_id}"
         case Propose(token=token, batch=batch):
             return f"propose #{token} ({batch.span} records, {len(batch.data)} B)"
-        case Read(token=token):
+        case ReadRequest(token=token):
             return f"read #{token}"
         case Tick():
             return "tick"
@@ -117,7 +117,7 @@ def describe_effect(effect: Effect) -> str:
         case Send(to=to, message=message, after=after):
             held = "" if after == NO_WRITE else f" after {after}"
             return f"n{to}: {describe_message(message)}{held}"
-        case Load(peer=peer, first_index=first_index):
+        case LoadEntries(peer=peer, first_index=first_index):
             return f"load {first_index}.. for n{peer}"
         case Commit(commit_index=commit_index):
             return f"commit {commit_index}"

@@ -24,8 +24,8 @@ from jepsen_like.simulation.raft.record import ClusterRecord, first_difference, 
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from jepsen_like.simulation.raft.tracing import describe_effect, describe_event, describe_state
 from log.errors import CorruptLog, LogError, StorageError
-from raft.effects import Committed, Effect, Load, Rejected, Send, Unknown
-from raft.events import Disconnected, Event, Propose, Read, Receive
+from raft.effects import Committed, Effect, LoadEntries, Rejected, Send, Unknown
+from raft.events import Disconnected, Event, Propose, ReadRequest, Receive
 from raft.messages import Message
 from raft.model import Entry, EntryKind, LogIndex, LogStart, NodeId, Token
 
@@ -157,7 +157,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     def _ask_read(self, client: SimulatedClient, node: NodeId) -> None:
         token = self.clients.begin_read(client, node, self.record.committed_index)
-        self._ask(node, token, Read(token))
+        self._ask(node, token, ReadRequest(token))
 
     def _ask(self, node: NodeId, token: Token, event: Event) -> None:
         self.requests += 1
@@ -220,7 +220,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             if entry.batch.kind is EntryKind.RECORDS and entry.index <= machine.core.log.start.index:
                 return end_offset, values_of(entry)[-1]
             if entry.batch.kind is EntryKind.RECORDS:
-                (stored,) = machine.storage.load(Load(machine.node_id, entry.index, 1))
+                (stored,) = machine.storage.load(LoadEntries(machine.node_id, entry.index, 1))
                 return end_offset, values_of(stored)[-1]
         return end_offset, 0
 

@@ -1,7 +1,7 @@
-"""A client among nodes that fail in every way they may, and that know the truth.
+"""A client among nodes that fail in every way they may, and whose log is the truth.
 
-Two nodes share one log. The one that leads takes an append and answers, or takes it and hangs up, or refuses it, or says
-nothing; leadership moves. Whatever the client is told, its word must fit the log:
+Two nodes share one log. The one that leads takes an append and answers, or takes it and closes the connection, or refuses it, or
+does not answer; leadership moves. Whatever the client reports must fit the log:
 
 - C1 what it calls appended stands at the offset it names;
 - C2 what it calls certainly not done is in the log at no time;
@@ -26,7 +26,7 @@ CLUSTER_ID = "quorumlog"
 
 
 class Broken(Exception):
-    """The client's word does not fit the log."""
+    """What the client reports does not fit the log."""
 
 
 class Truth:
@@ -40,7 +40,7 @@ class Truth:
         self._held: dict[int, list[bytes]] = {0: [], 1: []}
 
     def answer(self, node: int, message_type: int, fields: list[Any]) -> bytes:
-        """What node `node` does and says; answers of several requests come in any order."""
+        """Serve as node `node`; the answers to several requests come in any order."""
         said = self._decided(node, message_type, fields)
         held = self._held[node]
         if said:
@@ -100,7 +100,7 @@ async def _task(client: Client, truth: Truth, name: int, refused: list[bytes]) -
             continue
         there = truth.log[appended.base_offset : appended.base_offset + appended.count]
         if there != records:
-            raise Broken(f"C1: {records} is said to be at {appended.base_offset}, where {there} stands")
+            raise Broken(f"C1: {records} is reported at {appended.base_offset}, where {there} stands")
 
 
 async def play(seed: int) -> None:

@@ -3,8 +3,8 @@
 The simulator in `jepsen_like` carries effects out with a hand of its own; here the driver itself does it. Every seed draws
 the size of the group, its delays, its callers, and a few power cuts and cut links. What must hold, whatever happens:
 
-- D1 what a caller hears is durable: its records, or its command, are on the disks of a majority in that moment;
-- D2 it gets its own place: the log holds these very records at the offset it is told;
+- D1 what is acknowledged is durable: the caller's records, or its command, are on the disks of a majority in that moment;
+- D2 the offset in the answer is right: the log holds these very records there;
 - D3 a read that may be served sees everything acknowledged before it was asked for, applied if it wanted that;
 - D4 every request is answered, and once, unless its node lost power;
 - D5 each command is applied once, in one order, and its caller gets the result of its own;
@@ -316,7 +316,7 @@ class World:
         }
         there = [found.get(base_offset + at) for at in range(span)]
         if there != request.records:
-            raise Broken(f"D2: append {request.id} is told offset {base_offset}, where {there} stands")
+            raise Broken(f"D2: append {request.id} was answered with offset {base_offset}, which holds {there}")
         self._must_be_durable(node, request, node.storage.find_index(Offset(base_offset)))
         self.acked_end = max(self.acked_end, base_offset + span)
 
@@ -324,12 +324,12 @@ class World:
         """D1 and D5."""
         at = int(result)
         if at >= len(node.tape.applied) or node.tape.applied[at] != (index, b"%d" % request.id):
-            raise Broken(f"D5: command {request.id} is told the result of another, {at} at index {index}")
+            raise Broken(f"D5: command {request.id} was answered with the result of another, {at} at index {index}")
         self._must_be_durable(node, request, LogIndex(index))
         self.acked_index = max(self.acked_index, index)
 
     def _must_be_durable(self, node: Node, request: Request, index: LogIndex) -> None:
-        """D1: asked of the disks, and of nobody else."""
+        """D1, checked on the disks alone."""
         (entry,) = node.storage.entries(index, 0, index)
         holders = []
         for other in self.nodes.values():

@@ -15,7 +15,7 @@ import trio
 from raft.client_codec import Appended
 from raft.errors import RaftError
 from raft.group import RaftGroup
-from raft.net.connection import Connection
+from raft.net.connection import SocketConnection
 from raft.net.decoder import PREFIX, BodyDecoder, Buffer
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.ordered import OrderedSession, Reply
@@ -33,11 +33,11 @@ class EchoHost:
     listener: Listener[Buffer] = attrs.field(init=False)
     delivered: list[Delivered] = attrs.field(factory=list)
 
-    def open_connection(self, accepted: socket.socket, name: str) -> Connection[Buffer]:
+    def open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Buffer]:
         session = OrderedSession[Buffer](
             lambda body, reply: self.serve(session, body, reply), lambda gone, reason: self.listener.forget(gone)
         )
-        session.connection = Connection(
+        session.connection = SocketConnection(
             self.reactor, accepted, BodyDecoder(1024 * 1024), session, outbound_bytes_max=64 * 1024, name=name
         )
         return session.connection

@@ -1,7 +1,7 @@
-"""One real node on an imagined disk that takes its time: what is acknowledged is on it.
+"""One real node on an imagined slow disk: what is acknowledged is on it.
 
-The node's own flush thread works here, as in a process; a sync lasts as long as a slow disk's. Whoever hears of an
-acknowledgement looks at the disk at once, and reads it with a hand of its own.
+The node's own flush thread works here, as in a process; a sync lasts as long as a slow disk's. At each acknowledgement the test reads
+the disk at once, with code of its own.
 """
 
 import random

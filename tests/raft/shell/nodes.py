@@ -79,7 +79,7 @@ class LocalCluster:
         await node.stopped.wait()
 
     async def leader(self) -> RaftGroup:
-        """The node that leads, once it has committed something in its reign."""
+        """Returns the node that leads, once it has committed something in its term."""
         while True:
             for node in self.nodes.values():
                 status = node.group.status()
@@ -100,8 +100,8 @@ class LocalCluster:
         """Where a node listens."""
         return group.address
 
-    def heard(self, event: str) -> list[dict[str, Any]]:
-        """What nodes told about such events."""
+    def notices(self, event: str) -> list[dict[str, Any]]:
+        """Returns the fields of all notices of this name, from all nodes."""
         return [fields for _, name, fields in self.told if name == event]
 
 

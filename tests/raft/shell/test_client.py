@@ -33,7 +33,7 @@ Script = Callable[[Frame], bytes | None]
 
 @asynccontextmanager
 async def false_node(answer: Script) -> AsyncIterator[Connection]:
-    """A connection to a node that says what a test wants."""
+    """A connection to a node that answers what a test wants."""
 
     async def serve(stream: trio.SocketStream) -> None:
         decoder = FrameDecoder(1 << 20)
@@ -315,7 +315,7 @@ async def test_an_error_of_the_connection_names_its_kind_once() -> None:
 async def test_a_follower_refuses_and_names_the_leader(tmp_path: Path) -> None:
     async with local_cluster(tmp_path) as cluster:
         leader = await cluster.leader()
-        await leader.append([b"heard of by all"])
+        await leader.append([b"known to all"])
         async with connected(cluster, to_leader=False) as connection:
             with pytest.raises(NotLeader) as caught:
                 await connection.append([b"x"])
@@ -513,7 +513,7 @@ async def test_the_brackets_of_an_address_are_not_part_of_the_host(monkeypatch: 
 
     async def note(host: str, port: int) -> socket.socket:
         dialled.append((host, port))
-        raise OSError("nobody there")
+        raise OSError("no such node")
 
     monkeypatch.setattr("raft.client.dial", note)
     with pytest.raises(Unreachable):
@@ -551,7 +551,7 @@ async def test_calls_that_are_cancelled_together_leave_a_reader_to_the_others(se
             await trio.testing.wait_all_tasks_blocked()
             cancelled.cancel_scope.cancel()
         with trio.fail_after(5):
-            connection._socket.send(wire.encode_read(99, 0, 0))  # nobody reads for this one
+            connection._socket.send(wire.encode_read(99, 0, 0))  # no call waits for this one
             await served.wait()
 
 

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from raft.errors import ProtocolError
-from raft.net.connection import CLOSED_BY_OTHER_SIDE, JOIN_BYTES, Connection
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, JOIN_BYTES, SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder, encode_frame
@@ -24,7 +24,7 @@ QUEUE_BYTES = 64 * 1024
 
 
 class Recorder:
-    """A session that notes what it is told, and takes type 99 for nonsense and type 98 for a bug of its own."""
+    """A session that records its calls; type 99 is an invalid frame, and type 98 a bug of its own."""
 
     def __init__(self) -> None:
         self.frames: list[tuple[int, Buffer]] = []
@@ -56,7 +56,7 @@ class Ends:
         near, self.far = socket.socketpair()
         self.far.setblocking(False)
         self.session = Recorder()
-        self.connection = Connection(
+        self.connection = SocketConnection(
             reactor, near, FrameDecoder(1000), self.session, outbound_bytes_max=QUEUE_BYTES, lossy=lossy
         )
 
@@ -220,9 +220,9 @@ def test_a_lossy_connection_takes_one_frame_above_its_bound_when_empty(reactor: 
 
 
 class Greedy(Recorder):
-    """A session that has more to say whenever its queue is empty."""
+    """A session that writes more whenever its queue is empty."""
 
-    connection: Connection[Frame]
+    connection: SocketConnection[Frame]
 
     def on_drained(self) -> None:
         super().on_drained()
@@ -255,7 +255,7 @@ class Door:
     def __init__(self, reactor: Reactor, **limits: float) -> None:
         self.reactor = reactor
         self.sessions: list[Recorder] = []
-        self.connections: list[Connection[Frame]] = []
+        self.connections: list[SocketConnection[Frame]] = []
         self.refused: list[str] = []
         self.listener: Listener[Frame] = Listener(
             reactor,
@@ -265,10 +265,12 @@ class Door:
             on_refused=lambda name, reason: self.refused.append(reason),
         )
 
-    def _open(self, accepted: socket.socket, name: str) -> Connection[Frame]:
+    def _open(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
         session = Recorder()
         self.sessions.append(session)
-        connection = Connection(self.reactor, accepted, FrameDecoder(1000), session, outbound_bytes_max=1000, name=name)
+        connection = SocketConnection(
+            self.reactor, accepted, FrameDecoder(1000), session, outbound_bytes_max=1000, name=name
+        )
         self.connections.append(connection)
         return connection
 
@@ -305,7 +307,7 @@ async def test_connections_leave_descriptors_to_the_rest_of_the_process(
 
 
 class FakeEpoll:
-    """An epoll, and the clock it runs by. `waits` says how long nothing is ready, one wait after the other."""
+    """An epoll, and its clock. `waits` is how long nothing is ready, one wait after the other."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, waits: list[float]) -> None:
         self.now = 0.0
@@ -318,7 +320,7 @@ class FakeEpoll:
         monkeypatch.setattr(os, "sched_yield", self._yield)
 
     def register(self, descriptor: int, events: int) -> None:
-        """The reactor's own wake-up, which nobody uses here."""
+        """The reactor's own wake-up, which is not used here."""
 
     def close(self) -> None:
         """Nothing to release."""

@@ -1,4 +1,4 @@
-"""The driver, without Trio: a core and a log on an imagined disk, flushes that end when the test says so."""
+"""The driver, without Trio: a core and a log on an imagined disk, flushes that end when the test ends them."""
 
 import random
 
@@ -16,8 +16,8 @@ from raft.client_codec import pack_batch
 from raft.config import MIB, RaftConfig
 from raft.core import Leader, RaftCore
 from raft.driver import (
-    HEARING_FIRST_MAX,
-    HEARING_ROUNDS_MAX,
+    JOIN_ROUNDS_MAX,
+    LATE_ROUNDS_MAX,
     LATE_S,
     PIPELINE_S,
     DriverConfig,
@@ -119,7 +119,7 @@ class Rig:
         self.now += seconds
 
     def draw(self) -> int:
-        """A request id that nobody has had."""
+        """A request id that was not used before."""
         return max(self.caller.seen, default=0) + 1
 
     def pump(self) -> None:
@@ -140,7 +140,7 @@ class Rig:
             else:
                 self.pump()
 
-    def hear(self, sender: NodeId, message: Message) -> None:
+    def receive(self, sender: NodeId, message: Message) -> None:
         self.driver.deliver(sender, message)
         self.pump()
 
@@ -149,9 +149,9 @@ class Rig:
         self.now = self.core.deadline
         self.settle()
         for peer in self.core.configuration.peers(ME):
-            self.hear(peer, PreVoteReply(Term(self.core.term + 1), granted=True))
+            self.receive(peer, PreVoteReply(Term(self.core.term + 1), granted=True))
             self.settle()
-            self.hear(peer, VoteReply(self.core.term, granted=True))
+            self.receive(peer, VoteReply(self.core.term, granted=True))
             self.settle()
             break
         assert isinstance(self.core.role, Leader)
@@ -161,7 +161,7 @@ class Rig:
         """A follower acknowledges everything."""
         last = self.core.log.last_index
         assert isinstance(self.core.role, Leader)
-        self.hear(peer, AppendAccepted(self.core.term, last, last, self.core.role.round))
+        self.receive(peer, AppendAccepted(self.core.term, last, last, self.core.role.round))
 
     def append(self, request_id: int, *records: bytes) -> None:
         self.driver.append(self.caller, request_id, pack_batch(records), len(records))
@@ -185,7 +185,7 @@ def heartbeat(*entries: Entry, term: int = 1, prev: int = 0, round_: int = 1) ->
 
 def test_a_vote_leaves_only_when_it_is_durable() -> None:
     rig = Rig(3)
-    rig.hear(TWO, RequestVote(Term(1), LogIndex(0), Term(0)))
+    rig.receive(TWO, RequestVote(Term(1), LogIndex(0), Term(0)))
     assert rig.messages(VoteReply) == []
     rig.end_flush()
     assert rig.sent == [(TWO, VoteReply(Term(1), granted=True))]
@@ -193,8 +193,8 @@ def test_a_vote_leaves_only_when_it_is_durable() -> None:
 
 def test_a_follower_acknowledges_only_what_a_flush_that_began_later_has_covered() -> None:
     rig = Rig(3)
-    rig.hear(TWO, heartbeat(entry(1, b"a")))
-    rig.hear(TWO, heartbeat(entry(2, b"b"), prev=1))
+    rig.receive(TWO, heartbeat(entry(1, b"a")))
+    rig.receive(TWO, heartbeat(entry(2, b"b"), prev=1))
     assert rig.messages(AppendAccepted) == []
     rig.end_flush()
     assert [message.match_index for message in rig.messages(AppendAccepted)] == [1]  # type: ignore[union-attr]
@@ -204,10 +204,10 @@ def test_a_follower_acknowledges_only_what_a_flush_that_began_later_has_covered(
 
 def test_what_is_not_committed_yet_is_shown_to_nobody_however_much_of_it_is_here() -> None:
     rig = Rig(3)
-    rig.hear(TWO, heartbeat(entry(1, b"a"), entry(2, b"b"), entry(3, b"c")))
+    rig.receive(TWO, heartbeat(entry(1, b"a"), entry(2, b"b"), entry(3, b"c")))
     rig.settle()
     for commit_index in range(4):
-        rig.hear(TWO, AppendEntries(Term(1), LogIndex(3), Term(1), LogIndex(commit_index), 2, ()))
+        rig.receive(TWO, AppendEntries(Term(1), LogIndex(3), Term(1), LogIndex(commit_index), 2, ()))
         assert rig.driver.committed_end == commit_index
         assert [batch.data for batch in rig.driver.committed(0, 1000)] == [b"a", b"b", b"c"][:commit_index]
 
@@ -236,23 +236,23 @@ def test_what_a_leader_sends_has_left_when_its_own_disk_is_written_to(monkeypatc
 
 def test_a_follower_that_stood_still_hears_all_that_was_said_before_it_looks_at_the_clock() -> None:
     rig = Rig(3)
-    rig.hear(TWO, heartbeat(entry(1, b"a")))
+    rig.receive(TWO, heartbeat(entry(1, b"a")))
     rig.now = rig.core.deadline + 2 * LATE_S
     rig.more = True
     rig.pump()
     assert rig.messages(RequestPreVote) == []
     rig.more = False
-    rig.hear(TWO, heartbeat())
+    rig.receive(TWO, heartbeat())
     assert rig.messages(RequestPreVote) == [], "the leader has been there all the time"
     assert rig.core.leader == TWO
 
 
 def test_a_follower_that_is_kept_busy_looks_at_the_clock_in_the_end() -> None:
     rig = Rig(3)
-    rig.hear(TWO, heartbeat(entry(1, b"a")))
+    rig.receive(TWO, heartbeat(entry(1, b"a")))
     rig.now = rig.core.deadline + 2 * LATE_S
     rig.more = True
-    for _ in range(HEARING_FIRST_MAX):
+    for _ in range(LATE_ROUNDS_MAX):
         rig.pump()
         assert rig.messages(RequestPreVote) == []
     rig.pump()
@@ -306,7 +306,7 @@ def test_while_an_entry_is_under_way_the_next_waits_for_it_but_not_for_long() ->
     assert rig.caller.seen[4] == (3, 1, 1)
 
 
-def test_who_has_just_been_answered_is_heard_before_the_next_entry_leaves() -> None:
+def test_new_requests_of_clients_just_answered_join_the_next_entry() -> None:
     rig = Rig(3).lead()
     rig.accept()
     rig.append(1, b"a")
@@ -316,13 +316,13 @@ def test_who_has_just_been_answered_is_heard_before_the_next_entry_leaves() -> N
     rig.accept()
     assert rig.caller.seen == {1: (0, 1, 1)}
     assert rig.core.log.last_index == last
-    came = range(3, 3 + HEARING_ROUNDS_MAX)
+    came = range(3, 3 + JOIN_ROUNDS_MAX)
     for request_id in came:
-        assert rig.driver.has_postponed, "somebody came, so others may"
+        assert rig.driver.has_postponed, "a request came, so others may"
         assert rig.core.log.last_index == last
         rig.append(request_id, b"again")
         rig.pump()
-    assert rig.core.log.last_index == last + 1, "nobody is waited for endlessly, and all left as one"
+    assert rig.core.log.last_index == last + 1, "the wait is bounded, and all were appended as one entry"
     rig.settle()
     rig.accept()
     assert rig.caller.seen == {1: (0, 1, 1), 2: (1, 1, 1)} | {each: (each - 1, 1, 1) for each in came}
@@ -416,7 +416,7 @@ def test_as_long_as_nothing_large_has_been_committed_in_this_reign_entries_fit_o
     assert travel_together(rig) == [6]
     rig.settle()
     rig.accept()
-    rig.hear(TWO, heartbeat(term=rig.core.term + 1))
+    rig.receive(TWO, heartbeat(term=rig.core.term + 1))
     rig.settle()
     rig.lead().accept()
     assert travel_together(rig) == [2, 2, 2]
@@ -472,9 +472,9 @@ def test_what_has_been_proposed_takes_no_room_from_what_comes(batch_bytes_max: i
 
 def test_a_node_that_wakes_late_hears_its_leader_before_it_counts_the_silence() -> None:
     rig = Rig(3)
-    rig.hear(TWO, heartbeat())
+    rig.receive(TWO, heartbeat())
     rig.now = rig.core.deadline + 5
-    rig.hear(TWO, heartbeat(round_=2))
+    rig.receive(TWO, heartbeat(round_=2))
     assert rig.core.leader == TWO
     assert rig.messages(RequestPreVote) == []
     rig.now = rig.core.deadline
@@ -499,10 +499,10 @@ def test_a_full_disk_refuses_an_append_for_certain_and_hands_leadership_over() -
 def test_a_full_disk_drops_incoming_entries_but_not_heartbeats_or_votes() -> None:
     disk = MemoryDisk(random.Random(1), capacity_bytes=256 * 1024)
     rig = Rig(3, disk=disk)
-    rig.hear(TWO, heartbeat(entry(1, b"x" * 300_000)))
+    rig.receive(TWO, heartbeat(entry(1, b"x" * 300_000)))
     rig.settle()
     assert rig.core.log.last_index == 0
-    rig.hear(TWO, heartbeat())
+    rig.receive(TWO, heartbeat())
     rig.settle()
     assert rig.core.leader == TWO
     assert len(rig.messages(AppendAccepted)) == 1
@@ -511,7 +511,7 @@ def test_a_full_disk_drops_incoming_entries_but_not_heartbeats_or_votes() -> Non
 def test_messages_that_arrive_together_need_room_together() -> None:
     disk = MemoryDisk(random.Random(1))
     rig = Rig(3, disk=disk)
-    rig.hear(TWO, heartbeat())
+    rig.receive(TWO, heartbeat())
     rig.settle()
     disk.capacity_bytes = disk.used_bytes() + 300_000
     rig.driver.deliver(TWO, heartbeat(entry(1, b"x" * 200_000)))
@@ -520,7 +520,7 @@ def test_messages_that_arrive_together_need_room_together() -> None:
     assert rig.core.log.last_index == 1
     assert rig.told.count("storage_full") == 1
     disk.capacity_bytes = None
-    rig.hear(TWO, heartbeat(entry(2, b"x" * 200_000), prev=1))
+    rig.receive(TWO, heartbeat(entry(2, b"x" * 200_000), prev=1))
     assert rig.core.log.last_index == 2
 
 
@@ -534,9 +534,9 @@ def test_a_leader_whose_disk_hangs_hands_leadership_over_and_answers_those_who_w
     while rig.core.role_name is RoleName.LEADER:
         rig.now = rig.driver.deadline
         rig.pump()
-        heard = rig.core.log.durable_index
+        durable = rig.core.log.durable_index
         if isinstance(rig.core.role, Leader):
-            rig.hear(TWO, AppendAccepted(rig.core.term, heard, heard, rig.core.role.round))
+            rig.receive(TWO, AppendAccepted(rig.core.term, durable, durable, rig.core.role.round))
     assert 5 < rig.now - begun < 6
     assert rig.caller.seen == {1: OutcomeUnknown, 2: NotLeader}
     assert "disk_stalled" in rig.told
@@ -544,7 +544,7 @@ def test_a_leader_whose_disk_hangs_hands_leadership_over_and_answers_those_who_w
 
 def test_a_follower_redirects_at_once_though_its_disk_is_busy() -> None:
     rig = Rig(3)
-    rig.hear(TWO, heartbeat(entry(1, b"a")))
+    rig.receive(TWO, heartbeat(entry(1, b"a")))
     assert len(rig.flushes) == 1
     rig.append(1, b"x")
     rig.pump()
@@ -635,7 +635,7 @@ def test_a_restart_applies_the_log_again_a_portion_at_a_time() -> None:
     rig.storage.close()
     again = Rig(disk=rig.disk).lead()
     while again.driver.applied_index < again.core.commit_index:
-        # Less than any moment, not the present one: whoever compares has looked at the clock before.
+        # Less than any time, not the present one, because the caller that compares has read the clock before.
         assert again.driver.deadline < again.now, "there is more to do"
         before = again.driver.applied_index
         again.pump()
@@ -668,7 +668,7 @@ def test_a_deposed_leader_leaves_its_appends_unknown_and_names_no_wrong_leader()
     rig.accept()
     rig.append(1, b"x")
     rig.pump()
-    rig.hear(TWO, heartbeat(term=9))
+    rig.receive(TWO, heartbeat(term=9))
     rig.append(2, b"y")
     rig.settle()
     assert rig.caller.seen == {1: OutcomeUnknown, 2: NotLeader}

@@ -70,8 +70,8 @@ def address_of(node: sync.RaftGroup) -> str:
 
 
 @contextmanager
-def silent_node(heard: threading.Event | None = None) -> Iterator[str]:
-    """A node that shakes hands and says nothing more; sets `heard` at the first request."""
+def silent_node(asked: threading.Event | None = None) -> Iterator[str]:
+    """A node that completes the handshake and then answers nothing; sets `asked` at the first request."""
 
     def serve(listening: socket.socket) -> None:
         connected, _ = listening.accept()
@@ -81,8 +81,8 @@ def silent_node(heard: threading.Event | None = None) -> Iterator[str]:
                 for message_type, _, _ in decoder.feed(chunk):
                     if message_type == wire.HELLO:
                         connected.sendall(wire.encode_hello_reply(wire.HelloReply(1, 1 << 20)))
-                    elif heard is not None:
-                        heard.set()
+                    elif asked is not None:
+                        asked.set()
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         serving = threading.Thread(target=serve, args=(listening,))
@@ -230,25 +230,25 @@ def test_a_cancelled_call_of_asyncio_ends_in_the_loop_too() -> None:
 
 
 def test_ctrl_c_ends_a_blocking_call_and_leaves_nothing_behind() -> None:
-    heard = threading.Event()
+    asked = threading.Event()
 
     def interrupt() -> None:
-        heard.wait()
+        asked.wait()
         os.kill(os.getpid(), signal.SIGINT)
 
     interrupting = threading.Thread(target=interrupt)
     interrupting.start()
-    with pytest.raises(KeyboardInterrupt), silent_node(heard) as address, sync.Client([address], "quorumlog") as client:
+    with pytest.raises(KeyboardInterrupt), silent_node(asked) as address, sync.Client([address], "quorumlog") as client:
         client.append([b"x"])
     interrupting.join()
 
 
 def test_what_is_under_way_when_a_client_is_closed_is_unknown_and_later_calls_are_refused() -> None:
-    heard = threading.Event()
-    with silent_node(heard) as address, ThreadPoolExecutor(1) as pool:
+    asked = threading.Event()
+    with silent_node(asked) as address, ThreadPoolExecutor(1) as pool:
         with sync.Client([address], "quorumlog") as client:
             under_way = pool.submit(client.append, [b"x"])
-            heard.wait()
+            asked.wait()
         with pytest.raises(OutcomeUnknown, match="closed while"):
             under_way.result()
         with pytest.raises(Unreachable, match="this client is closed"):

@@ -1,4 +1,4 @@
-"""Flushes beside the loop: durable when they are said to be, by the kernel or by the thread, and nothing between."""
+"""Flushes that run concurrently with the loop: durable when they are reported, by the kernel or by the thread, and not before."""
 
 import ctypes
 import errno
@@ -108,7 +108,7 @@ def test_a_flush_of_one_file_needs_no_thread(bench: Bench) -> None:
 def test_what_comes_behind_a_sync_waits_for_it(bench: Bench) -> None:
     before = bench.marked()
     flush = bench.submit()
-    assert (flush.done, bench.marked()) == (False, before), "the mark tells of nothing that may not be durable yet"
+    assert (flush.done, bench.marked()) == (False, before), "the checkpoint records nothing that may not be durable yet"
     bench.wait()
     assert (flush.done, bench.marked()) == (True, bench.log.end)
     assert bench.log.end_flush(flush) == bench.log.end
@@ -232,16 +232,16 @@ def test_who_closes_waits_for_the_flush_under_way(bench: Bench) -> None:
 
 
 @needs_kernel
-@pytest.mark.parametrize("hears", [Bench.wait, lambda bench: bench.flusher.close()])
+@pytest.mark.parametrize("wait", [Bench.wait, lambda bench: bench.flusher.close()])
 def test_a_sync_that_failed_in_the_kernel_ends_the_log(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, hears: Callable[[Bench], None]
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, wait: Callable[[Bench], None]
 ) -> None:
     end = KernelSync.end
     monkeypatch.setattr(KernelSync, "end", lambda self: end(self) or errno.EIO)
     before = bench.marked()
     flush = bench.submit()
     with pytest.raises(StorageFailed, match="sync"):
-        hears(bench)
+        wait(bench)
     assert (flush.done, bench.ended, bench.marked()) == (False, 0, before)
     with pytest.raises(StorageFailed):
         bench.append()
@@ -256,7 +256,7 @@ def test_what_cannot_be_synced_is_refused_at_once() -> None:
     assert not kernel.begin(write_end)
     os.close(read_end)
     os.close(write_end)
-    assert not kernel.begin(write_end), "nobody's descriptor"
+    assert not kernel.begin(write_end), "a descriptor that cannot be synced"
     assert not kernel.begin(-1), "none at all"
     kernel.close()
     with pytest.raises(BlockingIOError):

@@ -18,7 +18,7 @@ frames = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=200)), max_s
 
 
 def checked(frames: list[Frame]) -> list[Received]:
-    """Types and bodies; what is said of each body's CRC is true."""
+    """Returns types and bodies, after checking the CRC given with each body."""
     assert [crc for _, _, crc in frames] == [crc32c.crc32c(body) for _, body, _ in frames]
     return [(message_type, body) for message_type, body, _ in frames]
 
@@ -146,7 +146,7 @@ def test_a_body_keeps_little_that_is_not_its_own(behind: int) -> None:
 
 
 def header(length: int, *, version: int = 1, check: int | None = None, crc: int = 0) -> bytes:
-    """A header whose check is right unless told otherwise."""
+    """A header whose check is right unless another one is given."""
     return HEADER.pack(length, version, 2, header_check(length, version, 2) if check is None else check, crc)
 
 

@@ -1,4 +1,4 @@
-"""RaftGroup over real sockets: what it promises to those who call it."""
+"""RaftGroup over real sockets: what it promises to its callers."""
 
 import random
 import threading
@@ -214,7 +214,7 @@ async def test_a_node_that_is_paused_before_its_first_step_takes_none() -> None:
 async def test_a_new_group_need_not_sit_out_an_election_timeout(tmp_path: Path) -> None:
     patient = NodeSettings(raft=RaftConfig(election_timeout_s_min=60.0, election_timeout_s_max=90.0))
     async with local_cluster(tmp_path, 3, patient) as cluster:
-        await until(lambda: len(cluster.heard("link_up")) == 6)
+        await until(lambda: len(cluster.notices("link_up")) == 6)
         cluster.nodes[2].group.campaign()
         assert id_of(await cluster.leader()) == 2
         cluster.nodes[1].group.campaign()  # which changes nothing, for it knows a leader
@@ -378,7 +378,7 @@ async def test_when_the_disk_fails_calls_from_outside_the_block_end_unknown_and_
                     try:
                         await trio.sleep_forever()
                     finally:
-                        # Whoever tidies up here may wait for those outside.
+                        # Cleaning up within the block may wait for tasks outside of it.
                         with trio.fail_after(20, shield=True):
                             await until(lambda: len(unknown) == 2)
                             await all_are_refused(group)
@@ -389,31 +389,31 @@ LEADER = NodeId(2)
 
 
 @attrs.define
-class Hearer:
-    """A node whose peer speaks on as many connections as a test likes."""
+class Receiver:
+    """A node whose peer sends on as many connections as a test wants."""
 
     group: RaftGroup
     lost: list[NodeId] = attrs.field(factory=list)
-    """Told of as gone, in this order."""
+    """The peers reported as disconnected, in this order."""
     told: list[tuple[str, dict[str, object]]] = attrs.field(factory=list)
     _term: int = 0
 
     async def greet(self) -> trio.SocketStream:
-        """A connection of the peer that has said nothing yet."""
+        """A connection of the peer that has sent nothing yet."""
         stream = await trio.open_tcp_stream(*self.group.address)
         await stream.send_all(encode_hello(Hello("quorumlog", PEER, LEADER)))
         assert await stream.receive_some()
         return stream
 
     async def speak(self, stream: trio.SocketStream) -> None:
-        """A heartbeat of the peer as the leader of the next term, heard."""
+        """Send a heartbeat of the peer as the leader of the next term, and wait until it is processed."""
         self._term += 1
         heartbeat = AppendEntries(Term(self._term), LogIndex(0), Term(0), LogIndex(0), 0)
         await stream.send_all(b"".join(encode_message(heartbeat)))
         await knows(self.group, term=self._term, leader=LEADER)
 
     async def end(self, stream: trio.SocketStream) -> list[NodeId]:
-        """End a connection; who is told of as gone since, once the node knows."""
+        """Close a connection. Returns the peers reported as disconnected once the node has noticed."""
         connections = self.group._listener.connections
         await stream.aclose()
         await until(lambda: self.group._listener.connections < connections)
@@ -421,7 +421,7 @@ class Hearer:
 
 
 @pytest.fixture
-async def hearer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hearer]:
+async def receiver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
     members = {number: ("127.0.0.1", port) for number, port in enumerate(free_ports(2), 1)}
     told: list[tuple[str, dict[str, object]]] = []
     async with RaftGroup.open(
@@ -432,44 +432,48 @@ async def hearer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hearer]:
         disk=MemoryDisk(random.Random(1)),
         notify=lambda notice: told.append(event_of(notice)),
     ) as group:
-        hearer = Hearer(group, told=told)
-        monkeypatch.setattr(group._driver, "disconnected", hearer.lost.append)
-        yield hearer
+        receiver = Receiver(group, told=told)
+        monkeypatch.setattr(group._driver, "disconnected", receiver.lost.append)
+        yield receiver
 
 
-async def test_the_end_of_a_stale_connection_of_a_peer_is_no_news_but_that_of_the_one_in_use_is(hearer: Hearer) -> None:
-    stale, in_use = await hearer.greet(), await hearer.greet()
-    await hearer.speak(stale)
-    await hearer.speak(in_use)
-    assert await hearer.end(stale) == []
-    assert await hearer.end(in_use) == [LEADER]
+async def test_the_end_of_a_stale_connection_of_a_peer_is_no_news_but_that_of_the_one_in_use_is(
+    receiver: Receiver,
+) -> None:
+    stale, in_use = await receiver.greet(), await receiver.greet()
+    await receiver.speak(stale)
+    await receiver.speak(in_use)
+    assert await receiver.end(stale) == []
+    assert await receiver.end(in_use) == [LEADER]
 
 
-async def test_the_end_of_the_connection_in_use_is_news_though_a_stale_one_seems_open(hearer: Hearer) -> None:
-    stale, in_use = await hearer.greet(), await hearer.greet()
-    await hearer.speak(stale)
-    await hearer.speak(in_use)
-    assert await hearer.end(in_use) == [LEADER]
+async def test_the_end_of_the_connection_in_use_is_news_though_a_stale_one_seems_open(receiver: Receiver) -> None:
+    stale, in_use = await receiver.greet(), await receiver.greet()
+    await receiver.speak(stale)
+    await receiver.speak(in_use)
+    assert await receiver.end(in_use) == [LEADER]
     await stale.aclose()
 
 
-async def test_the_end_of_a_connection_that_said_nothing_is_no_news_unless_it_is_the_only_one(hearer: Hearer) -> None:
-    in_use, silent = await hearer.greet(), await hearer.greet()
-    await hearer.speak(in_use)
-    assert await hearer.end(silent) == []
-    assert await hearer.end(in_use) == [LEADER]
-    assert await hearer.end(await hearer.greet()) == [LEADER, LEADER]
+async def test_the_end_of_a_connection_that_said_nothing_is_no_news_unless_it_is_the_only_one(
+    receiver: Receiver,
+) -> None:
+    in_use, silent = await receiver.greet(), await receiver.greet()
+    await receiver.speak(in_use)
+    assert await receiver.end(silent) == []
+    assert await receiver.end(in_use) == [LEADER]
+    assert await receiver.end(await receiver.greet()) == [LEADER, LEADER]
 
 
-async def test_a_stale_connection_that_makes_room_for_a_newer_one_is_no_news(hearer: Hearer) -> None:
-    streams = [await hearer.greet() for _ in range(PEER_CONNECTIONS_MAX)]
+async def test_a_stale_connection_that_makes_room_for_a_newer_one_is_no_news(receiver: Receiver) -> None:
+    streams = [await receiver.greet() for _ in range(PEER_CONNECTIONS_MAX)]
     for stream in streams:
-        await hearer.speak(stream)
-    streams.append(await hearer.greet())
-    assert [fields["reason"] for event, fields in hearer.told if event == "connection_closed"] == [
+        await receiver.speak(stream)
+    streams.append(await receiver.greet())
+    assert [fields["reason"] for event, fields in receiver.told if event == "connection_closed"] == [
         "replaced by newer connections of the same peer"
     ]
-    assert hearer.lost == []
+    assert receiver.lost == []
     for stream in streams:
         await stream.aclose()
 
@@ -528,7 +532,7 @@ async def test_an_append_that_waited_for_the_one_before_it_does_not_wait_for_a_h
                     await wait_all_tasks_blocked()
                     disk.gate.set()
         finally:
-            disk.gate.set()  # a thread that waits for ever would keep the process
+            disk.gate.set()  # a thread that waits without end would keep the process from ending
         assert group.status()["committed_end"] == 2
 
 

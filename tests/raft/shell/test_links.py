@@ -30,7 +30,7 @@ async def test_a_link_whose_bytes_nobody_confirms_is_given_up_long_before_tcp_wo
 
     monkeypatch.setattr(links, "dial", noted)
     async with local_cluster(tmp_path, 2) as cluster:
-        await until(lambda: len(cluster.heard("link_up")) == 2)
+        await until(lambda: len(cluster.notices("link_up")) == 2)
         bounds = [
             link.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) for link in dialled if link.fileno() >= 0
         ]

@@ -82,6 +82,8 @@ def test_sigterm_stops_a_node_cleanly(tmp_path: Path) -> None:
         assert started["t_ns"] < time.monotonic_ns()
         role = node.wait_for("role")
         assert role.keys() == {"t_ns", "event", "role", "term", "leader"}
+        while role["role"] != "leader":  # later it changes no role, so that nothing comes between the last two events
+            role = node.wait_for("role")
         node.process.send_signal(signal.SIGTERM)
         assert node.end() == (0, "")
         assert [event["event"] for event in node.events[-2:]] == ["stopping", "stopped"]
@@ -341,7 +343,7 @@ async def test_a_damaged_follower_repairs_itself_and_is_as_good_as_before(tmp_pa
             flip(tmp_path / str(damaged), place)
             nodes[damaged] = start(damaged)
             if place == "a closed segment":
-                # Nobody reads it before the state machine does; then the node ends, and knows where to look.
+                # Only the state machine reads it; then the node ends, and reports where the damage is.
                 assert nodes[damaged].wait_for("failed")["reason"].endswith("fetches it from the others")
                 assert nodes[damaged].end()[0] == 4
                 nodes[damaged] = start(damaged)

@@ -1,4 +1,4 @@
-"""Notices as `quorumlog node` prints them: names and fields that those who read its lines rely on."""
+"""Notices as `quorumlog node` prints them: names and fields that readers of its lines rely on."""
 
 import json
 from typing import get_args

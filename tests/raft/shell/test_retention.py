@@ -52,7 +52,9 @@ def start_of(rig: Rig) -> int:
     return rig.core.log.start.offset
 
 
-def anew(index: int = 50, term: int = 9, *, applied: int = 60, value: int = 7, size: int = 0) -> InstallSnapshot:
+def install_snapshot(
+    index: int = 50, term: int = 9, *, applied: int = 60, value: int = 7, size: int = 0
+) -> InstallSnapshot:
     """A leader's log that begins behind `index`, with a register machine that has applied up to `applied`."""
     snapshot: bytes = msgpack.packb(["k", value, "filler", b"f" * size])
     start = LogStart(Position(LogIndex(index), Term(1)), Offset(40), Position(LogIndex(applied), Term(1)), snapshot)
@@ -152,7 +154,7 @@ def test_a_command_whose_result_a_snapshot_replaced_is_unknown(monkeypatch: pyte
     assert rig.core.commit_index > rig.driver.applied_index
     rig.settle()
     answered = dict(rig.caller.seen)
-    rig.hear(TWO, anew())
+    rig.receive(TWO, install_snapshot())
     rest = {number for number in (1, 2, 3) if number not in answered}
     assert rest
     assert {rig.caller.seen[number] for number in rest} == {OutcomeUnknown}
@@ -163,7 +165,7 @@ def test_a_command_whose_result_a_snapshot_replaced_is_unknown(monkeypatch: pyte
 
 def test_a_follower_begins_anew_where_its_leader_does_and_says_so_when_it_is_durable() -> None:
     rig = Rig(3)
-    rig.hear(TWO, anew())
+    rig.receive(TWO, install_snapshot())
     assert rig.messages(AppendAccepted) == []
     rig.settle()
     assert [message.match_index for message in rig.messages(AppendAccepted)] == [50]  # type: ignore[union-attr]
@@ -178,17 +180,17 @@ def test_a_follower_begins_anew_where_its_leader_does_and_says_so_when_it_is_dur
 
 def test_a_snapshot_of_what_the_group_no_longer_has_ends_the_node() -> None:
     rig = Rig(3)
-    rig.hear(TWO, anew(index=50, applied=51))
+    rig.receive(TWO, install_snapshot(index=50, applied=51))
     rig.settle()
     other = attrs.evolve(entry(51, b"", term=9), base_offset=Offset(40))
     message = AppendEntries(Term(9), LogIndex(50), Term(1), LogIndex(51), 2, (other,))
     with pytest.raises(SnapshotDiverged, match="holds entry 51 of term 1, but the group has one of term 9 at 51"):
-        rig.hear(TWO, message)
+        rig.receive(TWO, message)
 
 
 def test_a_reign_that_goes_on_without_what_a_snapshot_knows_ends_the_node_before_it_answers_anything() -> None:
     rig = Rig(3, config=DriverConfig(flush_policy=FlushPolicy.NONE))
-    rig.hear(TWO, anew(index=50, applied=60))
+    rig.receive(TWO, install_snapshot(index=50, applied=60))
     rig.settle()
     rig.lead()
     rig.apply(1, "w", "k", 100)
@@ -240,13 +242,13 @@ def test_what_a_full_disk_could_not_let_go_leaves_when_there_is_room_though_noth
 
 def test_a_snapshot_that_comes_while_a_flush_is_under_way_waits_to_be_sent_again() -> None:
     rig = Rig(3)
-    rig.hear(TWO, heartbeat(entry(1, b"kept")))
+    rig.receive(TWO, heartbeat(entry(1, b"kept")))
     rig.pump()
     assert len(rig.flushes) == 1
-    rig.hear(TWO, anew())
+    rig.receive(TWO, install_snapshot())
     assert (rig.core.log.last_index, "snapshot_installed" in rig.told) == (1, False)
     rig.settle()
-    rig.hear(TWO, anew())
+    rig.receive(TWO, install_snapshot())
     rig.settle()
     assert (rig.core.log.last_index, "snapshot_installed" in rig.told) == (50, True)
 
@@ -283,10 +285,10 @@ def test_a_state_machine_that_cannot_be_restored_does_not_cost_the_node_its_log(
     machine: StateMachine, error: type[Exception]
 ) -> None:
     rig = Rig(3, state_machine=machine)
-    rig.hear(TWO, heartbeat(*[entry(index, b"r") for index in range(1, 5)]))
+    rig.receive(TWO, heartbeat(*[entry(index, b"r") for index in range(1, 5)]))
     rig.settle()
     with pytest.raises(error):
-        rig.hear(TWO, anew())
+        rig.receive(TWO, install_snapshot())
     again = Rig(3, disk=rig.disk.after_kill(random.Random(1)))
     assert (again.storage.log.first_index, again.storage.log.last_index) == (1, 4)
 
@@ -323,17 +325,17 @@ def test_no_more_is_written_of_snapshots_than_leaves_for_them(monkeypatch: pytes
 
 def test_a_full_disk_takes_no_snapshot_and_loses_nothing() -> None:
     rig = Rig(3)
-    rig.hear(TWO, heartbeat(entry(1, b"kept")))
+    rig.receive(TWO, heartbeat(entry(1, b"kept")))
     rig.settle()
     rig.disk.capacity_bytes = rig.disk.used_bytes()
     told = len(rig.messages(AppendAccepted))
-    rig.hear(TWO, anew(size=2 << 20))
+    rig.receive(TWO, install_snapshot(size=2 << 20))
     rig.settle()
     assert "storage_full" in rig.told
     assert "snapshot_installed" not in rig.told
     assert (rig.core.log.last_index, len(rig.messages(AppendAccepted))) == (1, told)
     rig.disk.capacity_bytes = None
-    rig.hear(TWO, anew(size=2 << 20))
+    rig.receive(TWO, install_snapshot(size=2 << 20))
     rig.settle()
     assert rig.core.log.last_index == 50
 
@@ -355,20 +357,20 @@ def parts_of(message: InstallSnapshot, size: int) -> list[InstallSnapshot]:
 
 def test_parts_of_a_snapshot_wait_in_memory_and_only_the_last_waits_for_a_flush_to_end() -> None:
     rig = Rig(3)
-    rig.hear(TWO, heartbeat(entry(1, b"kept")))
+    rig.receive(TWO, heartbeat(entry(1, b"kept")))
     rig.settle()
-    first, second, last = parts_of(anew(term=1, size=100), 50)
+    first, second, last = parts_of(install_snapshot(term=1, size=100), 50)
     log_bytes = rig.storage.log.end
-    rig.hear(TWO, first)
-    rig.hear(TWO, heartbeat(entry(2, b"under way"), prev=1))
+    rig.receive(TWO, first)
+    rig.receive(TWO, heartbeat(entry(2, b"under way"), prev=1))
     assert len(rig.flushes) == 1
-    rig.hear(TWO, second)
-    rig.hear(TWO, last)
+    rig.receive(TWO, second)
+    rig.receive(TWO, last)
     assert [each.received for _, each in rig.sent if isinstance(each, SnapshotReceived)] == [50, 100]
     assert (rig.core.log.last_index, "snapshot_installed" in rig.told) == (2, False)
     rig.settle()
     assert rig.storage.log.end > log_bytes, "what came in between was written"
-    rig.hear(TWO, last)
+    rig.receive(TWO, last)
     rig.settle()
     assert (rig.core.log.start.index, rig.told.count("snapshot_installed")) == (50, 1)
     assert msgpack.unpackb(rig.driver.query(QUERY)) == 7
@@ -376,8 +378,8 @@ def test_parts_of_a_snapshot_wait_in_memory_and_only_the_last_waits_for_a_flush_
 
 def test_a_snapshot_that_is_too_large_for_this_node_is_not_kept_in_memory() -> None:
     rig = Rig(3, config=DriverConfig(snapshot_bytes_max=99))
-    for part in parts_of(anew(size=100), 50):
-        rig.hear(TWO, part)
+    for part in parts_of(install_snapshot(size=100), 50):
+        rig.receive(TWO, part)
     assert rig.messages(SnapshotReceived) == []
     assert rig.core._staged is None
     assert set(rig.told) == {"snapshot_too_large"}
@@ -459,7 +461,7 @@ async def test_a_snapshot_larger_than_a_frame_reaches_a_node_and_its_subscriber_
         late = await cluster.start(3)
         given: list[Delivered] = []
         late.subscribe(given.append)
-        while not cluster.heard("snapshot_installed"):
+        while not cluster.notices("snapshot_installed"):
             assert (await leader.append([b"meanwhile"])).count == 1
         assert leader.status()["role"] == "leader"
         tail = await leader.tail()
@@ -472,8 +474,10 @@ async def test_a_snapshot_larger_than_a_frame_reaches_a_node_and_its_subscriber_
         assert machine.values == {number: b"%d" % number * 5_000 for number in range(len(machine.values))}
         last = msgpack.packb(["r", written - 1])
         assert msgpack.unpackb(late._driver.query(last)) == b"%d" % (written - 1) * 5_000
-        assert not cluster.heard("frame_too_large")
-        assert len({fields["term"] for fields in cluster.heard("role")}) <= 2, "one election, and none for the transfer"
+        assert not cluster.notices("frame_too_large")
+        assert len({fields["term"] for fields in cluster.notices("role")}) <= 2, (
+            "one election, and none for the transfer"
+        )
 
 
 async def test_a_client_is_told_at_once_where_the_log_begins(tmp_path: Path) -> None:
@@ -493,7 +497,7 @@ async def test_a_client_is_told_at_once_where_the_log_begins(tmp_path: Path) -> 
             assert (await client.read(start)).batches[0].base_offset == start
         with pytest.raises(RecordsTrimmed):
             await leader.read(0)
-        assert cluster.heard("trimmed")
+        assert cluster.notices("trimmed")
 
 
 async def test_a_node_without_the_retention_of_the_others_names_the_setting_and_catches_up_once_it_has_it(
@@ -506,12 +510,12 @@ async def test_a_node_without_the_retention_of_the_others_names_the_setting_and_
         await until(lambda: leader.status()["start_offset"] != 0)
         cluster.settings = attrs.evolve(SETTINGS, retention_bytes=0)
         behind = await cluster.start(3)
-        await until(lambda: cluster.heard("connection_closed"))
+        await until(lambda: cluster.notices("connection_closed"))
         assert behind.status()["end_offset"] == 0
-        (closed, *_) = cluster.heard("connection_closed")
+        (closed, *_) = cluster.notices("connection_closed")
         assert closed["role"] in ("peer 1", "peer 2")
         assert "the other nodes run with retention_bytes or retention_s" in closed["reason"]
-        await until(lambda: any("retention_bytes" in each["reason"] for each in cluster.heard("link_down")))
+        await until(lambda: any("retention_bytes" in each["reason"] for each in cluster.notices("link_down")))
         await cluster.stop(3)
         cluster.settings = SETTINGS
         behind = await cluster.start(3)

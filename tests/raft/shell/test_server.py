@@ -14,7 +14,7 @@ from raft.codec import encode_message
 from raft.errors import NotLeader, ProtocolError, ShuttingDown
 from raft.messages import InstallSnapshot, Message, VoteReply
 from raft.model import LogIndex, LogStart, Offset, Position, Term
-from raft.net.connection import Connection
+from raft.net.connection import SocketConnection
 from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame, header_check
 from raft.server import ClientSession, PeerSession
 from raft.settings import NodeSettings
@@ -160,7 +160,7 @@ async def closes_with(cluster: LocalCluster, sent: bytes, reason: str, *, greete
         _, error = wire.decode_error(words[-1][1])
         assert isinstance(error, ProtocolError)
         assert reason in error.detail
-        (closed,) = cluster.heard("connection_closed")
+        (closed,) = cluster.notices("connection_closed")
         assert reason in closed["reason"]
         await other.send(wire.encode_append(5, RECORD))
         assert [(await other.frame() or (0,))[0] for _ in range(2)] == [wire.HELLO_REPLY, wire.APPENDED]
@@ -174,7 +174,7 @@ async def test_a_connection_that_says_nothing_is_closed_in_time(tmp_path: Path) 
         raw_client(cluster) as greeted,
     ):
         assert await silent.last_words() == []
-        assert "no handshake" in cluster.heard("connection_closed")[0]["reason"]
+        assert "no handshake" in cluster.notices("connection_closed")[0]["reason"]
         await greeted.send(wire.encode_bare(wire.STATUS, 1))
         assert [(await greeted.frame() or (0,))[0] for _ in range(2)] == [wire.HELLO_REPLY, wire.STATUS_REPLY]
 
@@ -273,7 +273,9 @@ async def test_a_connection_that_is_over_leaves_nothing_to_the_garbage_collector
                     for _ in range(3):
                         await client.frame()
                     await client.send(ending)
-            await until(lambda: not [each for each in gc.get_objects() if isinstance(each, ClientSession | Connection)])
+            await until(
+                lambda: not [each for each in gc.get_objects() if isinstance(each, ClientSession | SocketConnection)]
+            )
         finally:
             gc.enable()
 
@@ -287,7 +289,7 @@ async def test_a_peer_that_sends_nonsense_loses_its_connection_and_the_group_goe
                 wire.HELLO_REPLY,
                 wire.ERROR,
             ]
-        (closed,) = cluster.heard("connection_closed")
+        (closed,) = cluster.notices("connection_closed")
         assert closed["role"] == "peer 2"
         assert (await (await cluster.leader()).append([b"x"])).base_offset == 0
         assert leader is not None
@@ -316,7 +318,7 @@ async def test_what_no_correct_peer_sends_costs_its_link_and_neither_records_nor
                 *_, (message_type, body, _) = await impostor.last_words()
                 assert message_type == wire.ERROR
                 assert reason in str(wire.decode_error(body)[1])
-        closed = cluster.heard("connection_closed")
+        closed = cluster.notices("connection_closed")
         assert [reason in each["reason"] for each in closed] == [True] * 3
         leader = await cluster.leader()
         assert (await leader.append([b"after"])).base_offset == 1

@@ -1,4 +1,4 @@
-"""Settings from the command line: every name works, every mistake gets one line that says how to mend it."""
+"""Settings from the command line: every name works, every mistake gets one line with its correction."""
 
 import attrs
 import pytest

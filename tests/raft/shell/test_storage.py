@@ -10,7 +10,7 @@ import pytest
 from log.errors import CorruptLog
 from log.memory_disk import MemoryDisk
 from log.segmented_log import LogConfig, OffsetOutOfRange, SegmentedLog
-from raft.effects import Load, Persist
+from raft.effects import LoadEntries, Persist
 from raft.log_view import LogView
 from raft.model import (
     NOOP,
@@ -104,9 +104,9 @@ def test_entries_that_replace_others_are_all_that_is_left() -> None:
 
 def test_load_gives_at_least_one_entry_and_nothing_where_nothing_is() -> None:
     storage = filled(MemoryDisk(random.Random(1)))
-    assert storage.load(Load(NodeId(2), LogIndex(2), 1)) == ENTRIES[1:2]
-    assert storage.load(Load(NodeId(2), LogIndex(2), 100_000)) == ENTRIES[1:]
-    assert storage.load(Load(NodeId(2), LogIndex(5), 100_000)) == ()
+    assert storage.load(LoadEntries(NodeId(2), LogIndex(2), 1)) == ENTRIES[1:2]
+    assert storage.load(LoadEntries(NodeId(2), LogIndex(2), 100_000)) == ENTRIES[1:]
+    assert storage.load(LoadEntries(NodeId(2), LogIndex(5), 100_000)) == ()
 
 
 def test_offsets_lead_to_the_entries_that_hold_them() -> None:
@@ -303,14 +303,14 @@ def test_a_whole_log_is_not_trimmed_to_its_first_entry() -> None:
 def test_what_has_left_is_neither_loaded_nor_found() -> None:
     storage = long_log(MemoryDisk(random.Random(1)))
     trim(storage, 4)
-    assert [storage.load(Load(NodeId(2), LogIndex(index), 1)) for index in (1, 3)] == [(), ()]
-    assert storage.load(Load(NodeId(2), LogIndex(4), 1)) == (long_entry(4, 4),)
+    assert [storage.load(LoadEntries(NodeId(2), LogIndex(index), 1)) for index in (1, 3)] == [(), ()]
+    assert storage.load(LoadEntries(NodeId(2), LogIndex(4), 1)) == (long_entry(4, 4),)
     assert storage.find_index(Offset(6)) == 4
     with pytest.raises(OffsetOutOfRange):
         storage.find_index(Offset(5))
 
 
-def begun_anew(disk: MemoryDisk) -> RaftStorage:
+def after_reset(disk: MemoryDisk) -> RaftStorage:
     storage = long_log(disk)
     storage.persist(Persist(WriteId(20), HardState(Term(6)), ()))
     storage.persist(Persist(WriteId(21), None, (), BEYOND))
@@ -318,18 +318,18 @@ def begun_anew(disk: MemoryDisk) -> RaftStorage:
 
 
 def test_a_new_beginning_holds_nothing_but_term_and_vote() -> None:
-    storage = begun_anew(MemoryDisk(random.Random(1)))
+    storage = after_reset(MemoryDisk(random.Random(1)))
     assert storage.flush() == 21
     hard_state, view = storage.restore()
     assert hard_state == HardState(Term(6))
     assert (view.start, view.position, view.end_offset) == (BEYOND, BEYOND.position, 31)
     assert (view.durable_index, view.cached(LogIndex(21), 1)) == (20, None)
-    assert [storage.load(Load(NodeId(2), LogIndex(index), 1)) for index in (1, 8, 20, 21)] == [()] * 4
+    assert [storage.load(LoadEntries(NodeId(2), LogIndex(index), 1)) for index in (1, 8, 20, 21)] == [()] * 4
 
 
 @pytest.mark.parametrize("term", [4, 6], ids=["of the same term", "of a newer term"])
 def test_what_follows_a_new_beginning_has_its_terms_and_offsets(term: int) -> None:
-    storage = begun_anew(MemoryDisk(random.Random(1)))
+    storage = after_reset(MemoryDisk(random.Random(1)))
     entries = (records(21, term, 31, b"x"), records(22, term, 32, b"y", b"z"))
     storage.persist(Persist(WriteId(22), None, entries))
     view = storage.restore()[1]
@@ -340,7 +340,7 @@ def test_what_follows_a_new_beginning_has_its_terms_and_offsets(term: int) -> No
         storage.find_index(Offset(30))
 
 
-def test_a_log_can_begin_anew_where_the_old_one_had_other_entries() -> None:
+def test_a_log_can_be_reset_to_where_the_old_one_had_other_entries() -> None:
     storage = long_log(MemoryDisk(random.Random(1)))
     start = attrs.evolve(TRIMMED, position=Position(LogIndex(3), Term(3)))
     storage.persist(Persist(WriteId(20), None, (), start))
@@ -382,7 +382,7 @@ def test_a_restart_finds_where_the_log_began(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_restart_finds_a_new_beginning_and_what_follows_it(seed: int) -> None:
     disk = MemoryDisk(random.Random(seed))
-    storage = begun_anew(disk)
+    storage = after_reset(disk)
     storage.persist(Persist(WriteId(22), None, (records(21, 6, 31, b"x"),)))
     storage.flush()
     hard_state, view = reopened(disk.after_crash(random.Random(seed))).restore()
@@ -392,7 +392,7 @@ def test_a_restart_finds_a_new_beginning_and_what_follows_it(seed: int) -> None:
 
 def test_a_restart_finds_a_new_beginning_with_nothing_behind_it() -> None:
     disk = MemoryDisk(random.Random(1))
-    begun_anew(disk).flush()
+    after_reset(disk).flush()
     hard_state, view = reopened(disk.after_crash(random.Random(1))).restore()
     assert hard_state == HardState(Term(6))
     assert (view.start, view.position, view.end_offset) == (BEYOND, BEYOND.position, 31)

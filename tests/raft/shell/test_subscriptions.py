@@ -13,7 +13,7 @@ from raft.events import StepDown
 from raft.model import EntryKind, LogIndex, NodeId, Position, Term
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged, ResetToSnapshot, Subscription
 from tests.raft.shell.test_driver import ME, TWO, Rig, entry, heartbeat
-from tests.raft.shell.test_retention import KEEP, SEGMENT, anew, fill, filled
+from tests.raft.shell.test_retention import KEEP, SEGMENT, fill, filled, install_snapshot
 
 
 def subscribed(rig: Rig, after_index: int = 0) -> list[Delivered]:
@@ -53,11 +53,11 @@ def test_entries_come_as_they_are_committed_with_their_leaders_time() -> None:
 def test_what_is_not_known_to_be_committed_is_not_given() -> None:
     rig = Rig(3)
     given = subscribed(rig)
-    rig.hear(TWO, attrs.evolve(heartbeat(entry(1, b"a"), entry(2, b"b")), commit_index=LogIndex(1)))
+    rig.receive(TWO, attrs.evolve(heartbeat(entry(1, b"a"), entry(2, b"b")), commit_index=LogIndex(1)))
     rig.settle()
     assert indexes(given) == [1]
     assert LeaderChanged(TWO, Term(1)) in given
-    rig.hear(TWO, attrs.evolve(heartbeat(prev=2), commit_index=LogIndex(2)))
+    rig.receive(TWO, attrs.evolve(heartbeat(prev=2), commit_index=LogIndex(2)))
     rig.settle()
     assert indexes(given) == [1, 2]
 
@@ -107,11 +107,11 @@ def test_a_restart_resets_those_that_begin_before_the_log_and_no_others() -> Non
 
 def test_a_leaders_snapshot_resets_a_subscriber_and_it_goes_on_behind_it() -> None:
     rig = Rig(3)
-    rig.hear(TWO, heartbeat(entry(1, b"replaced")))
+    rig.receive(TWO, heartbeat(entry(1, b"replaced")))
     rig.settle()
     given = subscribed(rig)
-    message = anew()
-    rig.hear(TWO, message)
+    message = install_snapshot()
+    rig.receive(TWO, message)
     rig.settle()
     start = message.start
     assert given[-1] == ResetToSnapshot(start.position, start.offset, start.applied, start.snapshot)
@@ -128,7 +128,7 @@ def test_every_change_of_leadership_is_given_once() -> None:
     rig.driver._step(rig.now, StepDown())
     rig.settle()
     assert given[1:] == [LeaderChanged(None, rig.core.term)]
-    rig.hear(TWO, attrs.evolve(heartbeat(), term=Term(9)))
+    rig.receive(TWO, attrs.evolve(heartbeat(), term=Term(9)))
     rig.settle()
     assert given[2:] == [LeaderChanged(NodeId(2), Term(9))]
 

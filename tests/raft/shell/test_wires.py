@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.net.connection import Connection
+from raft.net.connection import SocketConnection
 from raft.net.decoder import GROWTH, LARGE_BYTES, PREFIX, BodyDecoder, Buffer
 from raft.net.errors import WireError
 from raft.net.framing import FrameDecoder, encode_frame
@@ -63,7 +63,7 @@ class Served:
         self.taken: dict[bytes, Reply] = {}
         self.closed: list[str] = []
         session = OrderedSession[Buffer](self.serve, lambda gone, reason: self.closed.append(reason), **bounds)
-        session.connection = self.connection = Connection(
+        session.connection = self.connection = SocketConnection(
             reactor, near, BodyDecoder(BODY_MAX), session, outbound_bytes_max=64 * 1024
         )
 
@@ -236,10 +236,10 @@ class Notes:
 
 def connected(
     reactor: Reactor, near: socket.socket, transform: Transform | None
-) -> tuple[Notes, Connection[tuple[int, Buffer, int]]]:
+) -> tuple[Notes, SocketConnection[tuple[int, Buffer, int]]]:
     notes = Notes()
     decoder = FrameDecoder(1 << 20)
-    return notes, Connection(reactor, near, decoder, notes, outbound_bytes_max=1 << 21, transform=transform)
+    return notes, SocketConnection(reactor, near, decoder, notes, outbound_bytes_max=1 << 21, transform=transform)
 
 
 def test_a_transformed_connection_shakes_hands_and_then_carries_what_was_written_before(reactor: Reactor) -> None:
