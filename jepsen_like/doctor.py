@@ -25,7 +25,7 @@ from jepsen_like.cluster import namespaces, preload, volumes
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.process import process_state
 from jepsen_like.cluster.wires import Network
-from jepsen_like.nemesis.kind import Here, Kind
+from jepsen_like.nemesis.kind import Here, NemesisKind
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Lane
 
@@ -102,7 +102,7 @@ def injectors() -> Iterator[Injector]:
     alone, switched = Here(NODES_TRIED), Here(NODES_TRIED, Network.NAMESPACES)
     kinds = dict(KINDS)
 
-    def taken(those: Callable[[Kind], bool]) -> tuple[str, ...]:
+    def taken(those: Callable[[NemesisKind], bool]) -> tuple[str, ...]:
         names = tuple(name for name, kind in kinds.items() if those(kind))
         for name in names:
             del kinds[name]

@@ -37,18 +37,18 @@ class BenchAnswer:
 
     question: str
     ours: str
-    beside: str = ""
+    compared: str = ""
     ratio: str = ""
     aim: str = ""
     met: bool | None = None
 
     def cells(self) -> list[str]:
         """For a table."""
-        return [self.question, self.ours, self.beside, self.ratio, self.aim, MET[self.met]]
+        return [self.question, self.ours, self.compared, self.ratio, self.aim, MET[self.met]]
 
 
 MET = {True: "yes", False: "no", None: ""}
-HEAD = ("question", "quorumlog", "beside", "ratio", "aim", "met")
+HEAD = ("question", "quorumlog", "compared with", "ratio", "aim", "met")
 
 
 def answers(document: Document) -> list[BenchAnswer]:

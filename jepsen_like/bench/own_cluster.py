@@ -8,8 +8,8 @@ from pathlib import Path
 
 from jepsen_like.bench.conversation import LARGE, LoadShape
 from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
-from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, BenchCluster, System
+from jepsen_like.bench.processes import BenchProcess
+from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.systems import port
 from jepsen_like.systems.raft.mode import RaftMode
@@ -93,7 +93,7 @@ def quorumlog(directory: Path, ports: Sequence[int], settings: Sequence[str] = (
             advertised={},
             mode=RaftMode.of(settings),
         )
-        members.append(Member(raft_command(plan), home))
+        members.append(BenchProcess(raft_command(plan), home))
     return QuorumlogCluster(ports, members)
 
 
@@ -112,7 +112,7 @@ def own_version() -> str:
     return version("quorumlog")
 
 
-DURABLE = System(
+DURABLE = BenchSystem(
     key="quorumlog",
     title="quorumlog",
     promise="on the disks of a majority",
@@ -120,7 +120,7 @@ DURABLE = System(
     missing=str,
     version=own_version,
 )
-TRIMMED = System(
+TRIMMED = BenchSystem(
     key="trimmed",
     title=f"quorumlog, files and retention of {KEPT_BYTES // 2**20} MiB",
     promise="on the disks of a majority, until newer ones push it out",
@@ -131,7 +131,7 @@ TRIMMED = System(
     warm_up=LARGE,
 )
 """Warm once its files go round."""
-PAGE_CACHE = System(
+PAGE_CACHE = BenchSystem(
     key="page-cache",
     title="quorumlog, flush=none",
     promise="in the page cache of a majority",

@@ -34,7 +34,7 @@ def _die_with_parent() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class Member:
+class BenchProcess:
     """One process of a system, which can be killed and started again in the same place."""
 
     answers = False
@@ -128,7 +128,7 @@ def kernel_cpu_s() -> float:
     return ticks / TICKS_PER_S
 
 
-class LoadWorker(Member):
+class LoadWorker(BenchProcess):
     """A Python module of ours that answers questions, a line of JSON each."""
 
     answers = True
@@ -162,7 +162,7 @@ class LoadWorker(Member):
         return self.answer()
 
     def stop(self) -> None:
-        """See `Member`; and close its pipes."""
+        """See `BenchProcess`; and close its pipes."""
         super().stop()
         if self._popen is not None:
             for pipe in (self._popen.stdin, self._popen.stdout):
@@ -172,7 +172,7 @@ class LoadWorker(Member):
 
 
 @contextlib.contextmanager
-def running(members: Sequence[Member]) -> Iterator[None]:
+def running(members: Sequence[BenchProcess]) -> Iterator[None]:
     """Start all; at the end ask all to stop at once, then insist."""
     try:
         for member in members:
@@ -193,7 +193,7 @@ def until(
     *,
     within_s: float = 60.0,
     every_s: float = 0.02,
-    members: Sequence[Member] = (),
+    members: Sequence[BenchProcess] = (),
 ) -> None:
     """Wait until something holds; `DidNotAnswer` if it does not in time, or one of `members` has ended."""
     end = time.monotonic() + within_s

@@ -10,7 +10,7 @@ import attrs
 
 from jepsen_like.bench.conversation import FULL, Conversation, LoadShape
 from jepsen_like.bench.generator import Generator
-from jepsen_like.bench.processes import DidNotAnswer, Member, running, until
+from jepsen_like.bench.processes import BenchProcess, DidNotAnswer, running, until
 from jepsen_like.cluster.ports import ReservedPorts
 
 NODES = 3
@@ -24,7 +24,7 @@ class RecordsMissing(Exception):
 class BenchCluster(ABC):
     """Three processes of one system; clients reach each by a port of its own, the same places in `members` and `ports`."""
 
-    def __init__(self, ports: Sequence[int], members: Sequence[Member]) -> None:
+    def __init__(self, ports: Sequence[int], members: Sequence[BenchProcess]) -> None:
         self.ports = ports
         self.members = members
 
@@ -74,7 +74,7 @@ class BenchCluster(ABC):
 
 
 @attrs.frozen
-class System:
+class BenchSystem:
     """One system, and what must be said of it beside its figures."""
 
     key: str

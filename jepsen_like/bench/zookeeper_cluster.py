@@ -14,8 +14,8 @@ from pathlib import Path
 from jepsen_like.bench import zookeeper_wire
 from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.generator import PATIENCE_S, LoadLane
-from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, BenchCluster, System
+from jepsen_like.bench.processes import BenchProcess
+from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.bench.zookeeper_wire import ZooKeeperConversation
 from jepsen_like.cluster.ports import LOOPBACK
 
@@ -27,7 +27,7 @@ HEAP = "-Xmx3000m"
 class ZooKeeperCluster(BenchCluster):
     """Three servers."""
 
-    def __init__(self, ports: Sequence[int], members: Sequence[Member]) -> None:
+    def __init__(self, ports: Sequence[int], members: Sequence[BenchProcess]) -> None:
         super().__init__(ports, members)
         self._paths: dict[str, None] = {}
 
@@ -134,7 +134,7 @@ def zookeeper(directory: Path, ports: Sequence[int]) -> ZooKeeperCluster:
         config = home / "zoo.cfg"
         config.write_text("".join(f"{line}\n" for line in lines))
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        members.append(Member(["java", HEAP, "-cp", str(JAR), main, str(config)], home))
+        members.append(BenchProcess(["java", HEAP, "-cp", str(JAR), main, str(config)], home))
     return ZooKeeperCluster(clients, members)
 
 
@@ -145,11 +145,11 @@ def version() -> str:
 
 
 def missing() -> str:
-    """See `System`."""
+    """See `BenchSystem`."""
     return "" if JAR.is_file() and shutil.which("java") else "apt-get install zookeeper"
 
 
-ZOOKEEPER = System(
+ZOOKEEPER = BenchSystem(
     key="zookeeper",
     title="ZooKeeper",
     promise="on the disks of a majority",

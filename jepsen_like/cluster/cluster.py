@@ -16,7 +16,7 @@ import trio
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
-from jepsen_like.cluster.observations import DOWN, LogStart, OwnEnd, Ready, RoleChanged, RoleSeen, StartSeen
+from jepsen_like.cluster.observations import DOWN, LogBegins, OwnEnd, Ready, RoleReported, RoleSeen, StartSeen
 from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen
 from jepsen_like.cluster.wires import Address, Network, Pair, Wires
 from jepsen_like.systems.port import Control, Leadership, Member, Mode, ProcessPlan, Scope, System
@@ -224,10 +224,10 @@ async def open_cluster(
 
     def on_seen(node: int, t_ns: int, seen: Seen) -> None:
         match seen:
-            case RoleChanged(role, epoch, scope):
+            case RoleReported(role, epoch, scope):
                 # A node whose clock drifts tells its own time.
                 roles.append(RoleSeen(node, machines[node].real_ns(t_ns), role, epoch, scope))
-            case LogStart(offset, is_snapshot):
+            case LogBegins(offset, is_snapshot):
                 starts.append(StartSeen(node, offset, is_snapshot))
             case Ended():
                 roles.append(RoleSeen(node, t_ns, DOWN, 0))

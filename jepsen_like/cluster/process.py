@@ -25,7 +25,7 @@ import trio
 
 from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.machine import Machine
-from jepsen_like.cluster.observations import LogStart, Observation, OwnEnd, Ready, RoleChanged
+from jepsen_like.cluster.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported
 
 PR_SET_PDEATHSIG = 1
 AGAIN_WITHIN_S = 30.0
@@ -307,7 +307,7 @@ class NodeProcess:
                 self._ready.set()
             case OwnEnd(status, reason):
                 self._own_status, self._own_words = status, reason
-            case RoleChanged() | LogStart():
+            case RoleReported() | LogBegins():
                 pass
             case _:
                 assert_never(seen)

@@ -20,7 +20,7 @@ import trio
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need, lacking
 from jepsen_like.cluster.wires import Network
-from jepsen_like.nemesis.targets import Blow, Lane, Target
+from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target
 
 DrawnAs = Literal["down", "paused", "cut"]
 Seen = dict[str, str]
@@ -54,7 +54,7 @@ class Withheld(Exception):
         return self.reason
 
 
-class Kind(abc.ABC):
+class NemesisKind(abc.ABC):
     """One kind of fault."""
 
     name: ClassVar[str]
@@ -90,25 +90,25 @@ class Kind(abc.ABC):
         return next((reason for need in sorted(self.needs, key=str) if (reason := lacking(need))), None)
 
     @abc.abstractmethod
-    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
         """What the target means when `leader` leads; `nodes` are all nodes, in order."""
 
     @abc.abstractmethod
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Do it; complete when this returns. `Withheld` if it may not be done now: nothing has been touched then."""
 
-    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """Let it last, and look at it when it has."""
         await trio.sleep(hold_s)
         return {}
 
     @abc.abstractmethod
-    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Make whole what it broke, and say how things look then."""
 
-    def stops_service(self, blow: Blow, spare: int) -> bool:
+    def stops_service(self, hit: ResolvedTarget, spare: int) -> bool:
         """Whether too few nodes are left to acknowledge anything while it holds: more are down than the mode can `spare`."""
-        return self.takes_down and len(blow.nodes) > spare
+        return self.takes_down and len(hit.nodes) > spare
 
 
 def look_at(cluster: Cluster, nodes: Sequence[int]) -> Seen:
@@ -116,4 +116,4 @@ def look_at(cluster: Cluster, nodes: Sequence[int]) -> Seen:
     return {str(node): cluster.nodes[node].observe() for node in nodes}
 
 
-Kinds = Mapping[str, Kind]
+Kinds = Mapping[str, NemesisKind]

@@ -35,8 +35,8 @@ HOLD_PART = (0.38, 0.52)
 """How much of its slot a fault holds."""
 SHORT_PART = 0.6
 """How much of that remains when nothing can be acknowledged meanwhile."""
-BESIDE_CHANCE = 0.4
-BESIDE_LEADER_CHANCE = 0.3
+OVERLAP_CHANCE = 0.4
+OVERLAP_LEADER_CHANCE = 0.3
 STOPPING = frozenset({Target.MAJORITY, Target.ALL})
 
 
@@ -76,7 +76,7 @@ class Fault:
     at_s: float
     hold_s: float
     seed: int
-    beside: int = 0
+    overlaps: int = 0
 
     def rng(self) -> random.Random:
         """What decides whom it hits; the same at every call."""
@@ -111,8 +111,8 @@ def schedule(seed: int, kinds: Sequence[Drawable], duration_s: float) -> tuple[F
         fault = Fault(len(faults) + 1, kind.name, target, round(at_s, 3), round(hold_s, 3), rng.getrandbits(32))
         faults.append(fault)
         others = [other for other in kinds if other.lane is not kind.lane and not other.is_alone]
-        if others and not kind.is_alone and slot_s >= SLOT_S_TIGHT and rng.random() < BESIDE_CHANCE:
-            faults.append(_beside(rng, fault, others))
+        if others and not kind.is_alone and slot_s >= SLOT_S_TIGHT and rng.random() < OVERLAP_CHANCE:
+            faults.append(_overlapping(rng, fault, others))
     return tuple(faults)
 
 
@@ -142,9 +142,9 @@ def _order(
     return first + rest
 
 
-def _beside(rng: random.Random, fault: Fault, kinds: Sequence[Drawable]) -> Fault:
+def _overlapping(rng: random.Random, fault: Fault, kinds: Sequence[Drawable]) -> Fault:
     kind = rng.choice(kinds)
-    hits_leader = not kind.targets or rng.random() < BESIDE_LEADER_CHANCE
+    hits_leader = not kind.targets or rng.random() < OVERLAP_LEADER_CHANCE
     target = Target.LEADER if hits_leader else rng.choice(kind.targets)
     later_s = fault.hold_s * rng.uniform(0.1, 0.5)
     hold_s = (fault.hold_s - later_s) * rng.uniform(0.6, 1.0)
@@ -155,5 +155,5 @@ def _beside(rng: random.Random, fault: Fault, kinds: Sequence[Drawable]) -> Faul
         round(fault.at_s + later_s, 3),
         round(hold_s, 3),
         rng.getrandbits(32),
-        beside=fault.id,
+        overlaps=fault.id,
     )

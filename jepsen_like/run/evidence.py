@@ -10,7 +10,7 @@ invalid, for it accuses the harness and not the system: a doubt leaves it undeci
   and every kind of process and link fault hit a leader at least once.
 - What a fault broke is whole again after its end, as seen from outside: the process runs, every way carried a question and
   its answer, clocks are right, disks work. And once nothing is broken any more, service comes back within the time that
-  the kind of fault is given (`Kind.serves_within_s`).
+  the kind of fault is given (`NemesisKind.serves_within_s`).
 - The history holds as many operations of each outcome as were counted when they ended. A process does one thing at a
   time, nothing after an unknown outcome, and ends nothing before it began.
 """

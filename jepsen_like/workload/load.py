@@ -146,7 +146,7 @@ class Connections:
         self._open.clear()
 
 
-class Load:
+class RoutedLoad:
     """All clients of a run, written here: each operation goes to one node, and writes to the one believed to lead."""
 
     def __init__(self, workload: Workload, recorder: Recorder, port: ClientPort, plan: LoadPlan) -> None:

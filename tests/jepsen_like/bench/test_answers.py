@@ -81,7 +81,7 @@ def test_a_slow_failover_misses_the_aim_of_the_worst_alone() -> None:
     of = document(Failover("quorumlog", "kill", "r1", [0.1, 0.2, 1.5]), Failover("etcd", "kill", "r1", [1.2]))
     assert only(of, "leader killed, median").met is True
     assert only(of, "leader killed, max").met is False
-    assert "etcd 1.20 (of 1)" in only(of, "leader killed, median").beside
+    assert "etcd 1.20 (of 1)" in only(of, "leader killed, median").compared
 
 
 def test_one_election_is_one_too_many() -> None:

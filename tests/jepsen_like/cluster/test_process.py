@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from jepsen_like.cluster.observations import DOWN, Ready, RoleChanged
+from jepsen_like.cluster.observations import DOWN, Ready, RoleReported
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen, process_state
 from jepsen_like.systems.port import Member, ProcessPlan
@@ -80,7 +80,7 @@ async def test_a_node_is_ready_when_it_says_so_and_its_events_are_heard_and_kept
             while len(observed) < 2:  # noqa: ASYNC110  what is waited for happens in another process
                 await trio.sleep(0.005)
         await process.kill()
-    assert observed == [Ready(), RoleChanged("leader", 4), Ended()]
+    assert observed == [Ready(), RoleReported("leader", 4), Ended()]
     assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 3
 
 
