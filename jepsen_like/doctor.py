@@ -36,7 +36,7 @@ NODES_TRIED: Final = 5
 STRACE: Final = "strace --inject is not used: the library fails, delays and cuts short the same calls, and can be steered while it runs"
 DISTRIBUTION: Final = "quorumlog"
 EXTRAS: Final = ("check", "spark")
-"""What the main job needs beside the core; Java has a line of its own."""
+"""What `quorumlog run` needs in addition to the core; Java has a line of its own."""
 
 
 @attrs.frozen
@@ -60,7 +60,10 @@ class Finding:
     help="Where run directories will be made.",
 )
 def doctor(out: Path) -> ExitStatus:
-    """Say what this machine lacks and what mends it. Ends with 0 if nothing is missing, with 4 otherwise."""
+    """Check what this machine lacks, and print the command that installs it.
+
+    Exit status 0 if nothing is missing, 4 otherwise.
+    """
     missing = 0
     for finding in examined(out):
         mark = "ok" if finding.fine else "MISSING" if finding.required else "note"

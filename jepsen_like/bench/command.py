@@ -1,4 +1,4 @@
-"""`quorumlog bench raft`: every figure of the replicated log beside its peers and its limits, in one run, by one command.
+"""`quorumlog bench raft`: measures the replicated log, its peers and the limits of the machine in one run.
 
 Nothing is installed and nothing is left behind: a peer that is not here becomes a line with the command that brings it, and
 data lies in a directory of its own, on the disk that is measured, until its system has stopped, also when it is asked to end.
@@ -40,7 +40,7 @@ class _Names(click.ParamType[tuple[str, ...]]):
 
 @click.group()
 def bench() -> None:
-    """Measure a system beside its peers and the limits of the machine."""
+    """Measure throughput, latency and failover of a system, of comparable systems and of this machine's disk and network."""
 
 
 @bench.command()
@@ -92,7 +92,7 @@ def raft(
     directory: Path,
     output: Path | None,
 ) -> ExitStatus:
-    """Three processes of the replicated log beside PySyncObj, etcd, ZooKeeper and NATS JetStream, with their own defaults.
+    """Compare three nodes of the replicated log with PySyncObj, etcd, ZooKeeper and NATS JetStream, with their own defaults.
 
     Ends with 0 whatever the figures are: aims that are missed are said, and are no broken promise. An acknowledged record
     that is missing is one.

@@ -1,7 +1,7 @@
 """From a fault on the leader to the next success, as a client sees it that knows all addresses and tries them all at once.
 
 The client is the same for every system: a connection to each node; from the moment of the fault on, every `BEAT_S`, it sends
-one write on each connection it has and dials anew where it has none. Nothing is under way when the fault comes, so the first
+one write on each connection it has and reconnects where it has none. Nothing is under way when the fault comes, so the first
 success is of a write that began after it. A refusal changes nothing: the next beat asks again.
 """
 
@@ -115,7 +115,7 @@ class FailoverClient:
         raise DidNotAnswer(f"no write succeeded within {GIVE_UP_S:g} s of a fault")
 
     def connect(self) -> None:
-        """Hang up, then greet every node anew: afterwards nothing is under way anywhere."""
+        """Close all connections, then connect to every node again: afterwards no request is in flight."""
         self.close()
         end = time.perf_counter() + GIVE_UP_S
         while not all(lane.stream is not None and lane.conversation.greeted for lane in self._lanes):

@@ -1,7 +1,7 @@
 """The figures of a measurement as values, and the file they are kept in.
 
 Sections can be taken one at a time into the same file. What was measured again replaces what was there, and every figure
-names its run: figures of different runs stand beside each other only with a mark.
+names its run: figures of different runs are compared only with a mark.
 """
 
 import json
@@ -52,14 +52,14 @@ class Failover:
 
 @attrs.frozen
 class Calm:
-    """Full load beside other work: elections that nothing called for."""
+    """Full load together with other work on the machine: elections although nothing failed."""
 
     system: str
     run: str
     minutes: float
     elections: int
     interruptions: int
-    """How often the load had to begin anew because the leader had changed or a connection broke."""
+    """How often the load had to start again because the leader had changed or a connection broke."""
     requests_s: float
     p99_ms_worst: float
     """Of the worst ten seconds."""

@@ -29,7 +29,7 @@ class QuorumlogCluster(BenchCluster):
         return QuorumlogConversation(load)
 
     def status(self, member: int) -> dict[str, object] | None:
-        """What a node says of itself; None if it does not answer."""
+        """Returns a node's own status; None if it does not answer."""
         with contextlib.suppress(OSError):
             return status_of(self.ports[member])
         return None
@@ -39,7 +39,7 @@ class QuorumlogCluster(BenchCluster):
         return [status for member in range(NODES) if (status := self.status(member)) is not None]
 
     def leader(self) -> int | None:
-        """The node that says so in the newest term."""
+        """Returns the node that reports to lead in the newest term; None if none does."""
         leaders = [status for status in self.statuses() if status["role"] == "leader"]
         newest = max(leaders, key=lambda status: number(status, "term"), default=None)
         return None if newest is None else number(newest, "node") - 1

@@ -1,6 +1,6 @@
 """Processes of a system under measurement: started in a directory, faulted by their id, looked at in /proc, never left behind.
 
-The kernel ends them if the measurement itself is killed. What they say goes to files beside their data.
+The kernel ends them if the measurement itself is killed. Their output goes to files next to their data.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _prctl: Callable[[int, int], int] = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class DidNotAnswer(Exception):
-    """Something that had to come did not come in time; the text says what, and where its output lies."""
+    """A process did not start, answer or end in time; the message names it and the file with its output."""
 
 
 def _die_with_parent() -> None:
@@ -84,7 +84,7 @@ class BenchProcess:
         self._popen.wait(STOP_WITHIN_S)
 
     def pause(self) -> None:
-        """SIGSTOP, and wait until the kernel says so."""
+        """Send SIGSTOP, and wait until the kernel reports the process as stopped."""
         os.kill(self.pid, signal.SIGSTOP)
         until(lambda: process_state(self.pid) == "T", "a stopped process", every_s=0.0002)
 
@@ -144,7 +144,7 @@ class LoadWorker(BenchProcess):
         self._popen.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        """The next answer; `DidNotAnswer` if the process ended or says that it failed."""
+        """Returns the next answer. Raises `DidNotAnswer` if the process ended or reports that it failed."""
         assert self._popen is not None
         assert self._popen.stdout is not None
         line = self._popen.stdout.readline()

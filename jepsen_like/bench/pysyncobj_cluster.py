@@ -26,7 +26,7 @@ class PySyncObjCluster(BenchCluster):
         return EchoConversation(load)
 
     def leader(self) -> int | None:
-        """The node that says so."""
+        """Returns the node that reports to lead; None if none does."""
         return next(
             (place for place, worker in enumerate(self._workers) if worker.ask({"ask": "leads"})["leads"]), None
         )

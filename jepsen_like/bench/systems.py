@@ -34,7 +34,7 @@ class BenchCluster(ABC):
 
     @abstractmethod
     def leader(self) -> int | None:
-        """Which member leads, as its place; None while nobody does."""
+        """Returns the leader, as its place among the members; None while there is none."""
 
     @abstractmethod
     def written(self) -> int:
@@ -75,7 +75,7 @@ class BenchCluster(ABC):
 
 @attrs.frozen
 class BenchSystem:
-    """One system, and what must be said of it beside its figures."""
+    """One system, and the notes that its figures need."""
 
     key: str
     title: str

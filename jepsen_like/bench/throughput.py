@@ -51,7 +51,7 @@ def measured(
 def under(
     cluster: BenchCluster, key: str, load: LoadShape, seconds: float
 ) -> tuple[int, Callable[[int, str], Throughput]]:
-    """One load: the records acknowledged in it, and the figure. Begun anew if the leader changes."""
+    """One load: the records acknowledged in it, and the figure. It starts again if the leader changes."""
     for left in reversed(range(TRIES)):
         try:
             with cluster.driving(load) as driver:

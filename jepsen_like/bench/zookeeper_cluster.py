@@ -48,7 +48,7 @@ class ZooKeeperCluster(BenchCluster):
                     self._paths[path] = None
 
     def mode(self, member: int) -> str:
-        """What a server says it is: leader, follower, or nothing while it takes no part."""
+        """Returns the role that a server reports: leader, follower, or an empty string while it has none."""
         try:
             with socket.create_connection((LOOPBACK, self.ports[member]), timeout=ASK_WITHIN_S) as connection:
                 connection.sendall(b"srvr")
@@ -61,7 +61,7 @@ class ZooKeeperCluster(BenchCluster):
         return found[1].decode() if found else ""
 
     def leader(self) -> int | None:
-        """The server that says so."""
+        """Returns the server that reports to lead; None if none does."""
         return next((member for member in range(NODES) if self.mode(member) == "leader"), None)
 
     def written(self) -> int:
@@ -70,7 +70,7 @@ class ZooKeeperCluster(BenchCluster):
             return sum(session.version(path) for path in self._paths)
 
     def ready(self) -> bool:
-        """One leads, two follow: a server says so once it has what the leader has."""
+        """Returns whether one leads and two follow: a server reports to follow once it has what the leader has."""
         return sorted(self.mode(member) for member in range(NODES)) == ["follower", "follower", "leader"]
 
 

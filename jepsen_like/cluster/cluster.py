@@ -71,7 +71,7 @@ class Cluster:
 
     @property
     def unasked_ends(self) -> list[str]:
-        """Every time a node ended by itself, or did not end when asked: a failure of the node, whatever the history says."""
+        """Every time a node ended by itself, or did not end when asked: a failure of the node even if the history is valid."""
         return [line for node in self.nodes.values() for line in node.unasked_ends]
 
     # ---------------------------------------------------------------- processes

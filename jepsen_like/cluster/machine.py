@@ -28,7 +28,7 @@ class Need(enum.Enum):
 
 
 def lacking(need: Need) -> str | None:
-    """Why this machine cannot give it, in one line that also says what to do; None if it can."""
+    """Returns why this machine cannot provide it, and what to do, in one line; None if it can."""
     return volumes.lacking() if need is Need.POWER else preload.lacking()
 
 
@@ -41,7 +41,7 @@ class Machine:
         self.volume = volume
 
     def environment(self) -> Mapping[str, str]:
-        """What the node's process needs beside the harness' own environment."""
+        """Returns what the node's process needs in addition to the harness' own environment."""
         return self.page.environment() if self.page is not None else {}
 
     def boot(self) -> None:

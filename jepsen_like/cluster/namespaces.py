@@ -89,7 +89,7 @@ def new_namespace() -> int:
     found: list[int | NoNamespaces] = []
 
     def unshare() -> None:
-        # In a thread of its own, which ends in there: whoever asks for a namespace stays where they are.
+        # In a thread of its own, which ends in there: the calling thread stays in its namespace.
         try:
             _checked(_libc().unshare(CLONE_NEWNET), "a new network namespace")
             found.append(_own_namespace())

@@ -5,7 +5,7 @@ node has a page of memory that it shares with the harness (`FaultPage`): the har
 node's library what has happened. A page as it is made changes nothing, and without the library nothing is changed at all.
 
 What the library counts and notes is the evidence of a fault: how often a call was failed, delayed or cut short, and what
-the process was last told by its clocks beside what was true then.
+the process last read from its clocks, together with the true time then.
 """
 
 import atexit
@@ -40,7 +40,7 @@ BELOW_VARIABLE: Final = "QUORUMLOG_FAULTS_BELOW"
 
 @attrs.define
 class NoLibrary(Exception):
-    """The library cannot be compiled here, or no process heeds it; the text says what to do."""
+    """The library cannot be compiled here, or it has no effect on a process; the message contains what to do."""
 
     reason: str
 

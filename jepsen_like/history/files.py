@@ -37,7 +37,7 @@ KEPT: Final = "kept.json"
 
 @attrs.define
 class UnreadableHistory(Exception):
-    """The path does not hold a history; the text says which file and why."""
+    """The path does not hold a history; the message names the file and the reason."""
 
     path: Path
     reason: str
@@ -221,8 +221,8 @@ class Kept:
 class DumpWriter:
     """Writes the final log of every node into `directory` (a run's `dump.parquet/`), committed records only.
 
-    A node's rows have no gaps from where its log begins (`begin`; 0 if nobody says) to its end; a node that could not be
-    dumped has no rows. `kept.json` beside them says where each began and ended; it comes last and whole, so that rows without
+    A node's rows have no gaps from where its log begins (`begin`; 0 if it is not known) to its end; a node that could not be
+    dumped has no rows. `kept.json` next to them contains where each began and ended; it comes last and whole, so that rows without
     it are part of a dump. Left by an exception it removes what it wrote: half a log would look like a loss.
     """
 
@@ -357,7 +357,7 @@ def read_dump(directory: Path) -> Any:
 
 
 def read_kept(directory: Path) -> Kept | None:
-    """What a dump says of where logs begin and end; None for one without: of an older version, or in part."""
+    """Returns where logs begin and end by `kept.json` of a dump; None without that file: an older version, or part of a dump."""
     try:
         found = json.loads((directory / KEPT).read_text())
         nodes = {

@@ -22,7 +22,7 @@ ENDS_WITHIN_S: Final = 5.0
 HEALED_FOR_S: Final = 0.05
 """How long a healed disk is watched: nothing that the fault did may be counted meanwhile."""
 DISK_FAILED: Final = "status 4"
-"""How a node ends that says what is wrong outside of it."""
+"""How a node ends that reports a failure outside of itself."""
 SHORT_WRITES: Final = 1_000_000
 """More than happen while a fault holds."""
 

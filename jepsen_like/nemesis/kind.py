@@ -1,4 +1,4 @@
-"""One kind of fault: what it can hit, how it is done and undone, what it shows, and what a promise says about it.
+"""One kind of fault: what it can hit, how it is done and undone, what it shows, and what it means for a promise.
 
 A kind is a class without state; `table` holds one of each, and everybody else (command line, schedule, promises, report)
 reads it there. A new kind is one class and one line in that table.
@@ -61,7 +61,7 @@ class NemesisKind(abc.ABC):
     """As `--nemesis` names it."""
     lane: ClassVar[Lane]
     targets: ClassVar[tuple[Target, ...]]
-    """Whom it can hit beside the leader."""
+    """What it can hit in addition to the leader."""
     serves_within_s: ClassVar[float] = 10.0
     """How long the group may be without service while nothing is broken any more; after a longer time a run is undecided.
 
@@ -86,7 +86,7 @@ class NemesisKind(abc.ABC):
     """What the machines of the run must be for it."""
 
     def lacks(self, here: Here) -> str | None:
-        """Why it cannot be done here, in one line that also says what to do; None if it can."""
+        """Returns why it cannot be done here, and what to do, in one line; None if it can."""
         return next((reason for need in sorted(self.needs, key=str) if (reason := lacking(need))), None)
 
     @abc.abstractmethod
@@ -104,7 +104,7 @@ class NemesisKind(abc.ABC):
 
     @abc.abstractmethod
     async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """Make whole what it broke, and say how things look then."""
+        """Undo the fault. Returns what is observed afterwards."""
 
     def stops_service(self, hit: ResolvedTarget, spare: int) -> bool:
         """Whether too few nodes are left to acknowledge anything while it holds: more are down than the mode can `spare`."""
@@ -112,7 +112,7 @@ class NemesisKind(abc.ABC):
 
 
 def look_at(cluster: Cluster, nodes: Sequence[int]) -> Seen:
-    """What the kernel says of the processes of these nodes."""
+    """Returns what the kernel reports of the processes of these nodes."""
     return {str(node): cluster.nodes[node].observe() for node in nodes}
 
 

@@ -2,8 +2,8 @@
 
 One row of `nemesis.jsonl` per fault, written when the fault has ended. Times are nanoseconds on the monotonic clock:
 `intended_ns` by the schedule, `begun_ns` before the injecting call and `injected_ns` after it, `ended_ns` when all is
-undone (a killed node listens again). `observed` is the proof from outside: what /proc says of a process, what the cut
-links have passed and held back. `healed` shows the same after the end. A fault that might not be carried out says why in
+undone (a killed node listens again). `observed` is evidence from outside: what /proc reports of a process, what the cut
+links have passed and held back. `healed` shows the same after the end. If a fault was not carried out, the reason is in
 `withheld`; `waited_s` is how long it waited for its turn or for damaged nodes to catch up.
 
 Faults of one lane follow each other; those of different lanes may hold together (see `schedule`).
@@ -30,7 +30,7 @@ from jepsen_like.nemesis.targets import Lane, ResolvedTarget
 from jepsen_like.systems.port import Leadership, Scope
 
 LEADER_WITHIN_S = 15.0
-"""How long a fault waits for somebody to lead, before it hits the last known leader."""
+"""How long a fault waits for a leader, before it hits the last known one."""
 PEACE_S = 0.5
 """How long after the end of another fault the next one comes, even if that one took longer than planned."""
 
@@ -172,7 +172,7 @@ class Nemesis:
 
     @contextlib.asynccontextmanager
     async def _alone_in(self, lanes: Sequence[Lane]) -> AsyncIterator[None]:
-        """Hold these lanes; always in the same order, so that nobody waits in a circle."""
+        """Hold these lanes; always in the same order, so that there is no deadlock."""
         async with contextlib.AsyncExitStack() as held:
             for lane in lanes:
                 await held.enter_async_context(self._lanes[lane])
@@ -222,7 +222,7 @@ class Nemesis:
         del self._open[still.record.id]
         self._ended_s = trio.current_time()
         if still.kind.damages:
-            self.budget.charge(still.hit.nodes)  # what they have to reach is asked anew, now that they can begin
+            self.budget.charge(still.hit.nodes)  # what they have to reach is asked again, now that they can begin
         self.records.append(attrs.evolve(still.record, ended_ns=time.monotonic_ns(), healed=healed))
         self._write(self.records[-1])
 

@@ -6,8 +6,8 @@
   first that a kind names comes first.
 - Time is cut in slots, one fault in each, with an end: a schedule leaves nothing broken, and between two slots the
   cluster has time to serve, so that every fault has acknowledgements before and after it.
-- In a slot that is long enough a second fault may begin beside the first, of the other lane (a slow link while a node is
-  killed), and ends before it or with it: never more than two at once, and none beside a kind that wants to be alone.
+- In a slot that is long enough a second fault may overlap the first, of the other lane (a slow link while a node is
+  killed), and ends before it or with it: never more than two at once, and none together with a kind that has to be alone.
 """
 
 import math
@@ -25,7 +25,7 @@ LEADER_PART = 0.6
 SLOT_S = 8.0
 """How often something breaks, where there is nothing to hurry for: a fault of 3-4 s, then time to serve in peace."""
 SLOT_S_TIGHT = 4.0
-"""How often, where many kinds wait for their turn. Below it nothing happens beside a fault."""
+"""How often, where many kinds wait for their turn. Below it no faults overlap."""
 SLOT_S_MIN = 2.2
 """Below this an election does not fit between two faults."""
 EDGE_S = 3.0
@@ -53,7 +53,7 @@ class Drawable(Protocol):
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """Whom it can hit beside the leader; may be empty."""
+        """What it can hit in addition to the leader; may be empty."""
 
     @property
     def is_alone(self) -> bool:
@@ -66,8 +66,8 @@ class Drawable(Protocol):
 
 @attrs.frozen
 class Fault:
-    """One intent. `at_s` counts from the start of the load; `seed` decides which nodes the target means; `beside` is the
-    fault that it begins within, 0 for none.
+    """One planned fault. `at_s` counts from the start of the load; `seed` decides which nodes the target means; `overlaps` is
+    the id of the fault within which it begins, 0 for none.
     """
 
     id: int
@@ -89,9 +89,9 @@ def needed_s(kinds: int) -> float:
 
 
 def schedule(seed: int, kinds: Sequence[Drawable], duration_s: float) -> tuple[Fault, ...]:
-    """The faults of a run, in order of time; empty without kinds.
+    """Returns the faults of a run, in order of time; empty without kinds.
 
-    `ValueError` if `duration_s` is too short to hit the leader once with every kind.
+    Raises `ValueError` if `duration_s` is too short to hit the leader once with every kind.
     """
     if not kinds:
         return ()

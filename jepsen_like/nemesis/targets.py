@@ -1,8 +1,8 @@
-"""Whom a fault hits: roles that are drawn beforehand, and the nodes and links that they mean in one moment.
+"""What a fault hits: targets that are drawn beforehand, and the nodes and links that they are resolved to.
 
 A fault names its target by role ("leader", "minority"); which nodes that means is decided when it happens, from the
 fault's own seed and the leader of that moment. So the same seed hits the same roles at the same times in every run,
-whoever leads.
+even if other nodes lead.
 """
 
 import enum
@@ -16,7 +16,7 @@ CLIENTS_CUT_CHANCE = 0.35
 
 
 class Target(enum.StrEnum):
-    """Whom a fault hits. For a fault of links the leader is parted from all others, fully."""
+    """What a fault hits. A fault of links with the target `leader` separates it from all others, in both directions."""
 
     LEADER = "leader"
     ONE = "one"
@@ -44,7 +44,7 @@ Pair = tuple[int, int]
 
 @attrs.frozen
 class ResolvedTarget:
-    """What a fault means now: the nodes it is about, and for a fault of links the ordered pairs (from, to) and the nodes
+    """A target resolved when its fault begins: the nodes, and for a fault of links the ordered pairs (from, to) and the nodes
     whose clients it concerns. `seed` is for what the fault itself draws while it holds.
     """
 
@@ -55,14 +55,14 @@ class ResolvedTarget:
 
     @property
     def links(self) -> tuple[str, ...]:
-        """The ways by name, "from>to", clients included."""
+        """The links by name, "from>to", clients included."""
         return tuple(f"{sender}>{receiver}" for sender, receiver in self.pairs) + tuple(
             f"client>{node}" for node in self.clients
         )
 
 
 def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> tuple[int, ...]:
-    """The nodes of a target. `nodes` are all nodes of the cluster, at least one, in order."""
+    """Returns the nodes of a target. Raises `ValueError` for a target of links. `nodes` are all nodes of the cluster, at least one, in order."""
     minority = (len(nodes) - 1) // 2
     match target:
         case Target.LEADER:
@@ -82,7 +82,7 @@ def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: 
 
 
 def parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
-    """The links between the groups of a target; `nodes` as above."""
+    """Returns the links between the groups of a target; `nodes` as above. Raises `ValueError` for a target of processes."""
     return attrs.evolve(_parted(rng, target, nodes, leader), seed=rng.getrandbits(32))
 
 
@@ -97,7 +97,7 @@ def _parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: in
             smaller, larger = shuffled[: len(nodes) // 2], shuffled[len(nodes) // 2 :]
             return ResolvedTarget(tuple(sorted(smaller)), both_ways(smaller, larger))
         case Target.ONE_WAY:
-            # A leader that is heard and hears nothing, or hears and is not heard.
+            # A leader that can send and not receive, or receive and not send.
             outward = rng.random() < 0.5
             return ResolvedTarget((leader,), tuple((leader, other) if outward else (other, leader) for other in others))
         case Target.BRIDGE:
@@ -115,7 +115,7 @@ def _parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: in
 
 
 def around(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
-    """All links of the target's nodes, to everyone and from clients too."""
+    """Returns all links of the target's nodes, to and from all other nodes and their clients."""
     hit = processes(rng, target, nodes, leader)
     pairs = tuple((one, other) for one in nodes for other in nodes if one != other and (one in hit or other in hit))
     return ResolvedTarget(hit, pairs, hit, rng.getrandbits(32))

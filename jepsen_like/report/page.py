@@ -60,7 +60,7 @@ UNDECIDED = ("unknown", "Unknown", "?", "d98a00")
 
 @attrs.frozen
 class Banner:
-    """The banner: how it looks (`kind`, `sign`) and what it says."""
+    """The banner: its look (`kind`, `sign`) and its text."""
 
     kind: str
     word: str

@@ -1,4 +1,4 @@
-"""A violation, drawn: each operation a bar from its call to its answer, beside it what it did and what it saw.
+"""A violation, drawn: each operation a bar from its call to its answer, next to it what it did and what it saw.
 
 The axis keeps order and tells distances but is not to scale: a witness may join a write of the first second with a read
 of the last, and both must be seen. What overlaps was concurrent; what does not, happened before.

@@ -1,8 +1,8 @@
 """Whether a run was a test at all: what would make its verdict worthless if it were believed.
 
-A harness has bugs like anything else. A nemesis that kills nobody, a cut that lets everything through, a recorder that
-forgets what went wrong: each makes every system look good. So a run proves what it says it did. Nothing here makes a run
-invalid, for it accuses the harness and not the system: a doubt leaves it undecided, in words.
+A harness has bugs like anything else. A nemesis that kills no process, a cut that lets everything through, a recorder that
+forgets what went wrong: each makes every system look good. So a run shows evidence for what it did. Nothing here makes a run
+invalid, because it is about the harness and not the system: a doubt leaves the run undecided, with a reason.
 
 - A killed or stopped process was gone from /proc, a paused one stood still, over a cut way no byte passed;
   and every way that was to be slow, lossy or whatever else tells that it was.
@@ -218,7 +218,7 @@ def _misses_target(fault: FaultRecord, nodes: Sequence[int]) -> str | None:
     return (
         None
         if expected.get(Target(fault.target), True)
-        else f"it hit {_names(fault.nodes) or 'nobody'} of {len(nodes)}"
+        else f"it hit {_names(fault.nodes) or 'no node'} of {len(nodes)}"
     )
 
 

@@ -47,7 +47,7 @@ class Writes:
 @attrs.frozen
 class ServiceRecovery:
     """Around one fault. `acked_before` counts the writes acknowledged in the last second before it: with none, the rest
-    says nothing.
+    means nothing.
     """
 
     fault: FaultRecord

@@ -3,7 +3,7 @@
 Times in it are seconds since the first operation of the history, on the one monotonic clock; the first election lies before
 that and has a negative time. A verdict is about the promise of the mode that ran (`promises`): a loss that it allows does
 not make a run invalid; a node that ended by itself, an answer that made no sense, or a healed cluster that does not come
-to agree does, whatever the history says. One that does not prove that it was a test at all (`evidence`) is undecided.
+to agree does, even if the history is valid. One that does not prove that it was a test at all (`evidence`) is undecided.
 """
 
 import itertools
@@ -152,7 +152,7 @@ def percentiles(latencies_ms: npt.NDArray[np.float64]) -> dict[str, float | None
 
 @attrs.frozen(kw_only=True)
 class Observed:
-    """What a run knows beside its history."""
+    """What is known of a run in addition to its history."""
 
     faults: Sequence[FaultRecord]
     roles: Sequence[RoleSeen]

@@ -1,10 +1,10 @@
 """What every cluster of a test can do, whatever its nodes are: be asked, cut, healed and held to its promises.
 
 The network is TCP on loopback through fault proxies, whose ports are those that clients get (`addresses`) and that nodes
-tell them. A cut lets nothing through and tells nobody; on `heal` what waited arrives.
+tell them. A cut lets nothing through and notifies neither side; on `heal` what waited arrives.
 
 `check` repairs everything and then holds the cluster to what it promised: see `ledger`. Appends of clients made by
-`client()` count; of other clients, what the nodes said to be committed when they were brought down.
+`client()` count; of other clients, what the nodes reported as committed when they were brought down.
 """
 
 import contextlib
@@ -27,13 +27,13 @@ from raft.settings import NodeSettings
 
 POLL_S = 0.005
 PROOF_S = 0.25
-"""How long a node that says it leads may take to prove it."""
+"""How long a node that reports to lead may take to answer a linearizable read."""
 PATIENCE_S = 10.0
 
 
 @attrs.frozen
 class NodeEvent:
-    """Something a node said, or that was done to it; `at_s` counts from the cluster's start."""
+    """Something that a node reported, or that was done to it; `at_s` counts from the cluster's start."""
 
     at_s: float
     node: int
@@ -107,12 +107,12 @@ class BreakableCluster(ABC):
     # ---------------------------------------------------------------- clients
 
     def client(self, *, deadline_s: float = 10.0, connect_timeout_s: float = 1.0) -> Client:
-        """A client of this cluster; what it is told to be appended, `check` looks for."""
+        """Returns a client of this cluster; `check` looks for everything that is acknowledged to it."""
         return WitnessedClient(
             self.addresses, self.cluster_id, self.ledger, deadline_s=deadline_s, connect_timeout_s=connect_timeout_s
         )
 
-    # ---------------------------------------------------------------- what the nodes say
+    # ---------------------------------------------------------------- what the nodes report
 
     @abstractmethod
     async def status(self, node: int) -> dict[str, object] | None:
@@ -133,7 +133,7 @@ class BreakableCluster(ABC):
         return _number(newest["node"]) if newest is not None and newest["role"] == "leader" else None
 
     async def wait_for_leader(self, *, within_s: float = PATIENCE_S) -> int:
-        """A leader that a majority follows, by proof of a linearizable read; `WaitedTooLong` if there is none in time."""
+        """Returns a leader that a majority follows, checked by a linearizable read. Raises `WaitedTooLong` if there is none in time."""
         with trio.move_on_after(within_s):
             while True:
                 leader = await self.leader()
@@ -182,7 +182,7 @@ class BreakableCluster(ABC):
 
     @abstractmethod
     async def kill(self, *nodes: int) -> None:
-        """End these nodes as `kill -9` does: no farewell, connections break, what was written stays written."""
+        """End these nodes as `kill -9` does: no shutdown, connections break, what was written stays written."""
 
     @abstractmethod
     async def pause(self, *nodes: int) -> None:
@@ -225,7 +225,7 @@ class BreakableCluster(ABC):
         self._cut, self._cut_clients = frozenset(), frozenset()
 
     def _require(self, *nodes: int) -> None:
-        """`ValueError` for a node that is not one of this cluster: a fault that hits nobody proves nothing."""
+        """Raises `ValueError` for a node that is not one of this cluster: a fault without a target would test nothing."""
         for node in nodes:
             if node not in self.nodes:
                 raise ValueError(f"there is no node {node}; there are {self.nodes[0]} to {self.nodes[-1]}")
@@ -280,7 +280,7 @@ class BreakableCluster(ABC):
         )
 
     async def _holds_little_else(self, node: int, log: _Part) -> bool:
-        """Whether what this node still holds is known to be these records, but for an entry for each reign: no commands."""
+        """Whether what this node still holds is known to be these records, but for an entry for each term: no commands."""
         said = [
             event for event in self.events() if event.node == node and event.fields.get("start_offset") == log.first
         ]
@@ -294,7 +294,7 @@ class BreakableCluster(ABC):
         return [await self.status(node) for node in self.nodes]
 
     async def _note(self, node: int) -> None:
-        """Write down what the node says to be committed, before it can say so no more."""
+        """Record what the node reports as committed, while it can still be asked."""
         found = _Part(self._noted.get(node, 0))
         with trio.move_on_after(PROOF_S), contextlib.suppress(RaftError):
             await self._collect(node, found)

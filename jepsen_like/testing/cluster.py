@@ -122,7 +122,7 @@ class LocalCluster(BreakableCluster):
         self._running[self.nodes[0]].group.campaign()
         await self.wait_for_leader()
 
-    # ---------------------------------------------------------------- what the nodes say
+    # ---------------------------------------------------------------- what the nodes report
 
     async def status(self, node: int) -> dict[str, object] | None:
         """See `BreakableCluster`; a paused node shows what it believed when it stopped."""
@@ -141,12 +141,12 @@ class LocalCluster(BreakableCluster):
     # ---------------------------------------------------------------- nodes
 
     def disk(self, node: int) -> MemoryDisk:
-        """The node's disk, which can be told to fail, to fill up or to lie; another one after `kill` and `crash`."""
+        """Returns the node's disk, which can be made to fail, to fill up or to lie; another one after `kill` and `crash`."""
         self._require(node)
         return self._disks[node]
 
     async def start(self, *nodes: int) -> None:
-        """See `BreakableCluster`. `StorageFailed` and other errors of `RaftGroup.open` if a disk was told to fail."""
+        """See `BreakableCluster`. Raises `StorageFailed` and other errors of `RaftGroup.open` if a disk was made to fail."""
         self._require(*nodes)
         for node in nodes or self.nodes:
             if node in self._running:
@@ -234,7 +234,7 @@ class LocalCluster(BreakableCluster):
             self.tell(node, "crashed")
 
     async def _end_in_silence(self, node: int) -> None:
-        """A node of this process says farewell when it is stopped; nobody may hear it."""
+        """A node of this process shuts down in order when it is stopped; nothing that it sends then may get out."""
         self._impose(CUT, *self._ways_of(node))
         await self._end(node)
 
@@ -329,7 +329,7 @@ class ProcessCluster(BreakableCluster):
             if directory is None:
                 shutil.rmtree(home, ignore_errors=True)
 
-    # ---------------------------------------------------------------- what the nodes say
+    # ---------------------------------------------------------------- what the nodes report
 
     async def status(self, node: int) -> dict[str, object] | None:
         """See `BreakableCluster`."""
@@ -350,7 +350,7 @@ class ProcessCluster(BreakableCluster):
             await connection.tail()
 
     def events(self) -> list[NodeEvent]:
-        """See `BreakableCluster`: what was done to the nodes, and what they said themselves."""
+        """See `BreakableCluster`: what was done to the nodes, and what they reported themselves."""
         told = [event for node in self.nodes for event in self._told_by(node)]
         return sorted([*self._events, *told], key=lambda event: event.at_s)
 

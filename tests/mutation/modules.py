@@ -126,7 +126,7 @@ SUBJECTS: Sequence[Subject] = (
         functions=[
             f"RaftCore.{name}"
             for name in (
-                # The commit rule: what counts, when, and who hears of it.
+                # The commit rule: what counts, when, and which nodes learn it.
                 "_on_persisted",
                 "_on_accepted",
                 "_commit_by_majority",
@@ -138,7 +138,7 @@ SUBJECTS: Sequence[Subject] = (
                 "_persist",
                 "_write_covering",
                 "_on_rejected",
-                # The rule of new beginnings: who begins anew, when, and what counts afterwards.
+                # Snapshots: which node is reset to one, when, and what counts afterwards.
                 "_on_install_snapshot",
                 "_begin_anew",
                 "_discount",

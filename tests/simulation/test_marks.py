@@ -1,4 +1,4 @@
-"""The marks are every way out of every decision, and a mark that nobody visits is told."""
+"""The marks are every way out of every decision, and a mark that is never visited is reported."""
 
 import subprocess
 import sys

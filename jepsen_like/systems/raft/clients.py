@@ -1,4 +1,4 @@
-"""How clients of the raft system reach its nodes, and what an error says about an operation.
+"""How clients of the raft system reach its nodes, and what an error means for an operation.
 
 `FAIL` only for an answer of the node that refuses this very request, or when no request can have left. Everything else
 is `INFO`.

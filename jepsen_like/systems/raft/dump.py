@@ -49,7 +49,7 @@ async def _dump(node: int, address: Address, cluster_id: str, end: int, writer: 
             for batch in records.batches:
                 if batch.base_offset != offset:
                     raise ProtocolError(f"node {node} answers a read at {offset} from {batch.base_offset} on")
-                # The checker wants each value; a damaged record gets one that nobody appended.
+                # The checker wants each value; a damaged record gets one that no client appended.
                 values = [decode_value(record)[0] for record in batch.records()]
                 writer.record(node, offset, batch.epoch, values, size=len(batch.data) + HEADER_BYTES)
                 offset += batch.span

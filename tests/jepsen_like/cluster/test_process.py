@@ -1,4 +1,4 @@
-"""A node process is what its process id says it is, and never outlives the harness."""
+"""A node process is observed by its process id, and never outlives the harness."""
 
 import json
 import os
@@ -39,7 +39,7 @@ MEETS_DAMAGE = SAYS_STARTED + f"sys.stderr.write({DAMAGED_WORDS!r} + chr(10)); s
 
 
 def says_and_hangs(**event: object) -> str:
-    """A node that says this when its end begins, and is slow to end."""
+    """A node that reports this event when its end begins, and is slow to end."""
     return SAYS_STARTED + f"print({json.dumps(event)!r}, flush=True); time.sleep(600)"
 
 
@@ -121,7 +121,7 @@ async def test_a_node_that_ignores_sigterm_is_killed_and_that_is_noted(tmp_path:
     assert process.unasked_ends == ["node 1 did not stop within 0.1 s of SIGTERM"]
 
 
-async def test_a_node_that_ends_by_itself_is_noted_with_its_last_words(tmp_path: Path) -> None:
+async def test_a_node_that_ends_by_itself_is_noted_with_its_last_output(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         process = node(ENDING_NODE, tmp_path)
         await process.start(nursery, within_s=60)

@@ -1,4 +1,4 @@
-"""The report says the verdict in words, shows every fault and violation, and is one file that needs nothing else."""
+"""The report states the verdict in words, shows every fault and violation, and is one file that needs nothing else."""
 
 import html.parser
 import itertools

@@ -58,7 +58,7 @@ async def test_a_majority_goes_on_without_a_killed_leader_which_catches_up_when_
 
 
 @BOTH
-async def test_a_killed_leader_says_no_farewell(open_: Open) -> None:
+async def test_a_killed_leader_does_not_shut_down_in_order(open_: Open) -> None:
     async with open_() as cluster, cluster.client() as client:
         leader = await cluster.wait_for_leader()
         await client.append([b"one"])

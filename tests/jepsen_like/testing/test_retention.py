@@ -1,4 +1,4 @@
-"""Clusters from whose logs records leave: what left is not missing, and who lagged begins anew with a snapshot."""
+"""Clusters from whose logs records leave: what left is not missing, and a node that lagged is reset to a snapshot."""
 
 import asyncio
 from typing import Any

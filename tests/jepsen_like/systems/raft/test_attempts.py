@@ -1,4 +1,4 @@
-"""What the history says of one attempt is exactly what can be known of it."""
+"""The history records of one attempt exactly what can be known of it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,7 +86,7 @@ async def test_an_answer_says_where_the_record_landed(tmp_path: Path) -> None:
     assert (op.offset, op.epoch, op.count, op.node) == (7, 3, 1, 1)
 
 
-async def test_a_write_of_a_scout_that_is_sent_home_has_an_unknown_outcome(
+async def test_a_write_of_a_probe_that_is_cancelled_has_an_unknown_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(load_module, "OPERATION_WITHIN_S", 60.0)
@@ -100,12 +100,12 @@ async def test_a_write_of_a_scout_that_is_sent_home_has_an_unknown_outcome(
 
     with HistoryWriter(tmp_path) as history:
         recorder = Recorder(history)
-        async with fake_node(takes_a_write_and_says_nothing) as node, trio.open_nursery() as scouts:
+        async with fake_node(takes_a_write_and_says_nothing) as node, trio.open_nursery() as probes:
             load = RoutedLoad(LogWorkload(), recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
-            scouts.start_soon(load._probe, 1)
+            probes.start_soon(load._probe, 1)
             with trio.fail_after(10):
                 await has_arrived.wait()
-            scouts.cancel_scope.cancel()
+            probes.cancel_scope.cancel()
     (append,) = (op for op in HistoryReader.open(tmp_path).ops() if op.f is Action.APPEND)
     assert (append.type, append.t_ret, append.a) == (Outcome.INFO, NEVER, 1)
     assert recorder.counts.info == 1
