@@ -158,7 +158,7 @@ def ending_as_by_ctrl_c() -> Iterator[None]:
 
 
 def make_writable(option: str, directory: Path) -> None:
-    """Make a directory if need be and a file in it for a moment; `EnvironmentMissing` if that does not work."""
+    """Make a directory if need be and a file in it for a moment. Raises `EnvironmentMissing` if that fails."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):

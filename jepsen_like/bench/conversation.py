@@ -57,7 +57,7 @@ class Conversation(Protocol):
         """One more write. What flow control holds back follows in `owed`."""
 
     def take(self, chunk: bytes) -> int:
-        """How many requests these bytes completed with success; `NotAnAnswer` for nonsense."""
+        """Returns how many requests these bytes completed with success. Raises `NotAnAnswer` for bytes outside of the protocol."""
 
 
 def payload(size: int, number: int = 0) -> bytes:

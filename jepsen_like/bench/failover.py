@@ -103,7 +103,7 @@ class FailoverClient:
             lane.drop()
 
     def first_success(self) -> float:
-        """Write until one write succeeds; seconds from now. `DidNotAnswer` after `GIVE_UP_S`."""
+        """Write until one write succeeds. Returns the seconds from now. Raises `DidNotAnswer` after `GIVE_UP_S`."""
         began = time.perf_counter()
         beat = began
         while (now := time.perf_counter()) < began + GIVE_UP_S:
@@ -146,9 +146,9 @@ class FailoverClient:
 
 
 def failovers(cluster: BenchCluster, faults: Sequence[str], seed: int) -> Iterator[tuple[str, float]]:
-    """One fault on the leader after the other, each with its time to the next success.
+    """Yields one fault on the leader after the other, each with its time to the next success.
 
-    `DidNotAnswer` if the system does not come back, `RecordsMissing` if it holds less in the end than it acknowledged.
+    Raises `DidNotAnswer` if the system does not come back, `RecordsMissing` if it holds less in the end than it acknowledged.
     """
     chance = random.Random(seed)
     client = FailoverClient(cluster)

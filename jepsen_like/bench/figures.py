@@ -133,7 +133,7 @@ class Document:
         return [figure for figure in self.of(Throughput, system) if figure.load == load]
 
     def replace(self, newer: "Document") -> "Document":
-        """This document with what `newer` has measured in place of what it had; `ValueError` for another machine."""
+        """Returns this document with the sections of `newer` in place of its own. Raises `ValueError` for another machine."""
         if self.machine != newer.machine:
             raise ValueError(f"its figures are of another machine, name another file: {describe(self.machine)}")
         again = {(type(figure), figure.system) for figure in newer.figures}
@@ -204,7 +204,7 @@ def rounded(value: Any) -> Any:
 
 
 def load(path: Path) -> Document:
-    """Read a document; `ValueError` if it is none."""
+    """Read a document. Raises `ValueError` if the file is not one."""
     whole = json.loads(path.read_text())
     if not isinstance(whole, dict) or whole.get("format") != FORMAT or not _is_of_form(whole):
         raise ValueError("it does not hold figures of this format")

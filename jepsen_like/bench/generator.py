@@ -46,7 +46,7 @@ class LoadLane:
         self.stream.sendall(conversation.hello())
 
     def greet(self) -> None:
-        """Wait until the handshake is done; `LoadFailed` if the server refuses it."""
+        """Wait until the handshake is done. Raises `LoadFailed` if the server refuses it."""
         while not self.conversation.greeted:
             chunk = self.stream.recv(READ_BYTES)
             if not chunk:

@@ -64,7 +64,7 @@ def number(status: dict[str, object], name: str) -> int:
 
 
 def status_of(port: int) -> dict[str, object]:
-    """STATUS of one node; `OSError` if it does not answer."""
+    """Returns the STATUS of one node. Raises `OSError` if it does not answer."""
     decoder = FrameDecoder(2**20)
     hello = client_codec.encode_hello(client_codec.Hello(CLUSTER_ID, client_codec.CLIENT, 0))
     with socket.create_connection((LOOPBACK, port), timeout=STATUS_WITHIN_S) as connection:

@@ -68,7 +68,7 @@ class BenchProcess:
         return self._popen.pid
 
     def check(self) -> None:
-        """`DidNotAnswer` if it has ended."""
+        """Raises `DidNotAnswer` if the process has ended."""
         if self._popen is not None and self._popen.poll() is not None:
             lines = (self.directory / "output.log").read_text(errors="replace").splitlines()
             name = Path(self._command[0]).name
@@ -195,7 +195,7 @@ def until(
     every_s: float = 0.02,
     members: Sequence[BenchProcess] = (),
 ) -> None:
-    """Wait until something holds; `DidNotAnswer` if it does not in time, or one of `members` has ended."""
+    """Wait until a condition holds. Raises `DidNotAnswer` if it does not in time, or one of `members` has ended."""
     end = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > end:

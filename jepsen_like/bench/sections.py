@@ -111,7 +111,9 @@ class Measurement:
         self.document = self._merged()
 
     def run(self) -> None:
-        """Measure everything. `RecordsMissing` if a system of ours lost what it acknowledged, `EnvironmentMissing` if the file cannot be kept."""
+        """Measure everything. Raises `RecordsMissing` if a system of ours lost acknowledged records, `EnvironmentMissing` if the
+        file cannot be written.
+        """
         plan = self._plan
         parts = {"throughput": self._throughput, "failover": self._failover, "calm": self._calm}
         self._display.steps(self._steps())

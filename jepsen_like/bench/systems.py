@@ -55,7 +55,7 @@ class BenchCluster(ABC):
         return leader if leader is not None else self.led_by()
 
     def check_holds(self, acknowledged: int) -> None:
-        """`RecordsMissing` if fewer records are there; a new leader may need a moment to know what it has."""
+        """Raises `RecordsMissing` if fewer records are there, after a wait: a new leader does not know its commit index at once."""
         try:
             until(lambda: self.written() >= acknowledged, "complete count", within_s=COUNTED_WITHIN_S)
         except DidNotAnswer:

@@ -35,7 +35,7 @@ def loads_of(system: BenchSystem) -> Sequence[LoadShape]:
 def measured(
     system: BenchSystem, home: Path, seconds: float, loads: Sequence[LoadShape], told: Callable[[str], None]
 ) -> Iterator[Callable[[int, str], Throughput]]:
-    """One cluster, every load. Yields figures that lack only their repeat and run. `RecordsMissing` if a record is missing."""
+    """One cluster, every load. Yields figures that lack only their repeat and run. Raises `RecordsMissing` if a record is missing."""
     with system.cluster(home) as cluster:
         told(f"{system.title}: warming up")
         before = cluster.written()

@@ -90,7 +90,7 @@ class ZooKeeperSession:
         self._lane.stream.close()
 
     def ask(self, request: bytes, allowed: int = 0) -> bytes:
-        """One request and what came behind the reply's header; `ConnectionError` for an error that is not allowed."""
+        """Send one request. Returns the body of the reply. Raises `ConnectionError` for an error that is not allowed."""
         self._conversation.refusal = ""
         self._lane.stream.sendall(request)
         while not self._conversation.take(chunk := self._lane.stream.recv(65536)):

@@ -77,7 +77,7 @@ class Cluster:
     # ---------------------------------------------------------------- processes
 
     async def start(self, nodes: Iterable[int]) -> None:
-        """Start these nodes together and wait until all listen. `NodeDidNotStart`, in a group, if one does not."""
+        """Start these nodes together and wait until all listen. Raises `NodeDidNotStart`, in a group, if one does not."""
         await _together(
             lambda node: self.nodes[node].start(self._nursery, within_s=START_WITHIN_S),
             [node for node in nodes if not self.nodes[node].is_running],

@@ -82,10 +82,10 @@ class FaultNetwork:
             self._poller.close()
 
     def impose(self, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
-        """Let these ways be so from now on. The opposite ways stay as they are.
+        """Set the condition of these links from now on. The opposite directions stay as they are.
 
         A way between nodes concerns two links: what the first sends on connections it dialed, and what it answers on those
-        that the second dialed. `ValueError` for a condition of packets, which a stream of bytes cannot have.
+        that the second dialed. Raises `ValueError` for a condition of packets, which a stream of bytes cannot have.
         """
         if condition.is_of_packets:
             raise ValueError(f"a network of proxies carries streams, not packets: {condition}")

@@ -85,7 +85,10 @@ def _checked(result: int, what: str) -> None:
 
 
 def new_namespace() -> int:
-    """A descriptor of a new network namespace, which lives as long as that or a process in it. `NoNamespaces` without rights."""
+    """Returns a descriptor of a new network namespace, which lives as long as that or a process in it.
+
+    Raises `NoNamespaces` without the rights.
+    """
     found: list[int | NoNamespaces] = []
 
     def unshare() -> None:
@@ -261,9 +264,9 @@ class _WayIn:
 
 @asynccontextmanager
 async def open_namespaces(nodes: Iterable[int], seed: int) -> AsyncIterator[Site]:
-    """A namespace for each node, and one for the clients, where the calling thread stands until the end.
+    """Open a namespace for each node, and one for the clients, in which the calling thread is until the end.
 
-    `NoNamespaces` if this machine does not let us.
+    Raises `NoNamespaces` if this machine does not allow it.
     """
     ids = tuple(nodes)
     async with contextlib.AsyncExitStack() as stack:

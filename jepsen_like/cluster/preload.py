@@ -137,7 +137,7 @@ def not_heeded(preloaded: Path) -> NoLibrary:
 
 
 def library() -> Path:
-    """The compiled library, compiled now if it is not in the cache. `NoLibrary` if that does not work here."""
+    """Returns the compiled library, compiled now if it is not in the cache. Raises `NoLibrary` if that does not work here."""
     compiled = _compiled()
     try:
         return _loadable(compiled)
@@ -209,7 +209,7 @@ class FaultPage:
         self._words[word] = value  # one store of eight bytes: a reader sees the old value or the new one
 
     def environment(self) -> Mapping[str, str]:
-        """What a process needs to have its calls steered. `NoLibrary`."""
+        """Returns the environment of a process under the library. Raises `NoLibrary` if it cannot be compiled."""
         return {"LD_PRELOAD": str(library()), PAGE_VARIABLE: str(self.path), BELOW_VARIABLE: str(self.below)}
 
     def remove(self) -> None:
@@ -219,7 +219,7 @@ class FaultPage:
         self.path.unlink(missing_ok=True)
 
     def check_heeded(self) -> None:
-        """`NoLibrary` if none of the node's processes, one of which runs now, has asked the library for the time."""
+        """Raises `NoLibrary` if none of the node's processes, one of which runs now, has asked the library for the time."""
         if not self[Word.MONOTONIC_READS]:
             raise not_heeded(library())
 

@@ -84,7 +84,7 @@ def _tried() -> str | None:
 
 
 def trial() -> None:
-    """Cut the power of a volume, for a look. `NoVolumes` if that does not do what it should."""
+    """Cut the power of a volume, as a test. Raises `NoVolumes` if that does not do what it should."""
     with Volumes() as volumes:
         volume = volumes.make(1)
         path = volume.path / "file"

@@ -304,7 +304,7 @@ class HistoryReader:
 
     @classmethod
     def open(cls, directory: Path) -> "HistoryReader":
-        """Find the part files; `UnreadableHistory` when there is no bucket at all."""
+        """Find the part files. Raises `UnreadableHistory` if there is no bucket at all."""
         buckets = [path for path in directory.glob("bucket=*") if path.name.partition("=")[2].isdecimal()]
         if not buckets:
             raise UnreadableHistory(
@@ -318,7 +318,7 @@ class HistoryReader:
         return tuple(path for bucket in self.parts for path in bucket)
 
     def rows(self) -> int:
-        """How many rows there are. `UnreadableHistory` for a part that is none."""
+        """Returns the number of rows. Raises `UnreadableHistory` for a part that cannot be read."""
         return sum(read_part(path, ("f",)).num_rows for path in self.files())
 
     def ops(self) -> Iterator[Op]:
@@ -328,7 +328,7 @@ class HistoryReader:
 
 
 def read_part(path: Path, columns: Sequence[str] | None = None, *, of: tuple[tuple[str, str], ...] = COLUMNS) -> Any:
-    """One part file as a pyarrow table (all columns by default). `UnreadableHistory` when it is none of ours."""
+    """Returns one part file as a pyarrow table (all columns by default). Raises `UnreadableHistory` if it is not of a history."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -95,7 +95,10 @@ class NemesisKind(abc.ABC):
 
     @abc.abstractmethod
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """Do it; complete when this returns. `Withheld` if it may not be done now: nothing has been touched then."""
+        """Inject the fault; it holds when this returns. Returns what is observed.
+
+        Raises `Withheld` if it may not be injected now: nothing has been touched then.
+        """
 
     async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """Let it last, and look at it when it has."""

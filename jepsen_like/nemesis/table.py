@@ -43,5 +43,5 @@ def usable(here: Here) -> tuple[str, ...]:
 
 
 def named(names: Iterable[str]) -> tuple[NemesisKind, ...]:
-    """The kinds of these names; `KeyError` for one that is none."""
+    """Returns the kinds of these names. Raises `KeyError` for an unknown name."""
     return tuple(KINDS[name] for name in names)

@@ -84,7 +84,7 @@ class Card:
 
 
 def render_report(run_directory: Path) -> Path:
-    """Write `report.html` into the run directory and return its path; `UnreadableRun` when it holds no finished run."""
+    """Write `report.html` into the run directory and return its path. Raises `UnreadableRun` if it holds no finished run."""
     found = read_findings(run_directory)
     path = run_directory / "report.html"
     path.write_text(page(found, run_directory.resolve().name), encoding="utf-8")

@@ -415,7 +415,7 @@ def headline(plan: RunPlan) -> str:
 
 
 def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed:
-    """Run it. `EnvironmentMissing` if there was never a cluster to break."""
+    """Run the plan and return what was observed. Raises `EnvironmentMissing` if no cluster could be started."""
     try:
         return trio.run(exercise, plan, directory, progress)
     except BaseExceptionGroup as group:

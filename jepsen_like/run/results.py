@@ -58,7 +58,7 @@ class Attempts:
     def read(cls, history: Path) -> "Attempts":
         """From the files of a run, with the dump of the final logs in the same directory if there is one.
 
-        `UnreadableHistory` if there is no history.
+        Raises `UnreadableHistory` if there is no history.
         """
         names = ("process", "f", "type", "a", "offset", "t_inv", "t_ret")
         parts: list[list[Ints]] = []

@@ -254,7 +254,7 @@ class BreakableCluster(ABC):
     async def check(self, *, within_s: float = 2 * PATIENCE_S) -> LedgerVerdict:
         """Heal and start everything, wait until all nodes agree, and hold them to what was promised.
 
-        Call it when no client writes any more. `WaitedTooLong` if they do not agree in time.
+        Call it when no client writes any more. Raises `WaitedTooLong` if they do not agree in time.
         """
         for node in self.nodes:
             await self._note(node)

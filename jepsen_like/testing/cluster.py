@@ -101,7 +101,7 @@ class LocalCluster(BreakableCluster):
         """Start nodes 1 to `nodes`, with a leader; stop them at the end. No task, port or file is left behind.
 
         `settings` are `name=value`, as for `quorumlog node --set`; `state_machine` makes one for each start of a node;
-        `seed` decides the election timeouts and what else is drawn. `WrongSetting` for a setting that cannot be.
+        `seed` decides the election timeouts and what else is drawn. Raises `WrongSetting` for a setting or value that does not exist.
         """
         parsed = parse_settings([*QUICK, *settings])
         ids = range(1, nodes + 1)
@@ -313,7 +313,7 @@ class ProcessCluster(BreakableCluster):
         """Start nodes 1 to `nodes`, with a leader; stop them at the end. No process and no port is left behind.
 
         `settings` are those of `quorumlog node --set`. Without a `directory` the files are removed at the end.
-        `NodeDidNotStart`, in an exception group, if a node does not come up.
+        Raises `NodeDidNotStart`, in an exception group, if a node does not come up.
         """
         parsed = parse_settings([*QUICK, *settings])
         home = directory or Path(tempfile.mkdtemp(prefix="quorumlog-"))
@@ -368,7 +368,7 @@ class ProcessCluster(BreakableCluster):
     # ---------------------------------------------------------------- nodes
 
     async def start(self, *nodes: int) -> None:
-        """See `BreakableCluster`. `NodeDidNotStart`, in an exception group, if one does not come up."""
+        """See `BreakableCluster`. Raises `NodeDidNotStart`, in an exception group, if one does not come up."""
         self._require(*nodes)
         down = [node for node in nodes or self.nodes if not self._cluster.nodes[node].is_running]
         await self._cluster.start(down)

@@ -22,7 +22,7 @@ READ_WITHIN_S = 30.0
 async def dump_logs(addresses: Mapping[int, Address], cluster_id: str, end: int, writer: DumpWriter) -> None:
     """Read what is left of offsets 0 to `end`, exclusive, from every node; call it when all have committed that much.
 
-    `RaftError` or `NotServing` (in a group) if a node does not give its log.
+    Raises `RaftError` or `NotServing` (in a group) if a node does not give its log.
     """
     async with trio.open_nursery() as nursery:
         for node, address in addresses.items():
