@@ -126,7 +126,7 @@ def injectors() -> Iterator[Injector]:
 
 
 def signals_lacking() -> str | None:
-    """Why a process cannot be stopped here; None if one was, and was seen to be."""
+    """Returns why a process cannot be stopped here; None if a trial process was stopped."""
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
         try:
             child.send_signal(signal.SIGSTOP)
@@ -186,7 +186,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def problem(name: str, bounds: Sequence[tuple[str, tuple[int, ...]]]) -> list[str]:
-    """Why an installed package does not do; empty when it does."""
+    """Returns why an installed package cannot be used; empty if it can."""
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -63,7 +63,7 @@ def answers(document: Document) -> list[BenchAnswer]:
 
 
 def median_of(document: Document, system: str, load: str, name: str) -> float | None:
-    """The median of one figure; None if it was not taken."""
+    """Returns the median of one figure; None if it was not taken."""
     values = [value for row in document.throughput(system, load) if (value := getattr(row, name)) is not None]
     return middle(values) if values else None
 

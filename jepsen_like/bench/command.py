@@ -131,7 +131,7 @@ def raft(
 
 
 def earlier(output: Path | None) -> Document | None:
-    """What the output file holds already; wrong usage if that is something else."""
+    """Returns the document in the output file, or None. Raises `UsageError` if the file is something else."""
     try:
         return None if output is None or not output.exists() else load(output)
     except (ValueError, KeyError, TypeError, OSError) as error:

@@ -63,7 +63,7 @@ class FailoverLane:
             self.drop()
 
     def take(self) -> int:
-        """Read; how many writes succeeded."""
+        """Read. Returns how many writes succeeded."""
         assert self.stream is not None
         try:
             if self.dials:

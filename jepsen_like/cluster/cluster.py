@@ -165,7 +165,7 @@ class Cluster:
         return found
 
     async def leaders(self, *, within_s: float) -> Mapping[Scope, Leadership]:
-        """Who leads which scope; empty if no scope has a leader for `within_s`."""
+        """Returns who leads which scope; empty if no scope has a leader for `within_s`."""
         with trio.move_on_after(within_s):
             while True:
                 leaders = await self.control.leaders()
@@ -175,12 +175,12 @@ class Cluster:
         return {}
 
     async def leader(self, *, within_s: float) -> Leadership | None:
-        """Who leads the first scope; None if no scope has a leader for `within_s`."""
+        """Returns who leads the first scope; None if no scope has a leader for `within_s`."""
         leaders = await self.leaders(within_s=within_s)
         return leaders[min(leaders)] if leaders else None
 
     async def caught_up(self, nodes: Iterable[int], *, within_s: float) -> bool:
-        """Wait until each of these holds all that was acknowledged before this was called; False if they do not in time.
+        """Wait until each of these holds all that was acknowledged before this was called. Returns False if they do not in time.
 
         With the other nodes stopped before, everything that was promised until then is on the disks of these.
         """

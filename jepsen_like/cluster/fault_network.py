@@ -100,7 +100,7 @@ class FaultNetwork:
             link.refresh()
 
     def reset(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> int:
-        """End every connection that uses one of these ways, with RST at both ends; how many there were."""
+        """End every connection that uses one of these ways, with RST at both ends. Returns how many there were."""
         struck = self._strike(pairs, clients)
         ended = {link.name: link.reset() for link in _links_of(struck)}
         for each in struck:

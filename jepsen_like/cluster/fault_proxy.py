@@ -192,7 +192,7 @@ class End:
             self._on_gone()
 
     def release(self, now: float) -> float:
-        """Pass on what was delayed and is due; when the next chunk is due, or infinity."""
+        """Pass on what was delayed and is due. Returns when the next chunk is due, or infinity."""
         peer, next_due = self.peer, math.inf
         while self.late and peer is not None and not (self.carried.is_closed or self.way.is_mute or peer.outbound):
             due, chunk = self.late[0]

@@ -45,7 +45,7 @@ class Damage(enum.StrEnum):
 
 
 def damage(data: Path, files: LogFiles, kind: Damage, rng: random.Random) -> str | None:
-    """Damage one file in a node's data directory; what was done, or None if there is nothing of this kind there."""
+    """Damage one file in a node's data directory. Returns what was done, or None if there is nothing of this kind there."""
     return _DAMAGES[kind](data, files, rng)
 
 

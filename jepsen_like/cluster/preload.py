@@ -91,12 +91,12 @@ class Call(enum.IntFlag):
 
 
 def compiler() -> str | None:
-    """The C compiler of this machine; None if there is none."""
+    """Returns the C compiler of this machine; None if there is none."""
     return next((found for name in COMPILERS if (found := shutil.which(name))), None)
 
 
 def lacking() -> str | None:
-    """Why no process can be steered here, and what to do; None if one was told a time of ours."""
+    """Returns why no process can be steered here, and what to do; None if a trial process read the time that was set."""
     try:
         return _tried(library())
     except NoLibrary as error:

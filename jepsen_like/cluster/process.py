@@ -174,7 +174,7 @@ class NodeProcess:
         self._may_end = is_expected
 
     async def ends(self, *, within_s: float) -> bool:
-        """Wait for the end of the process; False if it takes longer."""
+        """Wait for the end of the process. Returns False if it takes longer."""
         with trio.move_on_after(within_s):
             await self._ended.wait()
         return not self.is_running
@@ -215,7 +215,7 @@ class NodeProcess:
         return f"pid {self.pid} dead" if state is None else f"pid {self.pid} state {state}"
 
     def stderr_tail(self) -> str:
-        """The last lines the node wrote to its standard error since its start, as one line; empty if there are none."""
+        """Returns the last lines the node wrote to its standard error since its start, as one line; empty if there are none."""
         try:
             with (self.directory / "stderr.log").open("rb") as stderr:
                 stderr.seek(self._stderr_begin)
@@ -315,7 +315,7 @@ class NodeProcess:
 
 
 def process_state(pid: int) -> str | None:
-    """The state letter of /proc/PID/stat (R, S, D, T, ...); None for a process that is gone or only waits to be reaped."""
+    """Returns the state letter of /proc/PID/stat (R, S, D, T, ...); None for a process that is gone or only waits to be reaped."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

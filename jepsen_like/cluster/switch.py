@@ -222,7 +222,7 @@ class Switch:
                 self._ways[pair].condition = condition
 
     def reset(self, now: float, pairs: Iterable[Pair], clients: Iterable[int]) -> tuple[int, Sent]:
-        """End every known connection over these ways; how many there were, and the frames that do it."""
+        """End every known connection over these ways. Returns how many there were, and the frames that do it."""
         sent: Sent = []
         ended: set[Flow] = set()
         for struck in self._strike(now, pairs, clients):

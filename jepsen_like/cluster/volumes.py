@@ -56,7 +56,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def lacking() -> str | None:
-    """What keeps volumes from being made here, and what to do; None if one was made, cut and found as it should be."""
+    """Returns what keeps volumes from being made here, and what to do; None if one was made, cut and found as it should be."""
     return _tools_lacking() or _tried()
 
 

@@ -37,7 +37,7 @@ class DiskKind(MachineKind):
     """In words, before a number."""
 
     def begin(self, page: FaultPage, rng: random.Random) -> str:
-        """Do it to one node; what is done, in words."""
+        """Begin the fault on one node. Returns what is done, in words."""
         raise NotImplementedError
 
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:

@@ -91,7 +91,7 @@ class NemesisKind(abc.ABC):
 
     @abc.abstractmethod
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
-        """What the target means when `leader` leads; `nodes` are all nodes, in order."""
+        """Returns what the target means when `leader` leads; `nodes` are all nodes, in order."""
 
     @abc.abstractmethod
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:

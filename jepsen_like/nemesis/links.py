@@ -35,7 +35,7 @@ class LinkKind(NemesisKind):
         return evidence(cluster)
 
     async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """Every link as it was; proved by bytes that each of them carries again."""
+        """Restore every link. Returns which of them carry bytes again."""
         cluster.network.heal()
         return look_at(cluster, hit.nodes) | await cluster.try_ways(hit.pairs, hit.clients)
 
@@ -141,7 +141,7 @@ class Throttle(Imposed):
 
 
 class HalfOpen(Imposed):
-    """Nodes that are gone without a word: what is sent to and by them is taken and forgotten, connections stay."""
+    """Nodes that disappear without closing connections: what is sent to and by them is dropped."""
 
     name: ClassVar[str] = "half-open"
     shows: ClassVar[str] = "half-open"

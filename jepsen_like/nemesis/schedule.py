@@ -79,7 +79,7 @@ class Fault:
     overlaps: int = 0
 
     def rng(self) -> random.Random:
-        """What decides whom it hits; the same at every call."""
+        """Returns a generator for resolving the target; its draws are the same at every call."""
         return random.Random(self.seed)
 
 

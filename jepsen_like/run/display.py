@@ -84,7 +84,7 @@ async def _show(progress: RunProgress, cluster: Cluster, recorder: Recorder, new
 
 
 def node_lines(cluster: Cluster, cut: frozenset[int]) -> list[NodeLine]:
-    """Every node as it is now; `cut` are those whose links are broken."""
+    """Returns every node as it is now; `cut` are those whose links are broken."""
     newest: Mapping[int, RoleSeen] = {role.node: role for role in cluster.roles}
     lines = []
     for node, process in cluster.nodes.items():

@@ -84,7 +84,7 @@ class Operations(Protocol):
 def of_faults(
     faults: Sequence[FaultRecord], roles: Sequence[RoleSeen], nodes: Sequence[int], kinds: Sequence[str]
 ) -> list[str]:
-    """Doubts about the faults of a run that was to have these `kinds`; none for one that had them all."""
+    """Returns doubts about the faults of a run that was to have these `kinds`; none for one that had them all."""
     told = [(fault, doubt) for fault in faults for doubt in [*_of(fault, roles, nodes), *_not_undone(fault, faults)]]
     led = {fault.kind for fault in faults if fault.target == Target.LEADER}
     return [

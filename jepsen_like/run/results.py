@@ -187,7 +187,7 @@ def failure(reasons: Sequence[str]) -> dict[str, Any]:
 
 
 def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -> dict[str, Any]:
-    """The whole of results.json; `verdict` is the checker's part."""
+    """Returns the whole of results.json; `verdict` is the checker's part."""
     checks = {
         **verdict["checks"],
         "nodes": failure(observed.unasked_ends),
@@ -293,7 +293,7 @@ def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
 
 
 def worst(recoveries: Sequence[ServiceRecovery]) -> dict[str, float | int | None]:
-    """The longest recovery and the longest gap of all faults, None for both if there is a fault that nothing recovered from."""
+    """Returns the longest recovery and the longest gap of all faults, None for both if there is a fault that nothing recovered from."""
     unrecovered = sum(not each.has_recovered for each in recoveries)
     known = () if unrecovered else recoveries
     return {
@@ -304,7 +304,7 @@ def worst(recoveries: Sequence[ServiceRecovery]) -> dict[str, float | int | None
 
 
 def rpo_s(verdict: Mapping[str, Any], faults: Sequence[Mapping[str, Any]]) -> float:
-    """How far back loss reaches, in seconds; 0 for none.
+    """Returns how far back loss reaches, in seconds; 0 for none.
 
     What is allowed counts from its acknowledgement to the fault that cost it. Of what nothing allows, the few records that
     are shown count, to the fault that came next; nothing if they were acknowledged while a fault held.

@@ -26,7 +26,7 @@ from raft.errors import ProtocolError, RaftError, RecordsTrimmed
 from raft.settings import NodeSettings
 
 POLL_S = 0.005
-PROOF_S = 0.25
+PROBE_WITHIN_S = 0.25
 """How long a node that reports to lead may take to answer a linearizable read."""
 PATIENCE_S = 10.0
 
@@ -116,20 +116,20 @@ class BreakableCluster(ABC):
 
     @abstractmethod
     async def status(self, node: int) -> dict[str, object] | None:
-        """What the node knows of itself; None if it is down or, being a process, does not answer."""
+        """Returns what the node knows of itself; None if it is down or, being a process, does not answer."""
 
     @abstractmethod
     async def _read(self, node: int, offset: int) -> Records:
         """Committed entries as this very node has them, whatever is cut."""
 
     @abstractmethod
-    async def _prove(self, node: int) -> None:
+    async def _probe(self, node: int) -> None:
         """A linearizable read: succeeds on a leader that a majority follows."""
 
     async def leader(self) -> int | None:
-        """The node that leads in the highest term that any node knows; it may be cut off or paused."""
+        """Returns the node that leads in the highest term that any node knows; it may be cut off or paused."""
         seen = [status for node in self.nodes if (status := await self.status(node)) is not None]
-        newest = max(seen, key=_reign, default=None)
+        newest = max(seen, key=_term_of, default=None)
         return _number(newest["node"]) if newest is not None and newest["role"] == "leader" else None
 
     async def wait_for_leader(self, *, within_s: float = PATIENCE_S) -> int:
@@ -138,8 +138,8 @@ class BreakableCluster(ABC):
             while True:
                 leader = await self.leader()
                 if leader is not None:
-                    with trio.move_on_after(PROOF_S), contextlib.suppress(RaftError):
-                        await self._prove(leader)
+                    with trio.move_on_after(PROBE_WITHIN_S), contextlib.suppress(RaftError):
+                        await self._probe(leader)
                         return leader
                 await trio.sleep(POLL_S)
         raise WaitedTooLong(f"no node leads a majority within {within_s:g} s")
@@ -296,7 +296,7 @@ class BreakableCluster(ABC):
     async def _note(self, node: int) -> None:
         """Record what the node reports as committed, while it can still be asked."""
         found = _Part(self._noted.get(node, 0))
-        with trio.move_on_after(PROOF_S), contextlib.suppress(RaftError):
+        with trio.move_on_after(PROBE_WITHIN_S), contextlib.suppress(RaftError):
             await self._collect(node, found)
         if found.records or not found.first:
             self.ledger.on_end(found.end)
@@ -316,7 +316,7 @@ class BreakableCluster(ABC):
         return "\n".join(map(str, self.events()[-last:]))
 
 
-def _reign(status: dict[str, object]) -> tuple[int, bool]:
+def _term_of(status: dict[str, object]) -> tuple[int, bool]:
     return _number(status["term"]), status["role"] == "leader"
 
 

@@ -135,7 +135,7 @@ class LocalCluster(BreakableCluster):
             raise ShuttingDown
         return await self._running[node].group.read(offset)
 
-    async def _prove(self, node: int) -> None:
+    async def _probe(self, node: int) -> None:
         await self._running[node].group.tail()
 
     # ---------------------------------------------------------------- nodes
@@ -345,7 +345,7 @@ class ProcessCluster(BreakableCluster):
         async with self._connection(node) as connection:
             return await connection.read(offset)
 
-    async def _prove(self, node: int) -> None:
+    async def _probe(self, node: int) -> None:
         async with self._connection(node) as connection:
             await connection.tail()
 

@@ -29,7 +29,7 @@ def encode_value(value: int, size: int) -> bytes:
 
 
 def decode_value(record: bytes) -> tuple[int, bool]:
-    """The value of a record and whether its bytes are whole; a damaged one has a value above `DAMAGED`."""
+    """Returns the value of a record and whether its bytes are whole; a damaged one has a value above `DAMAGED`."""
     if len(record) >= _ID.size:
         (hidden,) = _ID.unpack_from(record)
         value = hidden ^ _mark(len(record))
