@@ -478,8 +478,8 @@ class SimulatedMachine:
         if message.bytes_left:
             self.counts["snapshot_parts"] += 1
             return
-        anew = any(isinstance(effect, Persist) and effect.start is not None for effect in effects)
-        self.counts["snapshots_installed" if anew else "snapshots_ignored"] += 1
+        is_reset = any(isinstance(effect, Persist) and effect.start is not None for effect in effects)
+        self.counts["snapshots_installed" if is_reset else "snapshots_ignored"] += 1
 
     def _has_room(self, storage: RaftStorage, event: Event) -> bool:
         """Reserve room before the core gets an event: what would not fit is refused or dropped, nothing is written."""
@@ -514,7 +514,7 @@ class SimulatedMachine:
                     self.entries.extend(entries)
                 self._dirty = True
                 if start is not None:
-                    self._begin_anew(storage, effect, start)
+                    self._reset_to_snapshot(storage, effect, start)
                 else:
                     storage.persist(effect)
             case Send():
@@ -571,7 +571,7 @@ class SimulatedMachine:
 
     # ---------------------------------------------------------------- what leaves the log
 
-    def _begin_anew(self, storage: RaftStorage, persist: Persist, start: LogStart) -> None:
+    def _reset_to_snapshot(self, storage: RaftStorage, persist: Persist, start: LogStart) -> None:
         """The log is replaced by one that begins at `start`; now and then power fails meanwhile."""
         self._resets += 1
         self.entries = [known.entry for known in self._world.record.ledger[: start.index]]

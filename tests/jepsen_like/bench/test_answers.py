@@ -54,7 +54,7 @@ def only(of: Document, words: str) -> BenchAnswer:
 
 
 @pytest.mark.parametrize(("theirs", "met"), [(10_000, True), (10_001, False)])
-def test_an_aim_beside_a_peer_is_met_exactly_from_its_factor_on(theirs: float, met: bool) -> None:
+def test_an_aim_against_a_peer_is_met_exactly_from_its_factor_on(theirs: float, met: bool) -> None:
     answer = only(document(row("quorumlog", FULL, 30_000), row("etcd", FULL, theirs)), "durable appends/s")
     assert answer.met is met
     assert answer.aim == ">= 3 x"

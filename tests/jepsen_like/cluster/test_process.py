@@ -255,7 +255,7 @@ def test_a_node_has_a_process_group_of_its_own(tmp_path: Path) -> None:
     trio.run(main)
 
 
-async def test_a_reserved_port_is_free_for_a_server_and_for_nobody_else() -> None:
+async def test_a_reserved_port_is_free_for_a_server_and_for_no_other_process() -> None:
     with ReservedPorts(2) as reserved:
         assert len(set(reserved.ports)) == 2
         port = reserved.ports[0]

@@ -143,7 +143,7 @@ async def test_clocks_go_wrong_for_the_nodes_that_are_hit_and_only_while_it_hold
 
 
 @needs_compiler
-async def test_disks_go_wrong_and_whoever_acknowledged_has_it(tmp_path: Path) -> None:
+async def test_disks_fail_and_a_node_that_acknowledged_a_record_has_it(tmp_path: Path) -> None:
     async with nodes(tmp_path, [Need.LIBRARY], RaftSystem.fault_settings[DiskFull.name]) as (cluster, client):
         for kind, hit, words in (
             (DiskSlow(), [1, 2, 3], "flushes delayed: "),

@@ -93,7 +93,7 @@ def test_a_second_fault_is_of_the_other_lane_and_ends_before_the_first() -> None
     assert seen > 3 * len(SEEDS)
 
 
-def test_nothing_is_broken_beside_a_kind_that_wants_to_be_alone() -> None:
+def test_nothing_is_broken_together_with_a_kind_that_has_to_be_alone() -> None:
     kinds = [drawn("alone", Lane.MACHINE, is_alone=True), drawn("cut", Lane.NETWORK)]
     assert not any(fault.overlaps for seed in SEEDS for fault in schedule(seed, kinds, 120))
 
@@ -150,7 +150,7 @@ def test_one_way_cuts_leave_the_other_way_open() -> None:
 
 
 @pytest.mark.parametrize(("target", "cut_pairs"), [(Target.HALVES, 2 * 2 * 3), (Target.BRIDGE, 2 * 2 * 2)])
-def test_groups_are_cut_from_each_other_and_a_bridge_from_nobody(target: Target, cut_pairs: int) -> None:
+def test_groups_are_cut_from_each_other_and_a_bridge_from_none(target: Target, cut_pairs: int) -> None:
     for seed in SEEDS:
         found = resolved("partition", target, range(1, 6), leader=1, seed=seed)
         cuts = set(found.pairs)

@@ -278,7 +278,7 @@ def test_a_directory_that_cannot_be_made_is_said_in_one_line(
     assert "choose another with --out" in capsys.readouterr().err
 
 
-def test_a_directory_called_latest_is_named_and_nothing_is_left_beside_it(
+def test_a_directory_called_latest_is_named_and_nothing_is_left_next_to_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "latest").mkdir()
@@ -350,7 +350,7 @@ def test_the_summary_names_what_was_not_tested_and_how_much_of_the_time_it_serve
     assert "available 93.00 %, 2.10 s without an acknowledged write" in second
 
 
-def test_what_has_left_is_said_beside_what_is_lost() -> None:
+def test_what_has_left_is_reported_next_to_what_is_lost() -> None:
     assert "expired" not in summary(ended(True), Path("r.html"))[0]
     assert "lost 1   expired 1,234   duplicated 0" in summary({**ended(True), "expired": 1234}, Path("r.html"))[0]
 

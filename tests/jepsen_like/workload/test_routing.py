@@ -29,7 +29,7 @@ def test_a_leader_that_does_not_answer_is_believed_no_more_whatever_others_say()
     assert leader_of(routing) == 1
 
 
-def test_a_refusal_by_another_node_moves_nobody() -> None:
+def test_a_refusal_by_another_node_moves_no_client() -> None:
     routing = Routing([1, 2, 3])
     routing.on_probe_answered(1, now=0.0)
     routing.on_refused(2, 3, now=0.0)

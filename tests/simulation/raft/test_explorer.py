@@ -188,7 +188,7 @@ def test_damage_to_any_one_disk_unmakes_nothing_that_was_committed() -> None:
         pytest.param(Scope(timeouts=2, entries=0, crashes=0, trims=1, logs=NOTHING), id="two timeouts"),
     ],
 )
-def test_what_has_left_a_log_is_committed_and_missed_by_nobody(scope: Scope) -> None:
+def test_what_has_left_a_log_is_committed_and_missed_by_no_node(scope: Scope) -> None:
     explorer = RaftExplorer(scope)
     explored = explorer.explore()
     assert explored.found is None
