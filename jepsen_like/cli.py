@@ -2,7 +2,7 @@
 
 A command lives in the module that does its work; the registry below names it by `module:attribute`, so that starting a
 node imports neither the checker nor the JVM's bindings. A command ends by returning its `ExitStatus` (None means valid)
-or by raising: whatever a user can cause gets one line on stderr that says what to do, never a traceback.
+or by raising: whatever a user can cause gets one line on stderr with what to do about it, never a traceback.
 """
 
 import difflib
@@ -25,11 +25,11 @@ class ExitStatus(enum.IntEnum):
     VALID = 0
     """It worked; whatever was checked kept its promise."""
     VIOLATION = 1
-    """A promise was broken, and the output says which."""
+    """A promise was broken; the output names it."""
     USAGE = 2
     """The command line is wrong; nothing was started."""
     UNKNOWN = 3
-    """The check could not decide, and the output says why; or the program itself failed, with a traceback."""
+    """The check could not decide, and the output gives the reason; or the program itself failed, with a traceback."""
     ENVIRONMENT = 4
     """Something outside the program is missing: a package, Java, a port, a directory."""
     INTERRUPTED = 130
@@ -37,7 +37,7 @@ class ExitStatus(enum.IntEnum):
 
 
 class EnvironmentMissing(click.ClickException):
-    """The machine lacks something this command needs; the message names it and the command that mends it."""
+    """The machine lacks something this command needs; the message names it and the command that installs it."""
 
     exit_code = ExitStatus.ENVIRONMENT
 
@@ -50,7 +50,7 @@ class LazyCommand:
     summary: str
 
     def load(self) -> click.Command:
-        """Import the command; `ImportError` when it, or something it imports, is not there."""
+        """Import the command and return it. Raises `ImportError` if it, or something that it imports, is missing."""
         module, _, attribute = self.target.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         if not isinstance(command, click.Command):
@@ -59,16 +59,14 @@ class LazyCommand:
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
-    "run": LazyCommand(
-        "jepsen_like.run.command:run", "Start a cluster, load it, break it, check it and write a report."
-    ),
+    "run": LazyCommand("jepsen_like.run.command:run", "Test a cluster under load and faults, and write a report."),
     "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),
     "check": LazyCommand("jepsen_like.checker.command:check", "Check a history or a run directory."),
     "report": LazyCommand("jepsen_like.report.command:report", "Write report.html of a run directory again."),
     "sim": LazyCommand("jepsen_like.simulation.command:sim", "Simulate many seeds; stop at the first violation."),
     "replay": LazyCommand("jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."),
-    "bench": LazyCommand("jepsen_like.bench.command:bench", "Measure beside peers and the machine's limits."),
-    "doctor": LazyCommand("jepsen_like.doctor:doctor", "Say what this machine lacks and what mends it."),
+    "bench": LazyCommand("jepsen_like.bench.command:bench", "Measure the log and compare it with other systems."),
+    "doctor": LazyCommand("jepsen_like.doctor:doctor", "Check this machine for what a run needs, and how to get it."),
 }
 
 EXTRA_OF_PACKAGE: Mapping[str, str] = {
@@ -87,11 +85,11 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called, and not before."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of a first encounter."""
+        """Returns the names, in the order in which a newcomer needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now; `EnvironmentMissing` when an optional package is not installed."""
+        """Returns the command, imported now. Raises `EnvironmentMissing` if an optional package is not installed."""
         lazy = COMMANDS.get(cmd_name)
         if lazy is None:
             return None
@@ -164,7 +162,7 @@ def execute(arguments: Sequence[str]) -> int:
             return disk_full(error)
         raise
     except BaseExceptionGroup as group:
-        # Trio wraps whatever ends a nursery; a Ctrl-C in there is still only a Ctrl-C, and a full disk nobody's bug.
+        # Trio wraps whatever ends a nursery; a Ctrl-C in there is still only a Ctrl-C, and a full disk is not a bug.
         if group.split(KeyboardInterrupt)[1] is None:
             click.echo(err=True)  # behind the ^C of a terminal, as click does for one that comes alone
             return interrupted()
@@ -206,7 +204,7 @@ def interrupted() -> int:
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Whether it says that there is no more room, or no more of it for this user."""
+    """Returns whether the device is full, or the quota of this user."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -25,7 +25,7 @@ from jepsen_like.cluster import namespaces, preload, volumes
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.process import process_state
 from jepsen_like.cluster.wires import Network
-from jepsen_like.nemesis.kind import Here, Kind
+from jepsen_like.nemesis.kind import Here, NemesisKind
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Lane
 
@@ -36,7 +36,7 @@ NODES_TRIED: Final = 5
 STRACE: Final = "strace --inject is not used: the library fails, delays and cuts short the same calls, and can be steered while it runs"
 DISTRIBUTION: Final = "quorumlog"
 EXTRAS: Final = ("check", "spark")
-"""What the main job needs beside the core; Java has a line of its own."""
+"""What `quorumlog run` needs in addition to the core; Java has a line of its own."""
 
 
 @attrs.frozen
@@ -60,7 +60,10 @@ class Finding:
     help="Where run directories will be made.",
 )
 def doctor(out: Path) -> ExitStatus:
-    """Say what this machine lacks and what mends it. Ends with 0 if nothing is missing, with 4 otherwise."""
+    """Check what this machine lacks, and print the command that installs it.
+
+    Exit status 0 if nothing is missing, 4 otherwise.
+    """
     missing = 0
     for finding in examined(out):
         mark = "ok" if finding.fine else "MISSING" if finding.required else "note"
@@ -102,7 +105,7 @@ def injectors() -> Iterator[Injector]:
     alone, switched = Here(NODES_TRIED), Here(NODES_TRIED, Network.NAMESPACES)
     kinds = dict(KINDS)
 
-    def taken(those: Callable[[Kind], bool]) -> tuple[str, ...]:
+    def taken(those: Callable[[NemesisKind], bool]) -> tuple[str, ...]:
         names = tuple(name for name, kind in kinds.items() if those(kind))
         for name in names:
             del kinds[name]
@@ -123,7 +126,7 @@ def injectors() -> Iterator[Injector]:
 
 
 def signals_lacking() -> str | None:
-    """Why a process cannot be stopped here; None if one was, and was seen to be."""
+    """Returns why a process cannot be stopped here; None if a trial process was stopped."""
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
         try:
             child.send_signal(signal.SIGSTOP)
@@ -183,7 +186,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def problem(name: str, bounds: Sequence[tuple[str, tuple[int, ...]]]) -> list[str]:
-    """Why an installed package does not do; empty when it does."""
+    """Returns why an installed package cannot be used; empty if it can."""
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -1,6 +1,6 @@
 """What a person sees while a cluster runs: a live table on a terminal, plain lines anywhere else.
 
-Everything here is pushed: the caller says what it knows and when, and nothing polls, sleeps or starts a thread, so the
+Everything here is pushed: the caller reports what it knows when it knows it, and nothing polls, sleeps or starts a thread, so the
 display cannot disturb the load it describes. Events stay on the screen as a history; the table below them is redrawn
 at most `REDRAWS_PER_S` times a second. All of it goes to stderr: stdout belongs to the results.
 """

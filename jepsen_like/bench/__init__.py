@@ -1,1 +1,1 @@
-"""Figures beside peers: the same load, on the same machine, in one run (`quorumlog bench`)."""
+"""Figures of the log and of comparable systems: the same load, on the same machine, in one run (`quorumlog bench`)."""

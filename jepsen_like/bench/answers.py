@@ -1,4 +1,4 @@
-"""What the figures answer: ours beside each peer and each limit, with the aim that was set before and whether it is met.
+"""What the figures answer: ours compared with each peer and each limit, with the aim that was set before and whether it is met.
 
 Answers are medians over the repeats; their spread stands in the tables of all figures. A figure that is not there is a dash,
 never a guess.
@@ -37,18 +37,18 @@ class BenchAnswer:
 
     question: str
     ours: str
-    beside: str = ""
+    compared: str = ""
     ratio: str = ""
     aim: str = ""
     met: bool | None = None
 
     def cells(self) -> list[str]:
         """For a table."""
-        return [self.question, self.ours, self.beside, self.ratio, self.aim, MET[self.met]]
+        return [self.question, self.ours, self.compared, self.ratio, self.aim, MET[self.met]]
 
 
 MET = {True: "yes", False: "no", None: ""}
-HEAD = ("question", "quorumlog", "beside", "ratio", "aim", "met")
+HEAD = ("question", "quorumlog", "compared with", "ratio", "aim", "met")
 
 
 def answers(document: Document) -> list[BenchAnswer]:
@@ -63,7 +63,7 @@ def answers(document: Document) -> list[BenchAnswer]:
 
 
 def median_of(document: Document, system: str, load: str, name: str) -> float | None:
-    """The median of one figure; None if it was not taken."""
+    """Returns the median of one figure; None if it was not taken."""
     values = [value for row in document.throughput(system, load) if (value := getattr(row, name)) is not None]
     return middle(values) if values else None
 
@@ -77,7 +77,7 @@ def title(document: Document, system: str) -> str:
 
 
 def against_peers(document: Document) -> Iterator[BenchAnswer]:
-    """The full load and one connection, beside each peer."""
+    """The full load and one connection, compared with each peer."""
     ours = median_of(document, OURS, FULL.key, "requests_s")
     for peer, factor in (
         ("pysyncobj", 3.0),
@@ -161,7 +161,7 @@ def beside(
 
 
 def failovers(document: Document) -> Iterator[BenchAnswer]:
-    """Both faults, ours beside those that were asked too."""
+    """Both faults, ours compared with the peers that were measured too."""
     for fault, words, median_aim, max_aim in (
         ("kill", "leader killed", 0.4, 1.0),
         ("pause", "leader paused", 1.2, None),
@@ -297,7 +297,7 @@ def all_loads(document: Document) -> list[list[str]]:
 
 
 def remarks(document: Document) -> list[str]:
-    """What must be said beside the tables."""
+    """Returns the notes that the tables need: the machine, other load on it, and figures of different runs."""
     found = [f"Machine: {describe(document.machine)}."]
     if document.runs:
         loads = [run.load_average for run in document.runs]

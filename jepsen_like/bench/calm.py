@@ -18,7 +18,7 @@ SLICE_S = 10.0
 def calm(
     cluster: QuorumlogCluster, key: str, run: str, home: Path, seconds: float, told: Callable[[str], None]
 ) -> Calm:
-    """Load in slices until the time is over. `LoadFailed` if several slices in a row cannot be had."""
+    """Drive the load in slices until the time is over. Raises `LoadFailed` if several slices in a row fail."""
     others = [LoadWorker("workers", home / part, part) for part in ("cpu", "writer")]
     try:
         with running(others):

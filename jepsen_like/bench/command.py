@@ -1,4 +1,4 @@
-"""`quorumlog bench raft`: every figure of the replicated log beside its peers and its limits, in one run, by one command.
+"""`quorumlog bench raft`: measures the replicated log, its peers and the limits of the machine in one run.
 
 Nothing is installed and nothing is left behind: a peer that is not here becomes a line with the command that brings it, and
 data lies in a directory of its own, on the disk that is measured, until its system has stopped, also when it is asked to end.
@@ -40,7 +40,7 @@ class _Names(click.ParamType[tuple[str, ...]]):
 
 @click.group()
 def bench() -> None:
-    """Measure a system beside its peers and the limits of the machine."""
+    """Measure throughput, latency and failover of a system, of comparable systems and of this machine's disk and network."""
 
 
 @bench.command()
@@ -92,7 +92,7 @@ def raft(
     directory: Path,
     output: Path | None,
 ) -> ExitStatus:
-    """Three processes of the replicated log beside PySyncObj, etcd, ZooKeeper and NATS JetStream, with their own defaults.
+    """Compare three nodes of the replicated log with PySyncObj, etcd, ZooKeeper and NATS JetStream, with their own defaults.
 
     Ends with 0 whatever the figures are: aims that are missed are said, and are no broken promise. An acknowledged record
     that is missing is one.
@@ -131,7 +131,7 @@ def raft(
 
 
 def earlier(output: Path | None) -> Document | None:
-    """What the output file holds already; wrong usage if that is something else."""
+    """Returns the document in the output file, or None. Raises `UsageError` if the file is something else."""
     try:
         return None if output is None or not output.exists() else load(output)
     except (ValueError, KeyError, TypeError, OSError) as error:
@@ -158,7 +158,7 @@ def ending_as_by_ctrl_c() -> Iterator[None]:
 
 
 def make_writable(option: str, directory: Path) -> None:
-    """Make a directory if need be and a file in it for a moment; `EnvironmentMissing` if that does not work."""
+    """Make a directory if need be and a file in it for a moment. Raises `EnvironmentMissing` if that fails."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):

@@ -1,8 +1,8 @@
-"""What a load generator needs of a wire, whoever speaks it; and what a load is.
+"""What a load generator needs of a wire protocol, and what a load is.
 
 A `Conversation` is one connection's side of a protocol without its socket: bytes in, bytes out, and how many requests the
 bytes completed. It counts an acknowledgement only when its last byte is there, however the stream was cut. Every system has
-one of its own, encoded beforehand as far as its protocol allows, so that the client costs about the same beside each.
+one of its own, encoded beforehand as far as its protocol allows, so that the client costs about the same with each.
 """
 
 from typing import Protocol
@@ -11,7 +11,7 @@ import attrs
 
 
 class NotAnAnswer(Exception):
-    """The bytes of a server are not what its protocol says; nothing that was measured can be trusted."""
+    """A server sent bytes that its protocol does not allow, so no figure of this load can be trusted."""
 
 
 @attrs.frozen
@@ -51,13 +51,13 @@ class Conversation(Protocol):
     """What the server said no to last; empty as long as it said yes."""
 
     def hello(self) -> bytes:
-        """What a new connection says first."""
+        """Returns the bytes that open a new connection."""
 
     def request(self) -> bytes:
         """One more write. What flow control holds back follows in `owed`."""
 
     def take(self, chunk: bytes) -> int:
-        """How many requests these bytes completed with success; `NotAnAnswer` for nonsense."""
+        """Returns how many requests these bytes completed with success. Raises `NotAnAnswer` for bytes outside of the protocol."""
 
 
 def payload(size: int, number: int = 0) -> bytes:

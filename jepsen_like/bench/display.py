@@ -1,6 +1,6 @@
 """What a person sees of a measurement: a line for everything that was learned, a bar for what is under way, tables at the end.
 
-Nothing is drawn while a load runs: the bar is redrawn between two loads, by nobody but the caller. All of that goes to
+Nothing is drawn while a load runs: the bar is redrawn between two loads, only by the caller. All of that goes to
 stderr; the tables go to stdout.
 """
 

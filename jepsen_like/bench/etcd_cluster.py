@@ -15,8 +15,8 @@ from typing import Any
 
 from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.etcd_wire import KEY_PREFIX, EtcdConversation
-from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, BenchCluster, System
+from jepsen_like.bench.processes import BenchProcess
+from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.cluster.ports import LOOPBACK
 
 ASK_WITHIN_S = 2.0
@@ -94,7 +94,7 @@ def etcd(directory: Path, ports: Sequence[int]) -> EtcdCluster:
             "logger": "zap",
             "log-level": "warn",
         }
-        members.append(Member(["etcd", *(f"--{name}={value}" for name, value in flags.items())], home))
+        members.append(BenchProcess(["etcd", *(f"--{name}={value}" for name, value in flags.items())], home))
     return EtcdCluster(clients, members)
 
 
@@ -106,11 +106,11 @@ def version() -> str:
 
 
 def missing() -> str:
-    """See `System`."""
+    """See `BenchSystem`."""
     return "" if shutil.which("etcd") else "apt-get install etcd-server"
 
 
-ETCD = System(
+ETCD = BenchSystem(
     key="etcd",
     title="etcd",
     promise="on the disks of a majority",

@@ -1,7 +1,7 @@
 """From a fault on the leader to the next success, as a client sees it that knows all addresses and tries them all at once.
 
 The client is the same for every system: a connection to each node; from the moment of the fault on, every `BEAT_S`, it sends
-one write on each connection it has and dials anew where it has none. Nothing is under way when the fault comes, so the first
+one write on each connection it has and reconnects where it has none. Nothing is under way when the fault comes, so the first
 success is of a write that began after it. A refusal changes nothing: the next beat asks again.
 """
 
@@ -63,7 +63,7 @@ class FailoverLane:
             self.drop()
 
     def take(self) -> int:
-        """Read; how many writes succeeded."""
+        """Read. Returns how many writes succeeded."""
         assert self.stream is not None
         try:
             if self.dials:
@@ -103,7 +103,7 @@ class FailoverClient:
             lane.drop()
 
     def first_success(self) -> float:
-        """Write until one write succeeds; seconds from now. `DidNotAnswer` after `GIVE_UP_S`."""
+        """Write until one write succeeds. Returns the seconds from now. Raises `DidNotAnswer` after `GIVE_UP_S`."""
         began = time.perf_counter()
         beat = began
         while (now := time.perf_counter()) < began + GIVE_UP_S:
@@ -115,7 +115,7 @@ class FailoverClient:
         raise DidNotAnswer(f"no write succeeded within {GIVE_UP_S:g} s of a fault")
 
     def connect(self) -> None:
-        """Hang up, then greet every node anew: afterwards nothing is under way anywhere."""
+        """Close all connections, then connect to every node again: afterwards no request is in flight."""
         self.close()
         end = time.perf_counter() + GIVE_UP_S
         while not all(lane.stream is not None and lane.conversation.greeted for lane in self._lanes):
@@ -146,9 +146,9 @@ class FailoverClient:
 
 
 def failovers(cluster: BenchCluster, faults: Sequence[str], seed: int) -> Iterator[tuple[str, float]]:
-    """One fault on the leader after the other, each with its time to the next success.
+    """Yields one fault on the leader after the other, each with its time to the next success.
 
-    `DidNotAnswer` if the system does not come back, `RecordsMissing` if it holds less in the end than it acknowledged.
+    Raises `DidNotAnswer` if the system does not come back, `RecordsMissing` if it holds less in the end than it acknowledged.
     """
     chance = random.Random(seed)
     client = FailoverClient(cluster)

@@ -1,7 +1,7 @@
 """The figures of a measurement as values, and the file they are kept in.
 
 Sections can be taken one at a time into the same file. What was measured again replaces what was there, and every figure
-names its run: figures of different runs stand beside each other only with a mark.
+names its run: figures of different runs are compared only with a mark.
 """
 
 import json
@@ -52,14 +52,14 @@ class Failover:
 
 @attrs.frozen
 class Calm:
-    """Full load beside other work: elections that nothing called for."""
+    """Full load together with other work on the machine: elections although nothing failed."""
 
     system: str
     run: str
     minutes: float
     elections: int
     interruptions: int
-    """How often the load had to begin anew because the leader had changed or a connection broke."""
+    """How often the load had to start again because the leader had changed or a connection broke."""
     requests_s: float
     p99_ms_worst: float
     """Of the worst ten seconds."""
@@ -133,7 +133,7 @@ class Document:
         return [figure for figure in self.of(Throughput, system) if figure.load == load]
 
     def replace(self, newer: "Document") -> "Document":
-        """This document with what `newer` has measured in place of what it had; `ValueError` for another machine."""
+        """Returns this document with the sections of `newer` in place of its own. Raises `ValueError` for another machine."""
         if self.machine != newer.machine:
             raise ValueError(f"its figures are of another machine, name another file: {describe(self.machine)}")
         again = {(type(figure), figure.system) for figure in newer.figures}
@@ -204,7 +204,7 @@ def rounded(value: Any) -> Any:
 
 
 def load(path: Path) -> Document:
-    """Read a document; `ValueError` if it is none."""
+    """Read a document. Raises `ValueError` if the file is not one."""
     whole = json.loads(path.read_text())
     if not isinstance(whole, dict) or whole.get("format") != FORMAT or not _is_of_form(whole):
         raise ValueError("it does not hold figures of this format")

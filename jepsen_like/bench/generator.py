@@ -20,7 +20,7 @@ READ_BYTES = 256 * 1024
 
 
 class LoadFailed(Exception):
-    """A server refused, broke the connection or fell silent in the middle of a load; the text says which."""
+    """A server refused a write, broke the connection or stopped answering during a load; the message names which."""
 
 
 @attrs.frozen
@@ -46,12 +46,12 @@ class LoadLane:
         self.stream.sendall(conversation.hello())
 
     def greet(self) -> None:
-        """Wait until the handshake is done; `LoadFailed` if the server refuses it."""
+        """Wait until the handshake is done. Raises `LoadFailed` if the server refuses it."""
         while not self.conversation.greeted:
             chunk = self.stream.recv(READ_BYTES)
             if not chunk:
                 raise LoadFailed(
-                    f"the server closed a new connection ({self.conversation.refusal or 'without a word'})"
+                    f"the server closed a new connection ({self.conversation.refusal or 'without an error message'})"
                 )
             self.conversation.take(chunk)
             self.stream.sendall(self.conversation.owed)
@@ -83,7 +83,10 @@ class Generator:
             lane.stream.close()
 
     def run(self, seconds: float) -> Sample:
-        """Load for so long, then until the last answer is there. `LoadFailed` at the first refusal."""
+        """Drive the load for `seconds`, then wait for the last answers. Returns the latencies.
+
+        Raises `LoadFailed` at the first refusal, or if a connection breaks or stops answering.
+        """
         latencies: list[int] = []
         clock = time.perf_counter_ns
         cpu_began, began = time.process_time(), clock()
@@ -125,7 +128,7 @@ class Generator:
             raise LoadFailed(f"a connection broke: {error}") from error
         conversation = lane.conversation
         if not chunk:
-            raise LoadFailed(f"the server closed a connection ({conversation.refusal or 'without a word'})")
+            raise LoadFailed(f"the server closed a connection ({conversation.refusal or 'without an error message'})")
         done = conversation.take(chunk)
         if conversation.refusal:
             raise LoadFailed(f"a write was refused: {conversation.refusal}")

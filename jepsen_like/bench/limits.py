@@ -21,7 +21,7 @@ from jepsen_like.bench.throughput import WARM_UP_S, figure_of
 from jepsen_like.cluster.ports import ReservedPorts
 
 FRAME_BYTES = 80
-"""What a log writes beside the records of one flush."""
+"""What a log writes in addition to the records of one flush."""
 DISK = "disk"
 IN_PLACE = "disk-in-place"
 ECHO = "echo"
@@ -79,7 +79,7 @@ def echo(home: Path, seconds: float, loads: Sequence[LoadShape]) -> Iterator[Cal
 
 
 def answers(port: int) -> bool:
-    """Whether somebody listens."""
+    """Returns whether a server listens on `port`."""
     try:
         Generator(port, [EchoConversation(LoadShape(1, 1))]).close()
     except OSError:

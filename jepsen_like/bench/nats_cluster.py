@@ -14,8 +14,8 @@ from typing import Any
 from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.generator import LoadFailed, LoadLane
 from jepsen_like.bench.nats_wire import STREAM, SUBJECT, NatsConversation
-from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, BenchCluster, System
+from jepsen_like.bench.processes import BenchProcess
+from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.cluster.ports import LOOPBACK
 
 ASK_WITHIN_S = 3.0
@@ -100,7 +100,7 @@ def nats(directory: Path, ports: Sequence[int]) -> NatsCluster:
                 routes=", ".join(f'"nats://{LOOPBACK}:{other}"' for other in routes if other != route),
             )
         )
-        members.append(Member(["nats-server", "-c", str(config)], home))
+        members.append(BenchProcess(["nats-server", "-c", str(config)], home))
     return NatsCluster(clients, members)
 
 
@@ -112,11 +112,11 @@ def version() -> str:
 
 
 def missing() -> str:
-    """See `System`."""
+    """See `BenchSystem`."""
     return "" if shutil.which("nats-server") else "apt-get install nats-server"
 
 
-NATS = System(
+NATS = BenchSystem(
     key="nats",
     title="NATS JetStream R3",
     promise="in the page cache of a majority (synced every 2 minutes)",

@@ -66,7 +66,7 @@ class NatsConversation:
         elif b'"seq":' in body and b'"error"' not in body:
             self._acknowledged += 1
         else:
-            self.refusal = body.decode(errors="replace") or "nobody takes this subject"
+            self.refusal = body.decode(errors="replace") or "no stream takes this subject"
 
     def _other(self, line: bytes) -> None:
         if line == b"PING":

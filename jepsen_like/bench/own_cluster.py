@@ -8,8 +8,8 @@ from pathlib import Path
 
 from jepsen_like.bench.conversation import LARGE, LoadShape
 from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
-from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, BenchCluster, System
+from jepsen_like.bench.processes import BenchProcess
+from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.systems import port
 from jepsen_like.systems.raft.mode import RaftMode
@@ -29,7 +29,7 @@ class QuorumlogCluster(BenchCluster):
         return QuorumlogConversation(load)
 
     def status(self, member: int) -> dict[str, object] | None:
-        """What a node says of itself; None if it does not answer."""
+        """Returns a node's own status; None if it does not answer."""
         with contextlib.suppress(OSError):
             return status_of(self.ports[member])
         return None
@@ -39,7 +39,7 @@ class QuorumlogCluster(BenchCluster):
         return [status for member in range(NODES) if (status := self.status(member)) is not None]
 
     def leader(self) -> int | None:
-        """The node that says so in the newest term."""
+        """Returns the node that reports to lead in the newest term; None if none does."""
         leaders = [status for status in self.statuses() if status["role"] == "leader"]
         newest = max(leaders, key=lambda status: number(status, "term"), default=None)
         return None if newest is None else number(newest, "node") - 1
@@ -64,7 +64,7 @@ def number(status: dict[str, object], name: str) -> int:
 
 
 def status_of(port: int) -> dict[str, object]:
-    """STATUS of one node; `OSError` if it does not answer."""
+    """Returns the STATUS of one node. Raises `OSError` if it does not answer."""
     decoder = FrameDecoder(2**20)
     hello = client_codec.encode_hello(client_codec.Hello(CLUSTER_ID, client_codec.CLIENT, 0))
     with socket.create_connection((LOOPBACK, port), timeout=STATUS_WITHIN_S) as connection:
@@ -93,7 +93,7 @@ def quorumlog(directory: Path, ports: Sequence[int], settings: Sequence[str] = (
             advertised={},
             mode=RaftMode.of(settings),
         )
-        members.append(Member(raft_command(plan), home))
+        members.append(BenchProcess(raft_command(plan), home))
     return QuorumlogCluster(ports, members)
 
 
@@ -112,7 +112,7 @@ def own_version() -> str:
     return version("quorumlog")
 
 
-DURABLE = System(
+DURABLE = BenchSystem(
     key="quorumlog",
     title="quorumlog",
     promise="on the disks of a majority",
@@ -120,7 +120,7 @@ DURABLE = System(
     missing=str,
     version=own_version,
 )
-TRIMMED = System(
+TRIMMED = BenchSystem(
     key="trimmed",
     title=f"quorumlog, files and retention of {KEPT_BYTES // 2**20} MiB",
     promise="on the disks of a majority, until newer ones push it out",
@@ -131,7 +131,7 @@ TRIMMED = System(
     warm_up=LARGE,
 )
 """Warm once its files go round."""
-PAGE_CACHE = System(
+PAGE_CACHE = BenchSystem(
     key="page-cache",
     title="quorumlog, flush=none",
     promise="in the page cache of a majority",

@@ -1,6 +1,6 @@
 """Processes of a system under measurement: started in a directory, faulted by their id, looked at in /proc, never left behind.
 
-The kernel ends them if the measurement itself is killed. What they say goes to files beside their data.
+The kernel ends them if the measurement itself is killed. Their output goes to files next to their data.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ _prctl: Callable[[int, int], int] = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class DidNotAnswer(Exception):
-    """Something that had to come did not come in time; the text says what, and where its output lies."""
+    """A process did not start, answer or end in time; the message names it and the file with its output."""
 
 
 def _die_with_parent() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class Member:
+class BenchProcess:
     """One process of a system, which can be killed and started again in the same place."""
 
     answers = False
@@ -68,7 +68,7 @@ class Member:
         return self._popen.pid
 
     def check(self) -> None:
-        """`DidNotAnswer` if it has ended."""
+        """Raises `DidNotAnswer` if the process has ended."""
         if self._popen is not None and self._popen.poll() is not None:
             lines = (self.directory / "output.log").read_text(errors="replace").splitlines()
             name = Path(self._command[0]).name
@@ -84,7 +84,7 @@ class Member:
         self._popen.wait(STOP_WITHIN_S)
 
     def pause(self) -> None:
-        """SIGSTOP, and wait until the kernel says so."""
+        """Send SIGSTOP, and wait until the kernel reports the process as stopped."""
         os.kill(self.pid, signal.SIGSTOP)
         until(lambda: process_state(self.pid) == "T", "a stopped process", every_s=0.0002)
 
@@ -128,7 +128,7 @@ def kernel_cpu_s() -> float:
     return ticks / TICKS_PER_S
 
 
-class LoadWorker(Member):
+class LoadWorker(BenchProcess):
     """A Python module of ours that answers questions, a line of JSON each."""
 
     answers = True
@@ -144,7 +144,7 @@ class LoadWorker(Member):
         self._popen.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        """The next answer; `DidNotAnswer` if the process ended or says that it failed."""
+        """Returns the next answer. Raises `DidNotAnswer` if the process ended or reports that it failed."""
         assert self._popen is not None
         assert self._popen.stdout is not None
         line = self._popen.stdout.readline()
@@ -162,7 +162,7 @@ class LoadWorker(Member):
         return self.answer()
 
     def stop(self) -> None:
-        """See `Member`; and close its pipes."""
+        """See `BenchProcess`; and close its pipes."""
         super().stop()
         if self._popen is not None:
             for pipe in (self._popen.stdin, self._popen.stdout):
@@ -172,7 +172,7 @@ class LoadWorker(Member):
 
 
 @contextlib.contextmanager
-def running(members: Sequence[Member]) -> Iterator[None]:
+def running(members: Sequence[BenchProcess]) -> Iterator[None]:
     """Start all; at the end ask all to stop at once, then insist."""
     try:
         for member in members:
@@ -193,9 +193,9 @@ def until(
     *,
     within_s: float = 60.0,
     every_s: float = 0.02,
-    members: Sequence[Member] = (),
+    members: Sequence[BenchProcess] = (),
 ) -> None:
-    """Wait until something holds; `DidNotAnswer` if it does not in time, or one of `members` has ended."""
+    """Wait until a condition holds. Raises `DidNotAnswer` if it does not in time, or one of `members` has ended."""
     end = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > end:

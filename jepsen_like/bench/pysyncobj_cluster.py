@@ -10,7 +10,7 @@ from pathlib import Path
 from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.own_wire import EchoConversation
 from jepsen_like.bench.processes import LoadWorker
-from jepsen_like.bench.systems import NODES, BenchCluster, System
+from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.cluster.ports import LOOPBACK
 
 
@@ -26,7 +26,7 @@ class PySyncObjCluster(BenchCluster):
         return EchoConversation(load)
 
     def leader(self) -> int | None:
-        """The node that says so."""
+        """Returns the node that reports to lead; None if none does."""
         return next(
             (place for place, worker in enumerate(self._workers) if worker.ask({"ask": "leads"})["leads"]), None
         )
@@ -51,7 +51,7 @@ def pysyncobj(directory: Path, ports: Sequence[int], setting: str) -> PySyncObjC
 
 
 def missing() -> str:
-    """See `System`."""
+    """See `BenchSystem`."""
     found = importlib.util.find_spec("pysyncobj") is not None
     return "" if found else f"{sys.executable} -m pip install 'quorumlog[bench]'"
 
@@ -61,9 +61,9 @@ def version() -> str:
     return importlib.metadata.version("pysyncobj")
 
 
-def system(key: str, title: str, setting: str) -> System:
+def system(key: str, title: str, setting: str) -> BenchSystem:
     """PySyncObj at one of its settings."""
-    return System(
+    return BenchSystem(
         key=key,
         title=title,
         promise="in the memory of a majority",

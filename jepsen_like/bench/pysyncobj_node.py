@@ -1,7 +1,7 @@
 """One PySyncObj node that serves TCP clients: `python -m jepsen_like.bench.pysyncobj_node SETTING PORT OWN OTHER...`.
 
 PySyncObj has no wire for clients, so this is the least that a service around it needs, in its own poll loop and thread: a
-connection says the length of its requests and how many records each holds, sends requests, and gets `ANSWER_BYTES` for each
+connection announces the length of its requests and how many records each holds, sends requests, and gets `ANSWER_BYTES` for each
 that was applied. Questions of the measurement come as lines of JSON on stdin.
 
 `at-once` sends every command on its own, `batches` what came within `PERIOD_S`; the latter was the quickest of all that were

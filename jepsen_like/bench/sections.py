@@ -36,7 +36,7 @@ from jepsen_like.bench.grown import grown
 from jepsen_like.bench.nats_cluster import NATS
 from jepsen_like.bench.own_cluster import DURABLE, PAGE_CACHE, TRIMMED, QuorumlogCluster
 from jepsen_like.bench.processes import DidNotAnswer
-from jepsen_like.bench.systems import RecordsMissing, System
+from jepsen_like.bench.systems import BenchSystem, RecordsMissing
 from jepsen_like.bench.throughput import LOADS, loads_of, measured
 from jepsen_like.bench.zookeeper_cluster import ZOOKEEPER
 from jepsen_like.cli import EnvironmentMissing
@@ -70,7 +70,7 @@ class BenchPlan:
     """What was asked for."""
 
     sections: Sequence[str]
-    systems: Sequence[System]
+    systems: Sequence[BenchSystem]
     repeats: int
     seconds: float
     kills: int
@@ -111,7 +111,9 @@ class Measurement:
         self.document = self._merged()
 
     def run(self) -> None:
-        """Measure everything. `RecordsMissing` if a system of ours lost what it acknowledged, `EnvironmentMissing` if the file cannot be kept."""
+        """Measure everything. Raises `RecordsMissing` if a system of ours lost acknowledged records, `EnvironmentMissing` if the
+        file cannot be written.
+        """
         plan = self._plan
         parts = {"throughput": self._throughput, "failover": self._failover, "calm": self._calm}
         self._display.steps(self._steps())
@@ -139,7 +141,7 @@ class Measurement:
             steps += 1
         return steps
 
-    def _here(self) -> list[System]:
+    def _here(self) -> list[BenchSystem]:
         return [system for system in self._plan.systems if not system.missing()]
 
     def _merged(self) -> Document:
@@ -156,7 +158,7 @@ class Measurement:
                     " saved before, and the tables above what was measured; make room and run the rest with --only"
                 ) from error
 
-    def _taking_part(self, section: str, candidates: Sequence[System]) -> Iterator[System]:
+    def _taking_part(self, section: str, candidates: Sequence[BenchSystem]) -> Iterator[BenchSystem]:
         """Those of the plan that are on this machine; a line for those that are not."""
         for system in self._plan.systems:
             if system not in candidates:
@@ -202,7 +204,7 @@ class Measurement:
                 except FAILURES as error:
                     self._failed("throughput", key, error, f"in repeat {repeat + 1}")
 
-    def _loads(self, system: System, home: Path) -> Iterator[Callable[[int, str], Throughput]]:
+    def _loads(self, system: BenchSystem, home: Path) -> Iterator[Callable[[int, str], Throughput]]:
         return measured(system, home, self._plan.seconds, loads_of(system), self._display.phase)
 
     def _take(self, figure: Throughput) -> None:
@@ -217,7 +219,7 @@ class Measurement:
 
     # ---------------------------------------------------------------- faults
 
-    def _faults(self, system: System) -> list[str]:
+    def _faults(self, system: BenchSystem) -> list[str]:
         share = 1 if system is DURABLE else PEERS_SHARE
         return [KILL] * -(-self._plan.kills // share) + [PAUSE] * -(-self._plan.pauses // share)
 

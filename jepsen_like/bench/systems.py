@@ -10,7 +10,7 @@ import attrs
 
 from jepsen_like.bench.conversation import FULL, Conversation, LoadShape
 from jepsen_like.bench.generator import Generator
-from jepsen_like.bench.processes import DidNotAnswer, Member, running, until
+from jepsen_like.bench.processes import BenchProcess, DidNotAnswer, running, until
 from jepsen_like.cluster.ports import ReservedPorts
 
 NODES = 3
@@ -24,7 +24,7 @@ class RecordsMissing(Exception):
 class BenchCluster(ABC):
     """Three processes of one system; clients reach each by a port of its own, the same places in `members` and `ports`."""
 
-    def __init__(self, ports: Sequence[int], members: Sequence[Member]) -> None:
+    def __init__(self, ports: Sequence[int], members: Sequence[BenchProcess]) -> None:
         self.ports = ports
         self.members = members
 
@@ -34,7 +34,7 @@ class BenchCluster(ABC):
 
     @abstractmethod
     def leader(self) -> int | None:
-        """Which member leads, as its place; None while nobody does."""
+        """Returns the leader, as its place among the members; None while there is none."""
 
     @abstractmethod
     def written(self) -> int:
@@ -55,7 +55,7 @@ class BenchCluster(ABC):
         return leader if leader is not None else self.led_by()
 
     def check_holds(self, acknowledged: int) -> None:
-        """`RecordsMissing` if fewer records are there; a new leader may need a moment to know what it has."""
+        """Raises `RecordsMissing` if fewer records are there, after a wait: a new leader does not know its commit index at once."""
         try:
             until(lambda: self.written() >= acknowledged, "complete count", within_s=COUNTED_WITHIN_S)
         except DidNotAnswer:
@@ -74,8 +74,8 @@ class BenchCluster(ABC):
 
 
 @attrs.frozen
-class System:
-    """One system, and what must be said of it beside its figures."""
+class BenchSystem:
+    """One system, and the notes that its figures need."""
 
     key: str
     title: str

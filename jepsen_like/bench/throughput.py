@@ -11,7 +11,7 @@ from jepsen_like.bench.conversation import FULL, LARGE, LoadShape
 from jepsen_like.bench.figures import Throughput, quantile_ms
 from jepsen_like.bench.generator import LoadFailed, Sample
 from jepsen_like.bench.processes import kernel_cpu_s
-from jepsen_like.bench.systems import BenchCluster, System
+from jepsen_like.bench.systems import BenchCluster, BenchSystem
 
 ONE = LoadShape(1, 100)
 BATCHES = LoadShape(64, 100, 16)
@@ -27,15 +27,15 @@ WARM_UP_S = 0.3
 TRIES = 3
 
 
-def loads_of(system: System) -> Sequence[LoadShape]:
+def loads_of(system: BenchSystem) -> Sequence[LoadShape]:
     """What it is given."""
     return SOME_LOADS.get(system.key, LOADS)
 
 
 def measured(
-    system: System, home: Path, seconds: float, loads: Sequence[LoadShape], told: Callable[[str], None]
+    system: BenchSystem, home: Path, seconds: float, loads: Sequence[LoadShape], told: Callable[[str], None]
 ) -> Iterator[Callable[[int, str], Throughput]]:
-    """One cluster, every load. Yields figures that lack only their repeat and run. `RecordsMissing` if a record is missing."""
+    """One cluster, every load. Yields figures that lack only their repeat and run. Raises `RecordsMissing` if a record is missing."""
     with system.cluster(home) as cluster:
         told(f"{system.title}: warming up")
         before = cluster.written()
@@ -51,7 +51,7 @@ def measured(
 def under(
     cluster: BenchCluster, key: str, load: LoadShape, seconds: float
 ) -> tuple[int, Callable[[int, str], Throughput]]:
-    """One load: the records acknowledged in it, and the figure. Begun anew if the leader changes."""
+    """One load: the records acknowledged in it, and the figure. It starts again if the leader changes."""
     for left in reversed(range(TRIES)):
         try:
             with cluster.driving(load) as driver:

@@ -80,7 +80,7 @@ def flushes(path: Path, size: int, seconds: float, *, in_place: bool) -> dict[st
 
 
 def echo(port: str) -> None:
-    """Read requests of the length that a connection says first, and acknowledge each: a server without a log."""
+    """Read requests of the length that a connection announces first, and acknowledge each: a server without a log."""
     listener = socket.create_server((LOOPBACK, int(port)))
     epoll = select.epoll()
     epoll.register(listener, select.EPOLLIN)

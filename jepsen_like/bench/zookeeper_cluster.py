@@ -14,8 +14,8 @@ from pathlib import Path
 from jepsen_like.bench import zookeeper_wire
 from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.generator import PATIENCE_S, LoadLane
-from jepsen_like.bench.processes import Member
-from jepsen_like.bench.systems import NODES, BenchCluster, System
+from jepsen_like.bench.processes import BenchProcess
+from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.bench.zookeeper_wire import ZooKeeperConversation
 from jepsen_like.cluster.ports import LOOPBACK
 
@@ -27,7 +27,7 @@ HEAP = "-Xmx3000m"
 class ZooKeeperCluster(BenchCluster):
     """Three servers."""
 
-    def __init__(self, ports: Sequence[int], members: Sequence[Member]) -> None:
+    def __init__(self, ports: Sequence[int], members: Sequence[BenchProcess]) -> None:
         super().__init__(ports, members)
         self._paths: dict[str, None] = {}
 
@@ -48,7 +48,7 @@ class ZooKeeperCluster(BenchCluster):
                     self._paths[path] = None
 
     def mode(self, member: int) -> str:
-        """What a server says it is: leader, follower, or nothing while it takes no part."""
+        """Returns the role that a server reports: leader, follower, or an empty string while it has none."""
         try:
             with socket.create_connection((LOOPBACK, self.ports[member]), timeout=ASK_WITHIN_S) as connection:
                 connection.sendall(b"srvr")
@@ -61,7 +61,7 @@ class ZooKeeperCluster(BenchCluster):
         return found[1].decode() if found else ""
 
     def leader(self) -> int | None:
-        """The server that says so."""
+        """Returns the server that reports to lead; None if none does."""
         return next((member for member in range(NODES) if self.mode(member) == "leader"), None)
 
     def written(self) -> int:
@@ -70,7 +70,7 @@ class ZooKeeperCluster(BenchCluster):
             return sum(session.version(path) for path in self._paths)
 
     def ready(self) -> bool:
-        """One leads, two follow: a server says so once it has what the leader has."""
+        """Returns whether one leads and two follow: a server reports to follow once it has what the leader has."""
         return sorted(self.mode(member) for member in range(NODES)) == ["follower", "follower", "leader"]
 
 
@@ -90,7 +90,7 @@ class ZooKeeperSession:
         self._lane.stream.close()
 
     def ask(self, request: bytes, allowed: int = 0) -> bytes:
-        """One request and what came behind the reply's header; `ConnectionError` for an error that is not allowed."""
+        """Send one request. Returns the body of the reply. Raises `ConnectionError` for an error that is not allowed."""
         self._conversation.refusal = ""
         self._lane.stream.sendall(request)
         while not self._conversation.take(chunk := self._lane.stream.recv(65536)):
@@ -134,7 +134,7 @@ def zookeeper(directory: Path, ports: Sequence[int]) -> ZooKeeperCluster:
         config = home / "zoo.cfg"
         config.write_text("".join(f"{line}\n" for line in lines))
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        members.append(Member(["java", HEAP, "-cp", str(JAR), main, str(config)], home))
+        members.append(BenchProcess(["java", HEAP, "-cp", str(JAR), main, str(config)], home))
     return ZooKeeperCluster(clients, members)
 
 
@@ -145,11 +145,11 @@ def version() -> str:
 
 
 def missing() -> str:
-    """See `System`."""
+    """See `BenchSystem`."""
     return "" if JAR.is_file() and shutil.which("java") else "apt-get install zookeeper"
 
 
-ZOOKEEPER = System(
+ZOOKEEPER = BenchSystem(
     key="zookeeper",
     title="ZooKeeper",
     promise="on the disks of a majority",

@@ -1,7 +1,7 @@
 """ZooKeeper's wire (jute over TCP), as far as creating, setting and looking at nodes needs it.
 
 Every connection writes its own nodes: `setData`, or `multi` of as many for a batch. A node's version counts its writes, so the
-sum of the versions says at the end how many writes are really there.
+sum of the versions is in the end how many writes are really there.
 """
 
 import struct
@@ -69,7 +69,7 @@ class ZooKeeperConversation:
         self.owed = b""
         self.refusal = ""
         self.last = b""
-        """The newest reply behind its header: a Stat, for whoever asked for one."""
+        """The newest reply behind its header: a Stat, if one was requested."""
         self.error = 0
         self._is_batch = load.batch > 1
         self._request = set_request(lane, load)
@@ -109,7 +109,7 @@ class ZooKeeperConversation:
             return 0
         xid, _, error = REPLY.unpack_from(body)
         if xid != XID:
-            raise NotAnAnswer(f"a reply to request {xid}, which nobody made")
+            raise NotAnAnswer(f"a reply to request {xid}, which was never sent")
         self.error, self.last = error, body[REPLY.size :]
         if error == 0 and self._is_batch:
             error = struct.unpack_from("!i", self.last)[0] != SET_DATA

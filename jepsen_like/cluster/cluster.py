@@ -16,7 +16,7 @@ import trio
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
-from jepsen_like.cluster.observations import DOWN, LogStart, OwnEnd, Ready, RoleChanged, RoleSeen, StartSeen
+from jepsen_like.cluster.observations import DOWN, LogBegins, OwnEnd, Ready, RoleReported, RoleSeen, StartSeen
 from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen
 from jepsen_like.cluster.wires import Address, Network, Pair, Wires
 from jepsen_like.systems.port import Control, Leadership, Member, Mode, ProcessPlan, Scope, System
@@ -71,13 +71,13 @@ class Cluster:
 
     @property
     def unasked_ends(self) -> list[str]:
-        """Every time a node ended by itself, or did not end when asked: a failure of the node, whatever the history says."""
+        """Every time a node ended by itself, or did not end when asked: a failure of the node even if the history is valid."""
         return [line for node in self.nodes.values() for line in node.unasked_ends]
 
     # ---------------------------------------------------------------- processes
 
     async def start(self, nodes: Iterable[int]) -> None:
-        """Start these nodes together and wait until all listen. `NodeDidNotStart`, in a group, if one does not."""
+        """Start these nodes together and wait until all listen. Raises `NodeDidNotStart`, in a group, if one does not."""
         await _together(
             lambda node: self.nodes[node].start(self._nursery, within_s=START_WITHIN_S),
             [node for node in nodes if not self.nodes[node].is_running],
@@ -165,7 +165,7 @@ class Cluster:
         return found
 
     async def leaders(self, *, within_s: float) -> Mapping[Scope, Leadership]:
-        """Who leads which scope; empty if no scope has a leader for `within_s`."""
+        """Returns who leads which scope; empty if no scope has a leader for `within_s`."""
         with trio.move_on_after(within_s):
             while True:
                 leaders = await self.control.leaders()
@@ -175,12 +175,12 @@ class Cluster:
         return {}
 
     async def leader(self, *, within_s: float) -> Leadership | None:
-        """Who leads the first scope; None if no scope has a leader for `within_s`."""
+        """Returns who leads the first scope; None if no scope has a leader for `within_s`."""
         leaders = await self.leaders(within_s=within_s)
         return leaders[min(leaders)] if leaders else None
 
     async def caught_up(self, nodes: Iterable[int], *, within_s: float) -> bool:
-        """Wait until each of these holds all that was acknowledged before this was called; False if they do not in time.
+        """Wait until each of these holds all that was acknowledged before this was called. Returns False if they do not in time.
 
         With the other nodes stopped before, everything that was promised until then is on the disks of these.
         """
@@ -224,10 +224,10 @@ async def open_cluster(
 
     def on_seen(node: int, t_ns: int, seen: Seen) -> None:
         match seen:
-            case RoleChanged(role, epoch, scope):
+            case RoleReported(role, epoch, scope):
                 # A node whose clock drifts tells its own time.
                 roles.append(RoleSeen(node, machines[node].real_ns(t_ns), role, epoch, scope))
-            case LogStart(offset, is_snapshot):
+            case LogBegins(offset, is_snapshot):
                 starts.append(StartSeen(node, offset, is_snapshot))
             case Ended():
                 roles.append(RoleSeen(node, t_ns, DOWN, 0))

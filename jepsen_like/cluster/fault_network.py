@@ -82,10 +82,10 @@ class FaultNetwork:
             self._poller.close()
 
     def impose(self, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
-        """Let these ways be so from now on. The opposite ways stay as they are.
+        """Set the condition of these links from now on. The opposite directions stay as they are.
 
         A way between nodes concerns two links: what the first sends on connections it dialed, and what it answers on those
-        that the second dialed. `ValueError` for a condition of packets, which a stream of bytes cannot have.
+        that the second dialed. Raises `ValueError` for a condition of packets, which a stream of bytes cannot have.
         """
         if condition.is_of_packets:
             raise ValueError(f"a network of proxies carries streams, not packets: {condition}")
@@ -100,7 +100,7 @@ class FaultNetwork:
             link.refresh()
 
     def reset(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> int:
-        """End every connection that uses one of these ways, with RST at both ends; how many there were."""
+        """End every connection that uses one of these ways, with RST at both ends. Returns how many there were."""
         struck = self._strike(pairs, clients)
         ended = {link.name: link.reset() for link in _links_of(struck)}
         for each in struck:

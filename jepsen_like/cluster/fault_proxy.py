@@ -5,7 +5,7 @@ node 1, ending at node 2), and so has the way from all clients to each node ("cl
 (from the dialer) and backward, each with a condition of its own:
 
 - cut: a black hole. Bytes are neither read nor forwarded, so the sender sees its buffers fill; connections stay open,
-  new ones hang; nobody is told. On heal everything that waited goes through, late, as TCP retransmission would do.
+  new ones hang; neither side is notified. On heal everything that waited goes through, late, as TCP retransmission would do.
 - swallowing: bytes are read and forgotten, the sender notices nothing; new connections hang or are refused. On heal a
   connection that lost bytes ends with RST on both sides: no byte is ever missing inside a living one.
 - slow or throttled: every chunk leaves later than it came, in order; senders are held back by a bound on what waits. On
@@ -192,7 +192,7 @@ class End:
             self._on_gone()
 
     def release(self, now: float) -> float:
-        """Pass on what was delayed and is due; when the next chunk is due, or infinity."""
+        """Pass on what was delayed and is due. Returns when the next chunk is due, or infinity."""
         peer, next_due = self.peer, math.inf
         while self.late and peer is not None and not (self.carried.is_closed or self.way.is_mute or peer.outbound):
             due, chunk = self.late[0]
@@ -332,7 +332,7 @@ class Carried:
                 self.far.close(reset=True)
                 self.far = None  # the refusal does not come through; dial again afterwards
             else:
-                self.close(reset=True)  # to the dialer, who was accepted here, a reset says the same as a refusal
+                self.close(reset=True)  # the dialer was accepted here, so a reset stands for the refusal
             return
         self.is_connected = True
         self.refresh()
@@ -386,13 +386,13 @@ class Link:
         return self._listener.fileno()
 
     def on_ready(self, events: int) -> None:
-        """The poller's call: somebody dials."""
+        """Called by the poller when a client connects."""
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             accepted, _ = self._listener.accept()
             carried = Carried(self, accepted)
             if self.forward.condition.refuses or self.backward.condition.refuses:
                 self.forward.refused += 1
-                carried.close(reset=True)  # who was accepted here hears the same as who was refused
+                carried.close(reset=True)  # the dialer was accepted here, so a reset stands for a refusal
                 return
             self.carried.add(carried)
             carried.dial()

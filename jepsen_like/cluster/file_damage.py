@@ -1,6 +1,6 @@
 """Damage to the files of a node that is down: what bit rot, a lost sector or a lost file leave behind.
 
-Each kind of damage says what it has changed, in words, or None when there was nothing of its kind to damage. Which byte is
+Each kind of damage returns a text about what it has changed, or None when there was nothing of its kind to damage. Which byte is
 hit is drawn from the caller's generator. `LogFiles` names the files of a system: segments and their index sidecars.
 """
 
@@ -26,7 +26,7 @@ class LogFiles:
     damage_status: int
     """The exit status of a process that found damage."""
     damage_words: str
-    """What it then has in its last words on standard error."""
+    """What its last line on standard error then contains."""
 
 
 class Damage(enum.StrEnum):
@@ -45,7 +45,7 @@ class Damage(enum.StrEnum):
 
 
 def damage(data: Path, files: LogFiles, kind: Damage, rng: random.Random) -> str | None:
-    """Damage one file in a node's data directory; what was done, or None if there is nothing of this kind there."""
+    """Damage one file in a node's data directory. Returns what was done, or None if there is nothing of this kind there."""
     return _DAMAGES[kind](data, files, rng)
 
 

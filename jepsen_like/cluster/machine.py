@@ -28,7 +28,7 @@ class Need(enum.Enum):
 
 
 def lacking(need: Need) -> str | None:
-    """Why this machine cannot give it, in one line that also says what to do; None if it can."""
+    """Returns why this machine cannot provide it, and what to do, in one line; None if it can."""
     return volumes.lacking() if need is Need.POWER else preload.lacking()
 
 
@@ -41,7 +41,7 @@ class Machine:
         self.volume = volume
 
     def environment(self) -> Mapping[str, str]:
-        """What the node's process needs beside the harness' own environment."""
+        """Returns what the node's process needs in addition to the harness' own environment."""
         return self.page.environment() if self.page is not None else {}
 
     def boot(self) -> None:
@@ -52,7 +52,7 @@ class Machine:
             self.page.true_clock()
 
     def check_heeded(self) -> None:
-        """After the start of a process: `NoLibrary` if it should run under the library and does not."""
+        """Check a process that was started. Raises `NoLibrary` if it should run under the library and does not."""
         if self.page is not None:
             self.page.check_heeded()
 
@@ -77,7 +77,7 @@ class Machine:
 
 @contextmanager
 def open_machines(directories: Mapping[int, Path], needs: frozenset[Need]) -> Iterator[dict[int, Machine]]:
-    """A machine for each node, in its directory; `NoVolumes` or `NoLibrary` if the needs cannot be met here.
+    """Open a machine for each node, in its directory. Raises `NoVolumes` or `NoLibrary` if the needs cannot be met here.
 
     At the end what lay on volumes is in the directories.
     """

@@ -66,7 +66,7 @@ class NoNamespaces(Exception):
 
 
 def ip_address(port: int) -> str:
-    """The address of a port of the switch; the clients' is the last."""
+    """Returns the address of a port of the switch; the clients' is the last."""
     return f"10.77.0.{254 if port == CLIENTS else port}"
 
 
@@ -85,11 +85,14 @@ def _checked(result: int, what: str) -> None:
 
 
 def new_namespace() -> int:
-    """A descriptor of a new network namespace, which lives as long as that or a process in it. `NoNamespaces` without rights."""
+    """Returns a descriptor of a new network namespace, which lives as long as that or a process in it.
+
+    Raises `NoNamespaces` without the rights.
+    """
     found: list[int | NoNamespaces] = []
 
     def unshare() -> None:
-        # In a thread of its own, which ends in there: whoever asks for a namespace stays where they are.
+        # In a thread of its own, which ends in there: the calling thread stays in its namespace.
         try:
             _checked(_libc().unshare(CLONE_NEWNET), "a new network namespace")
             found.append(_own_namespace())
@@ -137,7 +140,7 @@ def socket_in(namespace: int) -> socket.socket:
 
 
 def open_tap(namespace: int, port: int, others: Iterable[int]) -> int:
-    """Make a TAP device in a namespace, up, with addresses and neighbours, and loopback too; the descriptor of its other end."""
+    """Make a TAP device in a namespace, up, with addresses and neighbours, and loopback too. Returns the descriptor of its other end."""
     with inside(namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         tap = os.open(TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -183,7 +186,7 @@ def _raise_interface(control: socket.socket, interface: str) -> None:
 
 
 def lacking() -> str | None:
-    """Why there can be no such network here, and what to do; None if there can."""
+    """Returns why there can be no such network here, and what to do; None if there can."""
     if not Path(TUN_DEVICE).exists():
         return f"needs {TUN_DEVICE}, which this machine does not have"
     try:
@@ -212,7 +215,7 @@ class SwitchedNetwork:
         self._ask(do="impose", condition=attrs.asdict(condition), pairs=list(pairs), clients=list(clients))
 
     def reset(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> int:
-        """End every connection that uses one of these ways, with RST at both ends; how many there were."""
+        """End every connection that uses one of these ways, with RST at both ends. Returns how many there were."""
         return int(self._ask(do="reset", pairs=list(pairs), clients=list(clients)))
 
     def heal(self) -> None:
@@ -261,9 +264,9 @@ class _WayIn:
 
 @asynccontextmanager
 async def open_namespaces(nodes: Iterable[int], seed: int) -> AsyncIterator[Site]:
-    """A namespace for each node, and one for the clients, where the calling thread stands until the end.
+    """Open a namespace for each node, and one for the clients, in which the calling thread is until the end.
 
-    `NoNamespaces` if this machine does not let us.
+    Raises `NoNamespaces` if this machine does not allow it.
     """
     ids = tuple(nodes)
     async with contextlib.AsyncExitStack() as stack:

@@ -16,7 +16,7 @@ class Ready:
 
 
 @attrs.frozen
-class RoleChanged:
+class RoleReported:
     """The process has another role in a scope; `role` is `LEADER` for the one that leads."""
 
     role: str
@@ -25,7 +25,7 @@ class RoleChanged:
 
 
 @attrs.frozen
-class LogStart:
+class LogBegins:
     """The log of the process begins at `offset` now."""
 
     offset: int
@@ -40,7 +40,7 @@ class OwnEnd:
     reason: str
 
 
-Observation = Ready | RoleChanged | LogStart | OwnEnd
+Observation = Ready | RoleReported | LogBegins | OwnEnd
 
 
 @attrs.frozen

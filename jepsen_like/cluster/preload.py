@@ -5,7 +5,7 @@ node has a page of memory that it shares with the harness (`FaultPage`): the har
 node's library what has happened. A page as it is made changes nothing, and without the library nothing is changed at all.
 
 What the library counts and notes is the evidence of a fault: how often a call was failed, delayed or cut short, and what
-the process was last told by its clocks beside what was true then.
+the process last read from its clocks, together with the true time then.
 """
 
 import atexit
@@ -40,7 +40,7 @@ BELOW_VARIABLE: Final = "QUORUMLOG_FAULTS_BELOW"
 
 @attrs.define
 class NoLibrary(Exception):
-    """The library cannot be compiled here, or no process heeds it; the text says what to do."""
+    """The library cannot be compiled here, or it has no effect on a process; the message contains what to do."""
 
     reason: str
 
@@ -91,12 +91,12 @@ class Call(enum.IntFlag):
 
 
 def compiler() -> str | None:
-    """The C compiler of this machine; None if there is none."""
+    """Returns the C compiler of this machine; None if there is none."""
     return next((found for name in COMPILERS if (found := shutil.which(name))), None)
 
 
 def lacking() -> str | None:
-    """Why no process can be steered here, and what to do; None if one was told a time of ours."""
+    """Returns why no process can be steered here, and what to do; None if a trial process read the time that was set."""
     try:
         return _tried(library())
     except NoLibrary as error:
@@ -137,7 +137,7 @@ def not_heeded(preloaded: Path) -> NoLibrary:
 
 
 def library() -> Path:
-    """The compiled library, compiled now if it is not in the cache. `NoLibrary` if that does not work here."""
+    """Returns the compiled library, compiled now if it is not in the cache. Raises `NoLibrary` if that does not work here."""
     compiled = _compiled()
     try:
         return _loadable(compiled)
@@ -209,7 +209,7 @@ class FaultPage:
         self._words[word] = value  # one store of eight bytes: a reader sees the old value or the new one
 
     def environment(self) -> Mapping[str, str]:
-        """What a process needs to have its calls steered. `NoLibrary`."""
+        """Returns the environment of a process under the library. Raises `NoLibrary` if it cannot be compiled."""
         return {"LD_PRELOAD": str(library()), PAGE_VARIABLE: str(self.path), BELOW_VARIABLE: str(self.below)}
 
     def remove(self) -> None:
@@ -219,7 +219,7 @@ class FaultPage:
         self.path.unlink(missing_ok=True)
 
     def check_heeded(self) -> None:
-        """`NoLibrary` if none of the node's processes, one of which runs now, has asked the library for the time."""
+        """Raises `NoLibrary` if none of the node's processes, one of which runs now, has asked the library for the time."""
         if not self[Word.MONOTONIC_READS]:
             raise not_heeded(library())
 

@@ -25,7 +25,7 @@ import trio
 
 from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.machine import Machine
-from jepsen_like.cluster.observations import LogStart, Observation, OwnEnd, Ready, RoleChanged
+from jepsen_like.cluster.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported
 
 PR_SET_PDEATHSIG = 1
 AGAIN_WITHIN_S = 30.0
@@ -98,7 +98,7 @@ class NodeProcess:
         self._ready = trio.Event()
         self.is_paused = False
         self.unasked_ends: list[str] = []
-        """One line for every time the process ended although nobody had asked it to, or otherwise than it was asked to."""
+        """One line for every time the process ended without being asked to, or otherwise than it was asked to."""
         self.unmet_damages = 0
         """How often its files were damaged by us: it may end itself when it meets a damage, and is then started again, as a
         supervisor would. One that was met is cut off, so each excuses one end."""
@@ -120,9 +120,9 @@ class NodeProcess:
         return self._popen is not None and not self._ended.is_set()
 
     async def start(self, nursery: trio.Nursery, *, within_s: float) -> None:
-        """Start the process and wait until it says it is listening.
+        """Start the process and wait until it reports that it is listening.
 
-        `NodeDidNotStart` if it ends first or takes longer than `within_s`; the process is gone then.
+        Raises `NodeDidNotStart` if it ends first or takes longer than `within_s`; the process is gone then.
         """
         assert not self.is_running
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ class NodeProcess:
         self._may_end = is_expected
 
     async def ends(self, *, within_s: float) -> bool:
-        """Wait for the end of the process; False if it takes longer."""
+        """Wait for the end of the process. Returns False if it takes longer."""
         with trio.move_on_after(within_s):
             await self._ended.wait()
         return not self.is_running
@@ -195,7 +195,7 @@ class NodeProcess:
             await self.kill()
 
     async def pause(self) -> None:
-        """SIGSTOP, and wait until the kernel says so: the process keeps its sockets and its belief, and does nothing."""
+        """Send SIGSTOP, and wait until the kernel reports it as stopped: the process keeps its sockets and its state, and does nothing."""
         if not self.is_running:
             return
         os.kill(self.pid, signal.SIGSTOP)
@@ -210,12 +210,12 @@ class NodeProcess:
         self.is_paused = False
 
     def observe(self) -> str:
-        """What the kernel says of the process now: "pid 123 dead" or "pid 123 state T"."""
+        """Returns what the kernel reports of the process now: "pid 123 dead" or "pid 123 state T"."""
         state = process_state(self.pid)
         return f"pid {self.pid} dead" if state is None else f"pid {self.pid} state {state}"
 
     def stderr_tail(self) -> str:
-        """The last lines the node wrote to its standard error since its start, as one line; empty if there are none."""
+        """Returns the last lines the node wrote to its standard error since its start, as one line; empty if there are none."""
         try:
             with (self.directory / "stderr.log").open("rb") as stderr:
                 stderr.seek(self._stderr_begin)
@@ -307,7 +307,7 @@ class NodeProcess:
                 self._ready.set()
             case OwnEnd(status, reason):
                 self._own_status, self._own_words = status, reason
-            case RoleChanged() | LogStart():
+            case RoleReported() | LogBegins():
                 pass
             case _:
                 assert_never(seen)
@@ -315,7 +315,7 @@ class NodeProcess:
 
 
 def process_state(pid: int) -> str | None:
-    """The state letter of /proc/PID/stat (R, S, D, T, ...); None for a process that is gone or only waits to be reaped."""
+    """Returns the state letter of /proc/PID/stat (R, S, D, T, ...); None for a process that is gone or only waits to be reaped."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,6 +1,6 @@
 """A switch that decides about every Ethernet frame of a run: pass, lose, double, damage, hold up, or pass late.
 
-Pure: frames and the time come in, frames go out; whoever owns the ports carries them (`switch_process`). Chance comes from
+Pure: frames and the time come in, frames go out; the owner of the ports carries them (`switch_process`). Chance comes from
 the seed given at the start, one stream a way.
 
 Port 0 is the clients', the others have the numbers of their nodes; the last byte of a hardware address is the port's
@@ -9,7 +9,7 @@ number. Nothing but IPv4 between two ports passes: the neighbours are known to e
 - A cut drops every packet. TCP sends again, so after the end everything that waited goes through, late.
 - Half-open: packets vanish, and connections that lost one are dead from then on: after the end each of their packets is
   answered with RST, as by a peer that came back without its memory. New connections hang, or are refused with RST.
-- Reset: RST to both ends of every known connection, and to whoever sends one packet more on it.
+- Reset: RST to both ends of every known connection, and to each end that sends another packet on it.
 - Damage turns one bit over. Half of the time the TCP checksum is mended, as by a bad network card, so that the packet
   reaches the process; else the kernel drops it.
 
@@ -222,7 +222,7 @@ class Switch:
                 self._ways[pair].condition = condition
 
     def reset(self, now: float, pairs: Iterable[Pair], clients: Iterable[int]) -> tuple[int, Sent]:
-        """End every known connection over these ways; how many there were, and the frames that do it."""
+        """End every known connection over these ways. Returns how many there were, and the frames that do it."""
         sent: Sent = []
         ended: set[Flow] = set()
         for struck in self._strike(now, pairs, clients):

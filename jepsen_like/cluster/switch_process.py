@@ -29,7 +29,7 @@ REQUEST_BYTES_MAX = 128 * 1024
 
 
 def answer(switch: Switch, request: dict[str, Any], now: float) -> tuple[Any, Sent]:
-    """Carry out one request; what to answer, and the frames that leave because of it."""
+    """Carry out one request. Returns what to answer, and the frames that leave because of it."""
     ways = [(int(sender), int(receiver)) for sender, receiver in request.get("pairs", ())]
     clients = [int(node) for node in request.get("clients", ())]
     match request["do"]:

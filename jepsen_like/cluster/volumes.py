@@ -42,7 +42,7 @@ _WITHOUT_FLUSH: Final = 2
 
 @attrs.define
 class NoVolumes(Exception):
-    """Volumes cannot be made here; the text says why and what to do."""
+    """Volumes cannot be made here; the message contains the reason and what to do."""
 
     reason: str
 
@@ -56,7 +56,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def lacking() -> str | None:
-    """What keeps volumes from being made here, and what to do; None if one was made, cut and found as it should be."""
+    """Returns what keeps volumes from being made here, and what to do; None if one was made, cut and found as it should be."""
     return _tools_lacking() or _tried()
 
 
@@ -84,7 +84,7 @@ def _tried() -> str | None:
 
 
 def trial() -> None:
-    """Cut the power of a volume, for a look. `NoVolumes` if that does not do what it should."""
+    """Cut the power of a volume, as a test. Raises `NoVolumes` if that does not do what it should."""
     with Volumes() as volumes:
         volume = volumes.make(1)
         path = volume.path / "file"
@@ -101,9 +101,9 @@ def trial() -> None:
 
 @functools.cache
 def isolate() -> None:
-    """Give this process a mount namespace of its own: from now on nobody else sees what it and its children mount.
+    """Give this process a mount namespace of its own: from now on no other process sees what it and its children mount.
 
-    Call it in the main thread, before others are started. `NoVolumes` if the machine does not allow it.
+    Call it in the main thread, before others are started. Raises `NoVolumes` if the machine does not allow it.
     """
     if _libc().unshare(_CLONE_NEWNS) != 0:
         raise NoVolumes(f"no mount namespace of its own: {os.strerror(ctypes.get_errno())}; run as root")

@@ -117,7 +117,7 @@ class Wires(Protocol):
         """Let these ways be so from now on. The opposite ways stay as they are."""
 
     def reset(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> int:
-        """End every connection that uses one of these ways, with RST at both ends; how many there were."""
+        """End every connection that uses one of these ways, with RST at both ends. Returns how many there were."""
 
     def heal(self) -> None:
         """Make every way clear."""

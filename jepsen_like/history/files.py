@@ -38,7 +38,7 @@ KEPT: Final = "kept.json"
 
 @attrs.define
 class UnreadableHistory(Exception):
-    """The path does not hold a history; the text says which file and why."""
+    """The path does not hold a history; the message names the file and the reason."""
 
     path: Path
     reason: str
@@ -224,8 +224,8 @@ class Kept:
 class DumpWriter:
     """Writes the final log of every node into `directory` (a run's `dump.parquet/`), committed records only.
 
-    A node's rows have no gaps from where its log begins (`begin`; 0 if nobody says) to its end; a node that could not be
-    dumped has no rows. `kept.json` beside them says where each began and ended; it comes last and whole, so that rows without
+    A node's rows have no gaps from where its log begins (`begin`; 0 if it is not known) to its end; a node that could not be
+    dumped has no rows. `kept.json` next to them contains where each began and ended; it comes last and whole, so that rows without
     it are part of a dump. Left by an exception it removes what it wrote: half a log would look like a loss.
     """
 
@@ -308,7 +308,7 @@ class HistoryReader:
 
     @classmethod
     def open(cls, directory: Path) -> "HistoryReader":
-        """Find the part files; `UnreadableHistory` when there is no bucket at all."""
+        """Find the part files. Raises `UnreadableHistory` if there is no bucket at all."""
         buckets = [path for path in directory.glob("bucket=*") if path.name.partition("=")[2].isdecimal()]
         if not buckets:
             raise UnreadableHistory(
@@ -322,7 +322,7 @@ class HistoryReader:
         return tuple(path for bucket in self.parts for path in bucket)
 
     def rows(self) -> int:
-        """How many rows there are. `UnreadableHistory` for a part that is none."""
+        """Returns the number of rows. Raises `UnreadableHistory` for a part that cannot be read."""
         return sum(read_part(path, ("f",)).num_rows for path in self.files())
 
     def ops(self) -> Iterator[Op]:
@@ -332,7 +332,7 @@ class HistoryReader:
 
 
 def read_part(path: Path, columns: Sequence[str] | None = None, *, of: tuple[tuple[str, str], ...] = COLUMNS) -> Any:
-    """One part file as a pyarrow table (all columns by default). `UnreadableHistory` when it is none of ours."""
+    """Returns one part file as a pyarrow table (all columns by default). Raises `UnreadableHistory` if it is not of a history."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -374,7 +374,7 @@ def _read_dump_part(path: Path) -> Any:
 
 
 def read_kept(directory: Path) -> dict[int, Kept] | None:
-    """Where logs begin and end, by object; None for a dump without: of an older version, or in part."""
+    """Returns where logs begin and end, by object, from `kept.json`; None without it: an older version, or part of a dump."""
     try:
         found = json.loads((directory / KEPT).read_text())
         objects = found["objects"] if "objects" in found else {"0": found["nodes"]}

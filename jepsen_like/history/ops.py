@@ -13,7 +13,7 @@ import attrs
 NONE: Final = -1
 """A register never written, a log position with nothing there, a field that does not apply."""
 NEVER: Final = 2**62
-"""`t_ret` of an operation whose end nobody saw."""
+"""`t_ret` of an operation whose end was not seen."""
 
 
 class Action(enum.IntEnum):
@@ -27,7 +27,7 @@ class Action(enum.IntEnum):
 
 
 class Outcome(enum.IntEnum):
-    """What is known of it (column `type`): it happened, it certainly did not and never will, or nobody knows."""
+    """What is known of it (column `type`): it happened, it certainly did not and never will, or it is unknown."""
 
     OK = 0
     FAIL = 1
@@ -51,7 +51,7 @@ class ErrorCode(enum.IntEnum):
     DAMAGED_VALUE = 11
     """A record came back whose filler does not belong to its id."""
     TRIMMED = 12
-    """What was to be read had left the log, as its retention says; `seen` is where the log began."""
+    """What was to be read had left the log by its retention rule; `seen` is where the log began."""
     OTHER = 99
 
 
@@ -59,7 +59,7 @@ class ErrorCode(enum.IntEnum):
 class Op:
     """One attempt; fields are the columns of a history, times in nanoseconds on the monotonic clock.
 
-    append: `a` is the value id, `offset` where it landed, `epoch` the reign that took it.
+    append: `a` is the value id, `offset` where it landed, `epoch` the leadership that accepted it.
     read of a log: `offset` asked, `a` the value seen (`NONE`: nothing there yet); `seen` where a log began that had let it go.
     tail: `offset` is the committed end.
     write: `a`. read of a register: `a` is the value seen.

@@ -34,7 +34,7 @@ class DamageBudget:
         self._behind.update(dict.fromkeys(nodes))
 
     async def room_for(self, cluster: Cluster, nodes: Iterable[int]) -> None:
-        """Wait until these may be damaged too. `Withheld` if that takes too long, or can never be."""
+        """Wait until these nodes may be damaged too. Raises `Withheld` if that takes too long, or can never be."""
         wanted = frozenset(nodes)
         if len(wanted) > self.spare:
             raise Withheld(f"damage to {len(wanted)} nodes is more than the mode can spare ({self.spare})")

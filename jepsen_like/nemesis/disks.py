@@ -12,7 +12,7 @@ from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import SECOND_NS, Call, FaultPage, Word
 from jepsen_like.nemesis.kind import Reach, Seen, look_at
 from jepsen_like.nemesis.machines import MachineKind, pages
-from jepsen_like.nemesis.targets import Blow, Target
+from jepsen_like.nemesis.targets import ResolvedTarget, Target
 
 SLOW_SYNCS_S: Final = (0.01, 0.05, 0.2, 0.5, 2.0)
 FAILS_AFTER_MAX: Final = 20
@@ -22,7 +22,7 @@ ENDS_WITHIN_S: Final = 5.0
 HEALED_FOR_S: Final = 0.05
 """How long a healed disk is watched: nothing that the fault did may be counted meanwhile."""
 DISK_FAILED: Final = "status 4"
-"""How a node ends that says what is wrong outside of it."""
+"""How a node ends that reports a failure outside of itself."""
 SHORT_WRITES: Final = 1_000_000
 """More than happen while a fault holds."""
 
@@ -37,34 +37,34 @@ class DiskKind(MachineKind):
     """In words, before a number."""
 
     def begin(self, page: FaultPage, rng: random.Random) -> str:
-        """Do it to one node; what is done, in words."""
+        """Begin the fault on one node. Returns what is done, in words."""
         raise NotImplementedError
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """To all together, each in its own way."""
-        rng = random.Random(blow.seed)
-        return {str(node): self.begin(page, rng) for node, page in pages(cluster, blow).items()}
+        rng = random.Random(hit.seed)
+        return {str(node): self.begin(page, rng) for node, page in pages(cluster, hit).items()}
 
-    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """How often it happened."""
-        before = {node: page[self.counts] for node, page in pages(cluster, blow).items()}
+        before = {node: page[self.counts] for node, page in pages(cluster, hit).items()}
         await trio.sleep(hold_s)
         return {
             f"disk of {node}": f"n{node} {self.counted}: {page[self.counts] - before[node]:,}"
-            for node, page in pages(cluster, blow).items()
+            for node, page in pages(cluster, hit).items()
         }
 
-    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Disks that work, nodes that run."""
-        for page in pages(cluster, blow).values():
+        for page in pages(cluster, hit).values():
             page.heal_disk()
-        await cluster.restart(blow.nodes)
+        await cluster.restart(hit.nodes)
         await trio.sleep(HEALED_FOR_S)  # calls that were under way are counted by now
-        before = {node: page[self.counts] for node, page in pages(cluster, blow).items()}
+        before = {node: page[self.counts] for node, page in pages(cluster, hit).items()}
         await trio.sleep(HEALED_FOR_S)
-        return look_at(cluster, blow.nodes) | {
+        return look_at(cluster, hit.nodes) | {
             f"disk of {node}": f"n{node} healed: {self.counted}: {page[self.counts] - before[node]:,}"
-            for node, page in pages(cluster, blow).items()
+            for node, page in pages(cluster, hit).items()
         }
 
 
@@ -117,17 +117,17 @@ class DiskError(DiskKind):
     counts: ClassVar[Word] = Word.FAILED
     counted: ClassVar[str] = "calls that failed"
 
-    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """There is nothing more to see."""
         await trio.sleep(hold_s)
         return {}
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Complete when all have ended, or have had their time to."""
-        rng = random.Random(blow.seed)
+        rng = random.Random(hit.seed)
         said = {}
-        failed_before = {node: page[Word.FAILED] for node, page in pages(cluster, blow).items()}
-        for node, page in pages(cluster, blow).items():
+        failed_before = {node: page[Word.FAILED] for node, page in pages(cluster, hit).items()}
+        for node, page in pages(cluster, hit).items():
             call, after = rng.choice((Call.WRITE, Call.SYNC)), rng.randrange(FAILS_AFTER_MAX)
             cluster.nodes[node].expect_end()
             page.fail(call, errno.EIO, after=after, count=1)
@@ -169,12 +169,12 @@ class DamagedFiles(MachineKind):
     damages: ClassVar[bool] = True
     nodes_min: ClassVar[int] = 3
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Killed together, then damaged one by one."""
-        rng = random.Random(blow.seed)
-        await cluster.kill(blow.nodes)
+        rng = random.Random(hit.seed)
+        await cluster.kill(hit.nodes)
         seen = {}
-        for node, state in look_at(cluster, blow.nodes).items():
+        for node, state in look_at(cluster, hit.nodes).items():
             process = cluster.nodes[int(node)]
             kinds = rng.sample(list(Damage), len(Damage))
             data = process.machine.data
@@ -185,15 +185,15 @@ class DamagedFiles(MachineKind):
             seen[node] = f"{state}; {done or 'nothing to damage'}"
         return seen
 
-    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Start them, and read what they have: damage that a start does not meet is met then."""
-        found_before = {node: cluster.nodes[node].ends_of_damage for node in blow.nodes}
-        await cluster.restart(blow.nodes)
+        found_before = {node: cluster.nodes[node].ends_of_damage for node in hit.nodes}
+        await cluster.restart(hit.nodes)
         async with trio.open_nursery() as nursery:
-            for node in blow.nodes:
+            for node in hit.nodes:
                 nursery.start_soon(cluster.control.read_through, node)
-        seen = look_at(cluster, blow.nodes)
-        for node in blow.nodes:
+        seen = look_at(cluster, hit.nodes)
+        for node in hit.nodes:
             if cluster.nodes[node].ends_of_damage > found_before[node]:
                 seen[str(node)] += ", met the damage when it was read, ended itself and was started again"
         return seen

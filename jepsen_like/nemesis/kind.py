@@ -1,4 +1,4 @@
-"""One kind of fault: what it can hit, how it is done and undone, what it shows, and what a promise says about it.
+"""One kind of fault: what it can hit, how it is done and undone, what it shows, and what it means for a promise.
 
 A kind is a class without state; `table` holds one of each, and everybody else (command line, schedule, promises, report)
 reads it there. A new kind is one class and one line in that table.
@@ -20,7 +20,7 @@ import trio
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need, lacking
 from jepsen_like.cluster.wires import Network
-from jepsen_like.nemesis.targets import Blow, Lane, Target
+from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target
 
 DrawnAs = Literal["down", "paused", "cut"]
 Seen = dict[str, str]
@@ -54,14 +54,14 @@ class Withheld(Exception):
         return self.reason
 
 
-class Kind(abc.ABC):
+class NemesisKind(abc.ABC):
     """One kind of fault."""
 
     name: ClassVar[str]
     """As `--nemesis` names it."""
     lane: ClassVar[Lane]
     targets: ClassVar[tuple[Target, ...]]
-    """Whom it can hit beside the leader."""
+    """What it can hit in addition to the leader."""
     serves_within_s: ClassVar[float] = 10.0
     """How long the group may be without service while nothing is broken any more; after a longer time a run is undecided.
 
@@ -86,34 +86,37 @@ class Kind(abc.ABC):
     """What the machines of the run must be for it."""
 
     def lacks(self, here: Here) -> str | None:
-        """Why it cannot be done here, in one line that also says what to do; None if it can."""
+        """Returns why it cannot be done here, and what to do, in one line; None if it can."""
         return next((reason for need in sorted(self.needs, key=str) if (reason := lacking(need))), None)
 
     @abc.abstractmethod
-    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
-        """What the target means when `leader` leads; `nodes` are all nodes, in order."""
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
+        """Returns what the target means when `leader` leads; `nodes` are all nodes, in order."""
 
     @abc.abstractmethod
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
-        """Do it; complete when this returns. `Withheld` if it may not be done now: nothing has been touched then."""
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
+        """Inject the fault; it holds when this returns. Returns what is observed.
 
-    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+        Raises `Withheld` if it may not be injected now: nothing has been touched then.
+        """
+
+    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """Let it last, and look at it when it has."""
         await trio.sleep(hold_s)
         return {}
 
     @abc.abstractmethod
-    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
-        """Make whole what it broke, and say how things look then."""
+    async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
+        """Undo the fault. Returns what is observed afterwards."""
 
-    def stops_service(self, blow: Blow, spare: int) -> bool:
+    def stops_service(self, hit: ResolvedTarget, spare: int) -> bool:
         """Whether too few nodes are left to acknowledge anything while it holds: more are down than the mode can `spare`."""
-        return self.takes_down and len(blow.nodes) > spare
+        return self.takes_down and len(hit.nodes) > spare
 
 
 def look_at(cluster: Cluster, nodes: Sequence[int]) -> Seen:
-    """What the kernel says of the processes of these nodes."""
+    """Returns what the kernel reports of the processes of these nodes."""
     return {str(node): cluster.nodes[node].observe() for node in nodes}
 
 
-Kinds = Mapping[str, Kind]
+Kinds = Mapping[str, NemesisKind]

@@ -8,8 +8,8 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.wires import CLEAR, CUT, Condition
-from jepsen_like.nemesis.kind import DrawnAs, Kind, Seen, look_at
-from jepsen_like.nemesis.targets import Blow, Lane, Target, around, parted
+from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Seen, look_at
+from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, around, parted
 
 FLAP_S = (0.05, 0.3)
 """How long a flapping link is cut, and how long it is not."""
@@ -21,7 +21,7 @@ JITTER_S = (0.0, 0.06)
 BYTES_PER_S = (24 * 1024.0, 256 * 1024.0)
 
 
-class LinkKind(Kind):
+class LinkKind(NemesisKind):
     """What is done to links: seen when it has held for its time."""
 
     lane: ClassVar[Lane] = Lane.NETWORK
@@ -29,15 +29,15 @@ class LinkKind(Kind):
     shows: ClassVar[str]
     """The words with which every way that it concerns tells of it."""
 
-    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """That nothing passed, or how much, is only worth saying after a while."""
         await trio.sleep(hold_s)
         return evidence(cluster)
 
-    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
-        """Every link as it was; proved by bytes that each of them carries again."""
+    async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
+        """Restore every link. Returns which of them carry bytes again."""
         cluster.network.heal()
-        return look_at(cluster, blow.nodes) | await cluster.try_ways(blow.pairs, blow.clients)
+        return look_at(cluster, hit.nodes) | await cluster.try_ways(hit.pairs, hit.clients)
 
 
 class Parting(LinkKind):
@@ -46,7 +46,7 @@ class Parting(LinkKind):
     drawn_as: ClassVar[DrawnAs | None] = "cut"
     targets: ClassVar[tuple[Target, ...]] = (Target.HALVES, Target.ONE_WAY, Target.BRIDGE, Target.RING)
 
-    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
         """The ways between the parts."""
         return parted(rng, target, nodes, leader)
 
@@ -57,9 +57,9 @@ class Partition(Parting):
     name: ClassVar[str] = "partition"
     shows: ClassVar[str] = "cut"
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """All at once."""
-        cluster.network.impose(CUT, blow.pairs, blow.clients)
+        cluster.network.impose(CUT, hit.pairs, hit.clients)
         return {}
 
 
@@ -69,19 +69,19 @@ class Flapping(Parting):
     name: ClassVar[str] = "flapping"
     shows: ClassVar[str] = "cut"
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """The first cut."""
-        cluster.network.impose(CUT, blow.pairs, blow.clients)
+        cluster.network.impose(CUT, hit.pairs, hit.clients)
         return {}
 
-    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """Heal and cut, again and again."""
-        rng = random.Random(blow.seed)
+        rng = random.Random(hit.seed)
         with trio.move_on_after(hold_s):
             while True:
                 for condition in (CLEAR, CUT):
                     await trio.sleep(rng.uniform(*FLAP_S))
-                    cluster.network.impose(condition, blow.pairs, blow.clients)
+                    cluster.network.impose(condition, hit.pairs, hit.clients)
         return evidence(cluster)
 
 
@@ -90,7 +90,7 @@ class Around(LinkKind):
 
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.ALL)
 
-    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
         """The ways from and to the nodes."""
         return around(rng, target, nodes, leader)
 
@@ -102,10 +102,10 @@ class Imposed(Around):
         """How the ways are while it holds."""
         raise NotImplementedError
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """All ways at once; each direction may be chosen alone."""
-        rng = random.Random(blow.seed)
-        cluster.network.impose(self.condition(rng), blow.pairs, blow.clients)
+        rng = random.Random(hit.seed)
+        cluster.network.impose(self.condition(rng), hit.pairs, hit.clients)
         return {}
 
 
@@ -115,12 +115,12 @@ class Slow(Imposed):
     name: ClassVar[str] = "slow"
     shows: ClassVar[str] = "slow by"
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """What comes in and what goes out are slow by different measures."""
-        rng = random.Random(blow.seed)
-        inward = tuple(pair for pair in blow.pairs if pair[1] in blow.nodes)
-        outward = tuple(pair for pair in blow.pairs if pair[1] not in blow.nodes)
-        cluster.network.impose(self.condition(rng), inward, blow.clients)
+        rng = random.Random(hit.seed)
+        inward = tuple(pair for pair in hit.pairs if pair[1] in hit.nodes)
+        outward = tuple(pair for pair in hit.pairs if pair[1] not in hit.nodes)
+        cluster.network.impose(self.condition(rng), inward, hit.clients)
         cluster.network.impose(self.condition(rng), outward)
         return {}
 
@@ -141,7 +141,7 @@ class Throttle(Imposed):
 
 
 class HalfOpen(Imposed):
-    """Nodes that are gone without a word: what is sent to and by them is taken and forgotten, connections stay."""
+    """Nodes that disappear without closing connections: what is sent to and by them is dropped."""
 
     name: ClassVar[str] = "half-open"
     shows: ClassVar[str] = "half-open"
@@ -160,18 +160,18 @@ class Reset(Around):
     name: ClassVar[str] = "reset"
     shows: ClassVar[str] = "reset"
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Once."""
-        cluster.network.reset(blow.pairs, blow.clients)
+        cluster.network.reset(hit.pairs, hit.clients)
         return {}
 
-    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """And again."""
-        rng = random.Random(blow.seed)
+        rng = random.Random(hit.seed)
         with trio.move_on_after(hold_s):
             while True:
                 await trio.sleep(rng.uniform(*RESET_S))
-                cluster.network.reset(blow.pairs, blow.clients)
+                cluster.network.reset(hit.pairs, hit.clients)
         return evidence(cluster)
 
 

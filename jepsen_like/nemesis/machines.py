@@ -10,8 +10,8 @@ import trio
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import SECOND_NS, FaultPage, Word
-from jepsen_like.nemesis.kind import DrawnAs, Kind, Reach, Seen, look_at
-from jepsen_like.nemesis.targets import Blow, Lane, Target, processes
+from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Reach, Seen, look_at
+from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, processes
 
 JUMPS_S: Final = (60, -60, 3600, -3600)
 STROBE_PERIODS_S: Final = (0.002, 0.05, 0.5)
@@ -24,15 +24,15 @@ TOLD_FOR_S: Final = 0.1
 POLL_S: Final = 0.02
 
 
-class MachineKind(Kind):
+class MachineKind(NemesisKind):
     """What is done to whole machines."""
 
     lane: ClassVar[Lane] = Lane.MACHINE
     targets: ClassVar[tuple[Target, ...]] = (Target.ALL, Target.ONE, Target.MINORITY, Target.MAJORITY)
 
-    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
         """So many nodes."""
-        return Blow(processes(rng, target, nodes, leader), seed=rng.getrandbits(32))
+        return ResolvedTarget(processes(rng, target, nodes, leader), seed=rng.getrandbits(32))
 
 
 class Power(MachineKind):
@@ -45,25 +45,25 @@ class Power(MachineKind):
     drawn_as: ClassVar[DrawnAs | None] = "down"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.POWER})
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """All at once."""
-        written = {node: cluster.nodes[node].machine.written_bytes() for node in blow.nodes}
-        await cluster.cut_power(blow.nodes)
+        written = {node: cluster.nodes[node].machine.written_bytes() for node in hit.nodes}
+        await cluster.cut_power(hit.nodes)
         return {
             node: f"{state}, its files held {written[int(node)]:,} bytes"
-            for node, state in look_at(cluster, blow.nodes).items()
+            for node, state in look_at(cluster, hit.nodes).items()
         }
 
-    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Mount what was unmounted, see what is left, and start."""
         found = {}
-        for node in blow.nodes:
+        for node in hit.nodes:
             machine = cluster.nodes[node].machine
             if not cluster.nodes[node].is_running:
                 machine.boot()
             found[str(node)] = f"{machine.written_bytes():,} bytes were left"
-        await cluster.restart(blow.nodes)
-        return {node: f"{state}, {found[node]}" for node, state in look_at(cluster, blow.nodes).items()}
+        await cluster.restart(hit.nodes)
+        return {node: f"{state}, {found[node]}" for node, state in look_at(cluster, hit.nodes).items()}
 
 
 class ClockKind(MachineKind):
@@ -71,15 +71,15 @@ class ClockKind(MachineKind):
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.LIBRARY})
 
-    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Right clocks; a monotonic one that was off goes on from where it is."""
-        for page in pages(cluster, blow).values():
+        for page in pages(cluster, hit).values():
             page.heal_clocks()
         told: Seen = {}
         async with trio.open_nursery() as nursery:
-            for node, page in pages(cluster, blow).items():
+            for node, page in pages(cluster, hit).items():
                 nursery.start_soon(_await_right_clock, node, page, told)
-        return look_at(cluster, blow.nodes) | told
+        return look_at(cluster, hit.nodes) | told
 
 
 async def _await_right_clock(node: int, page: FaultPage, told: Seen) -> None:
@@ -108,11 +108,11 @@ class ClockJump(ClockKind):
 
     name: ClassVar[str] = "clock-jump"
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Each node has a time of its own."""
-        rng = random.Random(blow.seed)
+        rng = random.Random(hit.seed)
         seen = {}
-        for node, page in pages(cluster, blow).items():
+        for node, page in pages(cluster, hit).items():
             jump_s = rng.choice(JUMPS_S)
             if rng.random() < STROBE_CHANCE:
                 period_s = rng.choice(STROBE_PERIODS_S)
@@ -123,13 +123,13 @@ class ClockJump(ClockKind):
                 seen[str(node)] = f"a jump of {jump_s:+} s"
         return seen
 
-    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """What the process was told meanwhile."""
-        before = {node: page[Word.WALL_READS] for node, page in pages(cluster, blow).items()}
+        before = {node: page[Word.WALL_READS] for node, page in pages(cluster, hit).items()}
         await trio.sleep(hold_s)
         return {
             f"clock of {node}": f"n{node} {_told_wall(page, before[node])}"
-            for node, page in pages(cluster, blow).items()
+            for node, page in pages(cluster, hit).items()
         }
 
 
@@ -138,32 +138,32 @@ class ClockDrift(ClockKind):
 
     name: ClassVar[str] = "clock-drift"
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Each node has a rate of its own."""
-        rng = random.Random(blow.seed)
+        rng = random.Random(hit.seed)
         seen = {}
-        for node, page in pages(cluster, blow).items():
+        for node, page in pages(cluster, hit).items():
             rate = rng.choice(RATES)
             page.drift(rate)
             seen[str(node)] = f"its clock runs {rate:g} times as fast"
         return seen
 
-    async def hold(self, cluster: Cluster, blow: Blow, hold_s: float) -> Seen:
+    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
         """How fast it ran, by what the process was told."""
         before = {
             node: (page[Word.MONOTONIC_OWN_NS], page[Word.MONOTONIC_REAL_NS])
-            for node, page in pages(cluster, blow).items()
+            for node, page in pages(cluster, hit).items()
         }
         await trio.sleep(hold_s)
         return {
             f"clock of {node}": f"n{node} {_told_rate(page, *before[node])}"
-            for node, page in pages(cluster, blow).items()
+            for node, page in pages(cluster, hit).items()
         }
 
 
-def pages(cluster: Cluster, blow: Blow) -> dict[int, FaultPage]:
+def pages(cluster: Cluster, hit: ResolvedTarget) -> dict[int, FaultPage]:
     """The pages of the nodes that are hit."""
-    found = {node: cluster.nodes[node].machine.page for node in blow.nodes}
+    found = {node: cluster.nodes[node].machine.page for node in hit.nodes}
     return {node: page for node, page in found.items() if page is not None}
 
 

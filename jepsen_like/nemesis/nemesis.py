@@ -2,8 +2,8 @@
 
 One row of `nemesis.jsonl` per fault, written when the fault has ended. Times are nanoseconds on the monotonic clock:
 `intended_ns` by the schedule, `begun_ns` before the injecting call and `injected_ns` after it, `ended_ns` when all is
-undone (a killed node listens again). `observed` is the proof from outside: what /proc says of a process, what the cut
-links have passed and held back. `healed` shows the same after the end. A fault that might not be carried out says why in
+undone (a killed node listens again). `observed` is evidence from outside: what /proc reports of a process, what the cut
+links have passed and held back. `healed` shows the same after the end. If a fault was not carried out, the reason is in
 `withheld`; `waited_s` is how long it waited for its turn or for damaged nodes to catch up.
 
 Faults of one lane follow each other; those of different lanes may hold together (see `schedule`).
@@ -23,14 +23,14 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.nemesis.budget import DamageBudget
-from jepsen_like.nemesis.kind import Kind, Kinds, Seen, Withheld, look_at
+from jepsen_like.nemesis.kind import Kinds, NemesisKind, Seen, Withheld, look_at
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.table import KINDS
-from jepsen_like.nemesis.targets import Blow, Lane
+from jepsen_like.nemesis.targets import Lane, ResolvedTarget
 from jepsen_like.systems.port import Leadership, Scope
 
 LEADER_WITHIN_S = 15.0
-"""How long a fault waits for somebody to lead, before it hits the last known leader."""
+"""How long a fault waits for a leader, before it hits the last known one."""
 PEACE_S = 0.5
 """How long after the end of another fault the next one comes, even if that one took longer than planned."""
 
@@ -71,7 +71,7 @@ class FaultNews:
     """For a display: a fault has begun or ended."""
 
     fault: Fault
-    blow: Blow
+    hit: ResolvedTarget
     leader: int
     has_ended: bool
 
@@ -80,8 +80,8 @@ class FaultNews:
 class _Open:
     """A fault that holds: what to undo, and its record as far as it goes."""
 
-    kind: Kind
-    blow: Blow
+    kind: NemesisKind
+    hit: ResolvedTarget
     record: FaultRecord
 
 
@@ -123,7 +123,7 @@ class Nemesis:
         """The last act: everything open, running and started; recorded as a row of its own."""
         begun_ns = time.monotonic_ns()
         for still in tuple(self._open.values()):
-            self._end(still, await still.kind.undo(self._cluster, still.blow))
+            self._end(still, await still.kind.undo(self._cluster, still.hit))
         await self._cluster.heal()
         nodes = tuple(self._cluster.nodes)
         self._write(
@@ -148,18 +148,18 @@ class Nemesis:
     async def _in_turn(self, fault: Fault, intended_ns: int) -> None:
         kind = self._kinds[fault.kind]
         async with self._alone_in(tuple(Lane) if kind.is_alone else (kind.lane,)):
-            if not fault.beside:
+            if not fault.overlaps:
                 await trio.sleep_until(self._ended_s + PEACE_S)
             rng = fault.rng()
             await self._look_for_leader(rng)
-            blow = kind.select(rng, fault.target, self._cluster.targets, self._last_leader[1].node)
+            hit = kind.select(rng, fault.target, self._cluster.targets, self._last_leader[1].node)
             try:
                 if kind.damages:
-                    await self.budget.room_for(self._cluster, blow.nodes)
-                await self._carry_out(fault, kind, blow, intended_ns)
+                    await self.budget.room_for(self._cluster, hit.nodes)
+                await self._carry_out(fault, kind, hit, intended_ns)
             except Withheld as withheld:
                 now = time.monotonic_ns()
-                record = self._begun(fault, kind, blow, intended_ns)
+                record = self._begun(fault, kind, hit, intended_ns)
                 self._write(attrs.evolve(record, injected_ns=now, ended_ns=now, withheld=str(withheld)))
 
     async def _look_for_leader(self, rng: random.Random) -> None:
@@ -172,38 +172,38 @@ class Nemesis:
 
     @contextlib.asynccontextmanager
     async def _alone_in(self, lanes: Sequence[Lane]) -> AsyncIterator[None]:
-        """Hold these lanes; always in the same order, so that nobody waits in a circle."""
+        """Hold these lanes; always in the same order, so that there is no deadlock."""
         async with contextlib.AsyncExitStack() as held:
             for lane in lanes:
                 await held.enter_async_context(self._lanes[lane])
             yield
 
-    async def _carry_out(self, fault: Fault, kind: Kind, blow: Blow, intended_ns: int) -> None:
-        record = self._begun(fault, kind, blow, intended_ns)
-        still = self._open[fault.id] = _Open(kind, blow, record)
+    async def _carry_out(self, fault: Fault, kind: NemesisKind, hit: ResolvedTarget, intended_ns: int) -> None:
+        record = self._begun(fault, kind, hit, intended_ns)
+        still = self._open[fault.id] = _Open(kind, hit, record)
         try:
-            observed = await kind.inject(self._cluster, blow)
+            observed = await kind.inject(self._cluster, hit)
         except Withheld:
             del self._open[fault.id]
             raise
         if kind.damages:
-            self.budget.charge(blow.nodes)
+            self.budget.charge(hit.nodes)
         still.record = attrs.evolve(record, injected_ns=time.monotonic_ns(), observed=observed)
-        self._on_news(FaultNews(fault, blow, record.leader, has_ended=False))
-        observed |= await kind.hold(self._cluster, blow, fault.hold_s)
+        self._on_news(FaultNews(fault, hit, record.leader, has_ended=False))
+        observed |= await kind.hold(self._cluster, hit, fault.hold_s)
         still.record = attrs.evolve(still.record, observed=observed)
-        self._end(still, await kind.undo(self._cluster, blow))
-        self._on_news(FaultNews(fault, blow, record.leader, has_ended=True))
+        self._end(still, await kind.undo(self._cluster, hit))
+        self._on_news(FaultNews(fault, hit, record.leader, has_ended=True))
 
-    def _begun(self, fault: Fault, kind: Kind, blow: Blow, intended_ns: int) -> FaultRecord:
+    def _begun(self, fault: Fault, kind: NemesisKind, hit: ResolvedTarget, intended_ns: int) -> FaultRecord:
         now = time.monotonic_ns()
         scope, leader = self._last_leader
         return FaultRecord(
             id=fault.id,
             kind=kind.name,
             target=fault.target.value,
-            nodes=blow.nodes,
-            links=blow.links,
+            nodes=hit.nodes,
+            links=hit.links,
             leader=leader.node,
             term=leader.epoch,
             scope=scope,
@@ -213,8 +213,8 @@ class Nemesis:
             ended_ns=now,
             observed={},
             healed={},
-            stops_service=kind.stops_service(blow, self._cluster.mode.spare(len(self._cluster.targets))),
-            beside=fault.beside,
+            stops_service=kind.stops_service(hit, self._cluster.mode.spare(len(self._cluster.targets))),
+            beside=fault.overlaps,
             waited_s=round((now - intended_ns) / 1e9, 3),
         )
 
@@ -222,7 +222,7 @@ class Nemesis:
         del self._open[still.record.id]
         self._ended_s = trio.current_time()
         if still.kind.damages:
-            self.budget.charge(still.blow.nodes)  # what they have to reach is asked anew, now that they can begin
+            self.budget.charge(still.hit.nodes)  # what they have to reach is asked again, now that they can begin
         self.records.append(attrs.evolve(still.record, ended_ns=time.monotonic_ns(), healed=healed))
         self._write(self.records[-1])
 

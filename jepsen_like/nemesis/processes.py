@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.nemesis.kind import DrawnAs, Kind, Seen, look_at
-from jepsen_like.nemesis.targets import Blow, Lane, Target, processes
+from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Seen, look_at
+from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, processes
 
 
-class ProcessKind(Kind):
+class ProcessKind(NemesisKind):
     """What is done to whole processes."""
 
     lane: ClassVar[Lane] = Lane.MACHINE
@@ -17,14 +17,14 @@ class ProcessKind(Kind):
     takes_down: ClassVar[bool] = True
     drawn_as: ClassVar[DrawnAs | None] = "down"
 
-    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
         """So many nodes."""
-        return Blow(processes(rng, target, nodes, leader), seed=rng.getrandbits(32))
+        return ResolvedTarget(processes(rng, target, nodes, leader), seed=rng.getrandbits(32))
 
-    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Start what does not run."""
-        await cluster.restart(blow.nodes)
-        return look_at(cluster, blow.nodes)
+        await cluster.restart(hit.nodes)
+        return look_at(cluster, hit.nodes)
 
 
 class Kill(ProcessKind):
@@ -32,10 +32,10 @@ class Kill(ProcessKind):
 
     name: ClassVar[str] = "kill"
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """All together."""
-        await cluster.kill(blow.nodes)
-        return look_at(cluster, blow.nodes)
+        await cluster.kill(hit.nodes)
+        return look_at(cluster, hit.nodes)
 
 
 class Restart(ProcessKind):
@@ -44,10 +44,10 @@ class Restart(ProcessKind):
     name: ClassVar[str] = "restart"
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.ALL)
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """All together."""
-        await cluster.stop(blow.nodes)
-        return look_at(cluster, blow.nodes)
+        await cluster.stop(hit.nodes)
+        return look_at(cluster, hit.nodes)
 
 
 class Pause(ProcessKind):
@@ -56,13 +56,13 @@ class Pause(ProcessKind):
     name: ClassVar[str] = "pause"
     drawn_as: ClassVar[DrawnAs | None] = "paused"
 
-    async def inject(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """All together."""
-        await cluster.pause(blow.nodes)
-        return look_at(cluster, blow.nodes)
+        await cluster.pause(hit.nodes)
+        return look_at(cluster, hit.nodes)
 
-    async def undo(self, cluster: Cluster, blow: Blow) -> Seen:
+    async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Let them go on."""
-        for node in blow.nodes:
+        for node in hit.nodes:
             cluster.nodes[node].resume()
-        return look_at(cluster, blow.nodes)
+        return look_at(cluster, hit.nodes)

@@ -6,8 +6,8 @@
   first that a kind names comes first.
 - Time is cut in slots, one fault in each, with an end: a schedule leaves nothing broken, and between two slots the
   cluster has time to serve, so that every fault has acknowledgements before and after it.
-- In a slot that is long enough a second fault may begin beside the first, of the other lane (a slow link while a node is
-  killed), and ends before it or with it: never more than two at once, and none beside a kind that wants to be alone.
+- In a slot that is long enough a second fault may overlap the first, of the other lane (a slow link while a node is
+  killed), and ends before it or with it: never more than two at once, and none together with a kind that has to be alone.
 """
 
 import math
@@ -25,7 +25,7 @@ LEADER_PART = 0.6
 SLOT_S = 8.0
 """How often something breaks, where there is nothing to hurry for: a fault of 3-4 s, then time to serve in peace."""
 SLOT_S_TIGHT = 4.0
-"""How often, where many kinds wait for their turn. Below it nothing happens beside a fault."""
+"""How often, where many kinds wait for their turn. Below it no faults overlap."""
 SLOT_S_MIN = 2.2
 """Below this an election does not fit between two faults."""
 EDGE_S = 3.0
@@ -35,8 +35,8 @@ HOLD_PART = (0.38, 0.52)
 """How much of its slot a fault holds."""
 SHORT_PART = 0.6
 """How much of that remains when nothing can be acknowledged meanwhile."""
-BESIDE_CHANCE = 0.4
-BESIDE_LEADER_CHANCE = 0.3
+OVERLAP_CHANCE = 0.4
+OVERLAP_LEADER_CHANCE = 0.3
 STOPPING = frozenset({Target.MAJORITY, Target.ALL})
 
 
@@ -53,7 +53,7 @@ class Drawable(Protocol):
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """Whom it can hit beside the leader; may be empty."""
+        """What it can hit in addition to the leader; may be empty."""
 
     @property
     def is_alone(self) -> bool:
@@ -66,8 +66,8 @@ class Drawable(Protocol):
 
 @attrs.frozen
 class Fault:
-    """One intent. `at_s` counts from the start of the load; `seed` decides which nodes the target means; `beside` is the
-    fault that it begins within, 0 for none.
+    """One planned fault. `at_s` counts from the start of the load; `seed` decides which nodes the target means; `overlaps` is
+    the id of the fault within which it begins, 0 for none.
     """
 
     id: int
@@ -76,10 +76,10 @@ class Fault:
     at_s: float
     hold_s: float
     seed: int
-    beside: int = 0
+    overlaps: int = 0
 
     def rng(self) -> random.Random:
-        """What decides whom it hits; the same at every call."""
+        """Returns a generator for resolving the target; its draws are the same at every call."""
         return random.Random(self.seed)
 
 
@@ -89,9 +89,9 @@ def needed_s(kinds: int) -> float:
 
 
 def schedule(seed: int, kinds: Sequence[Drawable], duration_s: float) -> tuple[Fault, ...]:
-    """The faults of a run, in order of time; empty without kinds.
+    """Returns the faults of a run, in order of time; empty without kinds.
 
-    `ValueError` if `duration_s` is too short to hit the leader once with every kind.
+    Raises `ValueError` if `duration_s` is too short to hit the leader once with every kind.
     """
     if not kinds:
         return ()
@@ -111,8 +111,8 @@ def schedule(seed: int, kinds: Sequence[Drawable], duration_s: float) -> tuple[F
         fault = Fault(len(faults) + 1, kind.name, target, round(at_s, 3), round(hold_s, 3), rng.getrandbits(32))
         faults.append(fault)
         others = [other for other in kinds if other.lane is not kind.lane and not other.is_alone]
-        if others and not kind.is_alone and slot_s >= SLOT_S_TIGHT and rng.random() < BESIDE_CHANCE:
-            faults.append(_beside(rng, fault, others))
+        if others and not kind.is_alone and slot_s >= SLOT_S_TIGHT and rng.random() < OVERLAP_CHANCE:
+            faults.append(_overlapping(rng, fault, others))
     return tuple(faults)
 
 
@@ -142,9 +142,9 @@ def _order(
     return first + rest
 
 
-def _beside(rng: random.Random, fault: Fault, kinds: Sequence[Drawable]) -> Fault:
+def _overlapping(rng: random.Random, fault: Fault, kinds: Sequence[Drawable]) -> Fault:
     kind = rng.choice(kinds)
-    hits_leader = not kind.targets or rng.random() < BESIDE_LEADER_CHANCE
+    hits_leader = not kind.targets or rng.random() < OVERLAP_LEADER_CHANCE
     target = Target.LEADER if hits_leader else rng.choice(kind.targets)
     later_s = fault.hold_s * rng.uniform(0.1, 0.5)
     hold_s = (fault.hold_s - later_s) * rng.uniform(0.6, 1.0)
@@ -155,5 +155,5 @@ def _beside(rng: random.Random, fault: Fault, kinds: Sequence[Drawable]) -> Faul
         round(fault.at_s + later_s, 3),
         round(hold_s, 3),
         rng.getrandbits(32),
-        beside=fault.id,
+        overlaps=fault.id,
     )

@@ -5,13 +5,13 @@ from types import MappingProxyType
 from typing import Final
 
 from jepsen_like.nemesis.disks import DamagedFiles, DiskError, DiskFull, DiskShort, DiskSlow
-from jepsen_like.nemesis.kind import Here, Kind, Kinds
+from jepsen_like.nemesis.kind import Here, Kinds, NemesisKind
 from jepsen_like.nemesis.links import Flapping, HalfOpen, Partition, Reset, Slow, Throttle
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
 from jepsen_like.nemesis.packets import Corrupt, Duplicate, PacketLoss, Reorder
 from jepsen_like.nemesis.processes import Kill, Pause, Restart
 
-_KINDS: Final[tuple[Kind, ...]] = (
+_KINDS: Final[tuple[NemesisKind, ...]] = (
     Kill(),
     Pause(),
     Restart(),
@@ -42,6 +42,6 @@ def usable(here: Here) -> tuple[str, ...]:
     return tuple(name for name, kind in KINDS.items() if here.nodes >= kind.nodes_min and kind.lacks(here) is None)
 
 
-def named(names: Iterable[str]) -> tuple[Kind, ...]:
-    """The kinds of these names; `KeyError` for one that is none."""
+def named(names: Iterable[str]) -> tuple[NemesisKind, ...]:
+    """Returns the kinds of these names. Raises `KeyError` for an unknown name."""
     return tuple(KINDS[name] for name in names)

@@ -1,8 +1,8 @@
-"""Whom a fault hits: roles that are drawn beforehand, and the nodes and links that they mean in one moment.
+"""What a fault hits: targets that are drawn beforehand, and the nodes and links that they are resolved to.
 
 A fault names its target by role ("leader", "minority"); which nodes that means is decided when it happens, from the
 fault's own seed and the leader of that moment. So the same seed hits the same roles at the same times in every run,
-whoever leads.
+even if other nodes lead.
 """
 
 import enum
@@ -16,7 +16,7 @@ CLIENTS_CUT_CHANCE = 0.35
 
 
 class Target(enum.StrEnum):
-    """Whom a fault hits. For a fault of links the leader is parted from all others, fully."""
+    """What a fault hits. A fault of links with the target `leader` separates it from all others, in both directions."""
 
     LEADER = "leader"
     ONE = "one"
@@ -43,8 +43,8 @@ Pair = tuple[int, int]
 
 
 @attrs.frozen
-class Blow:
-    """What a fault means now: the nodes it is about, and for a fault of links the ordered pairs (from, to) and the nodes
+class ResolvedTarget:
+    """A target resolved when its fault begins: the nodes, and for a fault of links the ordered pairs (from, to) and the nodes
     whose clients it concerns. `seed` is for what the fault itself draws while it holds.
     """
 
@@ -55,14 +55,14 @@ class Blow:
 
     @property
     def links(self) -> tuple[str, ...]:
-        """The ways by name, "from>to", clients included."""
+        """The links by name, "from>to", clients included."""
         return tuple(f"{sender}>{receiver}" for sender, receiver in self.pairs) + tuple(
             f"client>{node}" for node in self.clients
         )
 
 
 def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> tuple[int, ...]:
-    """The nodes of a target. `nodes` are all nodes of the cluster, at least one, in order."""
+    """Returns the nodes of a target. Raises `ValueError` for a target of links. `nodes` are all nodes of the cluster, at least one, in order."""
     minority = (len(nodes) - 1) // 2
     match target:
         case Target.LEADER:
@@ -81,31 +81,31 @@ def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: 
             assert_never(target)
 
 
-def parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
-    """The links between the groups of a target; `nodes` as above."""
+def parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
+    """Returns the links between the groups of a target; `nodes` as above. Raises `ValueError` for a target of processes."""
     return attrs.evolve(_parted(rng, target, nodes, leader), seed=rng.getrandbits(32))
 
 
-def _parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
+def _parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
     others = [node for node in nodes if node != leader]
     match target:
         case Target.LEADER:
             clients = (leader,) if rng.random() < CLIENTS_CUT_CHANCE else ()
-            return Blow((leader,), both_ways([leader], others), clients)
+            return ResolvedTarget((leader,), both_ways([leader], others), clients)
         case Target.HALVES:
             shuffled = rng.sample(nodes, len(nodes))
             smaller, larger = shuffled[: len(nodes) // 2], shuffled[len(nodes) // 2 :]
-            return Blow(tuple(sorted(smaller)), both_ways(smaller, larger))
+            return ResolvedTarget(tuple(sorted(smaller)), both_ways(smaller, larger))
         case Target.ONE_WAY:
-            # A leader that is heard and hears nothing, or hears and is not heard.
+            # A leader that can send and not receive, or receive and not send.
             outward = rng.random() < 0.5
-            return Blow((leader,), tuple((leader, other) if outward else (other, leader) for other in others))
+            return ResolvedTarget((leader,), tuple((leader, other) if outward else (other, leader) for other in others))
         case Target.BRIDGE:
             if len(nodes) < 3:
                 return _parted(rng, Target.HALVES, nodes, leader)
             bridge, *sides = rng.sample(nodes, len(nodes))
             half = len(sides) // 2
-            return Blow((bridge,), both_ways(sides[:half], sides[half:]))
+            return ResolvedTarget((bridge,), both_ways(sides[:half], sides[half:]))
         case Target.RING:
             return _ring(rng, nodes) if len(nodes) > 3 else _parted(rng, Target.BRIDGE, nodes, leader)
         case Target.ONE | Target.MINORITY | Target.MAJORITY | Target.ALL:
@@ -114,14 +114,14 @@ def _parted(rng: random.Random, target: Target, nodes: Sequence[int], leader: in
             assert_never(target)
 
 
-def around(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> Blow:
-    """All links of the target's nodes, to everyone and from clients too."""
+def around(rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
+    """Returns all links of the target's nodes, to and from all other nodes and their clients."""
     hit = processes(rng, target, nodes, leader)
     pairs = tuple((one, other) for one in nodes for other in nodes if one != other and (one in hit or other in hit))
-    return Blow(hit, pairs, hit, rng.getrandbits(32))
+    return ResolvedTarget(hit, pairs, hit, rng.getrandbits(32))
 
 
-def _ring(rng: random.Random, nodes: Sequence[int]) -> Blow:
+def _ring(rng: random.Random, nodes: Sequence[int]) -> ResolvedTarget:
     """On a ring in random order every node keeps the neighbours on both sides that make a majority with it."""
     ring = rng.sample(nodes, len(nodes))
     reach = (len(ring) // 2 + 1) // 2
@@ -133,7 +133,7 @@ def _ring(rng: random.Random, nodes: Sequence[int]) -> Blow:
             if min((here - there) % len(ring), (there - here) % len(ring)) > reach
         )
     )
-    return Blow(tuple(sorted(ring)), pairs)
+    return ResolvedTarget(tuple(sorted(ring)), pairs)
 
 
 def both_ways(ours: Sequence[int], theirs: Sequence[int]) -> tuple[Pair, ...]:

@@ -22,7 +22,7 @@ LOST = "lost"
 
 @attrs.define
 class UnreadableRun(Exception):
-    """The directory does not hold a finished run; the text says which file and why."""
+    """The directory does not hold a finished run; the message names the file and the reason."""
 
     path: Path
     reason: str
@@ -109,7 +109,7 @@ class ShownFault:
     gap_s: float | None = None
     """The longest time without an acknowledged write around it."""
     acked_before: int | None = None
-    """Writes acknowledged in the second before it: with none, the recovery time says nothing."""
+    """Writes acknowledged in the second before it: with none, the recovery time means nothing."""
     recovered: bool = True
     """Whether a write was acknowledged after its end; true of a run that does not say."""
     observed: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class ShownFault:
 
     @property
     def whom(self) -> str:
-        """The nodes, and the word by which they were chosen when that says more."""
+        """The nodes, and the target by which they were chosen unless that only repeats them."""
         names = ", ".join(f"n{node}" for node in self.nodes)
         chosen_by_name = self.target in ("", names, ",".join(str(node) for node in self.nodes))
         return names if chosen_by_name else f"{names} ({self.target})" if names else self.target
@@ -255,7 +255,7 @@ class RunFindings:
 
 
 def read_findings(run_directory: Path) -> RunFindings:
-    """Read a run directory; `UnreadableRun` when it does not hold a finished run."""
+    """Read a run directory. Raises `UnreadableRun` if it does not hold a finished run."""
     if not run_directory.is_dir():
         raise UnreadableRun(run_directory, "no such directory")
     results = read_object(run_directory / "results.json", "the run did not finish, or this is not a run directory")
@@ -349,7 +349,7 @@ def findings(
 
 
 def notes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a check says beside its verdict."""
+    """Returns the notes of a check in addition to its verdict."""
     examples = row.get("examples") or ()
     return tuple(str(note) for note in (row.get("reason"), *examples) if note)
 

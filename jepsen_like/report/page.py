@@ -30,11 +30,11 @@ CHECKS_IN_WORDS: Mapping[str, str] = {
     "linearizable": "one order of all operations explains what each of them saw",
     "lost": "what was acknowledged or read is in the final logs",
     "duplicated": "what was appended once is there once",
-    "phantom": "nothing is there that nobody wrote",
+    "phantom": "nothing is there that no client wrote",
     "aborted_read": "nothing is seen that was refused for certain",
     "divergent_offset": "one place of the log holds one value, on every node",
     "order": "what began after another had ended comes after it",
-    "stale": "nobody sees an older state after a newer one",
+    "stale": "no client reads an older state after a newer one",
     "lost_update": "no two compare-and-sets replace the same value",
     "gap": "the log is as long as its appends explain",
     "torn": "the records of one append stand together, and nothing sees half of them",
@@ -62,7 +62,7 @@ UNDECIDED = ("unknown", "Unknown", "?", "d98a00")
 
 @attrs.frozen
 class Banner:
-    """The banner: how it looks (`kind`, `sign`) and what it says."""
+    """The banner: its look (`kind`, `sign`) and its text."""
 
     kind: str
     word: str
@@ -86,7 +86,7 @@ class Card:
 
 
 def render_report(run_directory: Path) -> Path:
-    """Write `report.html` into the run directory and return its path; `UnreadableRun` when it holds no finished run."""
+    """Write `report.html` into the run directory and return its path. Raises `UnreadableRun` if it holds no finished run."""
     found = read_findings(run_directory)
     path = run_directory / "report.html"
     path.write_text(page(found, run_directory.resolve().name), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A violation, drawn: each operation a bar from its call to its answer, beside it what it did and what it saw.
+"""A violation, drawn: each operation a bar from its call to its answer, next to it what it did and what it saw.
 
 The axis keeps order and tells distances but is not to scale: a witness may join a write of the first second with a read
 of the last, and both must be seen. What overlaps was concurrent; what does not, happened before.
@@ -91,7 +91,7 @@ def who_and_when(op: ShownOp) -> str:
     """Which client asked which node, and when; a row without a client is what the nodes held at the end."""
     if op.process == NOTHING:
         return f"the final log of n{op.node}" if op.node not in (None, NOTHING) else "the final logs"
-    who = f"p{op.process}" if op.process is not None else "somebody"
+    who = f"p{op.process}" if op.process is not None else "a client"
     where = f" via n{op.node}" if op.node not in (None, NOTHING, 0) else ""
     took = "" if op.t_ret_s is None else f", took {seconds(op.t_ret_s - op.t_inv_s)}"
     return f"{who}{where} at {op.t_inv_s:.3f} s{took}"

@@ -25,9 +25,9 @@ class _FaultRead:
 
 
 def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
-    """The same from what a run has written down; none for a directory that is not of a run, or of an older one.
+    """Returns what each fault of a recorded run was allowed to lose; nothing for a directory without `nemesis.jsonl`.
 
-    `ValueError` if what tells of its faults is damaged, or of its mode is missing: nobody knows what it was allowed to lose.
+    Raises `ValueError` if the record of its faults is damaged, or that of its mode is missing or damaged.
     """
     plan, happened = directory / "test.json", directory / "nemesis.jsonl"
     if not happened.exists():
@@ -37,8 +37,8 @@ def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
         rows = [json.loads(line) for line in happened.read_text().splitlines()]
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"{plan.name} or {happened.name} is missing or damaged ({error}), so nobody knows what the run was allowed to lose; "
-            "name the history in it to hold that alone against a mode that loses nothing"
+            f"{plan.name} or {happened.name} is missing or damaged ({error}), so it is not known which losses the mode of the run "
+            "allows; to check against a mode that allows none, pass the history inside this directory instead"
         ) from error
     try:
         faults = [

@@ -4,6 +4,7 @@ Everything a run leaves lies in a directory of its own under `--out`, and `lates
 stderr; the summary, or with `--json` the results as one line, to stdout.
 """
 
+import difflib
 import errno
 import json
 import math
@@ -62,25 +63,34 @@ LATEST = "latest"
 
 
 def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """Kinds of faults from `a,b,c`; none from "none"; "all" stays for when it is known what works here."""
+    """Returns the kinds of faults in `a,b,c`; none for "none"; "all" is resolved later, when it is known what works here.
+
+    Raises `BadParameter` for an unknown kind.
+    """
     names = [name.strip() for name in value.split(",")]
     if names == [NO_NEMESIS]:
         return ()
     for lonely in (NO_NEMESIS, ALL_NEMESES):
         if lonely in names and len(names) > 1:
-            raise click.BadParameter(f"{lonely!r} stands alone, not beside a fault")
+            raise click.BadParameter(f"{lonely!r} cannot be combined with other faults")
     if names == [ALL_NEMESES]:
         return (ALL_NEMESES,)
     for name in names:
         if name not in KINDS:
-            raise click.BadParameter(
-                f"no nemesis {name!r}; there are {', '.join(KINDS)}, {ALL_NEMESES} and {NO_NEMESIS}"
-            )
+            raise click.BadParameter(f"no fault {name!r}; {suggested(name)}")
     return tuple(dict.fromkeys(names))
 
 
+def suggested(name: str) -> str:
+    """Returns the name of a fault that is meant by a misspelled one, or all of them."""
+    nearest = difflib.get_close_matches(name, (*KINDS, ALL_NEMESES, NO_NEMESIS), n=1)
+    return (
+        f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(KINDS)}, {ALL_NEMESES} and {NO_NEMESIS}"
+    )
+
+
 def parse_system(context: click.Context, parameter: click.Parameter, value: str) -> System:
-    """The adapter of a system by its name."""
+    """Returns the adapter of a system. Raises `BadParameter` for an unknown name."""
     try:
         return system_named(value)
     except KeyError:
@@ -88,7 +98,7 @@ def parse_system(context: click.Context, parameter: click.Parameter, value: str)
 
 
 def one_of(option: str, value: str | None, names: Sequence[str]) -> str:
-    """The value, or the first of `names` where none was given. Raises `UsageError` for another."""
+    """Returns the value, or the first of `names` if none was given. Raises `UsageError` for any other value."""
     if value is None:
         return names[0]
     if value not in names:
@@ -97,7 +107,10 @@ def one_of(option: str, value: str | None, names: Sequence[str]) -> str:
 
 
 def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
-    """The kinds to break with; `EnvironmentMissing` for one that is named and does not work here, or for no such network."""
+    """Returns the kinds of faults to inject.
+
+    Raises `EnvironmentMissing` for a named kind or a network that does not work here, and `UsageError` for too few nodes.
+    """
     if here.network is Network.NAMESPACES and (reason := namespaces.lacking()) is not None:
         raise EnvironmentMissing(f"--network {here.network}: {reason}")
     if names == (ALL_NEMESES,):
@@ -120,14 +133,19 @@ def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
     metavar="NAME",
     help=f"What to run: {', '.join(SYSTEMS)}.",
 )
-@click.option("--replication", default=None, metavar="NAME", help="How copies are made.  [default: the system's first]")
-@click.option("--nodes", type=click.IntRange(1, NODES_MAX), default=NODES, show_default=True, help="Processes.")
+@click.option(
+    "--replication",
+    default=None,
+    metavar="NAME",
+    help="Replication protocol; of raft: raft.  [default: the system's first]",
+)
+@click.option("--nodes", type=click.IntRange(1, NODES_MAX), default=NODES, show_default=True, help="Number of nodes.")
 @click.option(
     "--duration",
     type=click.FloatRange(0, min_open=True),
     default=None,
     metavar="S",
-    help=f"Seconds of load.  [default: {DURATION_S:g}, with --quick {QUICK_DURATION_S:g}; more for many kinds of faults]",
+    help=f"Seconds of load.  [default: {DURATION_S:g}, with --quick {QUICK_DURATION_S:g}; longer if --nemesis needs it]",
 )
 @click.option(
     "--rate",
@@ -137,7 +155,9 @@ def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
     metavar="OPS",
     help="Operations per second over all clients (open loop); 0: as fast as answers come (closed loop).",
 )
-@click.option("--concurrency", type=click.IntRange(1, 1000), default=CONCURRENCY, show_default=True, help="Clients.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 1000), default=CONCURRENCY, show_default=True, help="Number of clients."
+)
 @click.option(
     "--nemesis",
     "kinds",
@@ -145,20 +165,20 @@ def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
     show_default=True,
     callback=parse_nemesis,
     metavar="A,B,C",
-    help=f"What to break: {', '.join(KINDS)}; {ALL_NEMESES}: what works here; or {NO_NEMESIS}.",
+    help=f"Faults to inject: {', '.join(KINDS)}; {ALL_NEMESES}: those that work here; or {NO_NEMESIS}.",
 )
 @click.option(
     "--network",
     type=click.Choice([each.value for each in Network]),
     default=Network.PROXIES.value,
     show_default=True,
-    help="What lies between the processes: TCP forwarders, or as root a switch that handles packets.",
+    help="How nodes are connected: proxies = through TCP forwarders; namespaces = through a packet switch, as root.",
 )
 @click.option(
     "--workload",
     default=None,
     metavar="NAME",
-    help="What the clients do; of raft: log or register.  [default: the system's first]",
+    help="Operations of the clients; of raft: log (append, read) or register (read, write, cas).  [default: the system's first]",
 )
 @click.option(
     "--set",
@@ -167,13 +187,15 @@ def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
     metavar="NAME=VALUE",
     help="A setting of every node; may be repeated. Of raft: quorumlog node --help lists them.",
 )
-@click.option("--seed", type=click.IntRange(0), default=None, help="Draws faults and load.  [default: random]")
+@click.option(
+    "--seed", type=click.IntRange(0), default=None, help="Seed of the faults and of the load.  [default: random]"
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("runs"),
     show_default=True,
-    help="Parent of run directories.",
+    help="Directory in which run directories are made.",
 )
 @click.option("--quick", is_flag=True, help="Check in this process, without a JVM.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json as one line, last on stdout.")
@@ -194,9 +216,9 @@ def run(
     quick: bool,
     as_json: bool,
 ) -> ExitStatus:
-    """Start a cluster, load it, break it, check what it said, and write a report.
+    """Start a cluster, send it operations while faults are injected, check the recorded history, and write a report.
 
-    Ends with 0 if every promise was kept, 1 if one was broken, 3 if the check could not decide.
+    Exit status 0 if every promise was kept, 1 if one was broken, 3 if the check could not decide.
     """
     here = Here(nodes, Network(network))
     kinds = chosen(kinds, here)
@@ -255,11 +277,11 @@ def settings_for(system: System, kinds: tuple[str, ...], given: tuple[str, ...])
 
 
 def validated(plan: RunPlan) -> Mode:
-    """The mode of the run; `UsageError` for a plan that cannot be carried out."""
+    """Returns the mode of the run. Raises `UsageError` for a plan that cannot be carried out."""
     if not math.isfinite(plan.duration_s):
-        raise click.UsageError(f"--duration: {plan.duration_s} is no number of seconds")
+        raise click.UsageError(f"--duration: {plan.duration_s} is not a finite number of seconds")
     if not math.isfinite(plan.rate):
-        raise click.UsageError(f"--rate: {plan.rate} is no number of operations per second")
+        raise click.UsageError(f"--rate: {plan.rate} is not a finite number of operations per second")
     try:
         schedule(plan.seed, named(plan.kinds), plan.duration_s)
         mode = plan.mode()
@@ -273,7 +295,7 @@ def validated(plan: RunPlan) -> Mode:
 
 
 def allow_descriptors(plan: RunPlan) -> None:
-    """Let this process open as many connections as it may; `UsageError` if those are too few for the plan."""
+    """Let this process open as many connections as it may. Raises `UsageError` if those are too few for the plan."""
     allowed = ports.raise_descriptor_limit()
     of_node = DESCRIPTORS_OF_PAIR * plan.nodes + DESCRIPTORS_OF_CLIENT * plan.concurrency
     needed = DESCRIPTORS_KEPT + plan.nodes * of_node
@@ -306,7 +328,7 @@ def check_of(plan: RunPlan, directory: Path, engine: Engine) -> str:
 
 
 def new_run_directory(parent: Path, seed: int) -> Path:
-    """A directory that did not exist before, and `latest` pointing at it. `EnvironmentMissing` if it cannot be made."""
+    """Make a directory with a new name and let `latest` point at it. Raises `EnvironmentMissing` if it cannot be made."""
     name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}-{seed}"
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -328,7 +350,10 @@ def new_run_directory(parent: Path, seed: int) -> Path:
 
 
 def make_latest(directory: Path) -> None:
-    """Let `latest` beside it point at a new, empty directory; if it cannot, remove both and raise `EnvironmentMissing`."""
+    """Let the link `latest` next to a new, empty directory point at it.
+
+    Raises `EnvironmentMissing` if the link cannot be made; the directory is removed then.
+    """
     latest = directory.with_name(LATEST)
     link = directory.with_name(f".{LATEST}-{directory.name}")
     try:
@@ -341,7 +366,7 @@ def make_latest(directory: Path) -> None:
         directory.rmdir()
         raise EnvironmentMissing(
             f"cannot make {latest} a link to the run: {error.strerror or error}; "
-            f"move what is called {LATEST}, or choose another directory with --out"
+            f"rename or remove {latest}, or choose another directory with --out"
         ) from error
 
 
@@ -390,7 +415,7 @@ def headline(plan: RunPlan) -> str:
 
 
 def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed:
-    """Run it. `EnvironmentMissing` if there was never a cluster to break."""
+    """Run the plan and return what was observed. Raises `EnvironmentMissing` if no cluster could be started."""
     try:
         return trio.run(exercise, plan, directory, progress)
     except BaseExceptionGroup as group:

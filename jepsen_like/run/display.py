@@ -24,13 +24,13 @@ class FaultNewsLines:
 
     def tell(self, news: FaultNews) -> None:
         """A fault began or ended."""
-        names = ",".join(f"n{node}" for node in news.blow.nodes)
+        names = ",".join(f"n{node}" for node in news.hit.nodes)
         what = f"{news.fault.kind} {names} ({news.fault.target})"
         if news.has_ended:
             self._held.pop(news.fault.id, None)
             self._progress.event(f"{what} undone", style="dim")
         else:
-            self._held[news.fault.id] = (what, frozenset(news.blow.nodes if news.blow.pairs else ()))
+            self._held[news.fault.id] = (what, frozenset(news.hit.nodes if news.hit.pairs else ()))
             self._progress.event(what)
         self._progress.nodes(node_lines(self._cluster, self.cut))
         self._progress.faults(tuple(what for what, _ in self._held.values()))
@@ -84,7 +84,7 @@ async def _show(progress: RunProgress, cluster: Cluster, recorder: Recorder, new
 
 
 def node_lines(cluster: Cluster, cut: frozenset[int]) -> list[NodeLine]:
-    """Every node as it is now; `cut` are those whose links are broken."""
+    """Returns every node as it is now; `cut` are those whose links are broken."""
     newest: Mapping[int, RoleSeen] = {role.node: role for role in cluster.roles}
     lines = []
     for node, process in cluster.nodes.items():

@@ -1,8 +1,8 @@
 """Whether a run was a test at all: what would make its verdict worthless if it were believed.
 
-A harness has bugs like anything else. A nemesis that kills nobody, a cut that lets everything through, a recorder that
-forgets what went wrong: each makes every system look good. So a run proves what it says it did. Nothing here makes a run
-invalid, for it accuses the harness and not the system: a doubt leaves it undecided, in words.
+A harness has bugs like anything else. A nemesis that kills no process, a cut that lets everything through, a recorder that
+forgets what went wrong: each makes every system look good. So a run shows evidence for what it did. Nothing here makes a run
+invalid, because it is about the harness and not the system: a doubt leaves the run undecided, with a reason.
 
 - A killed or stopped process was gone from /proc, a paused one stood still, over a cut way no byte passed;
   and every way that was to be slow, lossy or whatever else tells that it was.
@@ -10,7 +10,7 @@ invalid, for it accuses the harness and not the system: a doubt leaves it undeci
   and every kind of process and link fault hit a leader at least once.
 - What a fault broke is whole again after its end, as seen from outside: the process runs, every way carried a question and
   its answer, clocks are right, disks work. And once nothing is broken any more, service comes back within the time that
-  the kind of fault is given (`Kind.serves_within_s`).
+  the kind of fault is given (`NemesisKind.serves_within_s`).
 - The history holds as many operations of each outcome as were counted when they ended. A process does one thing at a
   time, nothing after an unknown outcome, and ends nothing before it began.
 """
@@ -86,7 +86,7 @@ class Operations(Protocol):
 def of_faults(
     faults: Sequence[FaultRecord], roles: Sequence[RoleSeen], nodes: Sequence[int], kinds: Sequence[str]
 ) -> list[str]:
-    """Doubts about the faults of a run that was to have these `kinds`; none for one that had them all."""
+    """Returns doubts about the faults of a run that was to have these `kinds`; none for one that had them all."""
     told = [(fault, doubt) for fault in faults for doubt in [*_of(fault, roles, nodes), *_not_undone(fault, faults)]]
     led = {fault.kind for fault in faults if fault.target == Target.LEADER}
     return [
@@ -220,7 +220,7 @@ def _misses_target(fault: FaultRecord, nodes: Sequence[int]) -> str | None:
     return (
         None
         if expected.get(Target(fault.target), True)
-        else f"it hit {_names(fault.nodes) or 'nobody'} of {len(nodes)}"
+        else f"it hit {_names(fault.nodes) or 'no node'} of {len(nodes)}"
     )
 
 

@@ -97,8 +97,8 @@ class _Interrupted:
 async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed:
     """Carry `plan` out; history, dumps, nemesis.jsonl and the nodes' files are in `directory` afterwards.
 
-    `NodeDidNotStart` (in a group), `NotServing`, `NoVolumes`, `NoNamespaces` or `NoLibrary` if there was never a cluster
-    to break.
+    Raises `NodeDidNotStart` (in a group), `NotServing`, `NoVolumes`, `NoNamespaces` or `NoLibrary` if no
+    cluster could be started.
     """
     interrupted = _Interrupted()
     async with trio.open_nursery() as nursery:

@@ -47,7 +47,7 @@ class Writes:
 @attrs.frozen
 class ServiceRecovery:
     """Around one fault. `acked_before` counts the writes acknowledged in the last second before it: with none, the rest
-    says nothing.
+    means nothing.
     """
 
     fault: FaultRecord
@@ -133,7 +133,7 @@ class Election:
 
 
 def elections(roles: Sequence[RoleSeen], faults: Sequence[FaultRecord]) -> list[Election]:
-    """Every election of a run; each fault explains at most the first one after it."""
+    """Returns every election of a run; each fault explains at most the first one after it."""
     found: list[Election] = []
     unused = sorted(faults, key=lambda fault: fault.begun_ns)
     for role in sorted(roles, key=lambda role: role.t_ns):

@@ -3,7 +3,7 @@
 Times in it are seconds since the first operation of the history, on the one monotonic clock; the first election lies before
 that and has a negative time. A verdict is about the promise of the mode that ran (`promises`): a loss that it allows does
 not make a run invalid; a node that ended by itself, an answer that made no sense, or a healed cluster that does not come
-to agree does, whatever the history says. One that does not prove that it was a test at all (`evidence`) is undecided.
+to agree does, even if the history is valid. One that does not prove that it was a test at all (`evidence`) is undecided.
 """
 
 import itertools
@@ -58,7 +58,7 @@ class Attempts:
     def read(cls, history: Path) -> "Attempts":
         """From the files of a run, with the dump of the final logs in the same directory if there is one.
 
-        `UnreadableHistory` if there is no history.
+        Raises `UnreadableHistory` if there is no history.
         """
         names = ("object", "process", "f", "type", "a", "offset", "t_inv", "t_ret")
         parts: list[list[Ints]] = []
@@ -162,7 +162,7 @@ def percentiles(latencies_ms: npt.NDArray[np.float64]) -> dict[str, float | None
 
 @attrs.frozen(kw_only=True)
 class Observed:
-    """What a run knows beside its history."""
+    """What is known of a run in addition to its history."""
 
     faults: Sequence[FaultRecord]
     roles: Sequence[RoleSeen]
@@ -197,7 +197,7 @@ def failure(reasons: Sequence[str]) -> dict[str, Any]:
 
 
 def merged(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -> dict[str, Any]:
-    """The whole of results.json; `verdict` is the checker's part."""
+    """Returns the whole of results.json; `verdict` is the checker's part."""
     checks = {
         **verdict["checks"],
         "nodes": failure(observed.unasked_ends),
@@ -303,7 +303,7 @@ def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
 
 
 def worst(recoveries: Sequence[ServiceRecovery]) -> dict[str, float | int | None]:
-    """The longest recovery and the longest gap of all faults, None for both if there is a fault that nothing recovered from."""
+    """Returns the longest recovery and the longest gap of all faults, None for both if there is a fault that nothing recovered from."""
     unrecovered = sum(not each.has_recovered for each in recoveries)
     known = () if unrecovered else recoveries
     return {
@@ -314,7 +314,7 @@ def worst(recoveries: Sequence[ServiceRecovery]) -> dict[str, float | int | None
 
 
 def rpo_s(verdict: Mapping[str, Any], faults: Sequence[Mapping[str, Any]]) -> float:
-    """How far back loss reaches, in seconds; 0 for none.
+    """Returns how far back loss reaches, in seconds; 0 for none.
 
     What is allowed counts from its acknowledgement to the fault that cost it. Of what nothing allows, the few records that
     are shown count, to the fault that came next; nothing if they were acknowledged while a fault held.

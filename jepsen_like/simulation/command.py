@@ -22,7 +22,7 @@ class SeedRange(click.ParamType[range]):
     name = "A:B"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
-        """The range; a usage error unless 0 <= A < B."""
+        """Returns the range. Raises a usage error unless 0 <= A < B."""
         if isinstance(value, range):
             return value
         first, colon, end = str(value).partition(":")
@@ -32,7 +32,7 @@ class SeedRange(click.ParamType[range]):
 
 
 def refuse_ignored(mode: str, *, given: bool, needed_by: Sequence[str], ruled_out: Sequence[str]) -> None:
-    """`UsageError` for an option on the command line that would be ignored, with or without the option `mode`."""
+    """Raises `UsageError` for an option on the command line that would be ignored, with or without the option `mode`."""
     context = click.get_current_context()
     for name in ruled_out if given else needed_by:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -51,7 +51,7 @@ SYSTEM = click.option(
     type=click.Choice(list(MODELS)),
     default=RAFT.name,
     show_default=True,
-    help="What is simulated.",
+    help="System to simulate.",
 )
 LEVEL = click.option(
     "--level",
@@ -66,12 +66,24 @@ LEVEL = click.option(
 @click.option("--seeds", type=SeedRange(), default="0:1000", show_default=True, help="Half-open range of seeds.")
 @SYSTEM
 @LEVEL
-@click.option("--jobs", type=click.IntRange(1, 1024), default=None, help="Processes; default: one for each core.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one line of JSON, last on stdout.")
-@click.option("--explore", is_flag=True, help="Instead of seeds: every state that a small group can reach.")
-@click.option("--scope", metavar="NAME=N,...", help="With --explore: how much may happen in it.")
 @click.option(
-    "--minutes", type=click.FloatRange(0, min_open=True), default=15.0, show_default=True, help="With --explore."
+    "--jobs", type=click.IntRange(1, 1024), default=None, help="Number of processes; default: one for each core."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one line of JSON, last on stdout.")
+@click.option(
+    "--explore", is_flag=True, help="Search every reachable state of a small group instead of simulating seeds."
+)
+@click.option(
+    "--scope",
+    metavar="NAME=N,...",
+    help="With --explore: how many of each event may happen, for example timeouts=1,entries=1,crashes=0.",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0, min_open=True),
+    default=15.0,
+    show_default=True,
+    help="With --explore: stop after this time.",
 )
 def sim(
     seeds: range,
@@ -85,12 +97,13 @@ def sim(
 ) -> int:
     """Simulate whole clusters, one for each seed, and stop at the first violation.
 
-    Each 1,000 seeds must also reach a floor for everything that should have happened in them (and all together for what is rare), so
-    that an idle simulator fails. Exit status 1 for a violation or a missed floor.
+    Events such as elections, crashes and lost messages are counted. Each 1,000 seeds must reach a minimum of every event
+    (rare events: all seeds together), so that a simulator in which nothing happens fails. Exit status 1 for a violation or a
+    missed minimum.
 
     With --explore, search every order of events in a small scope (of raft by default: 3 nodes, 2 timeouts, 1 entry, 1
-    crash; from empty logs and from logs that have parted), breadth first, until all states are seen or the time is over; a
-    violation is printed with the shortest way to it.
+    crash; from empty logs and from logs that diverge), breadth first, until all states are visited or the time is over. A
+    violation is printed with the shortest sequence of events that leads to it.
     """
     refuse_ignored("--explore", given=explore, needed_by=("scope", "minutes"), ruled_out=("seeds", "level", "jobs"))
     chosen = choose(system, level)
@@ -109,7 +122,7 @@ class SeedOrScenario(click.ParamType[int | str]):
     name = "SEED|FILE"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """The seed, or the text of the file; a usage error if it is neither."""
+        """Returns the seed, or the text of the file. Raises a usage error if it is neither."""
         if isinstance(value, int):
             return value
         if str(value).isdecimal() and int(str(value)) <= SEEDS_END_MAX:
@@ -124,20 +137,20 @@ class SeedOrScenario(click.ParamType[int | str]):
 @click.argument("world", type=SeedOrScenario(), metavar="SEED|FILE")
 @SYSTEM
 @LEVEL
-@click.option("--quiet", is_flag=True, help="Only the verdict and the hash of the trace.")
+@click.option("--quiet", is_flag=True, help="Print only the verdict and the hash of the trace.")
 @click.option(
-    "--shrink", "small", is_flag=True, help="Instead: make a failing world small, and print it as a scenario."
+    "--shrink", "small", is_flag=True, help="Reduce a failing simulation to a small one, and print it as a scenario."
 )
 @click.option(
-    "--keep", type=click.Path(dir_okay=False, path_type=Path), help="With --shrink: write the scenario there."
+    "--keep", type=click.Path(dir_okay=False, path_type=Path), help="With --shrink: write the scenario to this file."
 )
 def replay(world: int | str, system: str, level: str, quiet: bool, small: bool, keep: Path | None) -> int:
     """Replay one seed or one scenario, one line for each event, and print the hash of the trace last.
 
     The same seed gives the same trace in every process.
 
-    With --shrink, take away faults, messages, requests, clients and nodes as long as the same promise is broken. What is left
-    is a short text that `replay` takes in place of a seed.
+    With --shrink, remove faults, messages, requests, clients and nodes as long as the same promise is broken. The result is a
+    short text that `replay` accepts in place of a seed.
     """
     refuse_ignored("--shrink", given=small, needed_by=("keep",), ruled_out=("quiet",))
     chosen = choose(system, level)

@@ -99,11 +99,11 @@ class Control(abc.ABC):
 
     @abc.abstractmethod
     async def leaders(self) -> Mapping[Scope, Leadership]:
-        """Who leads each scope now; a scope without a leader is missing."""
+        """Returns who leads each scope now; a scope without a leader is missing."""
 
     @abc.abstractmethod
     async def goal(self) -> object | None:
-        """How far a node must be to hold all that was acknowledged until now; None if that cannot be known at present."""
+        """Returns how far a node must be to hold all that was acknowledged until now; None if that cannot be known at present."""
 
     @abc.abstractmethod
     async def has_reached(self, node: int, goal: Any) -> bool:
@@ -111,7 +111,7 @@ class Control(abc.ABC):
 
     @abc.abstractmethod
     async def settle(self, *, within_s: float) -> Mapping[int, int]:
-        """Wait until every node has all there is; the end offset of each object. Call it when no client writes any more.
+        """Wait until every node has all there is. Returns the end offset of each object. Call it when no client writes any more.
 
         Raises `NotServing` if the nodes do not agree in time.
         """
@@ -122,7 +122,7 @@ class Control(abc.ABC):
 
     @abc.abstractmethod
     async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
-        """Ask a node whatever it answers, on a new connection to `address`; None if it answered, or why it did not."""
+        """Send a node any request that it answers, on a new connection to `address`. Returns None if it answered, or why it did not."""
 
     async def read_through(self, node: int) -> None:
         """Let one node read all that it has on its disk, so that damage is met; as far as it gives it."""
@@ -170,7 +170,7 @@ class Mode(abc.ABC):
 
     @abc.abstractmethod
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
-        """Why a run of this mode under these faults could not be judged; None if it can."""
+        """Returns why a run of this mode under these faults could not be judged; None if it can."""
 
     @abc.abstractmethod
     def keep_rule(self, kinds: Iterable[str]) -> KeepRule:
@@ -226,14 +226,14 @@ class System(abc.ABC):
 
     @abc.abstractmethod
     def observe(self, event: Mapping[str, Any]) -> Observation | None:
-        """What one JSON line on the standard output of a process means to the harness; None for nothing.
+        """Returns what one JSON line on the standard output of a process means to the harness; None for nothing.
 
         Raises `KeyError` or `ValueError` for a line that is not what it seems to be.
         """
 
     @abc.abstractmethod
     def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
-        """What asks the running processes. `direct` leads past the faults; `can_answer`: neither ended nor paused."""
+        """Returns the control that asks the running processes. `direct` leads past the faults; `can_answer`: neither ended nor paused."""
 
     @abc.abstractmethod
     def load(

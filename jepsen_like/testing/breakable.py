@@ -1,10 +1,10 @@
 """What every cluster of a test can do, whatever its nodes are: be asked, cut, healed and held to its promises.
 
 The network is TCP on loopback through fault proxies, whose ports are those that clients get (`addresses`) and that nodes
-tell them. A cut lets nothing through and tells nobody; on `heal` what waited arrives.
+tell them. A cut lets nothing through and notifies neither side; on `heal` what waited arrives.
 
 `check` repairs everything and then holds the cluster to what it promised: see `ledger`. Appends of clients made by
-`client()` count; of other clients, what the nodes said to be committed when they were brought down.
+`client()` count; of other clients, what the nodes reported as committed when they were brought down.
 """
 
 import contextlib
@@ -26,14 +26,14 @@ from raft.errors import ProtocolError, RaftError, RecordsTrimmed
 from raft.settings import NodeSettings
 
 POLL_S = 0.005
-PROOF_S = 0.25
-"""How long a node that says it leads may take to prove it."""
+PROBE_WITHIN_S = 0.25
+"""How long a node that reports to lead may take to answer a linearizable read."""
 PATIENCE_S = 10.0
 
 
 @attrs.frozen
 class NodeEvent:
-    """Something a node said, or that was done to it; `at_s` counts from the cluster's start."""
+    """Something that a node reported, or that was done to it; `at_s` counts from the cluster's start."""
 
     at_s: float
     node: int
@@ -107,39 +107,39 @@ class BreakableCluster(ABC):
     # ---------------------------------------------------------------- clients
 
     def client(self, *, deadline_s: float = 10.0, connect_timeout_s: float = 1.0) -> Client:
-        """A client of this cluster; what it is told to be appended, `check` looks for."""
+        """Returns a client of this cluster; `check` looks for everything that is acknowledged to it."""
         return WitnessedClient(
             self.addresses, self.cluster_id, self.ledger, deadline_s=deadline_s, connect_timeout_s=connect_timeout_s
         )
 
-    # ---------------------------------------------------------------- what the nodes say
+    # ---------------------------------------------------------------- what the nodes report
 
     @abstractmethod
     async def status(self, node: int) -> dict[str, object] | None:
-        """What the node knows of itself; None if it is down or, being a process, does not answer."""
+        """Returns what the node knows of itself; None if it is down or, being a process, does not answer."""
 
     @abstractmethod
     async def _read(self, node: int, offset: int) -> Records:
         """Committed entries as this very node has them, whatever is cut."""
 
     @abstractmethod
-    async def _prove(self, node: int) -> None:
+    async def _probe(self, node: int) -> None:
         """A linearizable read: succeeds on a leader that a majority follows."""
 
     async def leader(self) -> int | None:
-        """The node that leads in the highest term that any node knows; it may be cut off or paused."""
+        """Returns the node that leads in the highest term that any node knows; it may be cut off or paused."""
         seen = [status for node in self.nodes if (status := await self.status(node)) is not None]
-        newest = max(seen, key=_reign, default=None)
+        newest = max(seen, key=_term_of, default=None)
         return _number(newest["node"]) if newest is not None and newest["role"] == "leader" else None
 
     async def wait_for_leader(self, *, within_s: float = PATIENCE_S) -> int:
-        """A leader that a majority follows, by proof of a linearizable read; `WaitedTooLong` if there is none in time."""
+        """Returns a leader that a majority follows, checked by a linearizable read. Raises `WaitedTooLong` if there is none in time."""
         with trio.move_on_after(within_s):
             while True:
                 leader = await self.leader()
                 if leader is not None:
-                    with trio.move_on_after(PROOF_S), contextlib.suppress(RaftError):
-                        await self._prove(leader)
+                    with trio.move_on_after(PROBE_WITHIN_S), contextlib.suppress(RaftError):
+                        await self._probe(leader)
                         return leader
                 await trio.sleep(POLL_S)
         raise WaitedTooLong(f"no node leads a majority within {within_s:g} s")
@@ -182,7 +182,7 @@ class BreakableCluster(ABC):
 
     @abstractmethod
     async def kill(self, *nodes: int) -> None:
-        """End these nodes as `kill -9` does: no farewell, connections break, what was written stays written."""
+        """End these nodes as `kill -9` does: no shutdown, connections break, what was written stays written."""
 
     @abstractmethod
     async def pause(self, *nodes: int) -> None:
@@ -225,7 +225,7 @@ class BreakableCluster(ABC):
         self._cut, self._cut_clients = frozenset(), frozenset()
 
     def _require(self, *nodes: int) -> None:
-        """`ValueError` for a node that is not one of this cluster: a fault that hits nobody proves nothing."""
+        """Raises `ValueError` for a node that is not one of this cluster: a fault without a target would test nothing."""
         for node in nodes:
             if node not in self.nodes:
                 raise ValueError(f"there is no node {node}; there are {self.nodes[0]} to {self.nodes[-1]}")
@@ -254,7 +254,7 @@ class BreakableCluster(ABC):
     async def check(self, *, within_s: float = 2 * PATIENCE_S) -> LedgerVerdict:
         """Heal and start everything, wait until all nodes agree, and hold them to what was promised.
 
-        Call it when no client writes any more. `WaitedTooLong` if they do not agree in time.
+        Call it when no client writes any more. Raises `WaitedTooLong` if they do not agree in time.
         """
         for node in self.nodes:
             await self._note(node)
@@ -280,7 +280,7 @@ class BreakableCluster(ABC):
         )
 
     async def _holds_little_else(self, node: int, log: _Part) -> bool:
-        """Whether what this node still holds is known to be these records, but for an entry for each reign: no commands."""
+        """Whether what this node still holds is known to be these records, but for an entry for each term: no commands."""
         said = [
             event for event in self.events() if event.node == node and event.fields.get("start_offset") == log.first
         ]
@@ -294,9 +294,9 @@ class BreakableCluster(ABC):
         return [await self.status(node) for node in self.nodes]
 
     async def _note(self, node: int) -> None:
-        """Write down what the node says to be committed, before it can say so no more."""
+        """Record what the node reports as committed, while it can still be asked."""
         found = _Part(self._noted.get(node, 0))
-        with trio.move_on_after(PROOF_S), contextlib.suppress(RaftError):
+        with trio.move_on_after(PROBE_WITHIN_S), contextlib.suppress(RaftError):
             await self._collect(node, found)
         if found.records or not found.first:
             self.ledger.on_end(found.end)
@@ -316,7 +316,7 @@ class BreakableCluster(ABC):
         return "\n".join(map(str, self.events()[-last:]))
 
 
-def _reign(status: dict[str, object]) -> tuple[int, bool]:
+def _term_of(status: dict[str, object]) -> tuple[int, bool]:
     return _number(status["term"]), status["role"] == "leader"
 
 

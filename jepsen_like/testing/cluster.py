@@ -101,7 +101,7 @@ class LocalCluster(BreakableCluster):
         """Start nodes 1 to `nodes`, with a leader; stop them at the end. No task, port or file is left behind.
 
         `settings` are `name=value`, as for `quorumlog node --set`; `state_machine` makes one for each start of a node;
-        `seed` decides the election timeouts and what else is drawn. `WrongSetting` for a setting that cannot be.
+        `seed` decides the election timeouts and what else is drawn. Raises `WrongSetting` for a setting or value that does not exist.
         """
         parsed = parse_settings([*QUICK, *settings])
         ids = range(1, nodes + 1)
@@ -122,7 +122,7 @@ class LocalCluster(BreakableCluster):
         self._running[self.nodes[0]].group.campaign()
         await self.wait_for_leader()
 
-    # ---------------------------------------------------------------- what the nodes say
+    # ---------------------------------------------------------------- what the nodes report
 
     async def status(self, node: int) -> dict[str, object] | None:
         """See `BreakableCluster`; a paused node shows what it believed when it stopped."""
@@ -135,18 +135,18 @@ class LocalCluster(BreakableCluster):
             raise ShuttingDown
         return await self._running[node].group.read(offset)
 
-    async def _prove(self, node: int) -> None:
+    async def _probe(self, node: int) -> None:
         await self._running[node].group.tail()
 
     # ---------------------------------------------------------------- nodes
 
     def disk(self, node: int) -> MemoryDisk:
-        """The node's disk, which can be told to fail, to fill up or to lie; another one after `kill` and `crash`."""
+        """Returns the node's disk, which can be made to fail, to fill up or to lie; another one after `kill` and `crash`."""
         self._require(node)
         return self._disks[node]
 
     async def start(self, *nodes: int) -> None:
-        """See `BreakableCluster`. `StorageFailed` and other errors of `RaftGroup.open` if a disk was told to fail."""
+        """See `BreakableCluster`. Raises `StorageFailed` and other errors of `RaftGroup.open` if a disk was made to fail."""
         self._require(*nodes)
         for node in nodes or self.nodes:
             if node in self._running:
@@ -234,7 +234,7 @@ class LocalCluster(BreakableCluster):
             self.tell(node, "crashed")
 
     async def _end_in_silence(self, node: int) -> None:
-        """A node of this process says farewell when it is stopped; nobody may hear it."""
+        """A node of this process shuts down in order when it is stopped; nothing that it sends then may get out."""
         self._impose(CUT, *self._ways_of(node))
         await self._end(node)
 
@@ -313,7 +313,7 @@ class ProcessCluster(BreakableCluster):
         """Start nodes 1 to `nodes`, with a leader; stop them at the end. No process and no port is left behind.
 
         `settings` are those of `quorumlog node --set`. Without a `directory` the files are removed at the end.
-        `NodeDidNotStart`, in an exception group, if a node does not come up.
+        Raises `NodeDidNotStart`, in an exception group, if a node does not come up.
         """
         parsed = parse_settings([*QUICK, *settings])
         home = directory or Path(tempfile.mkdtemp(prefix="quorumlog-"))
@@ -329,7 +329,7 @@ class ProcessCluster(BreakableCluster):
             if directory is None:
                 shutil.rmtree(home, ignore_errors=True)
 
-    # ---------------------------------------------------------------- what the nodes say
+    # ---------------------------------------------------------------- what the nodes report
 
     async def status(self, node: int) -> dict[str, object] | None:
         """See `BreakableCluster`."""
@@ -345,12 +345,12 @@ class ProcessCluster(BreakableCluster):
         async with self._connection(node) as connection:
             return await connection.read(offset)
 
-    async def _prove(self, node: int) -> None:
+    async def _probe(self, node: int) -> None:
         async with self._connection(node) as connection:
             await connection.tail()
 
     def events(self) -> list[NodeEvent]:
-        """See `BreakableCluster`: what was done to the nodes, and what they said themselves."""
+        """See `BreakableCluster`: what was done to the nodes, and what they reported themselves."""
         told = [event for node in self.nodes for event in self._told_by(node)]
         return sorted([*self._events, *told], key=lambda event: event.at_s)
 
@@ -368,7 +368,7 @@ class ProcessCluster(BreakableCluster):
     # ---------------------------------------------------------------- nodes
 
     async def start(self, *nodes: int) -> None:
-        """See `BreakableCluster`. `NodeDidNotStart`, in an exception group, if one does not come up."""
+        """See `BreakableCluster`. Raises `NodeDidNotStart`, in an exception group, if one does not come up."""
         self._require(*nodes)
         down = [node for node in nodes or self.nodes if not self._cluster.nodes[node].is_running]
         await self._cluster.start(down)

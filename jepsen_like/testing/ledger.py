@@ -1,9 +1,9 @@
 """What a cluster of a test has promised, and whether it kept it.
 
-Two kinds of promises are written down: what a client was told to be appended, and what a node said to be committed, asked
-just before it was brought down. Both must stand in the log in the end, record for record, at the offset that was told; only
+Two kinds of promises are recorded: what was acknowledged to a client, and what a node reported as committed, asked
+just before it was brought down. Both must be in the log in the end, record for record, at the offset that was reported; only
 below where all logs begin, if records may leave them (`retention_bytes`, `retention_s`), there is nothing to look for. A log
-that begins behind all that anybody was told of, or keeps less than its rule says, is a broken promise, too.
+that begins behind everything that was reported, or keeps less than its rule requires, is a broken promise, too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from log.retention import KEEP_ALL, Retention
 SHOWN_MAX = 5
 """Broken promises that a text names; the others are counted."""
 UNSEEN_BYTES = 64 * 1024
-"""What a log may hold beside records: terms and votes, entries that were replaced."""
+"""What a log may hold in addition to records: terms and votes, entries that were replaced."""
 
 
 @attrs.frozen
@@ -24,12 +24,12 @@ class LedgerVerdict:
     """What `check` found. `broken` tells every promise that does not hold, in words."""
 
     acknowledged: int
-    """Records that clients of the cluster were told to be appended."""
+    """Records that were acknowledged to clients of the cluster."""
     committed: int
     """Records in the log in the end."""
     broken: tuple[str, ...] = ()
     expired: int = 0
-    """Promised records that have left all logs, as their retention says."""
+    """Promised records that have left all logs by the retention rule."""
 
     @property
     def valid(self) -> bool:
@@ -55,25 +55,25 @@ class Ledger:
     retention: Retention = KEEP_ALL
     """What of the logs is kept; of records that may leave, the oldest leave first."""
     committed_end: int = 0
-    """How many records nodes said to be committed."""
+    """How many records nodes reported as committed."""
     unknown_bytes: int = 0
-    """Bytes of what clients sent and heard nothing of: a log may hold them though they were replaced."""
+    """Bytes of what clients sent and got no answer to: a log may hold them though they were replaced."""
     _promised: dict[int, bytes] = attrs.field(factory=dict)
     _told: set[int] = attrs.field(factory=set)
     _broken: list[str] = attrs.field(factory=list)
 
     def on_appended(self, base_offset: int, records: Sequence[bytes]) -> None:
-        """A client was told that these are appended from `base_offset` on."""
+        """These records were acknowledged to a client, from `base_offset` on."""
         self.acknowledged += len(records)
         self._told.update(range(base_offset, base_offset + len(records)))
         self._promise(base_offset, records, "acknowledged")
 
     def on_committed(self, node: int, base_offset: int, records: Sequence[bytes]) -> None:
-        """A node said that these are committed from `base_offset` on."""
+        """A node reported that these records are committed, from `base_offset` on."""
         self._promise(base_offset, records, f"committed by node {node}")
 
     def on_end(self, committed_end: int) -> None:
-        """A node said that so many records are committed."""
+        """A node reported that so many records are committed."""
         self.committed_end = max(self.committed_end, committed_end)
 
     def on_broken(self, what: str) -> None:
@@ -98,7 +98,7 @@ class Ledger:
         *,
         of_records: Collection[int] = (),
     ) -> LedgerVerdict:
-        """Hold the promises against the committed log of every node, which begins at 0 unless `starts` says otherwise.
+        """Hold the promises against the committed log of every node, which begins at 0 unless `starts` contains another start.
 
         `of_records`: nodes of which it is known that what is left of their logs is records and little else.
         """
@@ -137,7 +137,7 @@ class Ledger:
         return LedgerVerdict(self.acknowledged, committed, tuple(broken), expired)
 
     def _missing(self, start: int, log: Sequence[bytes]) -> int:
-        """How many bytes a log that has let something go should hold beside these records, if only bytes count.
+        """How many bytes a log that has let something go should hold in addition to these records, if only bytes count.
 
         0 if others wrote, too: what became of all that they sent is not known here.
         """

@@ -8,7 +8,7 @@
 
 - `raft_cluster`: nodes inside the test's process, there in milliseconds (`jepsen_like.testing.cluster.LocalCluster`).
 - `raft_processes`: real processes, for `kill -9` and `kill -STOP` (`ProcessCluster`); about a second to start.
-- `@pytest.mark.raft_cluster(nodes=5, settings=["flush=none"], check=False)` says which: `nodes`, `settings`, for
+- `@pytest.mark.raft_cluster(nodes=5, settings=["flush=none"], check=False)` sets them up: `nodes`, `settings`, for
   `raft_cluster` also `seed` and `state_machine`; and whether the cluster is checked at the end.
 
 After a test that passed, the cluster is healed and held to its promises: what was acknowledged and is lost fails the test. A

@@ -39,7 +39,7 @@ class _ClusterFace(Face[ClusterT_co]):
         return self._loop.living.addresses
 
     def client(self, *, deadline_s: float = 10.0, connect_timeout_s: float = 1.0) -> Client:
-        """A client of this cluster; what it is told to be appended, `check` looks for."""
+        """Returns a client of this cluster; `check` looks for everything that is acknowledged to it."""
         living = self._loop.living
         return _ClusterClient(lambda: living.client(deadline_s=deadline_s, connect_timeout_s=connect_timeout_s))
 

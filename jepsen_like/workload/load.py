@@ -2,8 +2,8 @@
 
 Every attempt is one operation with values of its own: nothing is ever sent twice, so an operation with unknown outcome
 can never be confused with a retry of itself. How an outage is kept from costing more than about one unknown operation
-per client is described in `workload.routing`; who ends it is the *probes*, one per node, which ask for a proof of leadership
-while no leader is believed in or nothing has been acknowledged for a while, and follow the first proof with one write. So
+per client is described in `workload.routing`; it is ended by the *probes*, one per node: each sends an operation that only a leader can answer
+while no leader is known or nothing has been acknowledged for a while, and follows the first answer with one write. So
 recovery is seen within about `PROBE_EVERY_S`, also while every client still waits for an operation sent to the node that
 was lost. And they go on asking a node that led until just now: an answer from old beliefs is what the checker looks for.
 """
@@ -28,7 +28,7 @@ CONNECT_WITHIN_S = 0.5
 PROBE_WITHIN_S = 0.5
 PROBE_EVERY_S = 0.03
 DOUBT_AFTER_S = 0.25
-"""Without an acknowledged write for this long, the leader is doubted and the probes look around."""
+"""Without an acknowledged write for this long, the leader is doubted and the probes ask all nodes."""
 ASK_ANYONE_CHANCE = 0.03
 """How often an operation for the leader goes to any node instead: a node with old beliefs must get its chance to be wrong."""
 BACK_OFF_S = 0.05
@@ -56,7 +56,7 @@ class RunningLoad(Protocol):
         """Start no more operations."""
 
     async def final_reads(self) -> bool:
-        """Write once more and read what the workload wants to know of a healed cluster; False if not all was answered."""
+        """Write once more, then send the workload's final reads to a healed cluster. Returns False if not all were answered."""
 
     def claimed_ends(self) -> Mapping[int, int]:
         """By object: the greatest end of a log that an answer to the final reads claimed."""
@@ -96,7 +96,7 @@ class Ending:
     outcome: Outcome
     code: ErrorCode
     hint: Hint | None = None
-    """What it tells of the node; None: it may be down or cut off."""
+    """What it means for the node; None: it may be down or cut off."""
 
 
 class LiveConnection(Protocol):
@@ -122,10 +122,10 @@ class ClientPort(Protocol):
         """Everything by which `connect` or an operation can end without an answer."""
 
     async def connect(self, node: int, *, within_s: float) -> LiveConnection:
-        """A new connection; one of `errors` if it cannot be had."""
+        """Returns a new connection. Raises one of `errors` if it cannot be made."""
 
     def ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
-        """What an error of an operation means."""
+        """Returns what an error of an operation means for its outcome."""
 
 
 class Connections:
@@ -136,7 +136,7 @@ class Connections:
         self._open: dict[int, LiveConnection] = {}
 
     async def connect(self, node: int) -> LiveConnection:
-        """The connection with `node`, made if need be; an error of the port if it cannot be had: nothing was asked then."""
+        """Returns the connection with `node`, made if need be. Raises an error of the port if it cannot be made: nothing was sent then."""
         connection = self._open.get(node)
         if connection is None or not connection.is_open:
             connection = self._open[node] = await self._port.connect(node, within_s=CONNECT_WITHIN_S)
@@ -149,7 +149,7 @@ class Connections:
         self._open.clear()
 
 
-class Load:
+class RoutedLoad:
     """All clients of a run, written here: each operation goes to one node, and writes to the one believed to lead."""
 
     def __init__(self, workload: Workload, recorder: Recorder, port: ClientPort, plan: LoadPlan) -> None:
@@ -265,7 +265,7 @@ class Load:
             await self._learn(node, ending)
             return ending.outcome
         except trio.Cancelled:
-            # Nobody waits for the answer any more, but the request is on its way and may yet be carried out.
+            # The client waits no longer for the answer, but the request is on its way and may yet be carried out.
             unknown = (Outcome.INFO, ErrorCode.OTHER)
             self.recorder.ended(request, *unknown, process=process, node=node, t_inv=t_inv, t_ret=time.monotonic_ns())
             raise
@@ -319,7 +319,7 @@ class Load:
             raise
 
     async def _learn(self, node: int, ending: Ending) -> None:
-        """What an operation that failed tells of the node; a pause where asking again at once would be noise."""
+        """Update the routing after an operation that failed; pause where asking again at once would only add load."""
         if ending.outcome is Outcome.INFO:
             self._doubt(node)
             return
@@ -348,17 +348,17 @@ class Load:
     # ---------------------------------------------------------------- probes
 
     async def _probe(self, node: int) -> None:
-        """Ask `node` for a proof of leadership whenever there is doubt who leads, or whether `node` knows that it does not."""
+        """Probe `node` whenever the leader is in doubt, or `node` led until just now and may still believe that it does."""
         client = Connections(self._port)
         rng = random.Random(f"scout {node} {self.plan.seed}")
         process = self.recorder.new_process()
         try:
             while True:
                 await trio.sleep(PROBE_EVERY_S)
-                if not self._worth_asking(node) or not await self._proves(client, node, process, rng):
+                if not self._worth_asking(node) or not await self._answers_probe(client, node, process, rng):
                     continue
                 is_news = self.routing.leader != node
-                self.routing.on_proof(node, trio.current_time())
+                self.routing.on_probe_answered(node, trio.current_time())
                 self._announce()
                 if is_news:
                     self._give_up_on_old_leaders()
@@ -373,8 +373,8 @@ class Load:
         silent_s = (time.monotonic_ns() - self.recorder.last_write_ns) / 1e9
         return silent_s > self._doubt_after_s
 
-    async def _proves(self, client: Connections, node: int, process: int, rng: random.Random) -> bool:
-        """Whether `node` leads, by an operation that is recorded if it is answered: without an answer it says nothing."""
+    async def _answers_probe(self, client: Connections, node: int, process: int, rng: random.Random) -> bool:
+        """Returns whether `node` answered a probe, so that it leads. The operation is recorded only if it is answered."""
         request = self.workload.probe(rng)
         with trio.move_on_after(PROBE_WITHIN_S), contextlib.suppress(*self._errors):
             connection = await client.connect(node)
@@ -389,14 +389,14 @@ class Load:
     # ---------------------------------------------------------------- the end
 
     async def final_reads(self) -> bool:
-        """Write once more, then ask the workload's last questions of a healed cluster; false if not all were answered in time."""
+        """Write once more, then send the workload's final reads. Returns False if not all were answered in time."""
         client = Connections(self._port)
         rng = random.Random(f"final reads {self.plan.seed}")
         self._stopping = trio.Event()
         with trio.move_on_after(FINAL_READS_WITHIN_S), contextlib.closing(client):
             await self._until_answered(client, rng, (self.workload.write(rng) for _ in itertools.count()))
-            for question in self.workload.final_reads():
-                await self._until_answered(client, rng, itertools.repeat(question))
+            for read in self.workload.final_reads():
+                await self._until_answered(client, rng, itertools.repeat(read))
             return True
         return False
 
@@ -405,15 +405,15 @@ class Load:
         return self.workload.claimed_ends()
 
     async def _until_answered(self, client: Connections, rng: random.Random, requests: Iterator[Request]) -> None:
-        """Ask whoever leads until one of `requests` is answered; writes have to differ, for nothing is ever sent twice."""
+        """Ask the leader until one of `requests` is answered; writes have to differ, because nothing is ever sent twice."""
         process = self.recorder.new_process()
         while True:
             node = self.routing.leader
             if node is None:
                 node = rng.choice(self.routing.nodes)
-                if not await self._proves(client, node, process, rng):
+                if not await self._answers_probe(client, node, process, rng):
                     continue
-                self.routing.on_proof(node, trio.current_time())
+                self.routing.on_probe_answered(node, trio.current_time())
             request = next(requests)
             outcome = await self._attempt(client, node, request, process)
             if outcome is Outcome.OK or self._out_of_reach is request:

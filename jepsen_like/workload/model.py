@@ -45,7 +45,7 @@ class Request:
 
 @attrs.frozen
 class Seen:
-    """What an answer says, as the fields of a history row; `values` from `offset` on for a log."""
+    """The content of an answer, as the fields of a history row; `values` from `offset` on for a log."""
 
     values: Sequence[int]
     offset: int = NONE
@@ -78,4 +78,4 @@ class Workload(Protocol):
         """A read found that its records had left the log, which began at `start_offset`. Raises `Nonsense` if that cannot be."""
 
     def interpret(self, request: Request, answer: Any) -> Seen:
-        """What the answer to `request` says. Raises `Nonsense` if it is not an answer to it."""
+        """Returns the content of the answer to `request`. Raises `Nonsense` if it is not an answer to it."""

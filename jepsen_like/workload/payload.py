@@ -1,7 +1,7 @@
 """A record's bytes: its value id, hidden by the record's size, and a filler that only this id has; so a reader notices bytes
 that were changed, and bytes that are missing.
 
-A damaged record reads as a value nobody can have appended: ids that are drawn stay below `DAMAGED`, so a checker finds it
+A damaged record reads as a value that no client can have appended: ids that are drawn stay below `DAMAGED`, so a checker finds it
 as a phantom.
 """
 
@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 
 DAMAGED = 1 << 61
-"""Added to the CRC of a record that is not what its id says."""
+"""Added to the CRC of a record that does not match its id."""
 _ID = struct.Struct(">Q")
 _ODD = 0x9E3779B97F4A7C15
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -29,7 +29,7 @@ def encode_value(value: int, size: int) -> bytes:
 
 
 def decode_value(record: bytes) -> tuple[int, bool]:
-    """The value of a record and whether its bytes are whole; a damaged one has a value above `DAMAGED`."""
+    """Returns the value of a record and whether its bytes are whole; a damaged one has a value above `DAMAGED`."""
     if len(record) >= _ID.size:
         (hidden,) = _ID.unpack_from(record)
         value = hidden ^ _mark(len(record))

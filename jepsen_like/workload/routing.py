@@ -1,10 +1,10 @@
-"""Whom to ask: what all clients of a run together believe about the nodes. Pure: no clock, no socket.
+"""Which node to ask: what all clients of a run together believe about the nodes. Pure: no clock, no socket.
 
 The rules keep an outage from turning into thousands of operations with unknown outcomes:
 
 - One node is believed to lead, or none is; with none, clients wait instead of asking around.
-- A leader that leaves one operation unanswered is believed no more, whatever others still say of it: it is a *suspect*.
-- Only an answer that needs a majority, a *proof*, makes a leader out of a suspect, or ends a time without one.
+- A leader that leaves one operation unanswered is no longer believed to lead, even if others still name it: it is a *suspect*.
+- Only an answered *probe*, an operation that needs a majority, makes a suspect the leader again, or ends a time without one.
 - A refusal's hint is followed unless it points at a suspect.
 - Others than the leader are asked on purpose, for stale answers would come from them: any node now and then (a suspect by
   one client at a time), and for a while one that was believed to lead until just now.
@@ -20,7 +20,7 @@ OLD_BELIEFS_S = 6.0
 
 
 class Routing:
-    """Beliefs about the nodes; nobody is believed to lead at first."""
+    """Beliefs about the nodes; no node is believed to lead at first."""
 
     def __init__(self, nodes: Iterable[int]) -> None:
         self.nodes = tuple(nodes)
@@ -28,13 +28,13 @@ class Routing:
         self._suspect_until: dict[int, float] = {}
         self._led_until: dict[int, float] = {}
 
-    def on_proof(self, node: int, now: float) -> None:
+    def on_probe_answered(self, node: int, now: float) -> None:
         """`node` gave an answer that only a leader with a majority can give."""
         self._believe(node, now)
         self._suspect_until.clear()
 
     def on_refused(self, node: int, hint: int | None, now: float) -> None:
-        """`node` said that it does not lead, and who may."""
+        """`node` refused because it does not lead; `hint` is the node that it believes to lead."""
         self._suspect_until.pop(node, None)
         if self.leader in (None, node):
             trusted = hint is not None and hint != node and hint in self.nodes and hint not in self._suspect_until
@@ -56,7 +56,7 @@ class Routing:
         self.leader = leader
 
     def anyone(self, rng: random.Random, now: float) -> int | None:
-        """A node to ask on purpose, whoever leads. None if the one drawn is a suspect that somebody has tried just now."""
+        """Returns a node drawn from all, not only the leader. None if it is a suspect that another client has tried just now."""
         node = rng.choice(self.nodes)
         until = self._suspect_until.get(node)
         if until is None:

@@ -145,7 +145,7 @@ def test_programs_in_the_documents_run(number: int) -> None:
 
 
 @pytest.mark.cluster
-def test_the_nodes_in_the_readme_serve_the_client_beside_them(tmp_path: Path) -> None:
+def test_the_nodes_in_the_readme_serve_the_client_next_to_them(tmp_path: Path) -> None:
     (block,) = [block for block in blocks("README.md", "sh") if "quorumlog node" in block]
     client = PROGRAMS[0]
     named = sorted(set(re.findall(r"\b40\d\d\b", block)))

@@ -54,7 +54,11 @@ DOC = '"""A rule."""\n'
 
 def test_a_tidy_project_has_no_complaints(tmp_path: Path) -> None:
     files = {
-        "raft__rule": DOC + "import random\nrng: random.Random = random.Random(7)\n",
+        "raft__rule": DOC + "import random\nrng: random.Random = random.Random(7)\nclass Rule: ...\n",
+        "raft__sync": DOC + "class Rule: ...\n",
+        "log__rule": DOC + "class _Rule: ...\n",
+        "log__other": DOC + "class _Rule: ...\n",
+        "tests__rule": DOC + "class Rule: ...\n",
         "README": "# Title\n",
     }
     assert house(tmp_path, **files) == []
@@ -77,6 +81,11 @@ def test_a_tidy_project_has_no_complaints(tmp_path: Path) -> None:
         pytest.param({"raft__rule": DOC + "import random\nrandom.random()\n"}, "global source", id="chance"),
         pytest.param({"raft__rule": DOC + "from random import choice\n"}, "global source", id="chance by name"),
         pytest.param({"raft__rule": DOC + "import random\nr = random.Random()\n"}, "the machine", id="no seed"),
+        pytest.param(
+            {"raft__rule": DOC + "class Rule: ...\n", "log__rule": DOC + "class Rule: ...\n"},
+            "log/rule.py:1: class Rule is also in raft/rule.py",
+            id="a class name in two modules",
+        ),
         pytest.param({"README": "# One\n# Two\n"}, "2 titles", id="two titles"),
         pytest.param({"README": "text\n"}, "0 titles", id="no title"),
         pytest.param({"README": "# T\nsee /" + "home/me/x\n"}, "path of one machine", id="machine path"),

@@ -4,6 +4,7 @@
 - No file over `FILE_LINES_MAX` lines, no function over `FUNCTION_LINES_MAX`; `LONG_FUNCTIONS` lists the exceptions,
   whose lengths may only fall.
 - A document has one title.
+- A public class name occurs in one module of the product (the asyncio and plain Python faces repeat those that they offer).
 - Nothing is read with a format that can run code.
 - No module shares its name with one of the standard library, and none of a broker with a package of ours (`raft/log.py`):
   tracebacks stay unambiguous.
@@ -29,6 +30,11 @@ FUNCTION_LINES_MAX = 70
 LONG_FUNCTIONS: dict[str, int] = {}
 """`path:function` -> lines. A ratchet: shorten one and lower or remove its number; nothing is added."""
 
+FACES = frozenset(
+    Path(*module.split(".")).with_suffix(".py")
+    for module in ("raft.aio", "raft.sync", "jepsen_like.testing.aio", "jepsen_like.testing.sync")
+)
+"""They repeat the names of what they stand for, in asyncio and in plain Python."""
 CODE_RUNNING_MODULES = frozenset({"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml"})
 CODE_RUNNING_CALLS = frozenset({"eval", "exec"})
 MACHINE_PATH = re.compile(r"""(?<![\w./\]*])/(?:home|root|Users|work|mnt|opt)/[\w.-]""")
@@ -65,6 +71,7 @@ def complaints(root: Path, pure_modules: Sequence[str]) -> list[str]:
             found += chance(source)
         longest |= long_functions(source)
     found += ratchet(longest)
+    found += repeated_names(root)
     for path, text in documents(root):
         found += one_title(path, text)
     for path, text in texts(root):
@@ -130,6 +137,24 @@ def ratchet(longest: dict[str, int]) -> Iterator[str]:
     for place, length in LONG_FUNCTIONS.items():
         if longest.get(place, 0) < length:
             yield f"{place}: now {longest.get(place, 'short')}; lower its number in LONG_FUNCTIONS or remove it"
+
+
+def modules_of_names(root: Path) -> dict[str, list[Source]]:
+    """Returns the modules of the product in which each public class name is defined, without the faces."""
+    found: dict[str, list[Source]] = {}
+    for source in sources(root):
+        if source.path.parts[0] in PACKAGES and source.path not in FACES:
+            for node in source.tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found.setdefault(node.name, []).append(source)
+    return found
+
+
+def repeated_names(root: Path) -> Iterator[str]:
+    """Public classes of different modules that have the same name: a reader cannot tell which one is meant."""
+    for name, modules in modules_of_names(root).items():
+        if len(modules) > 1:
+            yield f"{modules[-1].path}:1: class {name} is also in {', '.join(str(each.path) for each in modules[:-1])}"
 
 
 def imported(source: Source) -> Iterator[tuple[ast.AST, str]]:

@@ -140,7 +140,7 @@ def test_an_interruption_leaves_without_a_traceback(
     assert capsys.readouterr().err.strip() == "quorumlog: interrupted"
 
 
-def test_an_error_beside_an_interruption_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_next_to_an_interruption_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     def body() -> None:
         raise BaseExceptionGroup("nursery", [KeyboardInterrupt(), RuntimeError("a bug")])
 

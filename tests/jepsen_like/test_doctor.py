@@ -1,4 +1,4 @@
-"""The doctor names what is missing with the command that mends it, and its exit status says whether anything is."""
+"""The doctor names what is missing with the command that installs it, and its exit status is 0 only if nothing is."""
 
 import importlib.metadata
 import os

@@ -135,7 +135,7 @@ NEMESES: Sequence[Mutant] = (
         name="kill-kills-nobody",
         bug="the kill is announced and recorded, but sent to no process",
         module=PROCESSES,
-        edits=[Edit("        await cluster.kill(blow.nodes)\n", "        await cluster.kill(())\n")],
+        edits=[Edit("        await cluster.kill(hit.nodes)\n", "        await cluster.kill(())\n")],
         oracles=["evidence"],
         judge="run",
     ),
@@ -143,7 +143,7 @@ NEMESES: Sequence[Mutant] = (
         name="pause-stops-nobody",
         bug="the pause is announced and recorded, but sent to no process",
         module=PROCESSES,
-        edits=[Edit("        await cluster.pause(blow.nodes)\n", "        await cluster.pause(())\n")],
+        edits=[Edit("        await cluster.pause(hit.nodes)\n", "        await cluster.pause(())\n")],
         oracles=["evidence"],
         judge="run",
     ),
@@ -174,7 +174,7 @@ NEMESES: Sequence[Mutant] = (
         module="jepsen_like.nemesis.links",
         edits=[
             Edit(
-                '        """All at once."""\n        cluster.network.impose(CUT, blow.pairs, blow.clients)\n',
+                '        """All at once."""\n        cluster.network.impose(CUT, hit.pairs, hit.clients)\n',
                 '        """All at once."""\n        cluster.network.impose(CUT, (), ())\n',
             )
         ],

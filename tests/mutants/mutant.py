@@ -44,8 +44,8 @@ class Edit:
 class Mutant:
     """One deliberate bug.
 
-    `oracles` are those expected to kill it; any other oracle but a crash may do it too. `judge` says who looks at it, by a
-    name of `judges.JUDGES`.
+    `oracles` are those expected to kill it; any other oracle but a crash may do it too. `judge` is a name of
+    `judges.JUDGES`.
     """
 
     name: str

@@ -25,7 +25,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 @attrs.frozen
 class Equivalent:
-    """A mutation that changes nothing that can be seen; `reason` says why."""
+    """A mutation that changes nothing that can be seen; `reason` is why."""
 
     module: str
     function: str

@@ -1,4 +1,4 @@
-"""The mutator makes what it says, every known equivalent still fits, and a mutation is noticed where it was put."""
+"""The mutator makes the changes that it names, every known equivalent still fits, and a mutation is noticed where it was put."""
 
 import pytest
 

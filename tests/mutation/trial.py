@@ -142,7 +142,7 @@ def put_in_place(mutation: Mutation) -> None:
     """Let this process go on with the changed module.
 
     A change within a function goes into that function as it is, wherever it was handed to. For any other, all of the
-    project is forgotten, so that the next import takes the changed module and whatever takes part of it is made anew.
+    project is forgotten, so that the next import takes the changed module and everything that uses it is made again.
     """
     if mutation.is_in_body:
         path = str(ROOT.joinpath(*mutation.module.split(".")).with_suffix(".py"))

@@ -49,7 +49,7 @@ def bug_of(path: Path) -> str:
 
 
 def play_kept(name: str, bug: str) -> str | None:
-    """What the oracle of a kept scenario says with this bug in place; None if nothing. In a process of its own."""
+    """Returns the violation that a kept scenario finds with this bug in place, or None. Runs in a process of its own."""
     install(by_name(bug))
     from jepsen_like.simulation.kernel.shrink import play_scenario  # after the bug is in place
     from jepsen_like.simulation.raft.model import RAFT

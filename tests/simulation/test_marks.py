@@ -1,4 +1,4 @@
-"""The marks are every way out of every decision, and a mark that nobody visits is told."""
+"""The marks are every way out of every decision, and a mark that is never visited is reported."""
 
 import subprocess
 import sys
@@ -56,7 +56,7 @@ def test_every_way_out_of_a_decision_is_counted() -> None:
     }
 
 
-def test_a_mark_that_nobody_visited_fails_and_so_does_a_vain_excuse() -> None:
+def test_a_mark_that_is_never_visited_fails_and_so_does_a_vain_excuse() -> None:
     table = {"core.step: a: yes": Visits(3, 0), "core.step: a: no": Visits(), "core.tick: b: yes": Visits(1, 2)}
     assert failings(table, {}) == ["never visited: core.step: a: no"]
     assert failings(table, {"core.step: a: no": "cannot be"}) == []

@@ -28,7 +28,7 @@ KEPT = sorted(SCENARIOS.glob("*.txt"))
 
 
 class AcknowledgesWithoutFlush(RaftCore):
-    """Says that entries are on disk before they are."""
+    """Acknowledges entries before they are on disk."""
 
     def _write_covering(self, index: LogIndex) -> WriteId:
         return NO_WRITE

@@ -58,7 +58,7 @@ def run_replay(chosen: ChosenSystem, world: int | Scenario[Any], *, quiet: bool)
 
 
 def run_shrinker(chosen: ChosenSystem, world: int | Scenario[Any], keep: Path | None) -> int:
-    """Print the small world, and what became of the large one; exit status 1, as for any world that fails."""
+    """Print the reduced world, and by how much it was reduced. Returns exit status 1, as for any world that fails."""
     if keep is not None and not os.access(keep.absolute().parent, os.W_OK):
         raise click.UsageError(f"--keep: {keep.parent} is not a directory that can be written to")
     model = chosen.model

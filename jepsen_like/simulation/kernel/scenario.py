@@ -102,7 +102,7 @@ class ScenarioFormat(Generic[K]):
             except (ValueError, TypeError, LookupError) as error:
                 raise ValueError(f"line {number} of the scenario, {line!r}: {error}") from error
         if not oracle:
-            raise ValueError("a scenario says which oracle it was kept for")
+            raise ValueError("a scenario names the oracle that it was kept for, in its first line")
         groups: dict[str, Any] = {
             group: attrs.evolve(getattr(self.calm, group), **settings) for group, settings in changed.items()
         }

@@ -1,6 +1,6 @@
 """One line for each event of a seed, in fixed columns, and one hash over all of them.
 
-The hash is what a seed *is*: the same in every process, whatever PYTHONHASHSEED says. Columns: virtual time, node, event,
+The hash is what a seed *is*: the same in every process, for any PYTHONHASHSEED. Columns: virtual time, node, event,
 the node's state in columns of the model, effects.
 """
 

@@ -70,7 +70,7 @@ class SimulatedWorld(ABC, Generic[K]):
         self._posted = 0
         self.build()
 
-    # ---------------------------------------------------------------- what a model says
+    # ---------------------------------------------------------------- what a model implements
 
     @abstractmethod
     def build(self) -> None:

@@ -6,10 +6,10 @@ and fsync, on the right nodes. An audit needs no such luck: the simulator knows 
 - A1 a vote or a candidacy on the wire: that (term, vote) is durable at the sender, and it is its only one in that term.
 - A2 an accepted append on the wire: the log is durable up to `match_index` and equals that of the term's leader, and the
   sender is still in that term.
-- A3 a client hears "committed": its own entry is on the disks of a majority.
+- A3 a client receives "committed": its own entry is on the disks of a majority.
 - A4 electability: no node that lacks a committed entry could win a majority of the logs that are durable.
 - A5 a restart: the node comes back with what its disk held, no less, no more, and all of it durable; and its log begins
-  where its disk says, not before what it had let go.
+  where its disk has it begin, not before what was trimmed.
 - A6 a linearizable read: its index covers all that was committed anywhere when it was asked for.
 - A7 a node that holds less than before damage cut its log asks for no vote, and gives none to a log below what it held.
 - A8 what leaves a log, and what a follower is told to begin behind, is committed: the place where it ended is that of the
@@ -102,7 +102,7 @@ class Audits:
         self._check_left(machine, start, "lets its log begin")
 
     def check_start(self, machine: SimulatedMachine) -> None:
-        """A8: what the disk says of where its log begins."""
+        """A8: where the log begins, by the disk."""
         start = machine.durable_log().start
         if start.index:
             self._check_left(machine, start, "has a log on its disk that begins")
@@ -130,7 +130,7 @@ class Audits:
             self._accuse("A8", machine, f"{deed} with a snapshot that is not what was committed up to {applied}")
 
     def answered(self, machine: SimulatedMachine, batch: Batch, outcome: Committed) -> None:
-        """A3: a client hears that `batch` is committed at a place."""
+        """A3: a client learns that `batch` is committed at an index."""
         ledger = self._record.ledger
         if outcome.index > len(ledger) or ledger[outcome.index - 1].entry.batch.crc != batch.crc:
             self._accuse("A3", machine, f"answers that entry {outcome.index} holds a batch, which it does not")

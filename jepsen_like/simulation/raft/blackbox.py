@@ -47,7 +47,7 @@ class ClientRequest:
 
 
 Fault = tuple[str, str]
-"""Which check failed, and the sentence that says how."""
+"""Which check failed, and a sentence about how."""
 
 
 def check(history: Sequence[ClientRequest], final: Sequence[int]) -> list[Fault]:

@@ -136,7 +136,7 @@ class Clients:
                 return self._end(token, RequestOutcome.UNKNOWN)
 
     def _seen(self, op: ClientRequest, base_offset: Offset) -> None:
-        """It is at `base_offset`, and whoever said so leads."""
+        """It is at `base_offset`, and the node that answered leads."""
         op.base_offset = base_offset
         op.end_offset = base_offset + len(op.values)
 

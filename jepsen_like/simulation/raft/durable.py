@@ -42,7 +42,7 @@ class Flip:
 
 
 class WholeFrame(NamedTuple):
-    """A frame as it lies in a segment: where it begins there, its size with the header, and what the header says."""
+    """A frame as it lies in a segment: where it begins there, its size with the header, and the fields of the header."""
 
     at: int
     size: int
@@ -98,7 +98,7 @@ NEVER_TRIMMED = DurableStart()
 
 
 def read_start(content: bytes) -> DurableStart:
-    """What the witness says; as of a log that was never trimmed, if there is none that is whole."""
+    """Returns the log-start checkpoint; that of a log that was never trimmed if there is none that is whole."""
     if len(content) < _START.size:
         return NEVER_TRIMMED
     magic, _, _, base, index, term, offset, size, payload_crc, head_crc = _START.unpack_from(content)
@@ -172,14 +172,14 @@ class DurableLog:
 
     def _begin_at(self, start: DurableStart) -> None:
         if start.base > self._segment:
-            # It began anew, or what was not read yet has left as well. All that counts is what the disk has from there on.
+            # It was reset to a snapshot, or what was not read yet has left as well. All that counts is what the disk has from there on.
             self.entries, self.term, self.vote = [], NO_TERM, None
             self._segment, self._read = start.base, 0
         self.entries[: start.index] = self._left(start)
         self.start = start
 
     def _left(self, start: DurableStart) -> list[Stored]:
-        """What was in the log before `start`: the committed entries, if they end as it says."""
+        """What was in the log before `start`: the committed entries, if they end where it begins."""
         left = [
             Stored(known.entry.term, known.entry.batch.crc, known.entry.end_offset)
             for known in self.ledger[: start.index]
@@ -190,7 +190,7 @@ class DurableLog:
         return [Stored(start.position.term, -1, start.offset)] * start.index
 
     def _content(self, disk: MemoryDisk, base: int) -> bytes:
-        # A segment with which a log begins anew has its name only when the witness is durable.
+        # The first segment of a log that is reset gets its name only when the log-start checkpoint is durable.
         return self._file(disk, f"{base:020d}.log") or (
             self._file(disk, f"{base:020d}.reset") if base == self.start.base else b""
         )

@@ -13,13 +13,13 @@ What makes it fast enough to be useful in Python:
 - nodes do not share anything, so a node's reaction is computed once for each of *its* states and remembered: most of
   the search is looking up integers;
 - states that differ only in the names of the nodes are one state (`fingerprint` takes a renaming);
-- what can matter no more is left out (`reduction`), and so is an action that changes nothing and says nothing: the state
+- what can matter no more is left out (`reduction`), and so is an action that changes nothing and sends nothing: the state
   before it can do all that the state after it can, for a message need not be delivered and a budget not be used.
 
 Checked in every state: one leader a term; equal terms at an index mean equal logs before it; what a node takes for committed
-is what leaders have committed, for ever; a leader holds what leaders of earlier terms committed. Checked on every message as it leaves: the audits A1 (a
+is what leaders have committed, and stays so; a leader holds what leaders of earlier terms committed. Checked on every message as it leaves: the audits A1 (a
 vote or candidacy is durable, and the only one in its term) and A2 (what is acknowledged is durable). Checked at every
-commit: A3 (a majority has it on disk); and then, as often as a disk changes, A4 (nobody without it could be elected by what
+commit: A3 (a majority has it on disk); and then, as often as a disk changes, A4 (no node without it could be elected by what
 is on the disks).
 """
 
@@ -34,7 +34,7 @@ import attrs
 
 from jepsen_like.simulation.kernel.explorer import BrokenPromise, Explorer
 from jepsen_like.simulation.raft.record import as_recent
-from jepsen_like.simulation.raft.reduction import Prospects, attainable_by, is_spent, reigns_that_matter, told_by
+from jepsen_like.simulation.raft.reduction import Prospects, attainable_by, is_spent, leaderships_that_matter, told_by
 from jepsen_like.simulation.raft.scope import Scope
 from raft.config import RaftConfig
 from raft.core import Leader, RaftCore
@@ -87,7 +87,7 @@ def _entries_of(terms: tuple[int, ...]) -> list[Entry]:
 
 
 class _Earliest(random.Random):
-    """Draws nothing: timers fire when the search says so."""
+    """Draws nothing: timers fire when the search decides."""
 
     def uniform(self, a: float, b: float) -> float:
         return a
@@ -208,7 +208,7 @@ class State(NamedTuple):
     committed: tuple[tuple[int, int, int], ...]
     """Every (index, term) that any leader has committed, in order, and the term of that leader."""
     leaders: tuple[tuple[int, int], ...]
-    """(term, node) of every reign so far."""
+    """(term, node) of every leadership so far."""
 
 
 class RaftExplorer(Explorer[State, ExplorerAction]):
@@ -265,7 +265,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
     # ---------------------------------------------------------------- states
 
     def starts(self) -> Iterator[State]:
-        """From nothing, from logs that have parted, or from the scope's own logs."""
+        """From empty logs, from logs that diverge, or from the scope's own logs."""
         return map(self._first_state, self.scope.starts)
 
     def _first_state(self, terms_of_logs: tuple[tuple[int, ...], ...]) -> State:
@@ -332,7 +332,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
                     yield ExplorerAction("trim", place, last)
 
     def after(self, state: State, action: ExplorerAction) -> State:
-        """The state after `action`; `state` itself if that changes nothing and says nothing."""
+        """The state after `action`; `state` itself if that changes nothing and sends nothing."""
         place = action.node
         reaction = self._react(state.locals_[place], action)
         if isinstance(reaction, str):
@@ -361,7 +361,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         if self._reduced:
             prospects = Prospects(self._ceiling(locals_, network, timeouts), timeouts, crashes)
             network = [posted for posted in network if not self._is_spent(posted, locals_, prospects)]
-            leaders = reigns_that_matter(leaders, [self._views[local] for local in locals_], prospects)
+            leaders = leaderships_that_matter(leaders, [self._views[local] for local in locals_], prospects)
         network.sort()
         entries = state.entries - (action.kind == "propose")
         heartbeats = state.heartbeats - (action.kind == "heartbeat")
@@ -491,7 +491,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         return Reaction(self._intern_node(node), tuple(posted), committed, settled, leads and node.core.term != led)
 
     def _send_heartbeats(self, node: ExplorerNode, posted: list[int]) -> None:
-        """Its timer fires; that it has not heard from a majority for long is left out."""
+        """Its timer fires; that a leader without answers of a majority steps down is left out."""
         role = node.core.role
         assert isinstance(role, Leader)
         role.heartbeat_due, role.quorum_check_due = node.core._now, float("inf")
@@ -614,13 +614,13 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
     def _crowned(
         self, leaders: tuple[tuple[int, int], ...], node: ExplorerNode, committed: tuple[tuple[int, int, int], ...]
     ) -> tuple[tuple[int, int], ...]:
-        """One leader a term, for ever; and whoever begins a reign holds what was committed before it."""
+        """At most one leader in each term; and a new leader holds what was committed before its term."""
         term, me = node.core.term, node.core.node_id
         known = dict(leaders)
         if known.setdefault(term, me) != me:
             raise BrokenPromise(f"election safety: n{known[term]} and n{me} both lead in term {term}")
-        for index, entry_term, reign in committed:
-            if reign < term and not node.core.log.matches(LogIndex(index), Term(entry_term)):
+        for index, entry_term, leader_term in committed:
+            if leader_term < term and not node.core.log.matches(LogIndex(index), Term(entry_term)):
                 raise BrokenPromise(
                     f"leader completeness: n{me} leads in term {term} without the committed {index}@{entry_term}"
                 )
@@ -629,22 +629,22 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
     def _committed(
         self, committed: tuple[tuple[int, int, int], ...], node: ExplorerNode, upto: int, locals_: tuple[int, ...]
     ) -> tuple[tuple[int, int, int], ...]:
-        """A3 for what a leader has just committed, and nobody leads in a later term without it."""
+        """A3 for what a leader has just committed, and no node leads in a later term without it."""
         nodes = [self._views[local] for local in locals_]
-        term, reign = node.core.log.term_at(LogIndex(upto)), node.core.term
+        term, leader_term = node.core.log.term_at(LogIndex(upto)), node.core.term
         newest = Position(LogIndex(upto), term)
         # A copy that damage took away counts while a floor stands for it.
         having = sum(_has(n, upto, term) or as_recent(n.floor(), newest) for n in nodes)
         if having < majority(len(nodes)):
             raise BrokenPromise(f"A3: n{node.core.node_id} commits {upto}@{term}, which {having} disks hold")
         for other in nodes:
-            later = isinstance(other.core.role, Leader) and other.core.term > reign
+            later = isinstance(other.core.role, Leader) and other.core.term > leader_term
             if later and not other.core.log.matches(LogIndex(upto), term):
                 raise BrokenPromise(
                     f"leader completeness: n{other.core.node_id} leads without the committed {upto}@{term}"
                 )
         new = range(len(committed) + 1, upto + 1)
-        return committed + tuple((index, node.core.log.term_at(LogIndex(index)), reign) for index in new)
+        return committed + tuple((index, node.core.log.term_at(LogIndex(index)), leader_term) for index in new)
 
     @staticmethod
     def _check_settled(committed: tuple[tuple[int, int, int], ...], core: RaftCore, upto: int) -> None:
@@ -660,7 +660,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
                 )
 
     def _check_electable(self, committed: tuple[tuple[int, int, int], ...], locals_: tuple[int, ...]) -> None:
-        """A4: nobody without the last committed entry could win by the logs that are on the disks."""
+        """A4: no node without the last committed entry could win by the logs that are on the disks."""
         upto, term, _ = committed[-1]
         key = (locals_, upto, term)
         sentence = self._electable.get(key)

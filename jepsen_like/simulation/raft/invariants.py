@@ -1,7 +1,7 @@
 """What must hold in the whole cluster after every step, whatever happened (the paper's figure 3, and what follows from it).
 
 - I1 election safety: at most one leader a term, elected by votes that are on the disks of a majority.
-- I2 log matching: (index, term) has one content and one predecessor, everywhere and for ever.
+- I2 log matching: (index, term) has one content and one predecessor, on every node and at all times.
 - I3 leader completeness: a leader holds all that leaders of earlier terms committed.
 - I4 state-machine safety: what is committed at an index never differs between nodes and never changes.
 - I5 leader append-only: a leader never replaces an entry of its log.

@@ -55,7 +55,7 @@ from raft.storage import RaftStorage, StorageFlush
 LOG_DIRECTORY = "log"
 LOG_ID = 1
 ROUNDING_S = 1e-9
-"""What a clock's rounding may cost; without this allowance a timer could be found early for ever."""
+"""What a clock's rounding may cost; without this allowance a timer could be found early without end."""
 NEVER = 1 << 62
 INBOX_MAX = 2000
 """What piles up at a node that stands still; beyond it messages are lost, as full socket buffers lose them."""
@@ -70,7 +70,7 @@ class Traps:
     after_send: type[Message] | None = None
     """Cut power right after the next message of this class is on the wire."""
     after_answer: bool = False
-    """Cut power right after the next client hears that its write is committed."""
+    """Cut power right after the next client learns that its write is committed."""
 
 
 @attrs.frozen
@@ -125,7 +125,7 @@ class Surroundings(Protocol):
         """The state machine of `machine` was given more, or restored."""
 
     def answered(self, machine: "SimulatedMachine", token: Token, outcome: Committed | Rejected | Unknown) -> None:
-        """The client behind `token` hears the outcome of its proposal, now."""
+        """The client behind `token` learns the outcome of its proposal, now."""
 
     def read_answered(self, machine: "SimulatedMachine", token: Token, read_index: LogIndex | None) -> None:
         """The client behind `token` may read at `read_index`; None if it was refused."""
@@ -173,7 +173,7 @@ class SimulatedMachine:
         self.rot: Rot | None = None
         """What damage took from it, until it holds as much again."""
         self.came_up_spoilt = False
-        """Whether its disk had damage that nobody had met when it came up last: only that is repaired."""
+        """Whether its disk had damage that no read had met when it came up last: only that is repaired."""
         self.lost = False
         """Its disk was refused: it never comes back."""
         self.outbox = Outbox()
@@ -303,7 +303,7 @@ class SimulatedMachine:
         return True
 
     def meet_rot(self) -> None:
-        """Read all that is stored, so that damage that nobody met yet is met."""
+        """Read all that is stored, so that damage that no read has met yet is found."""
         if self.spoilt and self.storage is not None:
             try:
                 self.stored_entries()
@@ -317,7 +317,7 @@ class SimulatedMachine:
         return self.storage.entries(LogIndex(self.core.log.start.index + 1), 1 << 40)
 
     def _note_rot_gone(self) -> None:
-        """Damage that nobody met has left with the segment that it was in."""
+        """Damage that no read has met has left with the segment that it was in."""
         rot = self.rot
         if rot is None or not self.spoilt or not rot.flip.path.endswith(".log"):
             return
@@ -327,7 +327,7 @@ class SimulatedMachine:
             self._forget_durable()
 
     def _forget_durable(self) -> None:
-        """Read the disk anew when it is asked for."""
+        """Read the disk again when its content is needed."""
         unmet = [self.rot.flip] if self.rot is not None and self.spoilt else []
         self._past_votes.update(self.durable.votes)
         ledger = self._world.record.ledger
@@ -445,7 +445,7 @@ class SimulatedMachine:
         try:
             if not self._has_room(storage, event):
                 return
-            if isinstance(event, Receive):  # the peers here are correct
+            if isinstance(event, Receive):  # no message is forged here
                 assert (objection := core.objection(event.message)) is None, objection
             effects = core.step(self.clock.at(self._world.now), event)
             self._world.decided(self, before)
@@ -478,11 +478,11 @@ class SimulatedMachine:
         if message.bytes_left:
             self.counts["snapshot_parts"] += 1
             return
-        anew = any(isinstance(effect, Persist) and effect.start is not None for effect in effects)
-        self.counts["snapshots_installed" if anew else "snapshots_ignored"] += 1
+        is_reset = any(isinstance(effect, Persist) and effect.start is not None for effect in effects)
+        self.counts["snapshots_installed" if is_reset else "snapshots_ignored"] += 1
 
     def _has_room(self, storage: RaftStorage, event: Event) -> bool:
-        """The disk's veto, before the core hears of what would not fit: refused or dropped, nothing written."""
+        """Reserve room before the core gets an event: what would not fit is refused or dropped, nothing is written."""
         token: Token | None = None
         match event:
             case Propose(token=token, batch=batch):
@@ -514,7 +514,7 @@ class SimulatedMachine:
                     self.entries.extend(entries)
                 self._dirty = True
                 if start is not None:
-                    self._begin_anew(storage, effect, start)
+                    self._reset_to_snapshot(storage, effect, start)
                 else:
                     storage.persist(effect)
             case Send():
@@ -560,7 +560,7 @@ class SimulatedMachine:
             self._world.sprung(self)
 
     def _load(self, storage: RaftStorage, load: LoadEntries) -> None:
-        """Read now, hear of it later: by then the log may have moved on."""
+        """Read now, deliver it later: by then the log may have changed."""
         self.counts["loads"] += 1
         loaded = Loaded(load.peer, storage.load(load))
         self._world.schedule(self._world.now + self.load_s, self._loaded, self.incarnation, loaded)
@@ -571,7 +571,7 @@ class SimulatedMachine:
 
     # ---------------------------------------------------------------- what leaves the log
 
-    def _begin_anew(self, storage: RaftStorage, persist: Persist, start: LogStart) -> None:
+    def _reset_to_snapshot(self, storage: RaftStorage, persist: Persist, start: LogStart) -> None:
         """The log is replaced by one that begins at `start`; now and then power fails meanwhile."""
         self._resets += 1
         self.entries = [known.entry for known in self._world.record.ledger[: start.index]]
@@ -691,7 +691,7 @@ class SimulatedMachine:
         self._world.sprung(self)
 
     def _disk_synced(self, incarnation: int, running: RunningFlush) -> None:
-        """The device is done; the process hears of it a little later, or when it wakes."""
+        """The device is done; the process learns it a little later, or when it wakes."""
         if incarnation != self.incarnation:
             return
         try:

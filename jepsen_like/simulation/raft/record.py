@@ -26,10 +26,10 @@ def content(entry: Entry, previous_term: Term) -> Content:
 
 @attrs.frozen
 class LedgerEntry:
-    """One committed entry; `reign` is the term of the leader that first committed it."""
+    """One committed entry; `leader_term` is the term of the leader that first committed it."""
 
     entry: Entry
-    reign: Term
+    leader_term: Term
 
 
 @attrs.define
@@ -51,7 +51,7 @@ class Replica:
         return self.applied.to_bytes(8, "big") + self.digest + bytes(filler_bytes)
 
     def restore(self, snapshot: bytes) -> None:
-        """Become what a snapshot says."""
+        """Take the state of a snapshot."""
         self.applied, self.digest = int.from_bytes(snapshot[:8], "big"), snapshot[8:24]
 
 
@@ -83,7 +83,7 @@ class ClusterRecord:
     def committed_before(self, term: Term) -> Entry | None:
         """The newest entry that a leader of an earlier term committed: every leader of `term` must hold it."""
         for known in reversed(self.ledger):
-            if known.reign < term:
+            if known.leader_term < term:
                 return known.entry
         return None
 

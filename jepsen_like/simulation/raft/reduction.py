@@ -38,7 +38,7 @@ from raft.model import NO_TERM, HardState, Term
 
 
 class NodeView(Protocol):
-    """One node: its core, and what its disk says of term and vote."""
+    """One node: its core, and the term and vote on its disk."""
 
     core: RaftCore
     hard_state: HardState
@@ -73,7 +73,7 @@ def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: 
     floor = prospects.floor(receiver)
     match message:
         case AppendAccepted(term=term) | AppendRejected(term=term) | SnapshotReceived(term=term):
-            # Listened to in its own term by that term's leader. Nobody comes to lead a term but its candidate, and nobody
+            # Listened to in its own term by that term's leader. Only a candidate of a term becomes its leader, and no node
             # becomes a candidate of a term that it has reached.
             return floor > term or (floor == term and not isinstance(receiver.core.role, Leader | Candidate))
         case VoteReply(term=term, granted=granted):
@@ -100,21 +100,21 @@ def is_spent(message: Message, sender: NodeView, receiver: NodeView, prospects: 
 
 
 def _grant_is_void(asker: NodeView, term: Term, prospects: Prospects) -> bool:
-    """A granted pre-vote counts for a pre-candidate in the term before; nobody goes back, and only a timeout makes one."""
+    """A granted pre-vote counts for a pre-candidate in the term before; no node goes back, and only a timeout makes one."""
     if prospects.floor(asker) >= term:
         return True
     asks = isinstance(asker.core.role, PreCandidate) and asker.core.term == term - 1
     return not prospects.timeouts and not asks
 
 
-def reigns_that_matter(
-    reigns: Sequence[tuple[int, int]], nodes: Sequence[NodeView], prospects: Prospects
+def leaderships_that_matter(
+    leaderships: Sequence[tuple[int, int]], nodes: Sequence[NodeView], prospects: Prospects
 ) -> tuple[tuple[int, int], ...]:
     """Of all (term, leader) so far, those whose term can still get a leader: a second one would be a violation.
 
-    Nobody comes to lead a term but its candidate, and nobody becomes a candidate of a term that it has reached: when every
+    Only a candidate of a term becomes its leader, and no node becomes a candidate of a term that it has reached: when every
     floor is at or above a term that has no candidate now, it never gets a leader again.
     """
     lowest = min(prospects.floor(node) for node in nodes)
     campaigns = {node.core.term for node in nodes if isinstance(node.core.role, Candidate)}
-    return tuple(reign for reign in reigns if reign[0] > lowest or reign[0] in campaigns)
+    return tuple(leadership for leadership in leaderships if leadership[0] > lowest or leadership[0] in campaigns)

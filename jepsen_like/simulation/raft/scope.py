@@ -17,7 +17,7 @@ class Scope:
     entries: int = 1
     crashes: int = 1
     heartbeats: int = 0
-    """How often a leader asks all others anew for what they hold."""
+    """How often a leader asks all others again for what they hold."""
     damages: int = 0
     """How often a disk loses any part of its end, and the node comes back repaired, below its floor."""
     trims: int = 0

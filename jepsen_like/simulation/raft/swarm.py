@@ -26,7 +26,7 @@ class RaftKnobs(Knobs):
     flush_s: float
     flush_s_spread: float
     handoff_s: float
-    """From the end of an fsync to the moment the core hears of it."""
+    """From the end of an fsync to the moment the core learns of it."""
     load_s: float
     """How long entries that the cache no longer holds take from the disk."""
     drift: float
@@ -49,13 +49,13 @@ class RaftKnobs(Knobs):
     retention_bytes: int | None = None
     """Oldest segments leave a node's log while the others hold at least so much; None: none ever leaves."""
     trim_every_s: float = 0.0
-    """How often the rule of retention is asked, beside each time that the log has grown by a segment."""
+    """How often the retention rule is applied, in addition to each time that the log has grown by a segment."""
     apply_bytes: int = 1_000_000
     """How much log one step gives to the state machine, where logs are trimmed."""
     snapshot_bytes: int = 0
-    """How much a snapshot has beside what it must have."""
+    """How many bytes a snapshot has in addition to what it must have."""
     reset_crash: float = 0.0
-    """How likely power is lost while a log begins anew."""
+    """How likely power is lost while a log is reset to a snapshot."""
 
     @property
     def patience_s(self) -> float:
@@ -159,7 +159,7 @@ def _with_trims(knobs: RaftKnobs) -> RaftKnobs:
 
 
 def _nodes(seed: int, usual: int) -> int:
-    """Now and then one that needs nobody, or two that need each other."""
+    """Now and then a group of one node, or of two, which need each other."""
     rng = stream(seed, "small")
     return rng.choice((1, 2)) if rng.random() < 0.04 else usual
 

@@ -415,7 +415,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
     def outcome(self) -> Iterator[object]:
         """The committed log, and the size and age of each node's."""
         for known in self.record.ledger:
-            yield known.entry.term, known.reign, known.entry.batch.crc
+            yield known.entry.term, known.leader_term, known.entry.batch.crc
         for machine in self.machines.values():
             yield machine.incarnation, len(machine.entries), machine.durable_log().term
 

@@ -1,4 +1,4 @@
-"""How clients of the raft system reach its nodes, and what an error says about an operation.
+"""How clients of the raft system reach its nodes, and what an error means for an operation.
 
 `FAIL` only for an answer of the node that refuses this very request, or when no request can have left. Everything else
 is `INFO`.
@@ -27,7 +27,7 @@ _OUTCOMES: Final[dict[type[Exception], tuple[Outcome, ErrorCode]]] = {
 
 
 def ending_of(error: Exception, *, connection_lost: bool = False) -> Ending:
-    """What the error by which an attempt ended means; an unknown outcome for an error that is not known here."""
+    """Returns what the error by which an attempt ended means; an unknown outcome for an error that is not known here."""
     outcome, code = _OUTCOMES.get(type(error), (Outcome.INFO, ErrorCode.OTHER))
     if connection_lost and code is ErrorCode.UNKNOWN_OUTCOME:
         code = ErrorCode.CONNECTION_LOST

@@ -44,7 +44,7 @@ class NodeStatus:
 
 
 def leader_among(statuses: Iterable[NodeStatus]) -> NodeStatus | None:
-    """The leader of the highest term seen; None if a node knows of a higher term in which no leader answered."""
+    """Returns the leader of the highest term seen; None if a node knows of a higher term in which no leader answered."""
     newest = max(statuses, key=lambda status: (status.term, status.role == LEADER), default=None)
     return newest if newest is not None and newest.role == LEADER else None
 
@@ -98,7 +98,7 @@ class RaftControl(Control):
         return status is not None and status.commit_index >= int(goal)
 
     async def settle(self, *, within_s: float) -> Mapping[int, int]:
-        """Wait until every node has committed all there is; the end of the log."""
+        """Wait until every node has committed all there is. Returns the end of the log."""
         statuses: dict[int, NodeStatus] = {}
         with trio.move_on_after(within_s):
             while True:

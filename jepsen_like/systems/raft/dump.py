@@ -22,7 +22,7 @@ READ_WITHIN_S = 30.0
 async def dump_logs(addresses: Mapping[int, Address], cluster_id: str, end: int, writer: DumpWriter) -> None:
     """Read what is left of offsets 0 to `end`, exclusive, from every node; call it when all have committed that much.
 
-    `RaftError` or `NotServing` (in a group) if a node does not give its log.
+    Raises `RaftError` or `NotServing` (in a group) if a node does not give its log.
     """
     async with trio.open_nursery() as nursery:
         for node, address in addresses.items():
@@ -49,7 +49,7 @@ async def _dump(node: int, address: Address, cluster_id: str, end: int, writer: 
             for batch in records.batches:
                 if batch.base_offset != offset:
                     raise ProtocolError(f"node {node} answers a read at {offset} from {batch.base_offset} on")
-                # The checker wants each value; a damaged record gets one that nobody appended.
+                # The checker wants each value; a damaged record gets one that no client appended.
                 values = [decode_value(record)[0] for record in batch.records()]
                 writer.record(node, offset, batch.epoch, values, size=len(batch.data) + HEADER_BYTES)
                 offset += batch.span

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jepsen_like.cluster.observations import LogStart, Observation, OwnEnd, Ready, RoleChanged
+from jepsen_like.cluster.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported
 from jepsen_like.cluster.wires import Address
 from jepsen_like.systems.port import ProcessPlan
 from jepsen_like.systems.raft.mode import RaftMode
@@ -33,9 +33,9 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
         case "started":
             return Ready()
         case "role":
-            return RoleChanged(str(event["role"]), int(event["term"]))
+            return RoleReported(str(event["role"]), int(event["term"]))
         case "trimmed" | "snapshot_installed" as what:
-            return LogStart(int(event["start_offset"]), what == "snapshot_installed")
+            return LogBegins(int(event["start_offset"]), what == "snapshot_installed")
         case "broken_invariant" | "failed":
             return OwnEnd(int(event.get("status", BROKEN)), str(event.get("reason", "")))
         case _:

@@ -1,7 +1,7 @@
 """What raft promises with every flush policy under every fault, as data: which acknowledged records may be lost, and how soon it serves again.
 
 A verdict is about the promise of the mode that ran: a loss that its row allows, and that a fault of the run explains, is
-reported and attributed (`checker.forgiveness`); any other loss is a violation. The table says what is promised, not what
+reported and attributed (`checker.forgiveness`); any other loss is a violation. The table contains what is promised, not what
 usually happens.
 """
 

@@ -27,7 +27,7 @@ class RegisterWorkload:
     name: str = "register"
     _ids: Iterator[int] = attrs.field(factory=value_ids)
     _newest: dict[int, int] = attrs.field(factory=dict)
-    """By key, a value that somebody has seen: what a compare-and-set will expect."""
+    """By key, a value that a client has seen: what a compare-and-set will expect."""
 
     def request(self, rng: random.Random) -> Request:
         """Read, write or compare-and-set."""
@@ -115,4 +115,4 @@ def _value(value: object) -> int:
         return NONE
     if type(value) is int and 0 < value < DAMAGED:
         return value
-    return DAMAGED + zlib.crc32(repr(value).encode())  # nobody wrote this: the checker will say so
+    return DAMAGED + zlib.crc32(repr(value).encode())  # no client wrote this, so the checker reports it

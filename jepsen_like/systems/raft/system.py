@@ -15,7 +15,7 @@ from jepsen_like.systems.raft.log_workload import LogWorkload
 from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.promises import SERVES, Replication
 from jepsen_like.systems.raft.register_workload import RegisterWorkload
-from jepsen_like.workload.load import Load, LoadPlan
+from jepsen_like.workload.load import LoadPlan, RoutedLoad
 from jepsen_like.workload.model import Workload
 from jepsen_like.workload.recorder import Recorder
 
@@ -67,11 +67,11 @@ class RaftSystem(System):
         addresses: Mapping[int, Address],
         cluster_id: str,
         plan: LoadPlan,
-    ) -> Load:
+    ) -> RoutedLoad:
         """Clients of the native protocol, in Trio."""
         expires = mode.keep_rule(()).may_expire
         workloads: Mapping[str, Callable[[], Workload]] = {
             "log": lambda: LogWorkload(expires=expires),
             "register": RegisterWorkload,
         }
-        return Load(workloads[workload](), recorder, RaftClients(addresses, cluster_id), plan)
+        return RoutedLoad(workloads[workload](), recorder, RaftClients(addresses, cluster_id), plan)

@@ -54,7 +54,7 @@ def only(of: Document, words: str) -> BenchAnswer:
 
 
 @pytest.mark.parametrize(("theirs", "met"), [(10_000, True), (10_001, False)])
-def test_an_aim_beside_a_peer_is_met_exactly_from_its_factor_on(theirs: float, met: bool) -> None:
+def test_an_aim_against_a_peer_is_met_exactly_from_its_factor_on(theirs: float, met: bool) -> None:
     answer = only(document(row("quorumlog", FULL, 30_000), row("etcd", FULL, theirs)), "durable appends/s")
     assert answer.met is met
     assert answer.aim == ">= 3 x"
@@ -81,7 +81,7 @@ def test_a_slow_failover_misses_the_aim_of_the_worst_alone() -> None:
     of = document(Failover("quorumlog", "kill", "r1", [0.1, 0.2, 1.5]), Failover("etcd", "kill", "r1", [1.2]))
     assert only(of, "leader killed, median").met is True
     assert only(of, "leader killed, max").met is False
-    assert "etcd 1.20 (of 1)" in only(of, "leader killed, median").beside
+    assert "etcd 1.20 (of 1)" in only(of, "leader killed, median").compared
 
 
 def test_one_election_is_one_too_many() -> None:

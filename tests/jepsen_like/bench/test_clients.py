@@ -175,7 +175,7 @@ def test_nothing_is_under_way_when_the_fault_comes(serving: Callable[..., Server
     assert quick.appends == slow.appends == 0
 
 
-def test_a_client_of_failovers_dials_anew_when_a_connection_breaks(serving: Callable[..., Server]) -> None:
+def test_a_client_of_failovers_dials_again_when_a_connection_breaks(serving: Callable[..., Server]) -> None:
     server = serving(lambda number: accepted(number) if number >= 3 else None)
     client = FailoverClient(Nodes([server.port]))
     client.connect()

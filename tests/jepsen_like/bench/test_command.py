@@ -197,7 +197,7 @@ def test_figures_that_find_no_room_are_shown_and_the_file_is_left_as_it_was(
     assert output.read_text() == before
 
 
-def test_figures_replace_what_they_are_written_to_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_figures_replace_what_they_are_written_to_and_nothing_else(tmp_path: Path) -> None:
     document = figures.Document(figures.machine(tmp_path))
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "raft.part").write_text("mine")

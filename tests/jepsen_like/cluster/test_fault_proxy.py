@@ -14,7 +14,7 @@ from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Evidence, Pair
 
 SOON_S = 30.0
 QUIET_S = 0.15
-"""How long nothing must be heard for a black hole to be believed; an open link answers in under a millisecond."""
+"""How long nothing must be received before a link counts as a black hole; an open link answers in under a millisecond."""
 
 
 BOTH: list[Pair] = [(1, 2), (2, 1)]
@@ -126,7 +126,7 @@ async def test_a_slow_receiver_holds_the_sender_back_and_loses_nothing() -> None
         payload = b"abcdefgh" * 4_000_000
         with trio.move_on_after(0.5) as stuck:
             await near.send_all(payload)
-        assert stuck.cancelled_caught, "32 MB vanished into a proxy that nobody reads from"
+        assert stuck.cancelled_caught, "32 MB vanished into a proxy that no client reads from"
         near.socket.shutdown(socket.SHUT_WR)
         received = bytearray()
         while chunk := await receive(far):

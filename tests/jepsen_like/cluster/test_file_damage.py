@@ -1,4 +1,4 @@
-"""Damage changes exactly what it says, and says nothing when there was nothing to damage."""
+"""Damage changes exactly what it reports, and reports None when there was nothing to damage."""
 
 import random
 from pathlib import Path

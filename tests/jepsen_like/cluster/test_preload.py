@@ -1,4 +1,4 @@
-"""A process under the library sees the clocks and the disk that its page says, at once, and nobody else does."""
+"""A process under the library sees the clocks and the disk that its page sets, at once, and no other process does."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""A node process is what its process id says it is, and never outlives the harness."""
+"""A node process is observed by its process id, and never outlives the harness."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from jepsen_like.cluster.observations import DOWN, Ready, RoleChanged
+from jepsen_like.cluster.observations import DOWN, Ready, RoleReported
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen, process_state
 from jepsen_like.systems.port import Member, ProcessPlan
@@ -39,7 +39,7 @@ MEETS_DAMAGE = SAYS_STARTED + f"sys.stderr.write({DAMAGED_WORDS!r} + chr(10)); s
 
 
 def says_and_hangs(**event: object) -> str:
-    """A node that says this when its end begins, and is slow to end."""
+    """A node that reports this event when its end begins, and is slow to end."""
     return SAYS_STARTED + f"print({json.dumps(event)!r}, flush=True); time.sleep(600)"
 
 
@@ -80,7 +80,7 @@ async def test_a_node_is_ready_when_it_says_so_and_its_events_are_heard_and_kept
             while len(observed) < 2:  # noqa: ASYNC110  what is waited for happens in another process
                 await trio.sleep(0.005)
         await process.kill()
-    assert observed == [Ready(), RoleChanged("leader", 4), Ended()]
+    assert observed == [Ready(), RoleReported("leader", 4), Ended()]
     assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 3
 
 
@@ -121,7 +121,7 @@ async def test_a_node_that_ignores_sigterm_is_killed_and_that_is_noted(tmp_path:
     assert process.unasked_ends == ["node 1 did not stop within 0.1 s of SIGTERM"]
 
 
-async def test_a_node_that_ends_by_itself_is_noted_with_its_last_words(tmp_path: Path) -> None:
+async def test_a_node_that_ends_by_itself_is_noted_with_its_last_output(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         process = node(ENDING_NODE, tmp_path)
         await process.start(nursery, within_s=60)
@@ -255,7 +255,7 @@ def test_a_node_has_a_process_group_of_its_own(tmp_path: Path) -> None:
     trio.run(main)
 
 
-async def test_a_reserved_port_is_free_for_a_server_and_for_nobody_else() -> None:
+async def test_a_reserved_port_is_free_for_a_server_and_for_no_other_process() -> None:
     with ReservedPorts(2) as reserved:
         assert len(set(reserved.ports)) == 2
         port = reserved.ports[0]

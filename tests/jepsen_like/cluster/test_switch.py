@@ -208,7 +208,7 @@ def test_half_open_kills_the_connections_that_lost_something_and_tells_them_afte
     assert switch.take(0.0, 1, frame(1, 2, b"new"))
 
 
-def test_a_reset_tells_both_ends_and_whoever_has_not_heard_it() -> None:
+def test_a_reset_tells_both_ends_and_an_end_that_missed_it() -> None:
     switch = Switch(SEED)
     switch.take(0.0, 1, frame(1, 2, b"x", acknowledged=11))
     switch.take(0.0, 2, frame(2, 1, b"y", acknowledged=22, ports=(7000, 5000)))

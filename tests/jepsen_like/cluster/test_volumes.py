@@ -67,7 +67,7 @@ def test_without_power_every_call_fails(volume: Volume) -> None:
 
 
 @only_root
-def test_nobody_else_sees_the_mounts(volume: Volume) -> None:
+def test_no_other_process_sees_the_mounts(volume: Volume) -> None:
     assert str(volume.path) in Path("/proc/self/mounts").read_text()
     assert str(volume.path) not in Path(f"/proc/{os.getppid()}/mounts").read_text()
 

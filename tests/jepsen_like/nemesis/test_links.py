@@ -96,8 +96,8 @@ async def test_a_way_that_is_not_healed_carries_nothing(tmp_path: Path, monkeypa
 def test_a_fault_around_a_node_is_about_all_its_ways_and_its_clients(name: str, target: Target) -> None:
     nodes = range(1, 6)
     for seed in range(50):
-        blow = KINDS[name].select(random.Random(seed), target, tuple(nodes), 4)
-        assert blow.clients == blow.nodes
-        assert set(blow.pairs) == {
-            (one, other) for one in nodes for other in nodes if one != other and {one, other} & set(blow.nodes)
+        hit = KINDS[name].select(random.Random(seed), target, tuple(nodes), 4)
+        assert hit.clients == hit.nodes
+        assert set(hit.pairs) == {
+            (one, other) for one in nodes for other in nodes if one != other and {one, other} & set(hit.nodes)
         }

@@ -14,9 +14,9 @@ from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.preload import Word
 from jepsen_like.nemesis.disks import DamagedFiles, DiskError, DiskFull, DiskShort, DiskSlow
-from jepsen_like.nemesis.kind import Kind, Seen
+from jepsen_like.nemesis.kind import NemesisKind, Seen
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, ClockKind, Power
-from jepsen_like.nemesis.targets import Blow
+from jepsen_like.nemesis.targets import ResolvedTarget
 from jepsen_like.run import evidence
 from jepsen_like.systems.raft.system import RaftSystem
 from raft.client import Client
@@ -48,9 +48,11 @@ async def nodes(
             yield cluster, client
 
 
-async def under_load(cluster: Cluster, client: Client, kind: Kind, hit: Sequence[int], hold_s: float = 0.3) -> Seen:
+async def under_load(
+    cluster: Cluster, client: Client, kind: NemesisKind, nodes: Sequence[int], hold_s: float = 0.3
+) -> Seen:
     """What a fault showed while records were appended. When it is over, they are again: a slow flush outlives its cause."""
-    blow = Blow(tuple(hit), seed=SEED)
+    hit = ResolvedTarget(tuple(nodes), seed=SEED)
 
     async def append() -> None:
         while True:
@@ -65,11 +67,11 @@ async def under_load(cluster: Cluster, client: Client, kind: Kind, hit: Sequence
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(append)
-        seen = await kind.inject(cluster, blow)
-        seen |= await kind.hold(cluster, blow, hold_s)
-        healed = await kind.undo(cluster, blow)
+        seen = await kind.inject(cluster, hit)
+        seen |= await kind.hold(cluster, hit, hold_s)
+        healed = await kind.undo(cluster, hit)
         nursery.cancel_scope.cancel()
-    for node in hit:
+    for node in nodes:
         assert evidence.RUNS.match(healed[str(node)]), healed
         assert HEALED.fullmatch(healed[f"{'clock' if isinstance(kind, ClockKind) else 'disk'} of {node}"]), healed
     if isinstance(kind, ClockJump):  # the leader asks for the wall time at every append, a follower seldom
@@ -87,10 +89,10 @@ async def test_a_power_cut_of_all_nodes_takes_what_no_flush_has_secured_and_noth
     flush: str, left: int, tmp_path: Path
 ) -> None:
     async with nodes(tmp_path, [Need.POWER], [f"flush={flush}"]) as (cluster, _):
-        blow = Blow((1, 2, 3))
-        seen = await Power().inject(cluster, blow)
+        hit = ResolvedTarget((1, 2, 3))
+        seen = await Power().inject(cluster, hit)
         assert all("dead, its files held" in said for said in seen.values())
-        healed = await Power().undo(cluster, blow)
+        healed = await Power().undo(cluster, hit)
         assert all("bytes were left" in said for said in healed.values())
         assert await settled(cluster) == left
         assert cluster.unasked_ends == []
@@ -101,11 +103,11 @@ async def test_a_power_cut_of_all_nodes_takes_what_no_flush_has_secured_and_noth
 @only_root
 async def test_after_a_power_cut_that_was_called_off_the_nodes_come_back(tmp_path: Path) -> None:
     async with nodes(tmp_path, [Need.POWER]) as (cluster, _):
-        blow = Blow((1, 2, 3))
+        hit = ResolvedTarget((1, 2, 3))
         with trio.CancelScope() as called_off:
             called_off.cancel()
-            await Power().inject(cluster, blow)
-        await Power().undo(cluster, blow)
+            await Power().inject(cluster, hit)
+        await Power().undo(cluster, hit)
         assert await settled(cluster) == STORED
         assert cluster.unasked_ends == []
 
@@ -119,9 +121,9 @@ async def test_a_power_cut_tells_a_disk_that_lied_about_its_flushes(tmp_path: Pa
             process.machine.page.lie_about_syncs(True)
         for _ in range(STORED):
             await client.append([RECORD])
-        blow = Blow((1, 2, 3))
-        await Power().inject(cluster, blow)
-        await Power().undo(cluster, blow)
+        hit = ResolvedTarget((1, 2, 3))
+        await Power().inject(cluster, hit)
+        await Power().undo(cluster, hit)
         assert STORED <= await settled(cluster) < 2 * STORED
 
 
@@ -143,7 +145,7 @@ async def test_clocks_go_wrong_for_the_nodes_that_are_hit_and_only_while_it_hold
 
 
 @needs_compiler
-async def test_disks_go_wrong_and_whoever_acknowledged_has_it(tmp_path: Path) -> None:
+async def test_disks_fail_and_a_node_that_acknowledged_a_record_has_it(tmp_path: Path) -> None:
     async with nodes(tmp_path, [Need.LIBRARY], RaftSystem.fault_settings[DiskFull.name]) as (cluster, client):
         for kind, hit, words in (
             (DiskSlow(), [1, 2, 3], "flushes delayed: "),
@@ -164,9 +166,9 @@ async def test_damaged_nodes_mend_themselves(tmp_path: Path) -> None:
         for _ in range(30):
             await client.append([RECORD * 100])
         for seed in range(4):
-            blow = Blow((1 + seed % 3,), seed=seed)
-            seen = await DamagedFiles().inject(cluster, blow)
+            hit = ResolvedTarget((1 + seed % 3,), seed=seed)
+            seen = await DamagedFiles().inject(cluster, hit)
             assert all("flipped" in said or "removed" in said for said in seen.values()), seen
-            await DamagedFiles().undo(cluster, blow)
+            await DamagedFiles().undo(cluster, hit)
             assert await settled(cluster) == STORED + 30
         assert cluster.unasked_ends == []

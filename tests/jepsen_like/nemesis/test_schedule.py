@@ -9,7 +9,7 @@ import pytest
 
 from jepsen_like.nemesis.schedule import Fault, schedule
 from jepsen_like.nemesis.table import KINDS, named
-from jepsen_like.nemesis.targets import Blow, Lane, Target
+from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target
 
 FEW = named(["kill", "pause", "partition"])
 EVERY = tuple(KINDS.values())
@@ -32,7 +32,7 @@ class Drawn:
 
 
 def slots(faults: Iterable[Fault]) -> list[Fault]:
-    return [fault for fault in faults if not fault.beside]
+    return [fault for fault in faults if not fault.overlaps]
 
 
 def test_a_schedule_is_a_function_of_its_seed() -> None:
@@ -82,24 +82,24 @@ def test_a_second_fault_is_of_the_other_lane_and_ends_before_the_first() -> None
         by_id = {fault.id: fault for fault in schedule(seed, FEW, 120)}
         assert list(by_id) == list(range(1, len(by_id) + 1))
         assert [fault.at_s for fault in by_id.values()] == sorted(fault.at_s for fault in by_id.values())
-        beside = [fault for fault in by_id.values() if fault.beside]
-        assert len({fault.beside for fault in beside}) == len(beside), "three faults at once"
-        for fault in beside:
-            first = by_id[fault.beside]
+        overlapping = [fault for fault in by_id.values() if fault.overlaps]
+        assert len({fault.overlaps for fault in overlapping}) == len(overlapping), "three faults at once"
+        for fault in overlapping:
+            first = by_id[fault.overlaps]
             assert KINDS[fault.kind].lane is not KINDS[first.kind].lane
             assert first.at_s < fault.at_s
             assert fault.at_s + fault.hold_s <= first.at_s + first.hold_s + 0.002
-        seen += len(beside)
+        seen += len(overlapping)
     assert seen > 3 * len(SEEDS)
 
 
-def test_nothing_is_broken_beside_a_kind_that_wants_to_be_alone() -> None:
+def test_nothing_is_broken_together_with_a_kind_that_has_to_be_alone() -> None:
     kinds = [drawn("alone", Lane.MACHINE, is_alone=True), drawn("cut", Lane.NETWORK)]
-    assert not any(fault.beside for seed in SEEDS for fault in schedule(seed, kinds, 120))
+    assert not any(fault.overlaps for seed in SEEDS for fault in schedule(seed, kinds, 120))
 
 
 def test_short_slots_hold_one_fault_only() -> None:
-    assert not any(fault.beside for seed in SEEDS for fault in schedule(seed, FEW, 10))
+    assert not any(fault.overlaps for seed in SEEDS for fault in schedule(seed, FEW, 10))
 
 
 def test_long_runs_meet_every_target() -> None:
@@ -117,7 +117,7 @@ def test_no_kinds_means_no_faults() -> None:
     assert schedule(1, (), 0.1) == ()
 
 
-def blow(kind: str, target: Target, nodes: Iterable[int], *, leader: int, seed: int = 1) -> Blow:
+def resolved(kind: str, target: Target, nodes: Iterable[int], *, leader: int, seed: int = 1) -> ResolvedTarget:
     return KINDS[kind].select(random.Random(seed), target, tuple(nodes), leader)
 
 
@@ -127,32 +127,32 @@ def blow(kind: str, target: Target, nodes: Iterable[int], *, leader: int, seed: 
 )
 def test_a_process_target_is_that_many_of_five_nodes(target: Target, count: int) -> None:
     for seed in SEEDS:
-        found = blow("kill", target, range(1, 6), leader=4, seed=seed)
+        found = resolved("kill", target, range(1, 6), leader=4, seed=seed)
         assert len(set(found.nodes)) == count
         assert found.pairs == ()
         assert KINDS["kill"].stops_service(found, 2) == (target in (Target.MAJORITY, Target.ALL))
-    assert blow("kill", Target.LEADER, range(1, 6), leader=4).nodes == (4,)
+    assert resolved("kill", Target.LEADER, range(1, 6), leader=4).nodes == (4,)
 
 
 def test_isolation_cuts_the_leader_from_all_others_both_ways() -> None:
-    found = [blow("partition", Target.LEADER, [1, 2, 3], leader=2, seed=seed) for seed in SEEDS]
+    found = [resolved("partition", Target.LEADER, [1, 2, 3], leader=2, seed=seed) for seed in SEEDS]
     assert {frozenset(each.pairs) for each in found} == {frozenset({(2, 1), (1, 2), (2, 3), (3, 2)})}
     assert {each.clients for each in found} == {(), (2,)}
 
 
 def test_two_nodes_have_no_bridge_and_are_cut_in_halves() -> None:
-    assert set(blow("partition", Target.BRIDGE, [1, 2], leader=1).pairs) == {(1, 2), (2, 1)}
+    assert set(resolved("partition", Target.BRIDGE, [1, 2], leader=1).pairs) == {(1, 2), (2, 1)}
 
 
 def test_one_way_cuts_leave_the_other_way_open() -> None:
-    seen = {blow("partition", Target.ONE_WAY, [1, 2, 3], leader=2, seed=seed).pairs for seed in SEEDS}
+    seen = {resolved("partition", Target.ONE_WAY, [1, 2, 3], leader=2, seed=seed).pairs for seed in SEEDS}
     assert seen == {((2, 1), (2, 3)), ((1, 2), (3, 2))}
 
 
 @pytest.mark.parametrize(("target", "cut_pairs"), [(Target.HALVES, 2 * 2 * 3), (Target.BRIDGE, 2 * 2 * 2)])
-def test_groups_are_cut_from_each_other_and_a_bridge_from_nobody(target: Target, cut_pairs: int) -> None:
+def test_groups_are_cut_from_each_other_and_a_bridge_from_none(target: Target, cut_pairs: int) -> None:
     for seed in SEEDS:
-        found = blow("partition", target, range(1, 6), leader=1, seed=seed)
+        found = resolved("partition", target, range(1, 6), leader=1, seed=seed)
         cuts = set(found.pairs)
         assert len(cuts) == cut_pairs
         assert cuts == {(receiver, sender) for sender, receiver in cuts}
@@ -164,7 +164,7 @@ def test_groups_are_cut_from_each_other_and_a_bridge_from_nobody(target: Target,
 def test_in_a_ring_everybody_sees_a_majority_and_no_two_the_same(count: int) -> None:
     nodes = range(1, count + 1)
     for seed in SEEDS:
-        cuts = set(blow("partition", Target.RING, nodes, leader=1, seed=seed).pairs)
+        cuts = set(resolved("partition", Target.RING, nodes, leader=1, seed=seed).pairs)
         assert cuts == {(receiver, sender) for sender, receiver in cuts}
         sees = {frozenset(other for other in nodes if (node, other) not in cuts) for node in nodes}
         assert len(sees) == count

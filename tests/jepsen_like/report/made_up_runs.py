@@ -57,7 +57,7 @@ def made_up_run(
 def reigns(
     rng: random.Random, nodes: int, duration_s: float, fault_every_s: float
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[tuple[float, float]]]:
-    """Leaders that fall one after the other: that part of the results, the nemesis' diary, and when nobody served."""
+    """Leaders that fall one after the other: that part of the results, the rows of the nemesis, and when no node served."""
     leader, term, at = 1, 1, 4.0
     roles = [{"node": node, "at_s": 0.2, "role": "follower", "term": 0} for node in range(1, nodes + 1)]
     roles.append({"node": 1, "at_s": 0.9, "role": "leader", "term": 1})
@@ -88,7 +88,7 @@ def reigns(
 
 
 def load(rng: random.Random, duration_s: float, outages: list[tuple[float, float]]) -> dict[str, list[float | None]]:
-    """A steady load, refused or slow while nobody serves."""
+    """A steady load, refused or slow while no node serves."""
     names = ("t_s", "ok_s", "fail_s", "info_s", "p50_ms", "p99_ms")
     series: dict[str, list[float | None]] = {name: [] for name in names}
     for bucket in range(int(duration_s * 4)):

@@ -1,4 +1,4 @@
-"""The report says the verdict in words, shows every fault and violation, and is one file that needs nothing else."""
+"""The report states the verdict in words, shows every fault and violation, and is one file that needs nothing else."""
 
 import html.parser
 import itertools
@@ -91,7 +91,7 @@ def test_every_check_is_said_in_words() -> None:
     assert {str(check) for check in Check} <= set(CHECKS_IN_WORDS)
 
 
-def test_the_summary_is_not_named_beside_what_it_sums_up(tmp_path: Path) -> None:
+def test_the_summary_is_not_named_next_to_what_it_sums_up(tmp_path: Path) -> None:
     broken = {"valid": False, "count": 1, "examples": []}
     page = seen(text_of(changed(made_up_run(tmp_path), valid=False, checks={"linearizable": broken, "stale": broken})))
     assert "stale: 1 found" in page
@@ -131,7 +131,7 @@ def test_a_node_that_was_down_has_no_role_until_it_says_one(tmp_path: Path) -> N
         ("none", "of-another-day", (1, 1), False),
     ],
 )
-def test_a_term_that_a_power_cut_made_nodes_forget_is_said_to_be_used_anew(
+def test_a_term_that_a_power_cut_made_nodes_forget_is_reported_as_used_again(
     flush: str, kind: str, terms: tuple[int, int], is_said: bool, tmp_path: Path
 ) -> None:
     run = made_up_run(tmp_path)
@@ -155,7 +155,7 @@ def test_what_the_final_logs_hold_is_told_from_what_a_client_read(tmp_path: Path
     assert "→ holds 6" in page
 
 
-def test_an_allowed_loss_is_named_beside_a_valid_verdict(tmp_path: Path) -> None:
+def test_an_allowed_loss_is_named_next_to_a_valid_verdict(tmp_path: Path) -> None:
     allowed = [{"records": 12, "event": "power cut of n1", "mode": "async-slave"}]
     page = seen(text_of(changed(made_up_run(tmp_path), lost_allowed=allowed)))
     assert "Every promise was kept" not in page
@@ -345,7 +345,7 @@ def test_what_holds_but_for_an_allowed_loss_is_not_said_to_hold_outright(tmp_pat
     assert "taken out of the history first" in page
 
 
-def test_a_check_that_an_unallowed_loss_broke_is_violated_beside_an_allowed_one(tmp_path: Path) -> None:
+def test_a_check_that_an_unallowed_loss_broke_is_violated_next_to_an_allowed_one(tmp_path: Path) -> None:
     checks = {"lost": {"valid": False, "count": 2, "examples": []}}
     run = changed(made_up_run(tmp_path), valid=False, lost_acked=14, lost_allowed=[{"records": 12}], checks=checks)
     assert f"{CHECKS_IN_WORDS['lost']} violated 2" in seen(text_of(run))

@@ -157,16 +157,17 @@ def pids_of(directory: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "complaint"),
     [
-        (["--nemesis", "kill,flood"], "no nemesis 'flood'"),
-        (["--nemesis", ""], "no nemesis ''; there are kill, "),
-        (["--nemesis", "kill,"], "no nemesis ''; there are kill, "),
-        (["--nemesis", "none,kill"], "'none' stands alone"),
-        (["--nemesis", "all,kill"], "'all' stands alone"),
-        (["--duration", "inf"], "no number of seconds"),
+        (["--nemesis", "kill,flood"], "no fault 'flood'; there are kill, "),
+        (["--nemesis", "kill,partitoin"], "no fault 'partitoin'; did you mean 'partition'?"),
+        (["--nemesis", ""], "no fault ''; there are kill, "),
+        (["--nemesis", "kill,"], "no fault ''; there are kill, "),
+        (["--nemesis", "none,kill"], "'none' cannot be combined with other faults"),
+        (["--nemesis", "all,kill"], "'all' cannot be combined with other faults"),
+        (["--duration", "inf"], "inf is not a finite number of seconds"),
         (["--duration", "nan"], "nan"),
-        (["--rate", "inf"], "no number of operations"),
+        (["--rate", "inf"], "inf is not a finite number of operations"),
         (["--nemesis", "partition", "--nodes", "1"], "a partition needs at least 2 nodes"),
         (["--duration", "3"], "3 kinds of faults need at least 9 s"),
         (["--set", "flush=never"], "before-ack | interval | none"),
@@ -177,11 +178,11 @@ def pids_of(directory: Path) -> list[int]:
     ],
 )
 def test_a_plan_that_cannot_be_carried_out_is_refused_in_one_line(
-    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert execute(["run", "--quick", "--out", str(tmp_path / "runs"), *arguments]) == ExitStatus.USAGE
     told = capsys.readouterr().err
-    assert says in told
+    assert complaint in told
     assert len(told.splitlines()) == 1
     assert not (tmp_path / "runs").exists(), "a refused plan left a directory"
 
@@ -277,7 +278,7 @@ def test_a_directory_that_cannot_be_made_is_said_in_one_line(
     assert "choose another with --out" in capsys.readouterr().err
 
 
-def test_a_directory_called_latest_is_named_and_nothing_is_left_beside_it(
+def test_a_directory_called_latest_is_named_and_nothing_is_left_next_to_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "latest").mkdir()
@@ -292,7 +293,10 @@ def test_a_file_called_latest_stays_what_it_is(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "latest").write_text("mine")
     assert execute(["run", "--quick", "--out", str(tmp_path)]) == ExitStatus.ENVIRONMENT
     told = capsys.readouterr().err
-    assert f"cannot make {tmp_path / 'latest'} a link to the run: File exists; move what is called latest" in told
+    assert (
+        f"cannot make {tmp_path / 'latest'} a link to the run: File exists; rename or remove {tmp_path / 'latest'}"
+        in told
+    )
     assert len(told.splitlines()) == 1
     assert list(tmp_path.iterdir()) == [tmp_path / "latest"]
     assert (tmp_path / "latest").read_text() == "mine"
@@ -346,7 +350,7 @@ def test_the_summary_names_what_was_not_tested_and_how_much_of_the_time_it_serve
     assert "available 93.00 %, 2.10 s without an acknowledged write" in second
 
 
-def test_what_has_left_is_said_beside_what_is_lost() -> None:
+def test_what_has_left_is_reported_next_to_what_is_lost() -> None:
     assert "expired" not in summary(ended(True), Path("r.html"))[0]
     assert "lost 1   expired 1,234   duplicated 0" in summary({**ended(True), "expired": 1234}, Path("r.html"))[0]
 
@@ -372,7 +376,7 @@ RETENTION = ["--set", "retention_bytes=65536", "--set", "segment_bytes_max=65536
 
 
 @pytest.mark.cluster
-def test_records_leave_during_a_run_and_who_missed_them_begins_anew(tmp_path: Path) -> None:
+def test_records_leave_during_a_run_and_a_node_that_missed_them_is_reset_to_a_snapshot(tmp_path: Path) -> None:
     arguments = ["--duration", "10", "--concurrency", "24", "--nemesis", "kill,pause", "--seed", "5", *RETENTION]
     arguments += ["--out", str(tmp_path), "--json"]
     ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
@@ -384,7 +388,7 @@ def test_records_leave_during_a_run_and_who_missed_them_begins_anew(tmp_path: Pa
     assert results["retention"]["snapshots"] >= 1, ended.stderr
     assert "was reset to a snapshot" in ended.stderr
     assert f"expired {results['expired']:,}" in ended.stderr
-    # What the run said, the check of what it left says again.
+    # A check of the run's directory gives the same verdict as the run.
     check = [sys.executable, "-m", "jepsen_like.cli", "check", str(tmp_path / "latest"), "--model", "log", "--json"]
     again = subprocess.run([*check, "--engine", "local"], capture_output=True, text=True, timeout=100, check=False)
     assert again.returncode == ExitStatus.VALID, again.stdout

@@ -15,7 +15,7 @@ from jepsen_like.history.files import HistoryWriter
 from jepsen_like.history.ops import Action
 from jepsen_like.nemesis.nemesis import FaultNews
 from jepsen_like.nemesis.schedule import Fault
-from jepsen_like.nemesis.targets import Blow, Target
+from jepsen_like.nemesis.targets import ResolvedTarget, Target
 from jepsen_like.progress import RunProgress
 from jepsen_like.run.display import SHOW_EVERY_S, FaultNewsLines, shown
 from jepsen_like.workload.model import Request, Seen
@@ -47,7 +47,9 @@ def test_a_struck_node_is_shown_with_the_news_of_its_fault() -> None:
         progress.phase("load")
         cluster.nodes[1].is_running = False
         before = len(file.getvalue())
-        news.tell(FaultNews(Fault(1, "kill", Target.LEADER, 0.0, 1.0, 1), Blow((1,)), leader=1, has_ended=False))
+        news.tell(
+            FaultNews(Fault(1, "kill", Target.LEADER, 0.0, 1.0, 1), ResolvedTarget((1,)), leader=1, has_ended=False)
+        )
         assert "● down" in file.getvalue()[before:]
 
 

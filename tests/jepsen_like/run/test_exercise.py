@@ -9,7 +9,7 @@ from rich.console import Console
 from jepsen_like.progress import RunProgress
 from jepsen_like.run.exercise import RunPlan, exercise
 from jepsen_like.systems.raft import control as control_module
-from jepsen_like.workload.load import Load
+from jepsen_like.workload.load import RoutedLoad
 from raft.errors import ProtocolError
 
 pytestmark = pytest.mark.cluster
@@ -29,13 +29,13 @@ PLAN = RunPlan(
 
 
 async def test_every_reason_why_it_did_not_recover_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def unanswered(load: Load) -> bool:
+    async def unanswered(load: RoutedLoad) -> bool:
         return False
 
     async def not_dumped(*_: object) -> None:
         raise ProtocolError("node 1 shows nothing")
 
-    monkeypatch.setattr(Load, "final_reads", unanswered)
+    monkeypatch.setattr(RoutedLoad, "final_reads", unanswered)
     monkeypatch.setattr(control_module, "dump_logs", not_dumped)
     with RunProgress(total_s=1, nodes=[1], console=Console(file=io.StringIO())) as progress:
         observed = await exercise(PLAN, tmp_path, progress)

@@ -50,7 +50,7 @@ def test_a_write_under_way_at_the_fault_is_no_recovery() -> None:
     assert found.first_success_s == pytest.approx(1.5)
 
 
-def test_a_fault_that_nobody_feels_costs_one_latency() -> None:
+def test_a_fault_that_no_client_feels_costs_one_latency() -> None:
     found = recovery(a_fault(5.0, 8.0), writes(*[(t / 100, t / 100 + 0.004) for t in range(1000)]))
     assert found.first_success_s == pytest.approx(0.024, abs=0.001)
     assert found.longest_gap_s == pytest.approx(0.01)

@@ -1,4 +1,4 @@
-"""results.json says what happened: of the history, of the nodes, and of nothing else."""
+"""results.json contains what happened: of the history, of the nodes, and of nothing else."""
 
 from pathlib import Path
 from typing import Any

@@ -15,7 +15,7 @@ import trio
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.verdict import Model
 from jepsen_like.cluster.file_damage import LogFiles
-from jepsen_like.cluster.observations import Observation, Ready, RoleChanged
+from jepsen_like.cluster.observations import Observation, Ready, RoleReported
 from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import DumpWriter, KeepRule
 from jepsen_like.history.ops import NONE, Action, ErrorCode, Outcome
@@ -32,7 +32,7 @@ from jepsen_like.systems.port import (
     System,
     WrongMode,
 )
-from jepsen_like.workload.load import Ending, Load, LoadPlan, NotTheLeader
+from jepsen_like.workload.load import Ending, LoadPlan, NotTheLeader, RoutedLoad
 from jepsen_like.workload.model import Nonsense, Request, Seen
 from jepsen_like.workload.payload import value_ids
 from jepsen_like.workload.recorder import Recorder
@@ -236,7 +236,7 @@ class ToySystem(System):
             case "up":
                 return Ready()
             case "now":
-                return RoleChanged(event["role"], event["epoch"], "log")
+                return RoleReported(event["role"], event["epoch"], "log")
             case _:
                 return None
 
@@ -251,5 +251,5 @@ class ToySystem(System):
         addresses: Mapping[int, Address],
         cluster_id: str,
         plan: LoadPlan,
-    ) -> Load:
-        return Load(ToyWorkload(), recorder, ToyClients(addresses), plan)
+    ) -> RoutedLoad:
+        return RoutedLoad(ToyWorkload(), recorder, ToyClients(addresses), plan)

@@ -58,7 +58,7 @@ async def test_a_majority_goes_on_without_a_killed_leader_which_catches_up_when_
 
 
 @BOTH
-async def test_a_killed_leader_says_no_farewell(open_: Open) -> None:
+async def test_a_killed_leader_does_not_shut_down_in_order(open_: Open) -> None:
     async with open_() as cluster, cluster.client() as client:
         leader = await cluster.wait_for_leader()
         await client.append([b"one"])
@@ -118,7 +118,7 @@ async def test_an_isolated_leader_acknowledges_nothing_and_another_is_elected(op
         assert (verdict.valid, verdict.acknowledged) == (True, 1)
 
 
-async def test_nodes_that_are_parted_elect_nobody_and_serve_again_when_healed() -> None:
+async def test_nodes_that_are_parted_elect_no_leader_and_serve_again_when_healed() -> None:
     async with LocalCluster.open() as cluster, cluster.client(deadline_s=0.8) as client:
         await cluster.partition([1], [2], [3])
         with pytest.raises(RaftError):
@@ -225,7 +225,7 @@ async def test_a_node_cannot_be_started_on_a_disk_that_fails() -> None:
 
 
 @BOTH
-async def test_a_fault_that_would_hit_nobody_is_refused_and_changes_nothing(open_: Open) -> None:
+async def test_a_fault_that_would_hit_no_node_is_refused_and_changes_nothing(open_: Open) -> None:
     async with open_() as cluster:
         calls: list[Callable[..., Awaitable[object]]] = [
             cluster.start,

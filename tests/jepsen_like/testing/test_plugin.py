@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-import jepsen_like.testing.sync  # noqa: F401 - what a run inside this one imports anew would be dropped at its end
+import jepsen_like.testing.sync  # noqa: F401 - what a run inside this one imports first would be dropped at its end
 from tests.house.checks import settings
 
 PLAIN = """

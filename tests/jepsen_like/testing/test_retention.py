@@ -1,4 +1,4 @@
-"""Clusters from whose logs records leave: what left is not missing, and who lagged begins anew with a snapshot."""
+"""Clusters from whose logs records leave: what left is not missing, and a node that lagged is reset to a snapshot."""
 
 import asyncio
 from typing import Any
@@ -28,7 +28,7 @@ def snapshots(events: Any, node: int) -> int:
     return sum(event.event == "snapshot_installed" and event.node == node for event in events)
 
 
-async def test_who_missed_what_has_left_begins_anew_and_agrees_with_the_others() -> None:
+async def test_a_node_that_missed_what_has_left_is_reset_to_a_snapshot_and_agrees_with_the_others() -> None:
     async with LocalCluster.open(settings=SETTINGS) as cluster, cluster.client() as client:
         first = await cluster.wait_for_leader()
         late = next(node for node in cluster.nodes if node != first)

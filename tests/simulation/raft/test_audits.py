@@ -410,7 +410,7 @@ def committed_entry_replaced(world: RaftWorld) -> None:
 
 def leader_that_lacks_what_was_committed(world: RaftWorld) -> None:
     leader = leader_of(world)
-    world.record.ledger[-1] = attrs.evolve(world.record.ledger[-1], reign=NO_TERM)
+    world.record.ledger[-1] = attrs.evolve(world.record.ledger[-1], leader_term=NO_TERM)
     leader.entries.pop()
     world.decided(leader, BeforeStep(NO_TERM, None, NO_INDEX, False))
 

@@ -29,7 +29,7 @@ SMALL = Scope(timeouts=1, logs=NOTHING)
 
 
 class VotesTwice(RaftCore):
-    """Votes for whoever asks, in a term in which it has voted."""
+    """Votes for every candidate that asks, in a term in which it has voted."""
 
     def _on_request_vote(self, sender: NodeId, request: RequestVote) -> None:
         if request.term == self.term and self.vote not in (None, sender):
@@ -76,7 +76,7 @@ class IgnoresPreviousTerm(RaftCore):
 
 
 class AcknowledgesFromMemory(RaftCore):
-    """Says that entries are on disk before they are."""
+    """Acknowledges entries before they are on disk."""
 
     def _write_covering(self, index: LogIndex) -> WriteId:
         return NO_WRITE
@@ -101,7 +101,7 @@ class CommitsAllItVerified(RaftCore):
 
 
 class AnswersHeartbeatsWithAllItHas(RaftCore):
-    """Says of its whole durable log that it is its leader's, when only a part of it was compared."""
+    """Acknowledges its whole durable log to the leader, when only a part of it was compared."""
 
     def _on_append_entries(self, sender: NodeId, request: AppendEntries) -> None:
         at = len(self._effects)
@@ -141,7 +141,7 @@ class SendsWhatIsNotCommitted(RaftCore):
 
 
 class CommitsLessThanItBeginsBehind(RaftCore):
-    """Begins anew, and does not take for committed what that stands for."""
+    """Is reset to a snapshot, and does not take for committed what that stands for."""
 
     def _on_install_snapshot(self, sender: NodeId, request: InstallSnapshot) -> None:
         before = self.commit_index
@@ -183,12 +183,12 @@ def test_damage_to_any_one_disk_unmakes_nothing_that_was_committed() -> None:
 @pytest.mark.parametrize(
     "scope",
     [
-        pytest.param(attrs.evolve(TRIMMED, crashes=1), id="logs that have parted, a crash"),
+        pytest.param(attrs.evolve(TRIMMED, crashes=1), id="logs that diverge, a crash"),
         pytest.param(Scope(timeouts=1, entries=0, crashes=0, heartbeats=1, trims=1, logs=NOTHING), id="a heartbeat"),
         pytest.param(Scope(timeouts=2, entries=0, crashes=0, trims=1, logs=NOTHING), id="two timeouts"),
     ],
 )
-def test_what_has_left_a_log_is_committed_and_missed_by_nobody(scope: Scope) -> None:
+def test_what_has_left_a_log_is_committed_and_missed_by_no_node(scope: Scope) -> None:
     explorer = RaftExplorer(scope)
     explored = explorer.explore()
     assert explored.found is None

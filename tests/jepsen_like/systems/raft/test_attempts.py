@@ -1,4 +1,4 @@
-"""What the history says of one attempt is exactly what can be known of it."""
+"""The history records of one attempt exactly what can be known of it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 from jepsen_like.systems.raft.clients import RaftClients
 from jepsen_like.systems.raft.log_workload import LogWorkload
 from jepsen_like.workload import load as load_module
-from jepsen_like.workload.load import Connections, Load, LoadPlan
+from jepsen_like.workload.load import Connections, LoadPlan, RoutedLoad
 from jepsen_like.workload.recorder import Recorder
 from raft import client_codec, errors
 from raft.net.framing import encode_frame
@@ -61,7 +61,7 @@ async def attempt_append(answer: Answer, directory: Path) -> tuple[Sequence[Op],
         recorder = Recorder(history)
         async with fake_node(answer) as node:
             workload = LogWorkload()
-            load = Load(workload, recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
+            load = RoutedLoad(workload, recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
             client = Connections(RaftClients({1: node.address}, "x"))
             request = workload.write(load._rng)
             await load._attempt(client, 1, request, recorder.new_process())
@@ -86,7 +86,7 @@ async def test_an_answer_says_where_the_record_landed(tmp_path: Path) -> None:
     assert (op.offset, op.epoch, op.count, op.node) == (7, 3, 1, 1)
 
 
-async def test_a_write_of_a_scout_that_is_sent_home_has_an_unknown_outcome(
+async def test_a_write_of_a_probe_that_is_cancelled_has_an_unknown_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(load_module, "OPERATION_WITHIN_S", 60.0)
@@ -100,12 +100,12 @@ async def test_a_write_of_a_scout_that_is_sent_home_has_an_unknown_outcome(
 
     with HistoryWriter(tmp_path) as history:
         recorder = Recorder(history)
-        async with fake_node(takes_a_write_and_says_nothing) as node, trio.open_nursery() as scouts:
-            load = Load(LogWorkload(), recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
-            scouts.start_soon(load._probe, 1)
+        async with fake_node(takes_a_write_and_says_nothing) as node, trio.open_nursery() as probes:
+            load = RoutedLoad(LogWorkload(), recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
+            probes.start_soon(load._probe, 1)
             with trio.fail_after(10):
                 await has_arrived.wait()
-            scouts.cancel_scope.cancel()
+            probes.cancel_scope.cancel()
     (append,) = (op for op in HistoryReader.open(tmp_path).ops() if op.f is Action.APPEND)
     assert (append.type, append.t_ret, append.a) == (Outcome.INFO, NEVER, 1)
     assert recorder.counts.info == 1
@@ -118,7 +118,7 @@ async def test_what_was_never_asked_is_not_recorded(tmp_path: Path) -> None:
     with HistoryWriter(tmp_path) as history, listener:
         recorder = Recorder(history)
         workload = LogWorkload()
-        load = Load(workload, recorder, RaftClients({1: address}, "x"), LoadPlan(concurrency=1))
+        load = RoutedLoad(workload, recorder, RaftClients({1: address}, "x"), LoadPlan(concurrency=1))
         outcome = await load._attempt(Connections(RaftClients({1: address}, "x")), 1, workload.write(load._rng), 0)
     assert outcome is Outcome.FAIL
     assert list(HistoryReader.open(tmp_path).ops()) == []
@@ -129,7 +129,7 @@ async def run_load(answers: Sequence[Answer], directory: Path, *, concurrency: i
         recorder = Recorder(history)
         async with fake_node(answers[0]) as first, fake_node(answers[1]) as second:
             addresses = {1: first.address, 2: second.address}
-            load = Load(LogWorkload(), recorder, RaftClients(addresses, "x"), LoadPlan(concurrency=concurrency))
+            load = RoutedLoad(LogWorkload(), recorder, RaftClients(addresses, "x"), LoadPlan(concurrency=concurrency))
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load.run)
                 await trio.sleep(seconds)
@@ -165,7 +165,7 @@ async def test_an_open_loop_keeps_its_rate_and_ends_when_it_is_told(tmp_path: Pa
     with HistoryWriter(tmp_path) as history:
         recorder = Recorder(history)
         async with fake_node(leads) as node:
-            load = Load(
+            load = RoutedLoad(
                 LogWorkload(), recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=40, rate=20.0)
             )
             async with trio.open_nursery() as nursery:
@@ -186,7 +186,7 @@ async def test_an_open_loop_counts_latency_from_when_an_operation_was_due(tmp_pa
     with HistoryWriter(tmp_path) as history:
         recorder = Recorder(history)
         async with fake_node(slow_to_lead) as node:
-            load = Load(
+            load = RoutedLoad(
                 LogWorkload(), recorder, RaftClients({1: node.address}, "x"), LoadPlan(concurrency=4, rate=100.0)
             )
             async with trio.open_nursery() as nursery:
@@ -230,7 +230,7 @@ async def final_reads(answer: Answer, directory: Path) -> tuple[bool, Sequence[O
     with HistoryWriter(directory) as history:
         async with fake_node(answer) as node:
             workload = LogWorkload(expires=True)
-            load = Load(workload, Recorder(history), RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
+            load = RoutedLoad(workload, Recorder(history), RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1))
             has_answered = await load.final_reads()
     return has_answered, sorted(HistoryReader.open(directory).ops(), key=lambda op: op.t_inv)
 
@@ -288,7 +288,7 @@ async def test_a_log_that_begins_no_later_than_the_place_it_refused_is_nonsense(
     with HistoryWriter(tmp_path) as history:
         async with fake_node(begins_at(0)) as node:
             workload = LogWorkload(expires=True)
-            load = Load(
+            load = RoutedLoad(
                 workload, recorder := Recorder(history), RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1)
             )
             await load.final_reads()
@@ -298,7 +298,7 @@ async def test_a_log_that_begins_no_later_than_the_place_it_refused_is_nonsense(
 async def test_where_nothing_may_leave_a_log_no_read_is_refused(tmp_path: Path) -> None:
     with HistoryWriter(tmp_path) as history:
         async with fake_node(begins_at(7)) as node:
-            load = Load(
+            load = RoutedLoad(
                 LogWorkload(),
                 recorder := Recorder(history),
                 RaftClients({1: node.address}, "x"),
@@ -320,7 +320,7 @@ async def test_a_log_that_begins_where_no_log_can_is_nonsense(start: int, tmp_pa
     with HistoryWriter(tmp_path) as history:
         async with fake_node(begins_at(start)) as node:
             workload = LogWorkload(expires=True)
-            load = Load(
+            load = RoutedLoad(
                 workload, recorder := Recorder(history), RaftClients({1: node.address}, "x"), LoadPlan(concurrency=1)
             )
             with trio.move_on_after(1):

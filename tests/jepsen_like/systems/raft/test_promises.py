@@ -88,9 +88,7 @@ def test_a_run_directory_allows_what_its_run_did(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "left"), [("test.json", None), ("test.json", '{"replication": "ra'), ("nemesis.jsonl", '{"id": 1, "ki')]
 )
-def test_nobody_guesses_what_a_run_was_allowed_whose_record_is_damaged(
-    tmp_path: Path, name: str, left: str | None
-) -> None:
+def test_a_run_whose_record_is_damaged_has_no_guessed_allowances(tmp_path: Path, name: str, left: str | None) -> None:
     assert allowances_of_run(tmp_path) == ()
     settings = {"flush": "interval", "flush_interval_s": 0.05}
     (tmp_path / "test.json").write_text(json.dumps({"replication": "raft", "settings": settings}))

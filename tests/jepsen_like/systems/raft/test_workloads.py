@@ -22,7 +22,7 @@ def test_a_record_carries_its_value_and_nothing_else(size: int, value: int) -> N
     assert decode_value(record) == (value, True)
 
 
-def test_a_record_with_any_changed_byte_is_damaged_and_nobody_s_value() -> None:
+def test_a_record_with_any_changed_byte_is_damaged_and_no_client_s_value() -> None:
     record = encode_value(77, 40)
     for position in range(len(record)):
         changed = bytearray(record)
@@ -36,7 +36,7 @@ def test_a_record_with_any_changed_byte_is_damaged_and_nobody_s_value() -> None:
 
 @pytest.mark.parametrize("size", [9, 24, 100, 1000])
 @pytest.mark.parametrize("value", [1, 77, 10**9])
-def test_a_part_of_a_record_is_nobody_s_value(size: int, value: int) -> None:
+def test_a_part_of_a_record_is_no_client_s_value(size: int, value: int) -> None:
     record = encode_value(value, size)
     for length in range(size):
         assert decode_value(record[:length])[0] > 2**40, length
