@@ -146,12 +146,19 @@ class Cluster:
         async def try_one(way: Pair | int) -> None:
             node = way if isinstance(way, int) else way[1]
             address = self.client_addresses[way] if isinstance(way, int) else self._through[way]
-            if not self.nodes[node].is_running or self.nodes[node].is_paused:
-                failed[way] = f"n{node} could not be asked: {self.nodes[node].observe()}"
-                return
-            why = await self.control.why_silent_at(address, within_s=CARRIES_WITHIN_S)
-            if why is not None:
+            deadline = trio.current_time() + CARRIES_WITHIN_S
+            why: str | None = "it has not started yet"
+            while self._can_answer(node) and trio.current_time() < deadline:
+                # Another fault may have killed the node: until it listens again, it refuses connections on every way.
+                if self.nodes[node].is_ready:
+                    why = await self.control.why_silent_at(address, within_s=deadline - trio.current_time())
+                    if why is None:
+                        return
+                await trio.sleep(POLL_S)
+            if self._can_answer(node):
                 failed[way] = f"n{node} did not answer: {why}; {self.nodes[node].observe()}"
+            else:
+                failed[way] = f"n{node} could not be asked: {self.nodes[node].observe()}"
 
         ways: set[Pair | int] = {pair for both in wanted.values() for pair in both} | set(clients)
         await _together(try_one, ways)

@@ -119,6 +119,11 @@ class NodeProcess:
         """Whether the process has not ended (it may be stopped by a signal)."""
         return self._popen is not None and not self._ended.is_set()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it runs and has reported that it serves."""
+        return self.is_running and self._ready.is_set()
+
     async def start(self, nursery: trio.Nursery, *, within_s: float) -> None:
         """Start the process and wait until it reports that it is listening.
 

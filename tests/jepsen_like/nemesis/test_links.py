@@ -86,6 +86,13 @@ async def test_a_way_that_is_not_healed_carries_nothing(tmp_path: Path, monkeypa
         assert found == {way: text for way, text in whole.items() if way != "1>2"}
         cluster.network.heal()
         assert await cluster.try_ways([(1, 2), (2, 3)], [1]) == whole
+        await cluster.kill([2])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cluster.restart, [2])
+            while not cluster.nodes[2].is_running:  # noqa: ASYNC110 - what is waited for happens in another process
+                await trio.sleep(0)
+            assert not cluster.nodes[2].is_ready
+            assert await cluster.try_ways([(1, 2), (2, 3)], [1]) == whole
         await cluster.pause([2])
         found = await cluster.try_ways([(1, 2)], [1])
         assert re.fullmatch(r"not carried: n2 could not be asked: pid \d+ state T", found["1>2"])
