@@ -90,7 +90,7 @@ async def test_a_way_that_is_not_healed_carries_nothing(tmp_path: Path, monkeypa
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cluster.restart, [2])
             while not cluster.nodes[2].is_running:  # noqa: ASYNC110 - what is waited for happens in another process
-                await trio.sleep(0)
+                await trio.lowlevel.checkpoint()
             assert not cluster.nodes[2].is_ready
             assert await cluster.try_ways([(1, 2), (2, 3)], [1]) == whole
         await cluster.pause([2])
