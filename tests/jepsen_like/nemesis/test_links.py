@@ -89,7 +89,7 @@ async def test_a_way_that_is_not_healed_carries_nothing(tmp_path: Path, monkeypa
         await cluster.kill([2])
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cluster.restart, [2])
-            while not cluster.nodes[2].is_running:  # noqa: ASYNC110 - what is waited for happens in another process
+            while not cluster.nodes[2].is_running:
                 await trio.lowlevel.checkpoint()
             assert not cluster.nodes[2].is_ready
             assert await cluster.try_ways([(1, 2), (2, 3)], [1]) == whole
