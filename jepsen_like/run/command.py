@@ -27,13 +27,15 @@ from rich.text import Text
 
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.java import find_java
-from jepsen_like.checker.verdict import Engine
+from jepsen_like.checker.verdict import Check, Engine, Findings, Undecided, Verdict
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.cluster import namespaces, ports
 from jepsen_like.cluster.preload import NoLibrary
 from jepsen_like.cluster.process import NodeDidNotStart
 from jepsen_like.cluster.volumes import NoVolumes
 from jepsen_like.cluster.wires import Network
+from jepsen_like.history.files import UnreadableHistory
+from jepsen_like.history.ops import NONE
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.schedule import needed_s, schedule
 from jepsen_like.nemesis.table import KINDS, named, usable
@@ -427,7 +429,13 @@ def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed
 
 def checked(plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engine: Engine) -> dict[str, Any]:
     """Everything in results.json but the command that repeats it."""
-    verdict = check_run(directory, plan.model, engine, allowances=mode.allowances(observed.faults))
+    try:
+        verdict = check_run(directory, plan.model, engine, allowances=mode.allowances(observed.faults))
+    except (
+        UnreadableHistory
+    ) as error:  # the recorder's fault, so the run decides nothing; `evidence` names the operations
+        findings = Findings(undecided=(Undecided(NONE, str(error)),))
+        verdict = Verdict(model=plan.model, engine=engine, findings=findings, unchecked=frozenset(Check))
     results = merged(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed)
     return {**results, "promise": mode.promise(plan.kinds)}
 

@@ -13,14 +13,18 @@ from typing import Any
 import click
 import pytest
 
+from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.cluster import namespaces, volumes
 from jepsen_like.cluster.process import process_state
 from jepsen_like.cluster.wires import Network
+from jepsen_like.history.files import HistoryWriter
+from jepsen_like.history.ops import Action, Op, Outcome
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import usable
-from jepsen_like.run.command import chosen, colour, concluded, summary, validated
+from jepsen_like.run.command import checked, chosen, colour, concluded, summary, validated
 from jepsen_like.run.exercise import RunPlan
+from tests.jepsen_like.run.test_results import QUIET
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
 CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered", "evidence"}
@@ -259,6 +263,18 @@ def a_plan(kind: str, *settings: str) -> RunPlan:
         settings=settings,
         seed=1,
     )
+
+
+def test_a_recording_in_which_a_process_does_two_things_at_once_decides_nothing(tmp_path: Path) -> None:
+    with HistoryWriter(tmp_path / "history.parquet") as history:
+        for value in (1, 2):
+            times = {"t_inv": value, "t_ret": value + 5}
+            history.record(Op(f=Action.APPEND, type=Outcome.OK, process=0, a=value, offset=value - 1, epoch=1, **times))
+    plan = a_plan("kill")
+    results = checked(plan, plan.mode(), tmp_path, QUIET, Engine.LOCAL)
+    assert results["valid"] is None
+    assert "two operations under way at once" in results["unknown"][0]
+    assert results["checks"]["evidence"]["valid"] is None
 
 
 def test_where_a_log_begins_is_held_against_a_node_unless_a_fault_can_undo_it() -> None:
