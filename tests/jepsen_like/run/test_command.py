@@ -268,8 +268,18 @@ def a_plan(kind: str, *settings: str) -> RunPlan:
 def test_a_recording_in_which_a_process_does_two_things_at_once_decides_nothing(tmp_path: Path) -> None:
     with HistoryWriter(tmp_path / "history.parquet") as history:
         for value in (1, 2):
-            times = {"t_inv": value, "t_ret": value + 5}
-            history.record(Op(f=Action.APPEND, type=Outcome.OK, process=0, a=value, offset=value - 1, epoch=1, **times))
+            history.record(
+                Op(
+                    f=Action.APPEND,
+                    type=Outcome.OK,
+                    process=0,
+                    a=value,
+                    offset=value - 1,
+                    epoch=1,
+                    t_inv=value,
+                    t_ret=value + 5,
+                )
+            )
     plan = a_plan("kill")
     results = checked(plan, plan.mode(), tmp_path, QUIET, Engine.LOCAL)
     assert results["valid"] is None
