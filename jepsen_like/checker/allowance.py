@@ -38,7 +38,7 @@ class AllowedLoss:
 
     @property
     def says(self) -> str:
-        """The loss as a sentence. Places that nobody was told to hold a record may lie between those that were lost."""
+        """Returns the loss as a sentence. Between the lost places may lie others that were never reported to hold a record."""
         cause = self.allowance
         places = self.last_offset + 1 - self.first_offset
         where = "at" if places == self.records else f"among the {places:,} at"

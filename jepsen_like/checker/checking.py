@@ -210,7 +210,7 @@ def _forgiving_log(
 def final_logs_of(dump: Any, kept: Mapping[int, Kept] | None = None) -> dict[int, tuple[FinalLog, ...]]:
     """The final logs of each object in a dump table, one for each node.
 
-    A log begins and ends where `kept` says, if it does: it may be empty, and rows below had left the log before it was read
+    A log begins and ends where `kept` states, if it was recorded: it may be empty, and rows below had left the log before it was read
     to its end. Raises `UnreadableHistory` if it has other rows than that, or two records of a node at one offset.
     """
     columns = {name: np.asarray(dump.column(name).to_numpy()) for name in ("object", "node", "offset", "epoch", "a")}
@@ -306,7 +306,7 @@ def _missing_final_logs(directory: Path, dump: Any, kept: Mapping[int, Kept] | N
 
 
 def _nodes_of(directory: Path) -> int | None:
-    """How many nodes the run had, if it says so."""
+    """Returns how many nodes the run had, or None if it does not record that."""
     try:
         nodes = json.loads((directory / TEST).read_text()).get("nodes")
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """A history in memory: one numpy array per column, rows in any order.
 
-The kernels read these arrays and nothing else. Times of operations whose end nobody knows are `NEVER` here, whatever was
-recorded: the client's own giving up says nothing about the server.
+The kernels read these arrays and nothing else. An operation of unknown outcome ends at `NEVER` here, whatever was recorded:
+that the client gave up does not tell when the server was done.
 """
 
 from collections.abc import Iterable, Sequence

@@ -129,7 +129,7 @@ def summary(verdict: Verdict) -> Iterator[str]:
     if hidden:
         yield f"... and {hidden} more violations"
     if found.expired:
-        yield f"{found.expired:,} of {found.acked:,} acknowledged records have left the logs, as their retention says"
+        yield f"{found.expired:,} of {found.acked:,} acknowledged records have left the logs, as their retention allows"
     for loss in verdict.losses:
         yield f"lost, as the mode of the run allows: {loss.says}"
     for reason in verdict.reasons[:SHOWN_MAX]:

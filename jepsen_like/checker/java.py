@@ -108,8 +108,8 @@ MENDING_COMMAND: Final = f"{sys.executable} -m pip install 'quorumlog[java]'"
 def spark_java_home(java: Java, *, gentle: bool) -> Path:
     """A JAVA_HOME for Spark: see the module. Made once per Java and kept in the user's cache.
 
-    `gentle`: the lowest priority, so that what is being measured beside it is not disturbed. On a busy machine that is
-    slow: a check that nobody runs beside does without.
+    `gentle`: the lowest priority, so that a measurement that runs at the same time is not disturbed. On a busy machine that
+    is slow: a check that runs alone does without.
     """
     priority = "nice -n 19 " if gentle else ""
     script = (

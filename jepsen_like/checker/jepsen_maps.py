@@ -11,11 +11,11 @@ events. Events of processes that are not numbers (`nemesis`) are skipped.
 
 What Jepsen cannot have written is refused with the number of its map in the file: a process that invokes while it waits, an
 end of another `f` or before its beginning, an `ok` of a write, a cas or an append with another value than was sent, an index
-that two maps have. The `ok` of a write or a cas may carry nothing, and what a `fail` or `info` carries says nothing.
+that two maps have. The `ok` of a write or a cas may carry nothing, and what a `fail` or `info` carries is ignored.
 
 Values that are no non-negative integers are numbered from `NAMED_FROM` on; `Names` tells them again as they were given. A
 `cas` that failed without an `error` saw another value than it expected, though Jepsen does not record which; one that
-failed with an `error` says nothing.
+failed with an `error` proves nothing about the value.
 """
 
 import json
@@ -189,7 +189,7 @@ def _refuse_same_index(events: Iterable[Mapping[str, Any]], path: Path) -> None:
     items: dict[int, int] = {}
     for number, event in enumerate(events, start=1):
         index = event.get("index")
-        # Jepsen numbers from 0; -1 means that nobody has given the map an index.
+        # Jepsen numbers from 0; -1 means that the map was given no index.
         if isinstance(index, int) and index >= 0 and (first := items.setdefault(index, number)) != number:
             raise UnreadableHistory(path, f"item {number}: its index {index} is that of item {first}, too")
 

@@ -423,7 +423,7 @@ class _Explainer:
                 f"{told(seen[0])}, though the {told(appends[0])} was answered as certainly not done",
                 [seen[0], appends[0]],
             )
-        return f"{told(seen[0])}, but nobody ever appended {wrong.value}", seen[:1]
+        return f"{told(seen[0])}, but no client ever appended {wrong.value}", seen[:1]
 
     def _seen_early(self, wrong: SeenEarly) -> tuple[str, list[Op]]:
         late = [op for op in self._possible(wrong.value) if op.t_inv > wrong.deadline]
@@ -522,7 +522,7 @@ class _Explainer:
         )
 
     def _refutes(self, wrong: TornBatch) -> list[Op]:
-        """What shows that the other records of a batch do not stand where the one that was found says."""
+        """What shows that the other records of a batch do not stand where the offset of the one that was found puts them."""
         start = wrong.offset - wrong.values.index(wrong.value)
         content, final = self._plan.content, self._plan.final
         for place, value in enumerate(wrong.values, start):

@@ -1,7 +1,7 @@
 """Whether a history is one at all: a process does one thing at a time, and nothing ends before it begins.
 
 Where a process has two operations under way at once, or an end lies before its beginning, the recording is wrong, and
-whatever a check would find in it says nothing about the system. Operations of unknown outcome have no end and bind no process.
+whatever a check would find in it is no evidence about the system. Operations of unknown outcome have no end and bind no process.
 """
 
 from collections.abc import Iterable

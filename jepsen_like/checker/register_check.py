@@ -1,7 +1,7 @@
 """Findings about registers: the scan decides, the search takes the registers that the scan cannot, both explain.
 
 Every explanation names the operations that cannot be put in order, with the writes that they depend on. Where a chain of
-compare-and-sets links two of them and is longer than a witness may be, its middle is left out and the sentence says so.
+compare-and-sets links two of them and is longer than a witness may be, its middle is left out and the sentence states that.
 """
 
 from typing import Final, assert_never
@@ -120,7 +120,7 @@ def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool
     return Violation(
         Check.LINEARIZABLE,
         name,
-        f"register {name}: no order explains the {told(answer.failed)} beside these operations{unshown(kept)}",
+        f"register {name}: no order explains the {told(answer.failed)} together with these operations{unshown(kept)}",
         in_order(kept),
     )
 
@@ -195,7 +195,7 @@ def _unwritten(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
             f"{told(witnesses[0])}, though the {told(refused[0])} was answered as certainly not done",
             [*refused[:1], witnesses[0], *_proofs(outcome, witnesses[0])],
         )
-    return f"{told(witnesses[0])}, but nobody ever wrote {value}", [witnesses[0], *_proofs(outcome, witnesses[0])]
+    return f"{told(witnesses[0])}, but no client ever wrote {value}", [witnesses[0], *_proofs(outcome, witnesses[0])]
 
 
 def _replaced_twice(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:

@@ -11,7 +11,7 @@ pending operations until it is. An empty frontier means: no order exists. What k
 - of unknown operations that do the same, the one that began first is done first: they are interchangeable;
 - of two configurations that differ only in the unknown operations they used up, the one that used more is dropped.
 
-`None` as an answer means that a bound was reached, and the reason says which and where.
+`None` as an answer means that a bound was reached, and the reason states which and where.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence

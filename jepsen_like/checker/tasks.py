@@ -1,7 +1,7 @@
 """The pieces of work of a check, each small enough for one process.
 
 A task names its input (part files, or columns already in memory) and does not depend on which process or machine runs it.
-Tasks and results are values, small beside the rows that they stand for.
+Tasks and results are values, small compared with the rows that they stand for.
 """
 
 from collections.abc import Sequence
@@ -114,7 +114,7 @@ class FactsTask:
 
 @attrs.frozen
 class TimesTask:
-    """Pass two over one log in one part file, given the part files beside it."""
+    """Pass two over one log in one part file, given the neighbouring part files."""
 
     object: int
     source: Source

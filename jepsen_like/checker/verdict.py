@@ -45,7 +45,7 @@ class Check(enum.StrEnum):
     DUPLICATED = "duplicated"
     """Appended once, there twice."""
     PHANTOM = "phantom"
-    """Seen, though nobody wrote it."""
+    """Seen, though no client wrote it."""
     ABORTED_READ = "aborted_read"
     """Seen, though its only writers were told that it did not happen."""
     DIVERGENT_OFFSET = "divergent_offset"
@@ -255,7 +255,7 @@ class Verdict:
             summary[str(check)] = {"valid": valid, "count": count, "examples": of_this[:EXAMPLES_MAX]}
         if self.losses:
             summary[str(Check.LOST)]["reason"] = (
-                f"{self.lost_allowed:,} lost beside, as the promise of this mode allows"
+                f"{self.lost_allowed:,} lost in addition, as the promise of this mode allows"
             )
         return summary
 
