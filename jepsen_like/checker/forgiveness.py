@@ -85,7 +85,7 @@ def _last_said(rows: Columns, start: int, allowances: Sequence[Allowance]) -> In
 
 
 def at_most(rows: Columns) -> Ints:
-    """The greatest length that was possible when each operation began, `NEVER` for any; see `log_scan`."""
+    """Returns the greatest length that was possible when each operation began, `NEVER` for any; see `log_scan`."""
     denies = (rows.f != Action.READ) | (rows.a == NONE)
     return np.where((rows.type == Outcome.OK) & denies, rows.offset, NEVER)
 

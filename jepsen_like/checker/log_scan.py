@@ -46,11 +46,11 @@ class Piece:
 
     @property
     def ok(self) -> npt.NDArray[np.bool_]:
-        """Which of them happened."""
+        """Returns which of them happened."""
         return np.asarray(self.rows.type == Outcome.OK)
 
     def at_least(self) -> Ints:
-        """The length known when each operation ended (0: none is known from it)."""
+        """Returns the length known when each operation ended (0: none is known from it)."""
         rows = self.rows
         appended = rows.f == Action.APPEND
         saw = (rows.f == Action.READ) & (rows.a != NONE)
@@ -58,7 +58,7 @@ class Piece:
         return np.where(self.ok, lengths, 0)
 
     def at_most(self) -> Ints:
-        """The greatest length possible when each operation began (`NEVER`: any)."""
+        """Returns the greatest length possible when each operation began (`NEVER`: any)."""
         rows = self.rows
         denies = (rows.f != Action.READ) | (rows.a == NONE)
         return np.where(self.ok & denies, rows.offset, NEVER)
@@ -119,7 +119,7 @@ class Facts:
 
 
 def pieces_of(rows: Columns) -> dict[int, Piece]:
-    """The logs in one part file."""
+    """Returns the logs in one part file."""
     if not len(rows):
         return {}
     if (rows.object == rows.object[0]).all():
@@ -232,11 +232,11 @@ class FinalLogs:
 
     @property
     def start(self) -> int:
-        """Where they begin: the first offset that any of them holds."""
+        """Returns where they begin: the first offset that any of them holds."""
         return min((first for first, _ in self.node_of.values()), default=0)
 
     def node_at(self, offset: int) -> int:
-        """A node whose final log tells what is at `offset` (or that nothing is)."""
+        """Returns a node whose final log tells what is at `offset` (or that nothing is)."""
         longest = max(self.node_of, key=lambda node: (self.node_of[node][1], -node), default=NONE)
         holders = [node for node, (first, end) in self.node_of.items() if first <= offset < end]
         return min(holders, default=longest)

@@ -30,7 +30,7 @@ NO_SPANS: Final = ProcessSpans(*(np.zeros(0, np.int64) for _ in range(3)))
 
 
 def examined(rows: Columns) -> tuple[ProcessSpans, str | None]:
-    """When each process was at work, and what cannot have happened in these rows, in words; None for a sound recording."""
+    """Returns when each process was at work, and in words what these rows cannot be; None for a sound recording."""
     backwards = np.flatnonzero(rows.t_ret < rows.t_inv)
     if len(backwards):
         row = int(backwards[0])
@@ -61,7 +61,7 @@ def examined(rows: Columns) -> tuple[ProcessSpans, str | None]:
 
 
 def may_overlap(spans: Iterable[ProcessSpans]) -> bool:
-    """Whether a process may have been at work in two of these pieces at once. They are in the order of time."""
+    """Returns whether a process may have been at work in two of these pieces at once. They are in the order of time."""
     ends: dict[int, int] = {}
     for one in spans:
         for process, first, last in zip(one.process.tolist(), one.first.tolist(), one.last.tolist(), strict=True):

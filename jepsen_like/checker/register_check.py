@@ -44,7 +44,7 @@ class SearchBounds:
 
 
 def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findings:
-    """Everything that is wrong with the registers in `rows`, which hold all operations of each of them."""
+    """Returns everything that is wrong with the registers in `rows`, which hold all operations of each of them."""
     bounds = bounds or SearchBounds()
     outcome = register_scan.scan(rows)
     counts: dict[Check, int] = {}
@@ -126,7 +126,7 @@ def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool
 
 
 def check_of(outcome: RegisterScan, found: FlawFound) -> Check:
-    """The name under which a flaw is reported."""
+    """Returns the name under which a flaw is reported."""
     match found.flaw:
         case Flaw.UNWRITTEN:
             return Check.ABORTED_READ if outcome.refused_writers(found.where) else Check.PHANTOM
@@ -145,7 +145,7 @@ def check_of(outcome: RegisterScan, found: FlawFound) -> Check:
 
 
 def explain(outcome: RegisterScan, found: FlawFound) -> Violation:
-    """A flaw as a violation: its operations and its sentence."""
+    """Returns a flaw as a violation: its operations and its sentence."""
     name = int(outcome.objects[found.object])
     match found.flaw:
         case Flaw.UNWRITTEN:

@@ -22,9 +22,9 @@ from jepsen_like.history.files import HistoryReader, KeepRule, Kept, read_part
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 SLACK_BYTES: Final = 16 * 1024
-"""What a log may hold in addition to records, terms and beginnings of files: elections after the last record, membership, damage."""
+"""What a log may hold apart from records, terms and starts of files: elections after the last record, membership, damage."""
 TERM_BYTES: Final = 1024
-"""What a term may leave in a log: the term and a vote, the entry with which a leadership begins, a cut, each a frame."""
+"""What a term may leave in a log: the term and a vote, the first entry of a leadership, a cut, each a frame."""
 FILE_FRAMES: Final = 2
 """A file begins with the newest state."""
 REPLACED_BYTES: Final = 4096
@@ -78,7 +78,7 @@ class _Asked:
         )
 
     def below(self, offset: int) -> int:
-        """How many acknowledged records lie below it."""
+        """Returns how many acknowledged records lie below it."""
         return int(np.searchsorted(self.offset, offset, side="left"))
 
 

@@ -1,8 +1,8 @@
 """Random small histories: made by a correct object under concurrency, then about half of them damaged.
 
 Times are small integers, so that many are equal; up to a third of the operations are unknown; in some histories values
-are written more than once; a few operations were refused. Each history is a list of the tuples that `oracle` defines; `as_ops` converts it for the
-checker.
+are written more than once; a few operations were refused. Each history is a list of the tuples that `oracle` defines;
+`as_ops` converts it for the checker.
 """
 
 import random
