@@ -33,12 +33,12 @@ class AllowedLoss:
 
     @property
     def reach_s(self) -> float:
-        """How long before the fault the earliest lost record had been acknowledged; seconds, 0 for not at all."""
+        """Returns how long before the fault the earliest lost record was acknowledged, in seconds; 0 for not at all."""
         return max(0, self.allowance.begun_ns - self.first_acked_ns) / 1e9
 
     @property
     def says(self) -> str:
-        """The loss as a sentence. Places that nobody was told to hold a record may lie between those that were lost."""
+        """Returns the loss as a sentence. Places at which no record was reported may lie between the lost ones."""
         cause = self.allowance
         places = self.last_offset + 1 - self.first_offset
         where = "at" if places == self.records else f"among the {places:,} at"

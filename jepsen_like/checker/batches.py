@@ -30,7 +30,7 @@ class BatchRows:
 
 
 def batches_of(rows: Columns, begins: Bools) -> BatchRows:
-    """The batches among the appends of `rows`; `begins` is true where a row is the first of its operation."""
+    """Returns the batches among the appends of `rows`; `begins` is true where a row is the first of its operation."""
     batch = np.full(len(rows), NONE, np.int64)
     nothing = np.zeros(0, np.int64)
     sent_together = (rows.f == Action.APPEND) & (rows.count > 1) & (rows.type != Outcome.FAIL)
@@ -65,7 +65,7 @@ class TornBatch:
 def placed_batches(
     batch: Ints, value: Ints, content: Ints, holes: Ints, known_from: int | None
 ) -> tuple[list[TornBatch], Ints, Ints]:
-    """Where batches of unknown outcome stand: the torn ones, and starts and ends of the others.
+    """Returns where batches of unknown outcome stand: the torn ones, and starts and ends of the others.
 
     `batch` and `value` are columns of all appends of unknown outcome, the records of a batch in their order. `content[o]` is
     the value at a place and `NONE` where nothing is known; from `known_from` on everything is (None: nowhere), so that a
@@ -124,7 +124,7 @@ def _places(value: Ints, content: Ints, holes: Ints) -> Ints:
 
 
 def joined_spans(starts: Sequence[Ints], ends: Sequence[Ints]) -> Ints:
-    """The batches of a log in the order of their places: row 0 where they start, row 1 where they end.
+    """Returns the batches of a log in the order of their places: row 0 where they start, row 1 where they end.
 
     Those that share a place are left out: which of them stands there, and that the other does not, is for others to tell.
     """
@@ -138,7 +138,7 @@ def joined_spans(starts: Sequence[Ints], ends: Sequence[Ints]) -> Ints:
 
 
 def whole_lengths(lengths: Ints, spans: Ints) -> tuple[Ints, Ints]:
-    """Each length as it was before and after the batch that it ends in; twice itself where it ends in none."""
+    """Returns each length as it was before and after the batch that it ends in; twice itself where it ends in none."""
     if not spans.shape[1]:
         return lengths, lengths
     at = np.searchsorted(spans[0], lengths, side="left") - 1

@@ -39,7 +39,7 @@ class TaskRunner(Protocol):
     """What an engine does."""
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
-        """Execute tasks; results in their order."""
+        """Executes the tasks; returns their results in the same order."""
         ...
 
     def share(self, array: Ints) -> Shared:
@@ -208,10 +208,10 @@ def _forgiving_log(
 
 
 def final_logs_of(dump: Any, kept: Mapping[int, Kept] | None = None) -> dict[int, tuple[FinalLog, ...]]:
-    """The final logs of each object in a dump table, one for each node.
+    """Returns the final logs of each object in a dump table, one for each node.
 
-    A log begins and ends where `kept` says, if it does: it may be empty, and rows below had left the log before it was read
-    to its end. Raises `UnreadableHistory` if it has other rows than that, or two records of a node at one offset.
+    A log begins and ends where `kept` states, if that was recorded: it may be empty, and rows below had left the log before
+    it was read to its end. Raises `UnreadableHistory` if it has other rows than that, or two records of a node at one offset.
     """
     columns = {name: np.asarray(dump.column(name).to_numpy()) for name in ("object", "node", "offset", "epoch", "a")}
     objects = {*np.unique(columns["object"]).tolist(), *(kept or {})} or {LOG_OBJECT}
@@ -253,7 +253,7 @@ def _logs_of_nodes(columns: Mapping[str, Ints], kept: Kept | None) -> tuple[Fina
 
 
 def _require_whole(node: int, offsets: Ints, kept: Kept) -> None:
-    """`UnreadableHistory` unless these are all offsets from where the log begins to where it ends."""
+    """Raises `UnreadableHistory` unless these are all offsets from where the log begins to where it ends."""
     start, end = kept.starts.get(node), kept.ends.get(node)
     if start is None or end is None:
         raise UnreadableHistory(Path(DUMP), f"has records of node {node}, and does not say where its log begins")
@@ -306,7 +306,7 @@ def _missing_final_logs(directory: Path, dump: Any, kept: Mapping[int, Kept] | N
 
 
 def _nodes_of(directory: Path) -> int | None:
-    """How many nodes the run had, if it says so."""
+    """Returns how many nodes the run had, or None if it does not record that."""
     try:
         nodes = json.loads((directory / TEST).read_text()).get("nodes")
     except FileNotFoundError:

@@ -41,7 +41,7 @@ class ClockErrors:
     jumps: tuple[JumpOfClock, ...] = ()
 
     def behind_s(self, taken_ns: Ints, within_ns: int) -> npt.NDArray[np.float64]:
-        """For each moment, by how many seconds any clock may have been behind then, or until `within_ns` later."""
+        """Returns for each moment by how many seconds any clock may have been behind then, or until `within_ns` later."""
         found = np.zeros(len(taken_ns))
         for one in self.jumps:
             held = (taken_ns + within_ns >= one.begun_ns) & (taken_ns <= one.ended_ns)
@@ -49,7 +49,7 @@ class ClockErrors:
         return found
 
     def ahead_s(self, nodes: Collection[int], since_ns: Ints, until_ns: int) -> npt.NDArray[np.float64]:
-        """For each moment, by how many seconds the clock of one of these nodes was ahead at any time since, up to `until_ns`."""
+        """Returns for each moment by how many seconds the clock of a node was ahead at any time since, up to `until_ns`."""
         found = np.zeros(len(since_ns))
         for one in self.jumps:
             if one.node in nodes and one.begun_ns <= until_ns:
@@ -61,7 +61,7 @@ RIGHT_CLOCKS: Final = ClockErrors()
 
 
 def clock_errors_of(directory: Path) -> ClockErrors:
-    """What the faults of a run did to its wall clocks; nothing for a directory that is not of a run.
+    """Returns what the faults of a run did to its wall clocks; nothing for a directory that is not of a run.
 
     Raises `UnreadableHistory` when the faults are damaged. A fault that does not say by how much counts as any.
     """

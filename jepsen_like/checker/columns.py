@@ -1,7 +1,7 @@
 """A history in memory: one numpy array per column, rows in any order.
 
-The kernels read these arrays and nothing else. Times of operations whose end nobody knows are `NEVER` here, whatever was
-recorded: the client's own giving up says nothing about the server.
+The kernels read these arrays and nothing else. An operation of unknown outcome ends at `NEVER` here, whatever was recorded:
+that the client gave up does not tell when the server was done.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ NEEDED = (
 
 
 def begins_operation(process: npt.NDArray[Any], t_inv: Ints, t_ret: Ints) -> Bools:
-    """Which rows of a history, in the order recorded, are the first of an operation: each is as many rows as it has records.
+    """Returns which rows of a history, in the order recorded, begin an operation: each is as many rows as it has records.
 
     Rows of one operation follow each other and share process, begin and end; a process does one thing at a time.
     """
@@ -71,19 +71,19 @@ class Columns:
 
     @classmethod
     def of_table(cls, table: Any) -> "Columns":
-        """From a pyarrow table that has (at least) the needed columns."""
+        """Returns the columns of a pyarrow table that has (at least) the needed columns."""
         arrays = {name: table.column(name).to_numpy() for name in NEEDED}
         arrays["t_ret"] = np.where(arrays["type"] == Outcome.INFO, NEVER, arrays["t_ret"])
         return cls(**arrays)
 
     @classmethod
     def of_ops(cls, ops: Iterable[Op]) -> "Columns":
-        """From values."""
+        """Returns the columns of these values."""
         return cls.of_table(table_of(ops))
 
     @classmethod
     def of_parts(cls, paths: Sequence[Path]) -> "Columns":
-        """From part files, one after the other; raises `UnreadableHistory`."""
+        """Returns the rows of part files, one after the other. Raises `UnreadableHistory` if one cannot be read."""
         import pyarrow as pa
 
         if len(paths) == 1:
@@ -93,11 +93,11 @@ class Columns:
         return cls.of_table(pa.concat_tables([read_part(path, NEEDED) for path in paths]))
 
     def where(self, mask: Bools | Ints) -> "Columns":
-        """The chosen rows (a mask, or row numbers)."""
+        """Returns the chosen rows (a mask, or row numbers)."""
         return Columns(*(getattr(self, name)[mask] for name in NEEDED))
 
     def op(self, row: int) -> Op:
-        """One row as a value."""
+        """Returns one row as a value."""
         return Op(
             object=int(self.object[row]),
             process=int(self.process[row]),

@@ -78,7 +78,7 @@ def check(path: Path, model: str, engine: str, master: str | None, as_json: bool
 
 
 def checked(path: Path, model: Model, engine: Engine, master: str | None, names: Names) -> Verdict:
-    """The verdict on whatever `path` is; `UnreadableHistory` when it is no history.
+    """Returns the verdict on whatever `path` is. Raises `UnreadableHistory` if it is no history.
 
     `names` gets to know what the numbers in it stand for.
     """
@@ -118,7 +118,7 @@ def _as_run(path: Path, model: Model, names: Names) -> Iterator[Path]:
 
 
 def summary(verdict: Verdict) -> Iterator[str]:
-    """What was found, for people."""
+    """Returns what was found, for people."""
     found = verdict.findings
     total = found.ok + found.fail + found.info
     objects = f"{found.objects:,} {verdict.model.value}{'s' * (found.objects != 1)}"
@@ -129,7 +129,7 @@ def summary(verdict: Verdict) -> Iterator[str]:
     if hidden:
         yield f"... and {hidden} more violations"
     if found.expired:
-        yield f"{found.expired:,} of {found.acked:,} acknowledged records have left the logs, as their retention says"
+        yield f"{found.expired:,} of {found.acked:,} acknowledged records have left the logs, as their retention allows"
     for loss in verdict.losses:
         yield f"lost, as the mode of the run allows: {loss.says}"
     for reason in verdict.reasons[:SHOWN_MAX]:

@@ -44,7 +44,7 @@ class EdnError(ValueError):
 
 
 def forms(text: str) -> Iterator[Any]:
-    """Every top-level form, one after the other; `EdnError` at the first that cannot be read."""
+    """Returns every top-level form, one after the other. Raises `EdnError` at the first that cannot be read."""
     reader = _Reader(text)
     while True:
         found, value = reader.form(0)

@@ -16,7 +16,7 @@ A forgiven append counts as one of unknown outcome. What else spoke of the lost 
 each fault is checked once more by itself, as it was then: each that cost something, and where records leave the logs each,
 for what it cost may have left them, too.
 
-Of places that have left the logs there is only what the history says of them (`_last_said`).
+Of places that have left the logs only what clients were answered about them is known (`_last_said`).
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 
 EXAMPLES_MAX: Final = 5
 UNSEEN: Final = -2
-"""At a place that has left: a value that nobody was told of, after another had been there."""
+"""At a place that has left: a value that was never reported to a client, after another had been there."""
 
 
 @attrs.frozen(eq=False)
@@ -62,7 +62,8 @@ def _last_said(rows: Columns, start: int, allowances: Sequence[Allowance]) -> In
     """
     ok, within = rows.type == Outcome.OK, (rows.offset >= 0) & (rows.offset < start)
     says = np.flatnonzero(ok & within & (rows.a != NONE) & ((rows.f == Action.APPEND) | (rows.f == Action.READ)))
-    # Two values of one place have a fault between them. Who asked after it speaks later, whoever was answered first.
+    # Two values of one place have a fault between them. An operation that was invoked after the fault
+    # reports the later value, even if it was answered first.
     completed = np.sort(np.array([one.injected_ns for one in allowances], np.int64))
     faults_before = np.searchsorted(completed, rows.t_inv[says], side="left")
     says = says[np.lexsort((rows.t_ret[says], faults_before))]
@@ -84,7 +85,7 @@ def _last_said(rows: Columns, start: int, allowances: Sequence[Allowance]) -> In
 
 
 def at_most(rows: Columns) -> Ints:
-    """The greatest length that was possible when each operation began, `NEVER` for any; see `log_scan`."""
+    """Returns the greatest length that was possible when each operation began, `NEVER` for any; see `log_scan`."""
     denies = (rows.f != Action.READ) | (rows.a == NONE)
     return np.where((rows.type == Outcome.OK) & denies, rows.offset, NEVER)
 

@@ -49,7 +49,7 @@ class UnfitJava:
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """The places to try, in order: (source, executable)."""
+    """Returns the places to try, in order: (source, executable)."""
     home = environment.get("JAVA_HOME")
     if home:
         yield "JAVA_HOME", Path(home) / "bin" / "java"
@@ -80,7 +80,7 @@ def asked(source: str, executable: Path) -> Java | UnfitJava:
 
 
 def survey(environment: Mapping[str, str] | None = None) -> tuple[Java | None, tuple[UnfitJava, ...]]:
-    """The first usable Java, and the places before it that had none."""
+    """Returns the first usable Java, and the places before it that had none."""
     rejected: list[UnfitJava] = []
     for source, executable in candidates(os.environ if environment is None else environment):
         match asked(source, executable):
@@ -92,7 +92,7 @@ def survey(environment: Mapping[str, str] | None = None) -> tuple[Java | None, t
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first usable Java; `EnvironmentMissing` with the command that mends it when there is none."""
+    """Returns the first usable Java. Raises `EnvironmentMissing`, with the command that mends it, if there is none."""
     java, rejected = survey(environment)
     if java is not None:
         return java
@@ -108,8 +108,8 @@ MENDING_COMMAND: Final = f"{sys.executable} -m pip install 'quorumlog[java]'"
 def spark_java_home(java: Java, *, gentle: bool) -> Path:
     """A JAVA_HOME for Spark: see the module. Made once per Java and kept in the user's cache.
 
-    `gentle`: the lowest priority, so that what is being measured beside it is not disturbed. On a busy machine that is
-    slow: a check that nobody runs beside does without.
+    `gentle`: the lowest priority, so that a measurement that runs at the same time is not disturbed. On a busy machine that
+    is slow: a check that runs alone does without.
     """
     priority = "nice -n 19 " if gentle else ""
     script = (

@@ -11,11 +11,11 @@ events. Events of processes that are not numbers (`nemesis`) are skipped.
 
 What Jepsen cannot have written is refused with the number of its map in the file: a process that invokes while it waits, an
 end of another `f` or before its beginning, an `ok` of a write, a cas or an append with another value than was sent, an index
-that two maps have. The `ok` of a write or a cas may carry nothing, and what a `fail` or `info` carries says nothing.
+that two maps have. The `ok` of a write or a cas may carry nothing, and what a `fail` or `info` carries is ignored.
 
 Values that are no non-negative integers are numbered from `NAMED_FROM` on; `Names` tells them again as they were given. A
 `cas` that failed without an `error` saw another value than it expected, though Jepsen does not record which; one that
-failed with an `error` says nothing.
+failed with an `error` proves nothing about the value.
 """
 
 import json
@@ -42,7 +42,7 @@ ACTIONS: Final = {
 
 
 def read_events(path: Path) -> list[Mapping[str, Any]]:
-    """The maps in a file; `UnreadableHistory` when it holds something else."""
+    """Returns the maps in a file. Raises `UnreadableHistory` if it holds something else."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -87,7 +87,7 @@ class Names:
         self._values: list[Any] = []
 
     def of(self, value: Any) -> int:
-        """The number of a value, a new one for a value that is not known."""
+        """Returns the number of a value, a new one for a value that is not known."""
         if value is None:
             return NONE
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NAMED_FROM:
@@ -98,11 +98,11 @@ class Names:
         return number
 
     def in_words(self, sentence: str) -> str:
-        """A sentence of the checker, with the values in it as they were given, strings in quotation marks."""
+        """Returns a sentence of the checker, with the values in it as they were given, strings in quotation marks."""
         return _NAMED.sub(lambda number: _text(self._given(int(number[0]))), sentence)
 
     def in_json(self, found: Any) -> Any:
-        """What the checker found (mappings, lists, sentences and numbers), with the values in it as they were given."""
+        """Returns what the checker found (mappings, lists, sentences, numbers), with its values as they were given."""
         match found:
             case str():
                 return self.in_words(found)
@@ -157,7 +157,7 @@ class _Attempt:
 
     @property
     def value(self) -> Any:
-        """What came back if it happened; what was asked where nothing did."""
+        """Returns what came back if it happened; what was asked where nothing did."""
         answers = self.outcome is Outcome.OK or self.asked is None
         return self.answered if answers and self.answered is not None else self.asked
 
@@ -165,7 +165,7 @@ class _Attempt:
 def operations(
     events: Sequence[Mapping[str, Any]], model: Model, path: Path, names: Names | None = None
 ) -> Iterator[Op]:
-    """The operations that the events describe; `UnreadableHistory` when one does not fit the model.
+    """Returns the operations that the events describe. Raises `UnreadableHistory` if one does not fit the model.
 
     `names` gets to know which numbers stand for values that are none.
     """
@@ -189,7 +189,7 @@ def _refuse_same_index(events: Iterable[Mapping[str, Any]], path: Path) -> None:
     items: dict[int, int] = {}
     for number, event in enumerate(events, start=1):
         index = event.get("index")
-        # Jepsen numbers from 0; -1 means that nobody has given the map an index.
+        # Jepsen numbers from 0; -1 means that the map was given no index.
         if isinstance(index, int) and index >= 0 and (first := items.setdefault(index, number)) != number:
             raise UnreadableHistory(path, f"item {number}: its index {index} is that of item {first}, too")
 

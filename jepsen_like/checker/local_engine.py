@@ -11,9 +11,9 @@ class LocalEngine:
     """Runs tasks here and now."""
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
-        """Execute the tasks; results in their order."""
+        """Executes the tasks; returns their results in the same order."""
         return [task.execute() for task in tasks]
 
     def share(self, array: Ints) -> Ints:
-        """Everything is reachable already."""
+        """Returns the array itself: everything is reachable already."""
         return array

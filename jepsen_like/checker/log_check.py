@@ -55,7 +55,7 @@ class FinalLog:
 
     @property
     def end(self) -> int:
-        """One past its last offset."""
+        """Returns one past its last offset."""
         return self.first + len(self.values)
 
 
@@ -122,7 +122,7 @@ def check_logs(
     *,
     expires: bool = False,
 ) -> Findings:
-    """Everything that is wrong with the logs in `sources`; `final_logs` per log, where they are known.
+    """Returns everything that is wrong with the logs in `sources`; `final_logs` per log, where they are known.
 
     `expires`: records may leave the logs by a rule, oldest first, so that final logs need not begin at 0.
     """
@@ -280,7 +280,7 @@ class _LogCheck:
 
 
 def check_of(wrong: Wrong, plan: LogPlan, refused: Ints) -> Check:
-    """The name under which a wrong value is reported."""
+    """Returns the name under which a wrong value is reported."""
     match wrong:
         case LostValue():
             return Check.LOST
@@ -351,7 +351,7 @@ class _Explainer:
                 assert_never(wrong)
 
     def final_read(self, offset: int, value: int | None = None, node: int | None = None) -> Op:
-        """What the final logs hold at a place, as a read after everything else."""
+        """Returns what the final logs hold at a place, as a read after everything else."""
         final = self._plan.final
         assert final is not None
         there = int(final.content[offset]) if offset < final.end else NONE
@@ -423,7 +423,7 @@ class _Explainer:
                 f"{told(seen[0])}, though the {told(appends[0])} was answered as certainly not done",
                 [seen[0], appends[0]],
             )
-        return f"{told(seen[0])}, but nobody ever appended {wrong.value}", seen[:1]
+        return f"{told(seen[0])}, but no client ever appended {wrong.value}", seen[:1]
 
     def _seen_early(self, wrong: SeenEarly) -> tuple[str, list[Op]]:
         late = [op for op in self._possible(wrong.value) if op.t_inv > wrong.deadline]
@@ -522,7 +522,7 @@ class _Explainer:
         )
 
     def _refutes(self, wrong: TornBatch) -> list[Op]:
-        """What shows that the other records of a batch do not stand where the one that was found says."""
+        """What shows that the other records of a batch do not stand where they would, given the one that was found."""
         start = wrong.offset - wrong.values.index(wrong.value)
         content, final = self._plan.content, self._plan.final
         for place, value in enumerate(wrong.values, start):
@@ -536,7 +536,7 @@ class _Explainer:
         ]
 
     def scattered(self, op: Op) -> _Told:
-        """A batch that was acknowledged at places which do not follow each other."""
+        """Returns a batch that was acknowledged at places which do not follow each other."""
         rows = [
             one for one in self._ops if one.f is Action.APPEND and (one.process, one.t_inv) == (op.process, op.t_inv)
         ]
@@ -589,7 +589,7 @@ class _Explainer:
         return _Told(check, f"{said}{unshown(evidence)}", evidence)
 
     def too_long(self, op: Op, wrong: Sequence[Wrong]) -> _Told | None:
-        """A length that is not there in the end; None when the same place is reported as lost already."""
+        """Returns a length that is not there in the end; None when the same place is reported as lost already."""
         place = op.offset - (op.f is Action.TAIL)
         if any(isinstance(one, LostValue) and one.offset == place for one in wrong):
             return None

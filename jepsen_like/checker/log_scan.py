@@ -1,6 +1,6 @@
 """Linearizability of a replicated log, decided by one sort and one running maximum, in two passes over its pieces.
 
-Offsets fix the order, so an operation only says something about the committed length, which never falls:
+Offsets fix the order, so an operation only bounds the committed length, which never falls:
 
     operation             length when it ended    length when it began
     append at o           at least o + 1          at most o
@@ -46,11 +46,11 @@ class Piece:
 
     @property
     def ok(self) -> npt.NDArray[np.bool_]:
-        """Which of them happened."""
+        """Returns which of them happened."""
         return np.asarray(self.rows.type == Outcome.OK)
 
     def at_least(self) -> Ints:
-        """The length known when each operation ended (0: it says nothing)."""
+        """Returns the length known when each operation ended (0: none is known from it)."""
         rows = self.rows
         appended = rows.f == Action.APPEND
         saw = (rows.f == Action.READ) & (rows.a != NONE)
@@ -58,7 +58,7 @@ class Piece:
         return np.where(self.ok, lengths, 0)
 
     def at_most(self) -> Ints:
-        """The greatest length possible when each operation began (`NEVER`: any)."""
+        """Returns the greatest length possible when each operation began (`NEVER`: any)."""
         rows = self.rows
         denies = (rows.f != Action.READ) | (rows.a == NONE)
         return np.where(self.ok & denies, rows.offset, NEVER)
@@ -66,7 +66,7 @@ class Piece:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Facts:
-    """What pass one says about one log in one piece; small beside the piece itself."""
+    """What pass one returns for one log in one piece; small compared with the piece itself."""
 
     object: int
     piece: int
@@ -119,7 +119,7 @@ class Facts:
 
 
 def pieces_of(rows: Columns) -> dict[int, Piece]:
-    """The logs in one part file."""
+    """Returns the logs in one part file."""
     if not len(rows):
         return {}
     if (rows.object == rows.object[0]).all():
@@ -232,11 +232,11 @@ class FinalLogs:
 
     @property
     def start(self) -> int:
-        """Where they begin: the first offset that any of them holds."""
+        """Returns where they begin: the first offset that any of them holds."""
         return min((first for first, _ in self.node_of.values()), default=0)
 
     def node_at(self, offset: int) -> int:
-        """A node whose final log tells what is at `offset` (or that nothing is)."""
+        """Returns a node whose final log tells what is at `offset` (or that nothing is)."""
         longest = max(self.node_of, key=lambda node: (self.node_of[node][1], -node), default=NONE)
         holders = [node for node, (first, end) in self.node_of.items() if first <= offset < end]
         return min(holders, default=longest)
@@ -504,7 +504,7 @@ def before(facts: Sequence[Facts], piece: Facts, batches: Ints = NO_BATCHES) -> 
 
 @attrs.frozen(eq=False)
 class Times:
-    """What pass two says about one log in one piece."""
+    """What pass two returns for one log in one piece."""
 
     contradictions: int
     examples: tuple[tuple[Op, Op], ...]
@@ -536,7 +536,7 @@ def times_of(
     ended_before = np.searchsorted(end, piece.rows.t_inv[denies], side="left")
     local = np.append(0, running)[ended_before]
     bad = np.flatnonzero(np.maximum(local, earlier.floor) > at_most[denies])
-    # One operation that knew a wrong length contradicts all that follow: they count once, under whoever knew.
+    # One operation that knew a wrong length contradicts all that follow: they count once, for the one that knew.
     knower = np.where(local[bad] > earlier.floor, np.searchsorted(running, local[bad], side="left"), NONE)
     # Of those that follow, an append is the better example: it was put in the wrong place itself.
     appends_first = np.argsort(piece.rows.f[denies[bad]] != Action.APPEND, kind="stable")
@@ -590,7 +590,7 @@ def holes_filled(plan: LogPlan, deadlines: Ints) -> list[Wrong]:
 
     A hole can be filled by an append that began no later than its deadline. From the latest deadline down, each hole takes
     the latest append that can fill it: what is left over are then the earliest ones, the most useful for places whose
-    value nobody saw.
+    value no operation saw.
     """
     starts: dict[int, list[int]] = {}
     for one in plan.facts:

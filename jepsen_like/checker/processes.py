@@ -1,7 +1,7 @@
 """Whether a history is one at all: a process does one thing at a time, and nothing ends before it begins.
 
 Where a process has two operations under way at once, or an end lies before its beginning, the recording is wrong, and
-whatever a check would find in it says nothing about the system. Operations of unknown outcome have no end and bind no process.
+whatever a check would find in it is no evidence about the system. Operations of unknown outcome have no end and bind no process.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ NO_SPANS: Final = ProcessSpans(*(np.zeros(0, np.int64) for _ in range(3)))
 
 
 def examined(rows: Columns) -> tuple[ProcessSpans, str | None]:
-    """When each process was at work, and what cannot have happened in these rows, in words; None for a sound recording."""
+    """Returns when each process was at work, and in words what these rows cannot be; None for a sound recording."""
     backwards = np.flatnonzero(rows.t_ret < rows.t_inv)
     if len(backwards):
         row = int(backwards[0])
@@ -61,7 +61,7 @@ def examined(rows: Columns) -> tuple[ProcessSpans, str | None]:
 
 
 def may_overlap(spans: Iterable[ProcessSpans]) -> bool:
-    """Whether a process may have been at work in two of these pieces at once. They are in the order of time."""
+    """Returns whether a process may have been at work in two of these pieces at once. They are in the order of time."""
     ends: dict[int, int] = {}
     for one in spans:
         for process, first, last in zip(one.process.tolist(), one.first.tolist(), one.last.tolist(), strict=True):

@@ -1,7 +1,7 @@
 """Findings about registers: the scan decides, the search takes the registers that the scan cannot, both explain.
 
 Every explanation names the operations that cannot be put in order, with the writes that they depend on. Where a chain of
-compare-and-sets links two of them and is longer than a witness may be, its middle is left out and the sentence says so.
+compare-and-sets links two of them and is longer than a witness may be, its middle is left out and the sentence states that.
 """
 
 from typing import Final, assert_never
@@ -44,7 +44,7 @@ class SearchBounds:
 
 
 def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findings:
-    """Everything that is wrong with the registers in `rows`, which hold all operations of each of them."""
+    """Returns everything that is wrong with the registers in `rows`, which hold all operations of each of them."""
     bounds = bounds or SearchBounds()
     outcome = register_scan.scan(rows)
     counts: dict[Check, int] = {}
@@ -120,13 +120,13 @@ def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool
     return Violation(
         Check.LINEARIZABLE,
         name,
-        f"register {name}: no order explains the {told(answer.failed)} beside these operations{unshown(kept)}",
+        f"register {name}: no order explains the {told(answer.failed)} together with these operations{unshown(kept)}",
         in_order(kept),
     )
 
 
 def check_of(outcome: RegisterScan, found: FlawFound) -> Check:
-    """The name under which a flaw is reported."""
+    """Returns the name under which a flaw is reported."""
     match found.flaw:
         case Flaw.UNWRITTEN:
             return Check.ABORTED_READ if outcome.refused_writers(found.where) else Check.PHANTOM
@@ -145,7 +145,7 @@ def check_of(outcome: RegisterScan, found: FlawFound) -> Check:
 
 
 def explain(outcome: RegisterScan, found: FlawFound) -> Violation:
-    """A flaw as a violation: its operations and its sentence."""
+    """Returns a flaw as a violation: its operations and its sentence."""
     name = int(outcome.objects[found.object])
     match found.flaw:
         case Flaw.UNWRITTEN:
@@ -195,7 +195,7 @@ def _unwritten(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
             f"{told(witnesses[0])}, though the {told(refused[0])} was answered as certainly not done",
             [*refused[:1], witnesses[0], *_proofs(outcome, witnesses[0])],
         )
-    return f"{told(witnesses[0])}, but nobody ever wrote {value}", [witnesses[0], *_proofs(outcome, witnesses[0])]
+    return f"{told(witnesses[0])}, but no client ever wrote {value}", [witnesses[0], *_proofs(outcome, witnesses[0])]
 
 
 def _replaced_twice(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:

@@ -36,7 +36,7 @@ class Flaw(enum.Enum):
     """Which of the four conditions is broken."""
 
     UNWRITTEN = 1
-    """`where` is the block that was seen and that nobody wrote."""
+    """`where` is the block that was seen and that no operation wrote."""
     REPLACED_TWICE = 2
     """`where` is the block that two compare-and-sets replaced."""
     CYCLE = 3
@@ -106,15 +106,15 @@ class RegisterScan:
     """And which place of that chain."""
 
     def entries_of_chain(self, chain: int) -> Ints:
-        """The entries of one chain."""
+        """Returns the entries of one chain."""
         return _run_of(self._by_chain, self.entries.chain, chain)
 
     def entries_of_block(self, block: int) -> Ints:
-        """The entries of one block."""
+        """Returns the entries of one block."""
         return _run_of(self._by_block, self.entries.block, block)
 
     def refused_writers(self, block: int) -> list[int]:
-        """The rows that would have written a block's value, had they not certainly failed."""
+        """Returns the rows that would have written a block's value, had they not certainly failed."""
         key = int(self.objects[self.blocks.object[block]]), int(self.blocks.value[block])
         return self._refused.get(key, [])
 
@@ -308,9 +308,9 @@ def _time_flaws(entries: Entries, blocks: Blocks, trees: Ints) -> tuple[Ints, In
     roots = chain[chain_begins]
     f = np.minimum.reduceat(earliest_end, chain_begins)
     g = np.maximum.reduceat(latest_start, chain_begins)
-    # Nobody has to have seen the initial value's write end: it ended before everything.
+    # The write of the initial value ended before everything, even if no operation observed that.
     f = np.where(blocks.value[roots] == NONE, 0, f)
-    # A chain that is wrong in itself is reported already and says nothing about others.
+    # A chain that is wrong in itself is reported already and proves nothing about others.
     sound = (blocks.writers[roots] > 0) | (blocks.value[roots] == NONE)
     sound[sequence[inside]] = False
     sound &= ~is_tree[roots]

@@ -1,7 +1,7 @@
 """Whether a node let more of its log go than its rule of retention allows, and whether it said so where it had not.
 
 Judged from what is certain: the records that its log still holds, when those that have left it were asked for, and what it
-answered to those who asked for them. A rule by bytes counts all that the files hold beside the one that left; what of it no
+answered to those who asked for them. A rule by bytes counts all that the files hold except the one that left; what of it no
 client sees is charged at its highest: terms and votes, which grow with the number of terms, what begins each file, and
 entries that were replaced, which were losses that are allowed, or appends of unknown outcome that stand in no final log and
 had a leader after their own. A rule by age counts by true time; where the nodes' clocks were set wrong, a record may leave
@@ -22,9 +22,9 @@ from jepsen_like.history.files import HistoryReader, KeepRule, Kept, read_part
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 SLACK_BYTES: Final = 16 * 1024
-"""What a log may hold beside records, terms and beginnings of files: elections after the last record, membership, damage."""
+"""What a log may hold apart from records, terms and starts of files: elections after the last record, membership, damage."""
 TERM_BYTES: Final = 1024
-"""What a term may leave in a log: the term and a vote, the entry with which a reign begins, a cut, each a frame."""
+"""What a term may leave in a log: the term and a vote, the first entry of a leadership, a cut, each a frame."""
 FILE_FRAMES: Final = 2
 """A file begins with the newest state."""
 REPLACED_BYTES: Final = 4096
@@ -78,7 +78,7 @@ class _Asked:
         )
 
     def below(self, offset: int) -> int:
-        """How many acknowledged records lie below it."""
+        """Returns how many acknowledged records lie below it."""
         return int(np.searchsorted(self.offset, offset, side="left"))
 
 

@@ -11,7 +11,7 @@ pending operations until it is. An empty frontier means: no order exists. What k
 - of unknown operations that do the same, the one that began first is done first: they are interchangeable;
 - of two configurations that differ only in the unknown operations they used up, the one that used more is dropped.
 
-`None` as an answer means that a bound was reached, and the reason says which and where.
+`None` as an answer means that a bound was reached, and the reason states which and where.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -49,19 +49,19 @@ class Sequential(Protocol):
         ...
 
     def step(self, state: State, op: Op) -> State | None:
-        """The state after `op` took effect and answered what it answered; None when it cannot have."""
+        """Returns the state after `op` took effect and answered what it answered; None when it cannot have."""
         ...
 
     def seen(self, op: Op) -> int | None:
-        """The value that `op` depends on, if it does."""
+        """Returns the value that `op` depends on, if it does."""
         ...
 
     def put(self, op: Op) -> int | None:
-        """The value that `op` puts there, if it does."""
+        """Returns the value that `op` puts there, if it does."""
         ...
 
     def is_denial(self, op: Op) -> bool:
-        """Whether `op` depends on a value not being there, so that any other one explains it."""
+        """Returns whether `op` depends on a value not being there, so that any other one explains it."""
         ...
 
 
@@ -348,7 +348,7 @@ def _undominated(configurations: Iterable[_Configuration]) -> set[_Configuration
 def smallest_contradiction(
     ops: Sequence[Op], model: Sequential, failed: Op, *, seconds_max: float = SECONDS_MAX, clock: Clock = untimed
 ) -> tuple[Op, ...]:
-    """Fewer operations that alone cannot be ordered either, by leaving out what can be left out honestly.
+    """Returns fewer operations that alone cannot be ordered either, by leaving out what can be left out honestly.
 
     Leaving out an observation, or an effect that nothing left observes, never makes a linearizable history
     non-linearizable; so what remains proves as much as the whole. Operations that had not ended when `failed` did are kept

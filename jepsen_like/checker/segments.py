@@ -42,7 +42,7 @@ def small_times(t_inv: Ints, t_ret: Ints, sequences: int) -> SmallTimes:
 
 
 def dense(values: Ints) -> tuple[Ints, Ints]:
-    """The distinct values, sorted, and for each element the position of its value among them."""
+    """Returns the distinct values, sorted, and for each element the position of its value among them."""
     distinct, position = np.unique(values, return_inverse=True)
     return distinct, position.astype(np.int64).reshape(-1)
 
@@ -65,14 +65,14 @@ def dense_pairs(major: Ints, minor: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def group_starts(sorted_keys: Ints) -> Ints:
-    """Where each run of equal keys begins."""
+    """Returns where each run of equal keys begins."""
     if not len(sorted_keys):
         return np.zeros(0, np.int64)
     return np.flatnonzero(np.concatenate([[True], sorted_keys[1:] != sorted_keys[:-1]])).astype(np.int64)
 
 
 def lifted_maximum_before(values: Ints, sequence: Ints, span: int) -> tuple[Ints, Ints]:
-    """For each element the largest lifted value of the elements before it; elements are sorted by sequence.
+    """Returns for each element the largest lifted value of the elements before it; elements are sorted by sequence.
 
     Returns (running maximum up to and including each element, maximum before each element), both lifted: compare them
     with `other + sequence * span`. What an earlier sequence left is below everything of a later one.

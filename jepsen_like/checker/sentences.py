@@ -10,7 +10,7 @@ NOT_ALL_SHOWN: Final = "not all operations are shown"
 
 
 def told(op: Op) -> str:
-    """One operation with who did it and what it saw, as the subject or object of a sentence."""
+    """Returns one operation with who did it and what it saw, as the subject or object of a sentence."""
     return f"{deed(op)} by {who(op)}"
 
 
@@ -22,7 +22,7 @@ def who(op: Op) -> str:
 
 
 def deed(op: Op) -> str:
-    """One operation with what it saw."""
+    """Returns one operation with what it saw."""
     match op.f:
         case Action.APPEND:
             where = f" at offset {op.offset}" if op.offset != NONE else ""
@@ -44,12 +44,12 @@ def deed(op: Op) -> str:
 
 
 def unshown(evidence: Sequence[Op]) -> str:
-    """A remark for the end of a sentence whose evidence is longer than a witness may be."""
+    """Returns a remark for the end of a sentence whose evidence is longer than a witness may be."""
     return f" ({NOT_ALL_SHOWN})" if len(set(evidence)) > WITNESS_OPS_MAX else ""
 
 
 def shown(value: int) -> str:
-    """A value, or that there was none."""
+    """Returns a value in words, or that there was none."""
     return "nothing" if value == NONE else str(value)
 
 

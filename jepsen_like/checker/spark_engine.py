@@ -58,7 +58,7 @@ class SparkEngine:
             raise
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
-        """Execute the tasks; results in their order. Raises `UnreadableHistory` when a task cannot read its input,
+        """Executes the tasks; returns their results in order. Raises `UnreadableHistory` when a task cannot read its input,
         `EnvironmentMissing` when the master is out of reach.
         """
         if not tasks:
@@ -164,7 +164,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Let a Ctrl-C wait until this is over: a JVM that finds nobody left to tell its port would stay for ever, known to nobody."""
+    """Let a Ctrl-C wait until this is over: a JVM that cannot report its port would run on unnoticed."""
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
         yield

@@ -1,7 +1,7 @@
 """The pieces of work of a check, each small enough for one process.
 
 A task names its input (part files, or columns already in memory) and does not depend on which process or machine runs it.
-Tasks and results are values, small beside the rows that they stand for.
+Tasks and results are values, small compared with the rows that they stand for.
 """
 
 from collections.abc import Sequence
@@ -39,12 +39,12 @@ class Task(Protocol):
     """One piece of work."""
 
     def execute(self) -> Any:
-        """Do it. Raises `UnreadableHistory`."""
+        """Does the work and returns its result. Raises `UnreadableHistory` if the input cannot be read."""
         ...
 
 
 def loaded(sources: Sequence[Source]) -> Columns:
-    """The rows of all sources; part files must share their columns."""
+    """Returns the rows of all sources; part files must share their columns."""
     paths = [one for one in sources if isinstance(one, Path)]
     if len(paths) == len(sources):
         return Columns.of_parts(paths)
@@ -54,7 +54,7 @@ def loaded(sources: Sequence[Source]) -> Columns:
 
 
 def of_model(rows: Columns, source: Source, model: Model) -> Columns:
-    """The same rows; `UnreadableHistory` when they are operations of another model."""
+    """Returns the same rows. Raises `UnreadableHistory` if they are operations of another model."""
     foreign = np.unique(rows.f[~np.isin(rows.f, ACTIONS[model])]).tolist()
     if foreign:
         names = " and ".join(Action(f).name.lower() for f in foreign)
@@ -66,7 +66,7 @@ def of_model(rows: Columns, source: Source, model: Model) -> Columns:
 
 
 def require_sound(rows: Columns, sources: Sequence[Source]) -> ProcessSpans:
-    """When each process was at work; `UnreadableHistory` for rows of files that cannot have been recorded like this."""
+    """Returns when each process was at work. Raises `UnreadableHistory` if rows of files cannot have been recorded so."""
     if not isinstance(sources[0], Path):
         return NO_SPANS
     spans, reason = examined(rows)
@@ -76,7 +76,7 @@ def require_sound(rows: Columns, sources: Sequence[Source]) -> ProcessSpans:
 
 
 def array(shared: Shared) -> Ints:
-    """The array itself, mapped rather than read when it is a file."""
+    """Returns the array itself, mapped rather than read when it is a file."""
     return np.load(shared, mmap_mode="r", allow_pickle=False) if isinstance(shared, Path) else shared
 
 
@@ -114,7 +114,7 @@ class FactsTask:
 
 @attrs.frozen
 class TimesTask:
-    """Pass two over one log in one part file, given the part files beside it."""
+    """Pass two over one log in one part file, given the neighbouring part files."""
 
     object: int
     source: Source
@@ -160,7 +160,7 @@ class Unreadable:
 
 
 def attempted(task: Task) -> Any:
-    """A task's result, or `Unreadable`: what a user can cause crosses process borders as a value, not as an exception."""
+    """Returns a task's result, or `Unreadable`: what a user can cause crosses processes as a value, not as an exception."""
     try:
         return task.execute()
     except UnreadableHistory as error:

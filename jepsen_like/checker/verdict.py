@@ -45,7 +45,7 @@ class Check(enum.StrEnum):
     DUPLICATED = "duplicated"
     """Appended once, there twice."""
     PHANTOM = "phantom"
-    """Seen, though nobody wrote it."""
+    """Seen, though no client wrote it."""
     ABORTED_READ = "aborted_read"
     """Seen, though its only writers were told that it did not happen."""
     DIVERGENT_OFFSET = "divergent_offset"
@@ -110,7 +110,7 @@ class Violation:
 
 
 def in_turn(found: Sequence[T], check_of: Callable[[T], Check], at_most: int) -> list[T]:
-    """At most so many, the first of each check before the second of any, in the order of `found`.
+    """Returns at most so many, the first of each check before the second of any, in the order of `found`.
 
     A rare violation is not crowded out by thousands of another kind.
     """
@@ -177,7 +177,7 @@ class Findings:
     """Registers whose last acknowledged change no operation asked after."""
 
     def plus(self, other: "Findings") -> "Findings":
-        """Both together."""
+        """Returns both together."""
         counts = dict(self.counts)
         for check, count in other.counts.items():
             counts[check] = counts.get(check, 0) + count
@@ -220,7 +220,7 @@ class Verdict:
 
     @property
     def not_tested(self) -> tuple[str, ...]:
-        """What this history could not show, so that a verdict of True does not speak of it; a line each."""
+        """Returns what this history could not show, so that a verdict of True does not speak of it; a line each."""
         found = self.findings
         lines = []
         if not found.acked:
@@ -235,17 +235,17 @@ class Verdict:
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """The violations kept, at most `VIOLATIONS_KEPT_MAX`."""
+        """Returns the violations kept, at most `VIOLATIONS_KEPT_MAX`."""
         return self.findings.violations
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why objects, or the whole, are undecided, one line each."""
+        """Returns why objects, or the whole, are undecided, one line each."""
         return tuple(str(one) for one in self.findings.undecided)
 
     @property
     def checks(self) -> dict[str, dict[str, Any]]:
-        """Every check of this model: `{name: {valid, count, examples}}`; `linearizable` sums up the others."""
+        """Returns every check of this model: `{name: {valid, count, examples}}`; `linearizable` sums up the others."""
         summary: dict[str, dict[str, Any]] = {}
         for check in LOG_CHECKS if self.model is Model.LOG else REGISTER_CHECKS:
             whole = check is Check.LINEARIZABLE
@@ -255,17 +255,17 @@ class Verdict:
             summary[str(check)] = {"valid": valid, "count": count, "examples": of_this[:EXAMPLES_MAX]}
         if self.losses:
             summary[str(Check.LOST)]["reason"] = (
-                f"{self.lost_allowed:,} lost beside, as the promise of this mode allows"
+                f"{self.lost_allowed:,} lost in addition, as the promise of this mode allows"
             )
         return summary
 
     @property
     def lost_allowed(self) -> int:
-        """How many acknowledged records were lost and may have been."""
+        """Returns how many acknowledged records were lost and may have been."""
         return sum(loss.records for loss in self.losses)
 
     def as_json(self) -> dict[str, Any]:
-        """The part of `results.json` that a check knows."""
+        """Returns the part of `results.json` that a check knows."""
         found = self.findings
         origin_ns = found.t_first if found.t_first != NEVER else 0
         unknown = {one.object for one in found.undecided} - found.violated - {NONE}

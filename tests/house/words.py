@@ -1,8 +1,7 @@
 """The ban list: words of this project's past that have a plain name, looked for in comments, docstrings, error texts and documents.
 
-Documents and the golden scripts hold none, outside of code spans and of parts that are printed from the source. Python sources hold what `words.toml`
-still allows for their directory, and no more: a ratchet. `python -m tests.house.words` prints every place that is left;
-`--renew` writes the numbers of today into the table, and refuses if there are more in all than before.
+Python sources, documents and the golden scripts hold none of them; in documents, code spans and parts that are printed from
+the source are left out. `python -m tests.house.words` prints every place where one stands.
 """
 
 import ast
@@ -10,8 +9,6 @@ import io
 import re
 import sys
 import tokenize
-import tomllib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,7 +17,6 @@ import attrs
 from tests.house import tidy
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLE = "tests/house/words.toml"
 SCRIPTS = "tests/raft/scripts"
 OWN = {Path("tests/house/words.py"), Path("tests/house/test_words.py")}
 """They have to name what they forbid."""
@@ -60,27 +56,8 @@ class Place:
 
 
 def complaints(root: Path) -> list[str]:
-    """Returns every banned word in a document, and each directory of sources whose number differs from the allowed one."""
-    found = [str(place) for place in in_documents(root)]
-    allowed = table(root)
-    places: dict[str, list[Place]] = {}
-    for place in in_sources(root):
-        places.setdefault(str(place.path.parent), []).append(place)
-    for directory in sorted({*allowed, *places}):
-        here, most = places.get(directory, []), allowed.get(directory, 0)
-        if len(here) > most:
-            found += [f"{directory}: {len(here)} banned words; at most {most}:", *map(str, here)]
-        elif len(here) < most:
-            found.append(
-                f"{directory}: now {len(here)} banned words, {most} allowed; run: python -m tests.house.words --renew"
-            )
-    return found
-
-
-def table(root: Path) -> dict[str, int]:
-    """Returns how many banned words the sources of each directory may hold; none are allowed without a table."""
-    path = root / TABLE
-    return tomllib.loads(path.read_text())["allowed"] if path.is_file() else {}
+    """Returns every banned word in a document, a golden script or a Python source, with its place and what to write instead."""
+    return [str(place) for place in (*in_documents(root), *in_sources(root))]
 
 
 def in_documents(root: Path) -> Iterator[Place]:
@@ -147,27 +124,10 @@ def blank(match: re.Match[str]) -> str:
     return "\n" * match[0].count("\n")
 
 
-def renew(root: Path) -> str:
-    """Write the numbers of today; returns what was done. Raises `ValueError` if there are more in all than the table allows."""
-    counts = Counter(str(place.path.parent) for place in in_sources(root))
-    path = root / TABLE
-    before = sum(table(root).values())
-    if path.is_file() and counts.total() > before:
-        raise ValueError(f"{counts.total()} banned words are left, and at most {before} may be: replace the new ones")
-    lines = [f'"{directory}" = {count}\n' for directory, count in sorted(counts.items())]
-    path.write_text(
-        "# Written by `python -m tests.house.words --renew`; the sum may only fall.\n[allowed]\n" + "".join(lines)
-    )
-    return f"{counts.total()} banned words are left in sources, {before} were allowed"
-
-
 def main() -> None:
-    """Print every place that is left, or renew the table."""
-    if sys.argv[1:] == ["--renew"]:
-        sys.stdout.write(renew(ROOT) + "\n")
-        return
-    for place in (*in_documents(ROOT), *in_sources(ROOT)):
-        sys.stdout.write(f"{place}\n")
+    """Print every banned word in the project."""
+    for complaint in complaints(ROOT):
+        sys.stdout.write(f"{complaint}\n")
 
 
 if __name__ == "__main__":

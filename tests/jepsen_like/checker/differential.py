@@ -66,7 +66,7 @@ class Tally:
 
 @attrs.frozen
 class Opinion:
-    """What the checker says about one history (None: undecided)."""
+    """What the checker concludes about one history (None: undecided)."""
 
     valid: bool | None
     violations: tuple[Violation, ...] = ()
@@ -135,7 +135,7 @@ def _tally(model: Model, history: History, opinion: Opinion, truth: bool) -> Tal
         if not alone_impossible(violation, model)
     ]
     if opinion.valid is not None and opinion.valid != truth:
-        differences.append(f"checker says {opinion.valid}, definition says {truth}: {history}")
+        differences.append(f"checker returns {opinion.valid}, definition requires {truth}: {history}")
     written = [one[-1] for one in history if one[0] in ("write", "swap")]
     written += [value for one in history if one[0] == "append" for value in one[4]]
     return Tally(

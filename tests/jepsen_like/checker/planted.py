@@ -2,7 +2,7 @@
 
 A base history is made by numpy from a correct execution: every operation takes effect at one moment of its interval, eight
 or so overlap, one in fifty has an unknown outcome (half of these took effect), one in a hundred was refused. A plant then
-changes as few rows and final records as the wrong behaviour would have changed, and says which operation has to be in
+changes as few rows and final records as the wrong behaviour would have changed, and marks the operation that has to be in
 the witness: its process is `CULPRIT`.
 """
 
@@ -83,7 +83,7 @@ def _rows(rng: np.random.Generator, count: int) -> Rows:
 
 def _by_end(rows: Rows) -> Rows:
     rows["t_ret"] = np.where(rows["type"] == Outcome.INFO, NEVER, rows["t_ret"])
-    # What nobody saw the end of was recorded when the client gave up.
+    # An operation whose end was not observed was recorded when the client gave up.
     order = np.argsort(np.where(rows["t_ret"] == NEVER, rows["t_inv"] + 10_000, rows["t_ret"]), kind="stable")
     return {name: values[order] for name, values in rows.items()}
 
@@ -181,7 +181,7 @@ def _quiet_append(rng: np.random.Generator, rows: Rows, content: Ints) -> int:
 
 
 def _quiet_unknown(rng: np.random.Generator, rows: Rows, content: Ints) -> tuple[int, int]:
-    """An append of unknown outcome that landed at a place nobody read: (row, place)."""
+    """An append of unknown outcome that landed at a place that was never read: (row, place)."""
     unread = _unread(rows, content)
     unknown = _is(rows, Action.APPEND, Outcome.INFO) & np.isin(rows["a"], content[unread])
     row = _some(rng, unknown)
@@ -316,7 +316,7 @@ def torn_batch(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
 
 
 def half_seen_batch(rng: np.random.Generator, rows: Rows, content: Ints) -> Ints:
-    """Asked while a batch is appended, a node says that the log ends inside it."""
+    """Asked while a batch is appended, a node answers that the log ends inside it."""
     acked = (rows["f"] == Action.APPEND) & (rows["type"] == Outcome.OK) & (rows["count"] > 1)
     first = acked & np.append(True, rows["t_inv"][1:] != rows["t_inv"][:-1])
     tails = np.flatnonzero(_is(rows, Action.TAIL, Outcome.OK))

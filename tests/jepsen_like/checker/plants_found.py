@@ -24,7 +24,7 @@ ROWS_PER_REGISTER = 100
 def misjudged(verdict: Verdict, plant: Plant) -> str | None:
     """What is wrong with a verdict on a history with this plant; None for a right one."""
     if verdict.valid is not False:
-        return f"a planted {plant.name} was not found: the checker says {'valid' if verdict.valid else 'unknown'}"
+        return f"a planted {plant.name} was not found: the checker returned {'valid' if verdict.valid else 'unknown'}"
     if verdict.findings.counts != {plant.check: 1}:
         return f"a planted {plant.name} was found as {verdict.findings.counts}"
     (violation,) = verdict.violations

@@ -1,8 +1,8 @@
 """Random small histories: made by a correct object under concurrency, then about half of them damaged.
 
 Times are small integers, so that many are equal; up to a third of the operations are unknown; in some histories values
-are written more than once; a few operations were refused. Each history is a list of the tuples that `oracle` defines; `as_ops` says the same to the
-checker.
+are written more than once; a few operations were refused. Each history is a list of the tuples that `oracle` defines;
+`as_ops` converts it for the checker.
 """
 
 import random
@@ -126,7 +126,7 @@ def log_history(rng: random.Random) -> list[Tuple]:
 
 
 def final_reads(node: int, values: Sequence[int], epochs: Sequence[int | None]) -> list[Tuple]:
-    """What the oracle is told of the final log of a node: every place is read once all is over, and then one behind the end.
+    """The final log of a node as reads for the oracle: every place is read once all is over, and then one behind the end.
 
     They all end before any is found to go on no further, since the logs are to be the same.
     """
@@ -238,7 +238,7 @@ def _as_op(one: Tuple, obj: int, process: int) -> Op:
         case "swap":
             return Op(f=Action.CAS, a=given[0], b=given[1], seen=given[0] if known else NONE, **common)
         case "noswap":
-            # Whatever it expected was something else, and it says what it saw instead.
+            # Whatever it expected was something else, and it reports what it saw instead.
             return Op(f=Action.CAS, a=77, b=78, seen=given[0], **common)
         case "refused":
             return Op(f=Action.CAS, a=given[0], b=79, **{**common, "type": Outcome.FAIL})

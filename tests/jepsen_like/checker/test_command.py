@@ -1,4 +1,4 @@
-"""`quorumlog check` says one word last, and its exit status says the same."""
+"""`quorumlog check` prints the verdict as its last word, and its exit status agrees."""
 
 import json
 import shutil
@@ -175,7 +175,7 @@ def test_a_history_alone_and_a_single_file(tmp_path: Path, capsys: pytest.Captur
     for path in (run / "history.parquet", part):
         status, lines, _ = check(capsys, path, "--model", "log", "--engine", "local", "--json")
         assert (status, lines[-1]) == (ExitStatus.VALID, f"{path}\ttrue")
-        assert json.loads(lines[-2])["checks"]["lost"]["valid"] is None, "without final logs nobody knows"
+        assert json.loads(lines[-2])["checks"]["lost"]["valid"] is None, "without final logs it is unknown"
 
 
 def test_operation_maps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,7 +206,7 @@ def test_a_register_and_its_values_are_told_as_they_were_written(
         )
     )
     status, lines, _ = check(capsys, path, "--model", "register", "--engine", "local", "--json")
-    sentence = 'register "left": read of -5 by process 1, but nobody ever wrote -5'
+    sentence = 'register "left": read of -5 by process 1, but no client ever wrote -5'
     assert (status, lines[1]) == (ExitStatus.VIOLATION, f"phantom: {sentence}")
     (violation,) = json.loads(lines[2])["violations"]
     assert (violation["object"], violation["sentence"], violation["ops"][0]["a"]) == ("left", sentence, -5)

@@ -62,7 +62,7 @@ def test_a_loss_is_attributed_counted_and_valid(tmp_path_factory: pytest.TempPat
     row = found.as_json()
     assert row["lost_unexplained"] == 0
     assert row["lost_allowed"][0]["says"].startswith("2 acknowledged records at offsets 1 to 2, the earliest")
-    assert "2 lost beside" in row["checks"]["lost"]["reason"]
+    assert "2 lost in addition" in row["checks"]["lost"]["reason"]
 
 
 def test_lost_records_with_an_unacknowledged_place_between_them_are_told_from_the_places(

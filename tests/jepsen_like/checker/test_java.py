@@ -1,4 +1,4 @@
-"""The first Java that really answers and is new enough is used; without one, one line says what to install."""
+"""The first Java that really answers and is new enough is used; without one, one line tells what to install."""
 
 import importlib.util
 import stat
@@ -12,7 +12,7 @@ from jepsen_like.cli import EnvironmentMissing, ExitStatus
 
 
 def fake_java(place: Path, says: str, status: int = 0) -> Path:
-    """A JAVA_HOME whose java says this on stderr, as they do, and tells its arguments on stdout."""
+    """A JAVA_HOME whose java writes this to stderr, as they do, and tells its arguments on stdout."""
     executable = place / "bin" / "java"
     executable.parent.mkdir(parents=True)
     executable.write_text(f"#!/bin/sh\necho '{says}' >&2\nprintf '%s|' \"$@\"\nexit {status}\n")

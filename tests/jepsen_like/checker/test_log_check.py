@@ -130,7 +130,7 @@ def checked(
         ),
         pytest.param(
             Check.PHANTOM,
-            "read of 9 at offset 1 by the final log of node 1, but nobody ever appended 9",
+            "read of 9 at offset 1 by the final log of node 1, but no client ever appended 9",
             [append(1, 0, 1, 2)],
             final([1, 9]),
             id="phantom",
@@ -322,7 +322,7 @@ def test_each_flaw_is_told_by_name(
             final([1, 2], epochs=[[1, 4]]),
             id="epochs rise",
         ),
-        pytest.param([unknown(7, 1), append(1, 1, 2, 3), tail(2, 4, 5)], None, id="a place nobody read"),
+        pytest.param([unknown(7, 1), append(1, 1, 2, 3), tail(2, 4, 5)], None, id="a place that was never read"),
     ],
 )
 def test_what_some_order_explains_is_valid(ops: list[Op], logs: list[FinalLog] | None, pieces: int) -> None:

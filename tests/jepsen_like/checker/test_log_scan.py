@@ -1,4 +1,4 @@
-"""What each part of the scan of a log says, on pieces small enough to be judged by hand."""
+"""What each part of the scan of a log returns, on pieces small enough to be judged by hand."""
 
 from collections.abc import Sequence
 
@@ -68,7 +68,7 @@ def in_log(op: Op | None) -> Op:
     return attrs.evolve(op, object=LOG)
 
 
-# What an operation says.
+# What an operation proves about the length.
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_a_length_that_the_final_logs_reach_is_not_too_long() -> None:
     assert planned([tail(2, 3, 4)], [tail(3, 5, 6)], values=[1, 2]).too_long == in_log(tail(3, 5, 6))
 
 
-# The pieces before and beside one.
+# The pieces before one, and its neighbours.
 
 
 def sorted_out(own: Sequence[Op], *others: Sequence[Op]) -> EarlierPieces:
@@ -640,7 +640,7 @@ def test_a_place_seen_early_names_how_far_its_rivals_reach(
 
 
 def holes_of_unseen(deadlines: Sequence[int], starts: Sequence[int]) -> list[Wrong]:
-    """What stays empty if nobody saw the holes, known to be filled by then, and other values were appended."""
+    """What stays empty if no operation saw the holes, known to be filled by then, and other values were appended."""
     count = len(deadlines)
     ops = [unknown(20 + at, start) for at, start in enumerate(starts)]
     plan = planned([*ops, append(1, count, 1, 2)], values=[*[NONE] * count, 1])

@@ -32,7 +32,7 @@ def swap(old: int, new: int, start: int, end: int, seen: int | None = None) -> O
     [
         pytest.param(
             Check.PHANTOM,
-            "read of 9 by process 20, but nobody ever wrote 9",
+            "read of 9 by process 20, but no client ever wrote 9",
             [write(1, 1, 2), read(9, 3, 4)],
             id="phantom",
         ),

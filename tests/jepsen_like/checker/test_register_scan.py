@@ -1,4 +1,4 @@
-"""What the scan of registers says: which flaw, of which register, at which block, place or chain."""
+"""What the scan of registers reports: which flaw, of which register, at which block, place or chain."""
 
 from collections.abc import Sequence
 

@@ -84,7 +84,7 @@ def test_logs_from_which_all_records_have_left_are_expired_up_to_their_end() -> 
 
 
 EIGHT = [*FIVE, append(90, 6, 70, 79), append(91, 7, 80, 89)]
-"""With a place, 5, that nobody was told of."""
+"""With a place, 5, that was never reported to a client."""
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
@@ -98,13 +98,13 @@ def test_a_place_that_left_unseen_may_be_that_of_an_append_of_unknown_outcome(pi
     ("check", "more"),
     [
         pytest.param(Check.DIVERGENT_OFFSET, [read(1, 7, 60, 61), unknown(7, 1)], id="read with another value"),
-        pytest.param(Check.PHANTOM, [read(5, 9, 60, 61)], id="read what nobody wrote"),
+        pytest.param(Check.PHANTOM, [read(5, 9, 60, 61)], id="read what no client wrote"),
         pytest.param(Check.DUPLICATED, [read(5, 1, 60, 61)], id="read at two places"),
         pytest.param(Check.DUPLICATED, [append(1, 1, 60, 61)], id="acknowledged once more at its place"),
         pytest.param(Check.STALE, [tail(1, 60, 61)], id="a length that was too short"),
         pytest.param(Check.STALE, [read(2, NONE, 60, 61)], id="seen empty though it was written"),
         pytest.param(Check.ORDER, [append(9, 0, 60, 61)], id="put before what had ended"),
-        pytest.param(Check.GAP, [append(92, 9, 90, 99)], id="a place too many that nobody can have filled"),
+        pytest.param(Check.GAP, [append(92, 9, 90, 99)], id="a place too many that no append can have filled"),
     ],
 )
 def test_what_has_left_can_still_be_wrong(check: Check, more: list[Op], pieces: int) -> None:
@@ -289,7 +289,7 @@ def jumped(directory: Path, *nodes: int, seen: str, begun_s: float = 85.0, ended
         pytest.param("a jump of +3600 s", 60.0, 90.0, False, id="right again before they were taken"),
         pytest.param("a jump of -3600 s", 0.5, 100.0, True, id="behind when they were taken"),
         pytest.param("a jump of -3600 s", 93.5, 100.0, False, id="behind when it is too late"),
-        pytest.param("set", 93.0, 95.0, True, id="nobody knows by how much"),
+        pytest.param("set", 93.0, 95.0, True, id="unknown by how much"),
     ],
 )
 def test_a_record_leaves_early_by_no_more_than_clocks_were_wrong(
@@ -336,7 +336,7 @@ def test_the_command_tells_how_many_have_left(tmp_path: Path, capsys: pytest.Cap
     arguments: list[Any] = ["check", str(run), "--model", "log", "--engine", "local", "--json"]
     assert execute(arguments) == ExitStatus.VALID
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "20 of 100 acknowledged records have left the logs, as their retention says"
+    assert lines[1] == "20 of 100 acknowledged records have left the logs, as their retention allows"
     assert json.loads(lines[-2])["expired"] == 20
 
 

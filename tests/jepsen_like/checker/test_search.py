@@ -1,4 +1,4 @@
-"""The search decides what the scans leave, and says honestly when it gave up."""
+"""The search decides what the scans leave, and reports when it gave up."""
 
 import random
 import time

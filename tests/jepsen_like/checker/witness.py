@@ -19,7 +19,7 @@ GIVEN = 10**15
 
 
 def alone_impossible(violation: Violation, model: Model) -> bool:
-    """Both: strictly and, where the claim is about order, honestly. One that says it is not complete is believed."""
+    """Both: strictly and, where the claim is about order, honestly. One that states that it is not complete is believed."""
     if NOT_ALL_SHOWN in violation.sentence:
         return len(violation.ops) == WITNESS_OPS_MAX
     ops = list(violation.ops)
@@ -59,7 +59,7 @@ def _as_tuples(ops: list[Op]) -> list[oracle.Tuple]:
 
 
 def _anything(ops: list[Op]) -> list[oracle.Tuple]:
-    """An append for every place that the witness says nothing of."""
+    """An append for every place that the witness does not mention."""
     length = max((op.offset for op in ops), default=0) + 1
     return [("append", False, -GIVEN, GIVEN, (GIVEN + place,), None, None) for place in range(length)]
 

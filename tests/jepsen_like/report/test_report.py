@@ -331,7 +331,7 @@ def test_what_holds_but_for_an_allowed_loss_is_not_said_to_hold_outright(tmp_pat
     run = made_up_run(tmp_path)
     assert "but for what this mode allows" not in seen(text_of(run))
     assert "taken out of the history" not in seen(text_of(run))
-    reason = "12 lost beside, as the promise of this mode allows"
+    reason = "12 lost in addition, as the promise of this mode allows"
     checks = {
         "linearizable": {"valid": True, "count": 0, "examples": []},
         "lost": {"valid": True, "count": 0, "examples": [], "reason": reason},
