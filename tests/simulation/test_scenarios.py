@@ -91,7 +91,7 @@ def test_a_scenario_is_told_as_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("chance 1\n", "which oracle"),
+        ("chance 1\n", "names the oracle"),
         ("system register\noracle A1\n", "a scenario of register, not of raft"),
         ("oracle A1\nlunches 3\n", "line 2 of the scenario, 'lunches 3': there is no lunches"),
         ("oracle A1\nfifo maybe\n", "line 2"),
