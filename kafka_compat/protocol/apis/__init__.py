@@ -1,0 +1,1 @@
+"""One file for each API: the tables of its messages in all supported versions."""

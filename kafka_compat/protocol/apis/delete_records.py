@@ -1,0 +1,56 @@
+"""DeleteRecords (21): deletes the records of partitions below an offset; -1 is the high watermark."""
+
+from kafka_compat.protocol.api import Api
+from kafka_compat.protocol.schema import array, int16, int32, int64, message, string
+
+
+@message
+class DeleteRecordsPartition:
+    """Deletes what is below `offset`."""
+
+    partition_index: int = int32()
+    offset: int = int64()
+
+
+@message
+class DeleteRecordsTopic:
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: tuple[DeleteRecordsPartition, ...] = array(DeleteRecordsPartition)
+
+
+@message
+class DeleteRecordsRequest:
+    """Deletes the beginning of partitions."""
+
+    topics: tuple[DeleteRecordsTopic, ...] = array(DeleteRecordsTopic)
+    timeout_ms: int = int32()
+
+
+@message
+class DeleteRecordsPartitionResult:
+    """Where the partition begins now."""
+
+    partition_index: int = int32()
+    low_watermark: int = int64()
+    error_code: int = int16()
+
+
+@message
+class DeleteRecordsTopicResult:
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: tuple[DeleteRecordsPartitionResult, ...] = array(DeleteRecordsPartitionResult)
+
+
+@message
+class DeleteRecordsResponse:
+    """The outcome for each partition."""
+
+    throttle_time_ms: int = int32(default=0)
+    topics: tuple[DeleteRecordsTopicResult, ...] = array(DeleteRecordsTopicResult)
+
+
+DELETE_RECORDS = Api.of(21, "DeleteRecords", DeleteRecordsRequest, DeleteRecordsResponse, versions="0-2", flexible="2+")

@@ -1,0 +1,25 @@
+"""Heartbeat (12): keeps a member in its group, and tells it when the group rebalances."""
+
+from kafka_compat.protocol.api import Api
+from kafka_compat.protocol.schema import int16, int32, message, string
+
+
+@message
+class HeartbeatRequest:
+    """The member is there."""
+
+    group_id: str = string()
+    generation_id: int = int32()
+    member_id: str = string()
+    group_instance_id: str | None = string("3+", nullable="0+", default=None)
+
+
+@message
+class HeartbeatResponse:
+    """Whether it may go on: error 27 means that it must join again."""
+
+    throttle_time_ms: int = int32("1+", default=0)
+    error_code: int = int16()
+
+
+HEARTBEAT = Api.of(12, "Heartbeat", HeartbeatRequest, HeartbeatResponse, versions="0-4", flexible="4+")

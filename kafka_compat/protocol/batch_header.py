@@ -1,0 +1,186 @@
+"""The header of a record batch, format 2 (magic 2): 61 bytes before the records, which stay opaque.
+
+The CRC-32C covers everything from the attributes to the batch's end. Base offset and leader epoch lie before it, so a leader
+writes both into a batch in place and leaves the rest of the client's bytes as they are. `length` counts the bytes after itself.
+A broker checks a batch with `check_batch` before it appends it; what it read from its own log it need not check again.
+"""
+
+import struct
+from collections.abc import Iterator
+
+import attrs
+import crc32c
+
+from kafka_compat.protocol.error_codes import ErrorCode
+from log.values import frozen
+from raft.net.decoder import Buffer
+
+LAYOUT = struct.Struct(">qiibIhiqqqhii")
+HEADER_BYTES = LAYOUT.size
+LENGTH_END = 12
+"""Base offset and length: what is not counted by the length."""
+MAGIC = 2
+MAGIC_AT = 16
+CRC_AT = 17
+CHECKED_AT = 21
+"""Where the CRC-32C begins: at the attributes."""
+
+_BASE_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
+_LEADER_EPOCH_AT = 12
+_PREFIX = struct.Struct(">qi")
+
+COMPRESSION = 0b111
+TIMESTAMP_TYPE = 1 << 3
+TRANSACTIONAL = 1 << 4
+CONTROL = 1 << 5
+
+
+@attrs.define
+class InvalidBatch(Exception):
+    """Bytes that are no valid batch. It concerns one partition of a request: that is refused with `code`, the connection stays.
+
+    `position` counts the bytes of the record set before the batch.
+    """
+
+    code: ErrorCode
+    detail: str
+    position: int = 0
+
+    def __str__(self) -> str:
+        return f"invalid batch at byte {self.position}: {self.detail}"
+
+
+@frozen
+class BatchHeader:
+    """A batch's header. Times are in ms since 1970; producer id and epoch and base sequence are -1 without a producer id."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def size(self) -> int:
+        """The bytes of the whole batch."""
+        return LENGTH_END + self.length
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record, inclusive."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def end_offset(self) -> int:
+        """The first offset after the batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & COMPRESSION
+
+    @property
+    def has_append_time(self) -> bool:
+        """Whether the broker stamped the records (`max_timestamp` is the time of all of them) instead of the producer."""
+        return bool(self.attributes & TIMESTAMP_TYPE)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the records belong to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the batch holds markers of transactions instead of records."""
+        return bool(self.attributes & CONTROL)
+
+    def encode(self) -> bytes:
+        """Returns the 61 bytes, with `crc` as it is."""
+        return LAYOUT.pack(*attrs.astuple(self))
+
+
+def read_batch_header(records: Buffer, position: int = 0) -> BatchHeader:
+    """Returns the header of the batch that begins at `position`.
+
+    Raises `InvalidBatch` unless the batch is whole within `records` and of magic 2. The CRC is not checked.
+    """
+    left = len(records) - position
+    if left < MAGIC_AT + 1:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{left} bytes are no batch", position)
+    if records[position + MAGIC_AT] != MAGIC:
+        magic = records[position + MAGIC_AT]
+        raise InvalidBatch(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"magic {magic} is not supported, only {MAGIC}", position
+        )
+    if left < HEADER_BYTES:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{left} bytes are shorter than a batch header", position)
+    header = BatchHeader(*LAYOUT.unpack_from(records, position))
+    if header.length < HEADER_BYTES - LENGTH_END:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"length {header.length} is shorter than a header", position)
+    if header.size > left:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"a batch of {header.size} bytes, {left} left", position)
+    return header
+
+
+def check_batch(records: Buffer, position: int = 0) -> BatchHeader:
+    """Returns the header of the batch that begins at `position`, after its CRC and counts are found right.
+
+    Raises `InvalidBatch` also for a wrong CRC and for counts that do not fit: a client's batch has as many records as offsets,
+    and at least one. (A batch that was compacted may have fewer.)
+    """
+    header = read_batch_header(records, position)
+    with memoryview(records) as view:
+        crc = crc32c.crc32c(view[position + CHECKED_AT : position + header.size])
+    if crc != header.crc:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"CRC-32C {header.crc:08x}, the bytes have {crc:08x}", position)
+    if header.count < 1 or header.last_offset_delta != header.count - 1:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD, f"{header.count} records, last offset delta {header.last_offset_delta}", position
+        )
+    return header
+
+
+def batch_headers(records: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Yields each batch of a record set: its position and header.
+
+    Raises `InvalidBatch` at the first that is not whole, or not of magic 2. CRCs are not checked.
+    """
+    position = 0
+    while position < len(records):
+        header = read_batch_header(records, position)
+        yield position, header
+        position += header.size
+
+
+def assign_offset(records: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Writes where a batch stands in the log into its header, in place; the part under the CRC stays as it is.
+
+    Raises `struct.error` where there is no room, and `TypeError` for a view of `bytes`, which cannot be written to.
+    """
+    _BASE_OFFSET.pack_into(records, position, base_offset)
+    _LEADER_EPOCH.pack_into(records, position + _LEADER_EPOCH_AT, leader_epoch)
+
+
+def assigned_start(length: int, base_offset: int, leader_epoch: int) -> bytes:
+    """Returns the first 16 bytes of a batch with `length`, for batches that lie in `bytes`: they go before the rest from byte 16."""
+    return _PREFIX.pack(base_offset, length) + _LEADER_EPOCH.pack(leader_epoch)
+
+
+def encode_batch_header(header: BatchHeader, body: Buffer) -> bytes:
+    """Returns the header of a batch with this body (the records after it), with the length and the CRC of both.
+
+    For batches that a broker writes itself, and for tests.
+    """
+    sized = attrs.evolve(header, length=HEADER_BYTES - LENGTH_END + len(body), crc=0)
+    crc = crc32c.crc32c(body, crc32c.crc32c(sized.encode()[CHECKED_AT:]))
+    return attrs.evolve(sized, crc=crc).encode()

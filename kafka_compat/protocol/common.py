@@ -1,0 +1,21 @@
+"""Messages that several APIs nest: where a partition's leader is (KIP-951)."""
+
+from kafka_compat.protocol.schema import int32, message, string
+
+
+@message
+class LeaderIdAndEpoch:
+    """The leader of a partition, as far as the answering broker knows; -1 is unknown."""
+
+    leader_id: int = int32(default=-1)
+    leader_epoch: int = int32(default=-1)
+
+
+@message
+class NodeEndpoint:
+    """Where clients reach a broker that leads a partition of the request."""
+
+    node_id: int = int32()
+    host: str = string()
+    port: int = int32()
+    rack: str | None = string(nullable="0+", default=None)

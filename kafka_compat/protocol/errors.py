@@ -1,0 +1,56 @@
+"""What can be wrong with a message: with bytes that arrived, or with a value that was to be sent."""
+
+import attrs
+
+from raft.net.errors import WireError
+
+
+@attrs.define
+class MalformedMessage(WireError):
+    """The bytes are no message of the API and version that they claim to be; their connection is closed.
+
+    `path` names the field, as in `topics[3].partitions[0].records`; `offset` counts the bytes of the frame's body before it.
+    """
+
+    path: str = ""
+    offset: int = 0
+
+    def within(self, name: str) -> None:
+        """Extends the path on the left, as the error leaves a field or an element (`[3]`)."""
+        self.path = joined(name, self.path)
+
+    def __str__(self) -> str:
+        return f"malformed message: {self.path or 'body'} at byte {self.offset}: {self.detail}"
+
+
+@attrs.define
+class UnsupportedVersion(MalformedMessage):
+    """A request for an API, or in a version, that is not in the registry; nothing after its header was decoded.
+
+    The connection is closed, as Kafka does, unless the API is ApiVersions (18): such a client expects an answer in version 0
+    that lists what is supported (`registry.encode_unsupported_version`).
+    """
+
+    api_key: int = -1
+    api_version: int = -1
+    correlation_id: int = -1
+
+
+@attrs.define
+class CannotEncode(ValueError):
+    """A value does not fit its field (a null, a number or a length out of range): a mistake of this side. Nothing was sent."""
+
+    detail: str
+    path: str = ""
+
+    def within(self, name: str) -> None:
+        """Extends the path on the left."""
+        self.path = joined(name, self.path)
+
+    def __str__(self) -> str:
+        return f"cannot encode {self.path or 'the message'}: {self.detail}"
+
+
+def joined(name: str, path: str) -> str:
+    """Returns the path of a field within `name`."""
+    return name + path if not path or path.startswith("[") else f"{name}.{path}"

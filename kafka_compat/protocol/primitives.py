@@ -1,0 +1,329 @@
+"""Kafka's primitive types as bytes, big endian: how each is read at a position of a buffer, and appended to a list of pieces.
+
+A reader takes a memoryview and a position, and returns the value and the position after it. Every announced length is held
+against the bytes that are left before anything is allocated. A reader raises `MalformedMessage`; one that runs over the end of
+the buffer may raise `struct.error` or `IndexError` instead, and bad UTF-8 is a `UnicodeDecodeError`: the reader of the struct
+around it (`compiler.py`) makes a `MalformedMessage` of all of them, so that the common path has no checks of its own.
+
+Compact types (flexible versions, KIP-482) announce their length plus one as an unsigned varint; 0 is null.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from kafka_compat.protocol.errors import CannotEncode, MalformedMessage
+from log.values import frozen
+from raft.net.decoder import Buffer
+
+Read = Callable[[memoryview, int], tuple[Any, int]]
+Write = Callable[[list[Buffer], Any], None]
+
+STRING_BYTES_MAX = 2**15 - 1
+"""The length of a string, in both encodings: Kafka refuses longer compact strings, too."""
+UVARINT_BYTES_MAX = 5
+VARLONG_BYTES_MAX = 10
+
+INT16 = struct.Struct(">h")
+INT32 = struct.Struct(">i")
+
+
+@frozen
+class Wire:
+    """How the values of one type lie in bytes. `least` is the size of the smallest; `code` is the letter of `struct`, if it has one."""
+
+    read: Read
+    write: Write
+    least: int
+    code: str = ""
+
+
+# ------------------------------------------------------------------- varints
+
+
+def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
+    """Reads an unsigned varint of at most 32 bits.
+
+    Returns the value and the position after it; raises `MalformedMessage` above 32 bits and `IndexError` at the buffer's end.
+    """
+    byte = buffer[position]
+    if byte < 0x80:
+        return byte, position + 1
+    value = byte & 0x7F
+    for number in range(1, UVARINT_BYTES_MAX):
+        byte = buffer[position + number]
+        value |= (byte & 0x7F) << (7 * number)
+        if byte < 0x80:
+            if value >= 2**32:
+                break
+            return value, position + number + 1
+    raise MalformedMessage("a varint of more than 32 bits", offset=position)
+
+
+def encoded_uvarint(value: int) -> bytes:
+    """Returns the unsigned varint, of any size; raises `CannotEncode` below 0."""
+    if 0 <= value < 0x80:
+        return _SHORT[value]
+    if value < 0:
+        raise CannotEncode(f"{value} as an unsigned varint")
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+_SHORT = tuple(bytes((value,)) for value in range(0x80))
+
+
+def read_varint(buffer: memoryview, position: int) -> tuple[int, int]:
+    """Reads a zigzag varint of 32 bits; returns and raises as `read_uvarint`."""
+    value, position = read_uvarint(buffer, position)
+    return (value >> 1) ^ -(value & 1), position
+
+
+def read_varlong(buffer: memoryview, position: int) -> tuple[int, int]:
+    """Reads a zigzag varint of 64 bits; returns and raises as `read_uvarint`."""
+    value = 0
+    for number in range(VARLONG_BYTES_MAX):
+        byte = buffer[position + number]
+        value |= (byte & 0x7F) << (7 * number)
+        if byte < 0x80:
+            if value >= 2**64:
+                break
+            return (value >> 1) ^ -(value & 1), position + number + 1
+    raise MalformedMessage("a varint of more than 64 bits", offset=position)
+
+
+def encoded_varint(value: int) -> bytes:
+    """Returns the zigzag varint of a signed 32-bit number; raises `CannotEncode` for larger ones."""
+    return _zigzag(value, 32)
+
+
+def encoded_varlong(value: int) -> bytes:
+    """Returns the zigzag varint of a signed 64-bit number; raises `CannotEncode` for larger ones."""
+    return _zigzag(value, 64)
+
+
+def _zigzag(value: int, bits: int) -> bytes:
+    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise CannotEncode(f"{value} in {bits} bits")
+    return encoded_uvarint((value << 1) ^ (value >> (bits - 1)))
+
+
+# ---------------------------------------------------------------- fixed size
+
+
+def fixed(code: str) -> Wire:
+    """Returns the wire of a number or boolean, by its letter of `struct`."""
+    layout = struct.Struct(f">{code}")
+    size, unpack_from, pack = layout.size, layout.unpack_from, layout.pack
+
+    def read(buffer: memoryview, position: int) -> tuple[Any, int]:
+        return unpack_from(buffer, position)[0], position + size
+
+    def write(out: list[Buffer], value: Any) -> None:
+        out.append(pack(value))
+
+    return Wire(read, write, size, code)
+
+
+UUID_BYTES = 16
+
+
+def _read_uuid(buffer: memoryview, position: int) -> tuple[bytes, int]:
+    end = position + UUID_BYTES
+    if end > len(buffer):
+        raise too_long(UUID_BYTES, len(buffer) - position, position)
+    return bytes(buffer[position:end]), end
+
+
+def _write_uuid(out: list[Buffer], value: bytes) -> None:
+    if len(value) != UUID_BYTES:
+        raise CannotEncode(f"a uuid of {len(value)} bytes")
+    out.append(value)
+
+
+BOOLEAN = fixed("?")
+INT8_WIRE = fixed("b")
+INT16_WIRE = fixed("h")
+UINT16_WIRE = fixed("H")
+INT32_WIRE = fixed("i")
+UINT32_WIRE = fixed("I")
+INT64_WIRE = fixed("q")
+FLOAT64_WIRE = fixed("d")
+UUID_WIRE = Wire(_read_uuid, _write_uuid, UUID_BYTES)
+
+
+# ------------------------------------------------- strings, bytes and records
+
+
+def too_long(announced: int, left: int, position: int) -> MalformedMessage:
+    """The error of a length that the rest of the buffer cannot hold."""
+    return MalformedMessage(f"{announced} bytes announced, {left} left", offset=position)
+
+
+def _read_int16_length(buffer: memoryview, position: int) -> tuple[int, int]:
+    (length,) = INT16.unpack_from(buffer, position)
+    return length, position + 2
+
+
+def _read_int32_length(buffer: memoryview, position: int) -> tuple[int, int]:
+    (length,) = INT32.unpack_from(buffer, position)
+    return length, position + 4
+
+
+def _read_compact_length(buffer: memoryview, position: int) -> tuple[int, int]:
+    length, position = read_uvarint(buffer, position)
+    return length - 1, position
+
+
+def _int16_length(length: int) -> bytes:
+    return INT16.pack(length)
+
+
+def _int32_length(length: int) -> bytes:
+    return INT32.pack(length)
+
+
+def _compact_length(length: int) -> bytes:
+    return encoded_uvarint(length + 1)
+
+
+def _as_text(view: memoryview) -> str:
+    return str(view, "utf-8")
+
+
+def _as_view(view: memoryview) -> memoryview:
+    return view
+
+
+def _text_bytes(value: str) -> bytes:
+    encoded = value.encode()
+    if len(encoded) > STRING_BYTES_MAX:
+        raise CannotEncode(f"a string of {len(encoded)} bytes")
+    return encoded
+
+
+def _sized(
+    read_length: Read,
+    encode_length: Callable[[int], bytes],
+    make: Callable[[memoryview], Any],
+    length_max: int,
+    *,
+    nullable: bool,
+) -> tuple[Read, Callable[[list[Buffer]], None]]:
+    """A reader of a length and so many bytes; with the writer of a null."""
+
+    def read(buffer: memoryview, position: int) -> tuple[Any, int]:
+        length, start = read_length(buffer, position)
+        end = start + length
+        if length < 0:
+            if length == -1 and nullable:
+                return None, start
+            raise MalformedMessage("null is not allowed here" if length == -1 else f"length {length}", offset=position)
+        if end > len(buffer):
+            raise too_long(length, len(buffer) - start, position)
+        if length > length_max:
+            raise MalformedMessage(f"{length} bytes are over the bound of {length_max}", offset=position)
+        return make(buffer[start:end]), end
+
+    def write_null(out: list[Buffer]) -> None:
+        if not nullable:
+            raise CannotEncode("null is not allowed in this version")
+        out.append(encode_length(-1))
+
+    return read, write_null
+
+
+def string(*, compact: bool, nullable: bool) -> Wire:
+    """Returns the wire of a `str`."""
+    read_length, encode_length = (
+        (_read_compact_length, _compact_length) if compact else (_read_int16_length, _int16_length)
+    )
+    read, write_null = _sized(read_length, encode_length, _as_text, STRING_BYTES_MAX, nullable=nullable)
+
+    def write(out: list[Buffer], value: str | None) -> None:
+        if value is None:
+            write_null(out)
+        else:
+            encoded = _text_bytes(value)
+            out.append(encode_length(len(encoded)) + encoded)
+
+    return Wire(read, write, 1 if compact else 2)
+
+
+def octets(*, compact: bool, nullable: bool, copied: bool) -> Wire:
+    """Returns the wire of bytes: `copied`, or read as a view of the frame, as records are."""
+    read_length, encode_length = (
+        (_read_compact_length, _compact_length) if compact else (_read_int32_length, _int32_length)
+    )
+    make: Callable[[memoryview], Any] = bytes if copied else _as_view
+    read, write_null = _sized(read_length, encode_length, make, 2**31 - 1, nullable=nullable)
+
+    def write(out: list[Buffer], value: Buffer | None) -> None:
+        if value is None:
+            write_null(out)
+        else:
+            out.append(encode_length(len(value)))
+            out.append(value)
+
+    return Wire(read, write, 1 if compact else 4)
+
+
+# -------------------------------------------------------------------- arrays
+
+
+def array(element: Wire, *, compact: bool, nullable: bool) -> Wire:
+    """Returns the wire of a tuple of elements; raises `TypeError` for elements without bytes.
+
+    Counts of more elements than the bytes that are left can hold are refused before the first is read.
+    """
+    if not element.least:
+        raise TypeError("elements without bytes: nothing would bound their number")
+    read_length, encode_length = (
+        (_read_compact_length, _compact_length) if compact else (_read_int32_length, _int32_length)
+    )
+    read_element, write_element, least, code = element.read, element.write, element.least, element.code
+
+    def read(buffer: memoryview, position: int) -> tuple[Any, int]:
+        count, start = read_length(buffer, position)
+        if count < 0:
+            if count == -1 and nullable:
+                return None, start
+            raise MalformedMessage("null is not allowed here" if count == -1 else f"{count} elements", offset=position)
+        left = len(buffer) - start
+        if count * least > left:
+            raise MalformedMessage(
+                f"{count} elements of at least {least} bytes announced, {left} bytes left", offset=position
+            )
+        if code:
+            return struct.unpack_from(f">{count}{code}", buffer, start), start + count * least
+        elements: list[Any] = []
+        position = start
+        try:
+            for _ in range(count):
+                value, position = read_element(buffer, position)
+                elements.append(value)
+        except MalformedMessage as error:
+            error.within(f"[{len(elements)}]")
+            raise
+        return tuple(elements), position
+
+    def write(out: list[Buffer], values: Any) -> None:
+        if values is None:
+            if not nullable:
+                raise CannotEncode("null is not allowed in this version")
+            out.append(encode_length(-1))
+            return
+        out.append(encode_length(len(values)))
+        number = 0
+        try:
+            for number, value in enumerate(values):  # noqa: B007 - for the error
+                write_element(out, value)
+        except CannotEncode as error:
+            error.within(f"[{number}]")
+            raise
+
+    return Wire(read, write, 1 if compact else 4)

@@ -1,0 +1,125 @@
+"""All supported APIs, by key: what a broker lists to its clients, and how a request's frame finds its message."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_compat.protocol.api import (
+    API_VERSIONS_KEY,
+    Api,
+    Request,
+    decode_request_start,
+    skip_tags,
+    unsupported,
+)
+from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionRange, ApiVersionsResponse
+from kafka_compat.protocol.apis.create_partitions import CREATE_PARTITIONS
+from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS
+from kafka_compat.protocol.apis.delete_groups import DELETE_GROUPS
+from kafka_compat.protocol.apis.delete_records import DELETE_RECORDS
+from kafka_compat.protocol.apis.delete_topics import DELETE_TOPICS
+from kafka_compat.protocol.apis.describe_cluster import DESCRIBE_CLUSTER
+from kafka_compat.protocol.apis.describe_configs import DESCRIBE_CONFIGS
+from kafka_compat.protocol.apis.describe_groups import DESCRIBE_GROUPS
+from kafka_compat.protocol.apis.describe_log_dirs import DESCRIBE_LOG_DIRS
+from kafka_compat.protocol.apis.describe_topic_partitions import DESCRIBE_TOPIC_PARTITIONS
+from kafka_compat.protocol.apis.elect_leaders import ELECT_LEADERS
+from kafka_compat.protocol.apis.fetch import FETCH
+from kafka_compat.protocol.apis.find_coordinator import FIND_COORDINATOR
+from kafka_compat.protocol.apis.heartbeat import HEARTBEAT
+from kafka_compat.protocol.apis.incremental_alter_configs import INCREMENTAL_ALTER_CONFIGS
+from kafka_compat.protocol.apis.init_producer_id import INIT_PRODUCER_ID
+from kafka_compat.protocol.apis.join_group import JOIN_GROUP
+from kafka_compat.protocol.apis.leave_group import LEAVE_GROUP
+from kafka_compat.protocol.apis.list_groups import LIST_GROUPS
+from kafka_compat.protocol.apis.list_offsets import LIST_OFFSETS
+from kafka_compat.protocol.apis.metadata import METADATA
+from kafka_compat.protocol.apis.offset_commit import OFFSET_COMMIT
+from kafka_compat.protocol.apis.offset_delete import OFFSET_DELETE
+from kafka_compat.protocol.apis.offset_fetch import OFFSET_FETCH
+from kafka_compat.protocol.apis.offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
+from kafka_compat.protocol.apis.produce import PRODUCE
+from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
+from kafka_compat.protocol.error_codes import ErrorCode
+from kafka_compat.protocol.errors import UnsupportedVersion
+from raft.net.decoder import Buffer
+
+APIS: Mapping[int, Api[Any, Any]] = {
+    api.key: api
+    for api in (
+        PRODUCE,
+        FETCH,
+        LIST_OFFSETS,
+        METADATA,
+        OFFSET_COMMIT,
+        OFFSET_FETCH,
+        FIND_COORDINATOR,
+        JOIN_GROUP,
+        SYNC_GROUP,
+        HEARTBEAT,
+        LEAVE_GROUP,
+        DESCRIBE_GROUPS,
+        LIST_GROUPS,
+        DELETE_GROUPS,
+        API_VERSIONS,
+        CREATE_TOPICS,
+        DELETE_TOPICS,
+        CREATE_PARTITIONS,
+        DELETE_RECORDS,
+        INIT_PRODUCER_ID,
+        OFFSET_FOR_LEADER_EPOCH,
+        DESCRIBE_CONFIGS,
+        INCREMENTAL_ALTER_CONFIGS,
+        DESCRIBE_CLUSTER,
+        DESCRIBE_LOG_DIRS,
+        ELECT_LEADERS,
+        DESCRIBE_TOPIC_PARTITIONS,
+        OFFSET_DELETE,
+    )
+}
+
+
+def decode_request(body: Buffer) -> Request[Any]:
+    """Returns the request in a frame's body; raises `MalformedMessage`, and its subclass `UnsupportedVersion`.
+
+    Records in it are views of `body`, all else is copied.
+    """
+    buffer = memoryview(body)
+    header, position = decode_request_start(buffer)
+    api = APIS.get(header.api_key)
+    if api is None:
+        raise unsupported(header, f"API {header.api_key} is not supported")
+    if header.api_version not in api.versions:
+        raise unsupported(header, f"{api.name} is not supported in version {header.api_version}")
+    if header.api_version in api.flexible:
+        position = skip_tags(buffer, position)
+    return Request(header, api.decode_request_body(buffer, position, header.api_version))
+
+
+def advertised() -> tuple[ApiVersionRange, ...]:
+    """Returns what ApiVersions lists: each API with its lowest and highest version, by key."""
+    return tuple(
+        ApiVersionRange(api_key=api.key, min_version=api.advertised_min, max_version=api.version_max)
+        for _, api in sorted(APIS.items())
+    )
+
+
+def encode_unsupported_version(error: UnsupportedVersion) -> list[Buffer] | None:
+    """Returns the frame that answers an ApiVersions request in a version that is too high: version 0, error 35, all that is supported.
+
+    The client repeats its request in a version of that list (KIP-511). For any other API there is no answer: None.
+    """
+    if error.api_key != API_VERSIONS_KEY:
+        return None
+    response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=advertised())
+    return API_VERSIONS.encode_response(0, error.correlation_id, response)
+
+
+def table() -> str:
+    """Returns the supported APIs and versions as a Markdown table, by key."""
+    lines = ["| key | API | versions | flexible from |", "|---|---|---|---|"]
+    for key, api in sorted(APIS.items()):
+        first, last = api.versions.start, api.version_max
+        versions = str(first) if first == last else f"{first}-{last}"
+        flexible = str(max(first, api.flexible.start)) if api.flexible.start <= last else "-"
+        lines.append(f"| {key} | {api.name} | {versions} | {flexible} |")
+    return "\n".join(lines) + "\n"

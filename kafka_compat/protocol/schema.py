@@ -1,0 +1,185 @@
+"""The language of the schema tables: a message is a class whose fields state their type on the wire and their versions.
+
+    @message
+    class TopicProduceData:
+        name: str = string("0-12", default="")
+        topic_id: bytes = uuid("13+", default=NO_UUID)
+        partition_data: tuple[PartitionProduceData, ...] = array(PartitionProduceData)
+
+Fields stand in the order of the wire; tagged ones come last, by tag. The first argument is the range of versions, by default all
+versions of the API. One class serves them all: decoding gives a field that the version lacks its `default`, and encoding
+leaves it out, whatever its value. To the type checker a message is a frozen value made with keyword arguments, in
+which fields without a `default` must be given.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, dataclass_transform
+
+import attrs
+
+from kafka_compat.protocol import primitives
+from kafka_compat.protocol.primitives import Wire
+from log.values import frozen
+
+NO_UUID = bytes(16)
+"""The topic id of no topic."""
+VERSIONS_END = 2**15
+ALWAYS = range(VERSIONS_END)
+NEVER = range(0)
+METADATA_KEY = "kafka_field"
+
+ClassT = TypeVar("ClassT", bound=type)
+
+
+@frozen
+class Kind:
+    """A type of the protocol: `wire(compact, nullable)` is how it lies in bytes, `zero` its value where a table gives no other."""
+
+    wire: Callable[[bool, bool], Wire]
+    zero: Any
+
+
+def _number(wire: Wire, zero: int | float = 0) -> Kind:
+    return Kind(lambda compact, nullable: wire, zero)
+
+
+BOOL = _number(primitives.BOOLEAN, False)
+INT8 = _number(primitives.INT8_WIRE)
+INT16 = _number(primitives.INT16_WIRE)
+UINT16 = _number(primitives.UINT16_WIRE)
+INT32 = _number(primitives.INT32_WIRE)
+UINT32 = _number(primitives.UINT32_WIRE)
+INT64 = _number(primitives.INT64_WIRE)
+FLOAT64 = _number(primitives.FLOAT64_WIRE, 0.0)
+UUID = Kind(lambda compact, nullable: primitives.UUID_WIRE, NO_UUID)
+STRING = Kind(lambda compact, nullable: primitives.string(compact=compact, nullable=nullable), "")
+BYTES = Kind(lambda compact, nullable: primitives.octets(compact=compact, nullable=nullable, copied=True), b"")
+RECORDS = Kind(lambda compact, nullable: primitives.octets(compact=compact, nullable=nullable, copied=False), b"")
+
+
+@frozen
+class Field:
+    """One row of a table. `of` is a `Kind` or the class of a nested message; `tag` is None unless the field is tagged."""
+
+    of: Kind | type
+    versions: range
+    nullable: range
+    default: Any
+    tag: int | None
+    is_array: bool
+
+
+@frozen
+class NamedField:
+    """A row with the name that its class gives it."""
+
+    name: str
+    field: Field
+
+
+def version_range(text: str) -> range:
+    """Returns the versions of `3+`, `0-12` or `4`."""
+    first, dash, last = text.removesuffix("+").partition("-")
+    if text.endswith("+"):
+        return range(int(first), VERSIONS_END)
+    return range(int(first), int(last if dash else first) + 1)
+
+
+def _field(of: Kind | type, versions: str, nullable: str, default: Any, tag: int | None, *, is_array: bool) -> Any:
+    if default is attrs.NOTHING:
+        default = () if is_array else of.zero if isinstance(of, Kind) else of()
+    return Field(
+        of,
+        version_range(versions) if versions else ALWAYS,
+        version_range(nullable) if nullable else NEVER,
+        default,
+        tag,
+        is_array,
+    )
+
+
+def boolean(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
+    """A row of one byte, 0 or 1."""
+    return _field(BOOL, versions, "", default, tag, is_array=False)
+
+
+def int8(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
+    """A row of one byte, signed."""
+    return _field(INT8, versions, "", default, tag, is_array=False)
+
+
+def int16(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
+    """A row of two bytes, signed."""
+    return _field(INT16, versions, "", default, tag, is_array=False)
+
+
+def int32(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
+    """A row of four bytes, signed."""
+    return _field(INT32, versions, "", default, tag, is_array=False)
+
+
+def int64(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
+    """A row of eight bytes, signed."""
+    return _field(INT64, versions, "", default, tag, is_array=False)
+
+
+def uuid(versions: str = "", *, default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
+    """A row of 16 bytes, kept as `bytes`."""
+    return _field(UUID, versions, "", default, tag, is_array=False)
+
+
+def string(versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
+    """A row of UTF-8 text."""
+    return _field(STRING, versions, nullable, default, tag, is_array=False)
+
+
+def octets(versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
+    """A row of bytes, copied out of the frame when decoded."""
+    return _field(BYTES, versions, nullable, default, tag, is_array=False)
+
+
+def records(versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None) -> Any:
+    """A row of record batches: a view of the frame when decoded, a piece of its own when encoded."""
+    return _field(RECORDS, versions, nullable, default, tag, is_array=False)
+
+
+def nested(
+    of: type, versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None
+) -> Any:
+    """A row that is a message; one that may be null begins with a byte that states it (KIP-893)."""
+    return _field(of, versions, nullable, default, tag, is_array=False)
+
+
+def array(
+    of: Kind | type, versions: str = "", *, nullable: str = "", default: Any = attrs.NOTHING, tag: int | None = None
+) -> Any:
+    """A row of many values or messages, kept as a tuple."""
+    return _field(of, versions, nullable, default, tag, is_array=True)
+
+
+@dataclass_transform(
+    kw_only_default=True,
+    frozen_default=True,
+    field_specifiers=(boolean, int8, int16, int32, int64, uuid, string, octets, records, nested, array),
+)
+def message(cls: ClassT) -> ClassT:
+    """Makes a value of the class: slots, equality, keyword arguments.
+
+    Returns the class; raises `TypeError` for a table in which tagged fields do not come last and ascend. As elsewhere (`log.values`) only
+    the type checker forbids changes, and here it alone insists on fields without a default: the check would cost more than
+    decoding.
+    """
+    names = [name for name in cls.__annotations__ if isinstance(cls.__dict__.get(name), Field)]
+    tags = [-1 if (tag := cls.__dict__[name].tag) is None else tag for name in names]
+    rising = tags[next((number for number, tag in enumerate(tags) if tag >= 0), len(tags)) :]
+    if rising != sorted(set(rising)) or -1 in rising:
+        raise TypeError(f"{cls.__name__}: tagged fields come last, in the order of their tags")
+    for name in names:
+        row: Field = cls.__dict__[name]
+        setattr(cls, name, attrs.field(default=row.default, metadata={METADATA_KEY: row}))
+    return attrs.define(cls, unsafe_hash=True)
+
+
+def rows(cls: type) -> tuple[NamedField, ...]:
+    """Returns the table of a message class, in the order of the wire."""
+    return tuple(NamedField(each.name, each.metadata[METADATA_KEY]) for each in attrs.fields(cls))

@@ -1,0 +1,1 @@
+"""The wire protocol: held against other implementations, against bytes by hand, and against damage."""
