@@ -41,7 +41,7 @@ class RequestHeader:
 
 
 @frozen
-class Request(Generic[RequestT]):
+class ApiRequest(Generic[RequestT]):
     """A request that arrived."""
 
     header: RequestHeader

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import attrs
 import crc32c
 
-from kafka_compat.protocol.error_codes import ErrorCode
+from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
 from raft.net.decoder import Buffer
 
@@ -43,7 +43,7 @@ class InvalidBatch(Exception):
     `position` counts the bytes of the record set before the batch.
     """
 
-    code: ErrorCode
+    code: KafkaErrorCode
     detail: str
     position: int = 0
 
@@ -116,19 +116,19 @@ def read_batch_header(records: Buffer, position: int = 0) -> BatchHeader:
     """
     left = len(records) - position
     if left < MAGIC_AT + 1:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{left} bytes are no batch", position)
+        raise InvalidBatch(KafkaErrorCode.CORRUPT_MESSAGE, f"{left} bytes are no batch", position)
     if records[position + MAGIC_AT] != MAGIC:
         magic = records[position + MAGIC_AT]
         raise InvalidBatch(
-            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"magic {magic} is not supported, only {MAGIC}", position
+            KafkaErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"magic {magic} is not supported, only {MAGIC}", position
         )
     if left < HEADER_BYTES:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{left} bytes are shorter than a batch header", position)
+        raise InvalidBatch(KafkaErrorCode.CORRUPT_MESSAGE, f"{left} bytes are shorter than a batch header", position)
     header = BatchHeader(*LAYOUT.unpack_from(records, position))
     if header.length < HEADER_BYTES - LENGTH_END:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"length {header.length} is shorter than a header", position)
+        raise InvalidBatch(KafkaErrorCode.CORRUPT_MESSAGE, f"length {header.length} is shorter than a header", position)
     if header.size > left:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"a batch of {header.size} bytes, {left} left", position)
+        raise InvalidBatch(KafkaErrorCode.CORRUPT_MESSAGE, f"a batch of {header.size} bytes, {left} left", position)
     return header
 
 
@@ -142,10 +142,14 @@ def check_batch(records: Buffer, position: int = 0) -> BatchHeader:
     with memoryview(records) as view:
         crc = crc32c.crc32c(view[position + CHECKED_AT : position + header.size])
     if crc != header.crc:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"CRC-32C {header.crc:08x}, the bytes have {crc:08x}", position)
+        raise InvalidBatch(
+            KafkaErrorCode.CORRUPT_MESSAGE, f"CRC-32C {header.crc:08x}, the bytes have {crc:08x}", position
+        )
     if header.count < 1 or header.last_offset_delta != header.count - 1:
         raise InvalidBatch(
-            ErrorCode.INVALID_RECORD, f"{header.count} records, last offset delta {header.last_offset_delta}", position
+            KafkaErrorCode.INVALID_RECORD,
+            f"{header.count} records, last offset delta {header.last_offset_delta}",
+            position,
         )
     return header
 

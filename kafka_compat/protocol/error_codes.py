@@ -3,7 +3,7 @@
 import enum
 
 
-class ErrorCode(enum.IntEnum):
+class KafkaErrorCode(enum.IntEnum):
     """Why a request, or a part of it, was refused. A code that is not listed here stays a plain number when decoded."""
 
     UNKNOWN_SERVER_ERROR = -1

@@ -6,7 +6,7 @@ from typing import Any
 from kafka_compat.protocol.api import (
     API_VERSIONS_KEY,
     Api,
-    Request,
+    ApiRequest,
     decode_request_start,
     skip_tags,
     unsupported,
@@ -39,7 +39,7 @@ from kafka_compat.protocol.apis.offset_fetch import OFFSET_FETCH
 from kafka_compat.protocol.apis.offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
 from kafka_compat.protocol.apis.produce import PRODUCE
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
-from kafka_compat.protocol.error_codes import ErrorCode
+from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.errors import UnsupportedVersion
 from raft.net.decoder import Buffer
 
@@ -78,7 +78,7 @@ APIS: Mapping[int, Api[Any, Any]] = {
 }
 
 
-def decode_request(body: Buffer) -> Request[Any]:
+def decode_request(body: Buffer) -> ApiRequest[Any]:
     """Returns the request in a frame's body; raises `MalformedMessage`, and its subclass `UnsupportedVersion`.
 
     Records in it are views of `body`, all else is copied.
@@ -92,7 +92,7 @@ def decode_request(body: Buffer) -> Request[Any]:
         raise unsupported(header, f"{api.name} is not supported in version {header.api_version}")
     if header.api_version in api.flexible:
         position = skip_tags(buffer, position)
-    return Request(header, api.decode_request_body(buffer, position, header.api_version))
+    return ApiRequest(header, api.decode_request_body(buffer, position, header.api_version))
 
 
 def advertised() -> tuple[ApiVersionRange, ...]:
@@ -110,7 +110,7 @@ def encode_unsupported_version(error: UnsupportedVersion) -> list[Buffer] | None
     """
     if error.api_key != API_VERSIONS_KEY:
         return None
-    response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=advertised())
+    response = ApiVersionsResponse(error_code=KafkaErrorCode.UNSUPPORTED_VERSION, api_keys=advertised())
     return API_VERSIONS.encode_response(0, error.correlation_id, response)
 
 

@@ -15,7 +15,7 @@ from kio.serial import entity_reader, entity_writer
 from kafka_compat.protocol import schema
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.compiler import wire_of
-from kafka_compat.protocol.error_codes import ErrorCode
+from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.registry import APIS
 from kafka_compat.protocol.schema import Field, NamedField, rows
 
@@ -75,7 +75,7 @@ def values(row: NamedField, version: int) -> st.SearchStrategy[Any]:
     if isinstance(field.of, type):
         some = messages(field.of, version)
     elif row.name.endswith("error_code"):
-        some = st.sampled_from(list(map(int, ErrorCode)))
+        some = st.sampled_from(list(map(int, KafkaErrorCode)))
     elif row.name in TIMES:
         some = st.just(-1) | st.integers(0, TIME_S_MAX).map(lambda seconds: seconds * 1000)
     else:
