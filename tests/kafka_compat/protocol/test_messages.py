@@ -221,6 +221,18 @@ def test_absurd_counts_cost_nothing(api: Api[Any, Any], version: int) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("version", [3, 9])
+def test_a_count_that_cannot_fit_is_refused_before_its_first_element(version: int) -> None:
+    few, many = (b"\0\0\0\2", b"\0\0\0\x7f") if version == 3 else (b"\3", b"\x7f")
+    partition = ProducePartition(index=7, records=b"RR")
+    topic = ProduceTopic(name="t", partition_data=(partition, partition))
+    good = values.encoded(ProduceRequest, PRODUCE, version, ProduceRequest(acks=1, timeout_ms=1, topic_data=(topic,)))
+    place = good.index(few + b"\0\0\0\7")
+    with pytest.raises(MalformedMessage) as caught:
+        values.decoded(ProduceRequest, PRODUCE, version, good[:place] + many + good[place + len(few) :])
+    assert (caught.value.path, caught.value.offset) == ("topic_data[0].partition_data", place)
+
+
 @pytest.mark.parametrize("value", [0, 1, -1, 63, -64, 64, 2**31 - 1, -(2**31)])
 def test_varints_are_read_as_written(value: int) -> None:
     for encode, read in (
