@@ -81,6 +81,7 @@ def check_partition(
     one: Partition, expectations: QueueExpectations, allowances: Sequence[Allowance]
 ) -> tuple[Findings, tuple[AllowedLoss, ...]]:
     """Returns what is wrong with one partition, and which of its losses are allowed."""
+    allowances = sorted(allowances, key=lambda allowance: allowance.begun_ns)
     fate = fate_of(one, expectations)
     explained = explain(one, fate, allowances, expectations)
     is_lost = explained.forgiven.copy()

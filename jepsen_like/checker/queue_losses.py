@@ -40,10 +40,10 @@ class Explained:
 
 
 def explain(one: Partition, fate: Fate, allowances: Sequence[Allowance], expectations: QueueExpectations) -> Explained:
-    """Returns what each fault may have cost of this partition, and what is left."""
+    """Returns what each fault may have cost of this partition, and what is left. `allowances` in the order in which they began."""
     forgiven = np.zeros(len(one.sent.value), np.bool_)
     losses = []
-    for allowance in sorted(allowances, key=lambda allowance: allowance.begun_ns):
+    for allowance in allowances:
         if not allowance.reaches(one.number):
             continue
         acked = fate.lost[~forgiven[fate.lost]]

@@ -140,7 +140,7 @@ def finals_of(rows: Columns, replicas: Sequence[FinalLog]) -> Finals:
         return Finals(NONE, start, NONE, NONE, NOTHING, NOTHING, NOTHING, held, ends)
     tail = tails[np.argmax(rows.t_inv[tails])]
     process, start, end = int(rows.process[tail]), int(rows.seen[tail]), int(rows.offset[tail])
-    read = np.flatnonzero((rows.f == Action.POLL) & (rows.process == process) & (rows.offset < end))
+    read = np.flatnonzero((rows.f == Action.POLL) & (rows.process == process))
     read = read[np.argsort(rows.offset[read], kind="stable")]
     passed = int(rows.offset[read[-1]]) + 1 if len(read) else start
     return Finals(process, max(start, 0), end, passed, rows.offset[read], rows.a[read], read, held, ends)
@@ -223,7 +223,7 @@ def fate_of(one: Partition, expectations: QueueExpectations) -> Fate:
     if not finals.are_known:
         return Fate(nothing, nothing, 0, 0, was_read)
     read_offset = np.full(len(sent.value), NONE, np.int64)
-    read_offset[entry[by_others]] = rows.offset[polled][by_others]
+    read_offset[entry[by_others][::-1]] = rows.offset[polled][by_others][::-1]  # where it was read first
     is_acked = sent.ok_row != NONE
     offset = np.where(is_acked, rows.offset[sent.ok_row], read_offset)
     has_final_read = finals.process != NONE
