@@ -250,7 +250,7 @@ def written(
     *,
     with_final_read: bool = True,
     with_logs: bool = True,
-    test: dict[str, object] = TEST,  # noqa: B006
+    test: dict[str, object] = TEST,
 ) -> Path:
     """A run directory: three partitions, one producer each time, one reader, and a plant."""
     directory.mkdir(exist_ok=True)
