@@ -23,9 +23,7 @@ class Call:
 
     __slots__ = ("_api", "_reply", "connection", "header", "request")
 
-    def __init__(
-        self, header: RequestHeader, request: Any, reply: Reply, connection: SocketConnection[Any]
-    ) -> None:
+    def __init__(self, header: RequestHeader, request: Any, reply: Reply, connection: SocketConnection[Any]) -> None:
         self.header = header
         self.request = request
         self.connection = connection
