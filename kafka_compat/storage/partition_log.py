@@ -205,7 +205,7 @@ class PartitionLog:
             if not batches:
                 return
             for each in batches:
-                yield BatchHeader(*_unpack(each.payload))
+                yield BatchHeader(*_unpack(_view(each)))
             offset = batches[-1].end_offset
 
     def find_time(self, timestamp_ms: int) -> tuple[int, int] | None:
