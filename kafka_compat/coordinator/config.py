@@ -14,7 +14,7 @@ class CoordinatorConfig:
     group_max_size: int = 2**31 - 1
     """Members of one group; also the bound of member ids that were given out and have not joined yet (KIP-394)."""
     offset_metadata_max_bytes: int = 4_096
-    """`offset.metadata.max.bytes`: the metadata of a committed offset, counted in UTF-8."""
+    """`offset.metadata.max.bytes`: the longest metadata of a committed offset, in characters, as Kafka counts it."""
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     """`offsets.retention.minutes`, in milliseconds: how long offsets outlive the last member of their group (KIP-211)."""
     offsets_retention_check_interval_ms: int = 600_000

@@ -1,6 +1,6 @@
 """What happened: the facts that go into `GroupCoordinator.step`.
 
-`now`, which goes beside each event, is monotonic and in seconds. `time_ms` in an event is the wall clock, in milliseconds
+`now`, the other argument of a step, is monotonic and in seconds. `time_ms` in an event is the wall clock, in milliseconds
 since 1970: it is written into records, which outlive the process.
 """
 
