@@ -153,18 +153,28 @@ class _Callback:
             self.done(Appended(base_offset, self.count, term))
 
 
+@attrs.frozen
+class _CommandCallback:
+    """One command of this process that does not wait."""
+
+    done: Callable[[Applied | RaftError], None]
+
+    def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
+        self.done(outcome if isinstance(outcome, RaftError) else Applied(outcome[0], outcome[2]))
+
+
 class _LocalCaller:
     """The `Caller` of this process: request ids to waiters."""
 
     def __init__(self) -> None:
-        self._waiters: dict[int, _Waiter | _Callback] = {}
+        self._waiters: dict[int, _Waiter | _Callback | _CommandCallback] = {}
         self._last_id = 0
 
     def new(self) -> tuple[int, _Waiter]:
         waiter = _Waiter()
         return self.add(waiter), waiter
 
-    def add(self, waiter: _Waiter | _Callback) -> int:
+    def add(self, waiter: _Waiter | _Callback | _CommandCallback) -> int:
         self._last_id += 1
         self._waiters[self._last_id] = waiter
         return self._last_id
@@ -487,6 +497,17 @@ class RaftGroup:
         self._driver.apply(self._caller, request_id, command)
         index, _, result = await self._settled(waiter)
         return Applied(index, result)
+
+    def propose(self, command: bytes, done: Callable[[Applied | RaftError], None]) -> None:
+        """Like `apply`, in the order of the calls and without waiting: `done` is called later, once, with the result or the error.
+
+        It is called in the loop and must not raise. Raises `InvalidRequest` or `ShuttingDown` at once, and then `done` is not called.
+        """
+        check_command(command)
+        self._require_fit("a command", command)
+        self._require_working()
+        self._driver.apply(self._caller, self._caller.add(_CommandCallback(done)), command)
+        self._reactor.request_round()
 
     async def query(self, command: bytes) -> Applied:
         """Returns the state machine's answer to a query, linearizably. Raises `NotLeader` on any node but the leader."""
