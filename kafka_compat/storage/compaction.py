@@ -101,7 +101,7 @@ class Compaction:
                 for each in _records_of(batch) or ():
                     if each.key is not None and each.offset < end:
                         self._newest[each.key] = each.offset
-            self._seen_offset = batches[-1].end_offset
+            self._seen_offset = min(end, batches[-1].end_offset)
             yield None
             if self.log.changes != changes or len(self._newest) >= self.keys_max:
                 return
