@@ -85,9 +85,7 @@ def test_a_number_that_does_not_end_is_refused() -> None:
 
 
 @given(records=RECORDS, times=st.lists(st.integers(0, 2**41), min_size=20, max_size=20))
-def test_kafka_python_reads_what_is_written(
-    records: list[tuple[bytes | None, bytes | None]], times: list[int]
-) -> None:
+def test_kafka_python_reads_what_is_written(records: list[tuple[bytes | None, bytes | None]], times: list[int]) -> None:
     batch = encode_records(records, times[: len(records)], base_offset=500)
     check_batch(batch)
     found = MemoryRecords(batch).next_batch()
@@ -113,9 +111,7 @@ def test_what_kafka_python_writes_is_read(
 def test_kafka_python_reads_a_batch_of_which_some_records_left(
     records: list[tuple[bytes | None, bytes | None]], data: st.DataObject, compression: int
 ) -> None:
-    batch = theirs(
-        [(9 + at, *pair) for at, pair in enumerate(records)], compression=compression, headers=[("h", b"x")]
-    )
+    batch = theirs([(9 + at, *pair) for at, pair in enumerate(records)], compression=compression, headers=[("h", b"x")])
     flags = data.draw(st.lists(st.booleans(), min_size=len(records), max_size=len(records)))
     kept = [each for each, stays in zip(read_records(batch), flags, strict=True) if stays]
     if kept:

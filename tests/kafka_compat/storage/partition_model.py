@@ -72,9 +72,7 @@ def batch(
     if producer is None:
         return content
     header = read_batch_header(content)
-    with_producer = attrs.evolve(
-        header, producer_id=producer[0], producer_epoch=producer[1], base_sequence=producer[2]
-    )
+    with_producer = attrs.evolve(header, producer_id=producer[0], producer_epoch=producer[1], base_sequence=producer[2])
     return encode_batch_header(with_producer, content[61:]) + content[61:]
 
 
