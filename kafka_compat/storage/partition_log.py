@@ -13,7 +13,7 @@ from typing import Final
 from crc32c import crc32c
 
 from kafka_compat.protocol.batch_header import LAYOUT, LENGTH_END, MAGIC, BatchHeader, assigned_start
-from kafka_compat.records import first_record_since
+from kafka_compat.records import first_record_since, newest_time_since
 from kafka_compat.storage.producer_snapshots import ProducerSnapshots, ProducerStates, replay_into
 from log.batch import StoredBatch
 from log.disk import Disk
@@ -228,12 +228,17 @@ class PartitionLog:
     def find_newest_time(self) -> tuple[int, int] | None:
         """Returns offset and timestamp of the record with the greatest timestamp (ListOffsets -3, KIP-734); None if there is none."""
         first, *others = self._log.segment_facts()
-        newest = max((each.newest_ms or 0 for each in others), default=0)
-        if (first.newest_ms or 0) > newest:
-            # A batch before the start may be what made the segment young.
+        newest_ms = max((each.newest_ms or 0 for each in others), default=0)
+        if (first.newest_ms or 0) > newest_ms:
+            # What made the segment young may lie before the start, even in the batch that holds the start.
+            offset = self.start_offset
+            for batch in self._log.read(offset, 1, self.end_offset):
+                if batch.base_offset < offset:
+                    newest_ms = max(newest_ms, newest_time_since(_view(batch), offset))
+                    offset = batch.end_offset
             until = others[0].first_index if others else self.end_offset
-            newest = max([newest, *(each.max_timestamp for each in self.headers(end=until))])
-        return self.find_time(newest) if self.start_offset < self.end_offset else None
+            newest_ms = max([newest_ms, *(each.max_timestamp for each in self.headers(offset, until))])
+        return self.find_time(newest_ms) if self.start_offset < self.end_offset else None
 
     # Producers
 
