@@ -126,7 +126,7 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
     return None
 
 
-def _encode(record: object, version: int) -> bytes:
+def _encode(record: OffsetCommitKey | OffsetCommitValue | GroupMetadataKey | GroupMetadataValue, version: int) -> bytes:
     out: list[Buffer] = [VERSION.pack(version)]
     wire_of(type(record), version, False).write(out, record)
     return b"".join(out)
