@@ -21,7 +21,7 @@ from kafka_compat.coordinator.writes import (
     client_error,
 )
 from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest
-from kafka_compat.protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_compat.protocol.apis.join_group import JoinGroupMember, JoinGroupRequest, JoinGroupResponse
 from kafka_compat.protocol.apis.leave_group import LeaveGroupMember, LeaveGroupRequest, LeaveGroupResponse
 from kafka_compat.protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
@@ -231,7 +231,7 @@ class Membership:
         group: ClassicGroup,
         member_id: str,
         leader: str | None,
-        members: tuple[object, ...] = (),
+        members: tuple[JoinGroupMember, ...] = (),
         *,
         skip: bool = False,
     ) -> JoinGroupResponse:
@@ -438,10 +438,11 @@ class Membership:
         if group is not None and group.state is GroupState.DEAD:
             self.out.answer(event.token, LeaveGroupResponse(error_code=KafkaErrorCode.COORDINATOR_NOT_AVAILABLE))
             return group
+        members_before = 0 if group is None else len(group.members)
         outcomes = tuple((each, self._leave_one(group, each)) for each in leaving)
         self.out.answer(event.token, left(event.version, outcomes))
-        if group is not None and any(error is KafkaErrorCode.NONE for _, error in outcomes):
-            self._after_removal(group)
+        if group is not None:
+            self._after_removal(group, members_before)
         return group
 
     def _leave_one(self, group: ClassicGroup | None, leaving: LeaveGroupMember) -> KafkaErrorCode:
@@ -460,14 +461,16 @@ class Membership:
         return error
 
     def _forget(self, group: ClassicGroup, member_id: str) -> None:
-        """Removes a member; a request of it that waits is answered UNKNOWN_MEMBER_ID, upon which a client joins again."""
+        """Removes a member or an id; a request that waits is answered UNKNOWN_MEMBER_ID, upon which a client joins again."""
         if (member := group.members.get(member_id)) is not None:
             self._end_join(group, member, "", KafkaErrorCode.UNKNOWN_MEMBER_ID)
             self._end_sync(member, KafkaErrorCode.UNKNOWN_MEMBER_ID)
         group.remove(member_id)
 
-    def _after_removal(self, group: ClassicGroup) -> None:
-        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+    def _after_removal(self, group: ClassicGroup, members_before: int) -> None:
+        """The others join again if a member has gone; an id that was not used yet is missed by none of them."""
+        went = len(group.members) < members_before
+        if went and group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             self.prepare_rebalance(group)
         else:
             self._maybe_complete_join(group)
@@ -477,19 +480,18 @@ class Membership:
     def expire(self, group: ClassicGroup) -> None:
         """Carries out everything whose deadline has come: sessions, ids not used, the ends of joining and of syncing."""
         now = self.out.now
-        removed = False
+        members_before = len(group.members)
+        ids_before = len(group.pending_members)
         for member_id in [each for each, deadline in group.pending_members.items() if deadline <= now]:
             self._forget(group, member_id)
-            removed = True
         for member in [each for each in group.members.values() if each.session_deadline <= now]:
             if member.waits and not member.is_new:
                 # It waits for us. Its session begins again with the answer.
                 member.session_deadline = NEVER
             else:
                 self._forget(group, member.id)
-                removed = True
-        if removed:
-            self._after_removal(group)
+        if len(group.members) < members_before or len(group.pending_members) < ids_before:
+            self._after_removal(group, members_before)
         if group.join_deadline <= now and group.state is GroupState.PREPARING_REBALANCE:
             self._extend_or_complete_join(group)
         if group.sync_deadline <= now:
