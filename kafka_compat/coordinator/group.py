@@ -351,7 +351,7 @@ class ClassicGroup:
             state_time_ms=value.current_state_timestamp,
             generation=value.generation,
             protocol_type=value.protocol_type or None,
-            protocol=value.protocol,
+            protocol=value.protocol if value.protocol is not None or not value.members else "",
             recorded=True,
         )
         for each in value.members:

@@ -28,6 +28,8 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_S = 300.0
 """How long a new member's first JoinGroup waits (Kafka: five minutes): it has no heartbeats, and may be gone."""
+REJOIN_WAIT_MIN_S = 1.0
+"""A rebalance that no member has joined is looked at again not sooner than that, whatever timeout its members state."""
 MEMBER_ID_PREFIX_MAX = 4096
 """Characters of a client id that a member id begins with: a member id has to fit into a string of the protocol."""
 MEMBER_ID_REQUIRED_VERSION = 4
@@ -299,7 +301,7 @@ class Membership:
                 group.remove(member.id)
         if group.members and not group.elect_joined_leader():
             # Static members alone, none of which is here: wait until one is, or until their sessions end.
-            group.set_join_deadline(self.out.now + group.rebalance_timeout_ms / 1000)
+            group.set_join_deadline(self.out.now + max(group.rebalance_timeout_ms / 1000, REJOIN_WAIT_MIN_S))
             return
         group.begin_generation(self.out.time_ms)
         if not group.members:
