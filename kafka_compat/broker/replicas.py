@@ -63,6 +63,7 @@ from kafka_compat.partition.model import EpochBegin, PartitionConfig, RecoveredR
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import PartitionLog
+from kafka_compat.storage.producer_snapshots import ProducerStates
 
 Answer = AnswerProduce | CloseConnection | AnswerFetch | AnswerEpochEnd | AnswerLatestOffset | AnswerLogStart
 
@@ -154,6 +155,10 @@ class Replicas:
         self._answers[self._last_token] = done
         return self._last_token
 
+    def forget(self, token: int) -> None:
+        """Nobody waits for an answer: one that has not come by now will not come (Produce with acks=0)."""
+        self._answers.pop(token, None)
+
     # ---------------------------------------------------------------- steps
 
     def step(self, hosted: Hosted, event: Event) -> None:
@@ -239,7 +244,7 @@ class Replicas:
 
     def _snapshot_producers(self, hosted: Hosted) -> None:
         now = self._context.clock()
-        hosted.log.write_snapshot(kept_of(hosted.decider.producer_snapshots(now), self._context.wall_ms()))
+        hosted.log.write_snapshot(kept_of(hosted.decider.producer_snapshot(now), self._context.wall_ms()))
 
     def _truncate(self, hosted: Hosted, order: TruncateLog) -> None:
         shorter = order.end < hosted.log.end_offset
@@ -265,7 +270,7 @@ class Replicas:
                 altered = result.partitions[0]
                 state = altered.state if altered.error is KafkaErrorCode.NONE else None
                 answer = AlterPartitionAnswered(order.request, altered.error, state)
-            elif isinstance(result, PartitionsAltered) or isinstance(result, CommandFailed):
+            elif isinstance(result, PartitionsAltered | CommandFailed):
                 answer = AlterPartitionAnswered(order.request, result.error)
             else:
                 answer = AlterPartitionAnswered(order.request, KafkaErrorCode.UNKNOWN_SERVER_ERROR)
@@ -327,10 +332,10 @@ class Replicas:
         """Returns the high watermarks of all replicas."""
         return {each.partition: each.high_watermark for each in self.hosted.values()}
 
-    def producers(self) -> dict[TopicPartition, object]:
+    def producers(self) -> dict[TopicPartition, ProducerStates]:
         """Returns what a restart would have to read again."""
         now, wall_ms = self._context.clock(), self._context.wall_ms()
-        return {each.partition: kept_of(each.decider.producer_snapshots(now), wall_ms) for each in self.hosted.values()}
+        return {each.partition: kept_of(each.decider.producer_snapshot(now), wall_ms) for each in self.hosted.values()}
 
     # ---------------------------------------------------------------- metadata
 
@@ -389,10 +394,11 @@ class Replicas:
             producers=snapshots_of(log.take_producers(), self._context.wall_ms()),
         )
         decider = PartitionReplica(
-            broker=self._context.broker_id,
-            config=self._config(settings),
-            recovered=recovered,
-            now=self._context.clock(),
+            self._context.broker_id,
+            partition,
+            self._config(settings),
+            recovered,
+            self._context.clock(),
         )
         hosted = Hosted(partition, topic_id, log, decider, high_watermark=recovered.high_watermark)
         self.hosted[partition] = hosted

@@ -9,7 +9,7 @@ A follower's fetch from a leadership that this broker has not heard of waits for
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -147,7 +147,6 @@ class FetchRequests:
         """Least recently used first."""
         self._waiting: dict[Fetch, None] = {}
         self._by_connection: dict[SocketConnection[Any], Fetch] = {}
-        self._answer: AnswerFetch | None = None
         self._lag_time_s = context.settings.seconds("replica.lag.time.max.ms")
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -382,8 +381,8 @@ class FetchRequests:
     def _ask(self, session: FetchSession, request: FetchRequest, hosted: Hosted, asked: FetchPartition) -> AnswerFetch:
         if session.follower == DEBUG_CONSUMER:
             return _everything(hosted, asked.fetch_offset)
-        token = self._replicas.token(self._note_answer)
-        self._answer = None
+        answers: list[Answer] = []
+        token = self._replicas.token(answers.append)
         if session.follower >= 0:
             event: FollowerFetch | ConsumerFetch = FollowerFetch(
                 token,
@@ -401,13 +400,9 @@ class FetchRequests:
                 token, asked.fetch_offset, 0.0, 0, asked.current_leader_epoch, asked.last_fetched_epoch
             )
         self._replicas.step(hosted, event)
-        answer = self._answer
-        assert answer is not None, "a fetch that does not wait is answered within its step"
+        (answer,) = answers  # a fetch that does not wait is answered within its step
+        assert isinstance(answer, AnswerFetch), "a fetch is answered as one"
         return answer
-
-    def _note_answer(self, answer: Answer) -> None:
-        assert isinstance(answer, AnswerFetch)
-        self._answer = answer
 
     def _refused(self, hosted: Hosted, partition: SessionPartition, answer: AnswerFetch) -> FetchPartitionResponse:
         diverging, leader = FetchDivergingEpoch(), LeaderIdAndEpoch()
@@ -455,8 +450,3 @@ def _everything(hosted: Hosted, offset: int) -> AnswerFetch:
     inside = log.start_offset <= offset <= log.end_offset
     error = KafkaErrorCode.NONE if inside else KafkaErrorCode.OFFSET_OUT_OF_RANGE
     return AnswerFetch(0, error, offset, log.end_offset, hosted.high_watermark, log.start_offset)
-
-
-def sessions_of(fetches: FetchRequests) -> Iterable[int]:
-    """Returns the ids of all sessions, for tests."""
-    return tuple(fetches._sessions)
