@@ -7,8 +7,6 @@ by id are translated here, in both directions.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
-
 from kafka_compat.broker.calls import Call, Handler
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.coordinators import Coordinators
@@ -51,6 +49,7 @@ from kafka_compat.protocol.apis.offset_fetch import (
 )
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.schema import evolved
 
 GROUP_KEY = 0
 KEYS_VERSION = 4
@@ -193,7 +192,7 @@ class GroupApiRequests:
             inside = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
             outside = tuple(each for each in topic.partitions if not 0 <= each.partition_index < count)
             if inside and found is not None:
-                known.append(attrs.evolve(topic, name=found.name, partitions=inside))
+                known.append(evolved(topic, name=found.name, partitions=inside))
             if outside:
                 error = KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if by_id and found is None:
@@ -214,9 +213,9 @@ class GroupApiRequests:
 
         def respond(response: GroupResponse) -> None:
             assert isinstance(response, OffsetCommitResponse), "a commit is answered as one"
-            call.answer(attrs.evolve(response, topics=(*response.topics, *unknown)))
+            call.answer(evolved(response, topics=(*response.topics, *unknown)))
 
-        self._ask(call, attrs.evolve(request, topics=tuple(known)), respond)
+        self._ask(call, evolved(request, topics=tuple(known)), respond)
 
     def offset_fetch(self, call: Call) -> None:
         """From version 10 on topics are named by id."""
@@ -230,12 +229,12 @@ class GroupApiRequests:
         def respond(response: GroupResponse) -> None:
             assert isinstance(response, OffsetFetchResponse), "a fetch of offsets is answered as one"
             call.answer(
-                attrs.evolve(
+                evolved(
                     response, groups=tuple(self._identified(each, unknown[each.group_id]) for each in response.groups)
                 )
             )
 
-        self._ask(call, attrs.evolve(request, groups=groups), respond)
+        self._ask(call, evolved(request, groups=groups), respond)
 
     def _named(self, group: OffsetFetchGroup, unknown: list[OffsetFetchGroupTopicResponse]) -> OffsetFetchGroup:
         if group.topics is None:
@@ -244,7 +243,7 @@ class GroupApiRequests:
         for topic in group.topics:
             found = self._context.image.topics_by_id.get(topic.topic_id)
             if found is not None:
-                topics.append(attrs.evolve(topic, name=found.name))
+                topics.append(evolved(topic, name=found.name))
                 continue
             unknown.append(
                 OffsetFetchGroupTopicResponse(
@@ -260,7 +259,7 @@ class GroupApiRequests:
                     ),
                 )
             )
-        return attrs.evolve(group, topics=tuple(topics))
+        return evolved(group, topics=tuple(topics))
 
     def _identified(
         self, group: OffsetFetchGroupResponse, unknown: list[OffsetFetchGroupTopicResponse]
@@ -271,8 +270,8 @@ class GroupApiRequests:
             if topic.topic_id != NO_UUID:
                 topics.append(topic)
             elif found is not None:
-                topics.append(attrs.evolve(topic, topic_id=found.topic_id))
-        return attrs.evolve(group, topics=(*topics, *unknown))
+                topics.append(evolved(topic, topic_id=found.topic_id))
+        return evolved(group, topics=(*topics, *unknown))
 
 
 def _not_found(key: str, error: KafkaErrorCode, message: str) -> FoundCoordinator:
