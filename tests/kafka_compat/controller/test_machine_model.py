@@ -128,6 +128,7 @@ class ControllerMachine(RuleBasedStateMachine):
         for broker in (1, 2, 3):
             self.register(broker, fresh=True, rack="r" if broker == 3 else None)
             self.unfence(broker, wrong=0)
+        self.create_topic("a", 2, 3, 1)
 
     @rule(broker=BROKERS, fresh=st.booleans(), rack=st.sampled_from([None, "r"]))
     def register(self, broker: int, fresh: bool, rack: str | None) -> None:
@@ -359,4 +360,4 @@ class ControllerMachine(RuleBasedStateMachine):
 
 
 TestControllerMachine = ControllerMachine.TestCase
-TestControllerMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestControllerMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
