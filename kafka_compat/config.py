@@ -73,7 +73,7 @@ class ConfigRow:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody set it (the field of version 0)."""
+        """Whether it was never set (the field of version 0)."""
         return self.source is ConfigSource.DEFAULT
 
 

@@ -1,6 +1,6 @@
 """Compaction of the offsets topic: of each key only the newest record stays.
 
-Looked at is what lies below the high watermark; written anew are the sealed segments there, from the first one on. A record leaves when a newer
+Looked at is what lies below the high watermark; written again are the sealed segments there, from the first one on. A record leaves when a newer
 one has its key; a deletion (a record without a value) leaves when it is older than `delete.retention.ms`, together with everything that it
 deleted. Offsets stay as they are, so there are gaps. A batch whose records cannot be read stays as it is.
 """

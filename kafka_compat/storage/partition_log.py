@@ -19,10 +19,9 @@ from log.batch import StoredBatch
 from log.disk import Disk
 from log.errors import StorageFailed
 from log.frame import HEADER_BYTES as FRAME_HEADER_BYTES
-from log.frame import Pieces, checksum
+from log.frame import Buffer, Pieces, checksum
 from log.replacement import Replacement
 from log.store_log import StoreLog
-from raft.net.decoder import Buffer
 
 SEGMENT_BYTES: Final = 1 << 30
 """Kafka's default of `segment.bytes`."""
@@ -106,7 +105,7 @@ class PartitionLog:
     def append_as_leader(self, batches: Sequence[Buffer], leader_epoch: int) -> tuple[int, int]:
         """Append checked batches (see `check_batch`), one in each buffer, at the end. Returns the offset of the first, and the new end.
 
-        Base offset and leader epoch are written anew, no other byte changes, and no batch is copied. The buffers may be used again
+        Base offset and leader epoch are written again, no other byte changes, and no batch is copied. The buffers may be used again
         once it returns. Raises `ValueError` for what is no batch and for an epoch below the log's, and `NoSpace` on a full disk: the
         log is unchanged then.
         """

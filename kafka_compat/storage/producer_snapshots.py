@@ -1,4 +1,4 @@
-"""What a log knew of its producers at some offset, kept beside the log so that a restart need not read all of it.
+"""What a log knew of its producers at some offset, kept next to the log so that a restart need not read all of it.
 
 A snapshot is a hint: one that is missing, torn or damaged is ignored, and an older one, or none, is taken instead; the headers of the
 batches behind it say the rest. A file is named by the offset where it was taken, and holds msgpack followed by a CRC-32C:
@@ -71,7 +71,7 @@ class ProducerSnapshots:
         names = [each.removesuffix(SUFFIX) for each in disk.list_directory(directory) if each.endswith(SUFFIX)]
         self._offsets = sorted(int(each) for each in names if each.isascii() and each.isdigit())
         self._loose_names = True
-        """Whether a name that was removed may still come back after a power cut; after a restart nobody knows."""
+        """Whether a name that was removed may still come back after a power cut; after a restart that is not known."""
 
     @property
     def offsets(self) -> list[int]:

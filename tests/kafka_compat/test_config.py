@@ -197,7 +197,7 @@ def test_what_is_no_assignment_is_refused(text: str) -> None:
 def test_any_text_is_taken_or_refused_in_a_short_sentence(name: str, value: str) -> None:
     for call in (check_broker_setting, check_topic_setting, check_dynamic_setting):
         try:
-            call(name, value)  # type: ignore[operator]
+            call(name, value)
         except InvalidSetting as error:
             sentence = str(error)
         else:

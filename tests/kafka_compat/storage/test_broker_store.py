@@ -8,7 +8,7 @@ import pytest
 
 from kafka_compat.model import TopicPartition
 from kafka_compat.storage.broker_store import BrokerStore
-from kafka_compat.storage.checkpoints import WrongDirectory
+from kafka_compat.storage.checkpoints import ForeignDirectory
 from log.config import StoreConfig
 from log.disk import RealDisk
 from log.errors import CorruptLog, DirectoryLocked, LogError, NoSpace, StorageFailed, UnknownLog
@@ -234,14 +234,14 @@ def test_a_directory_belongs_to_one_broker_of_one_cluster() -> None:
     disk = memory_disk()
     open_broker(disk).close()
     for cluster_id, broker_id in (("cluster", 2), ("other", 1)):
-        with pytest.raises(WrongDirectory, match=re.escape("belongs to broker 1 of cluster 'cluster'")):
+        with pytest.raises(ForeignDirectory, match=re.escape("belongs to broker 1 of cluster 'cluster'")):
             BrokerStore.open(disk, DIRECTORY, cluster_id=cluster_id, broker_id=broker_id)
     store = open_broker(disk)
     with pytest.raises(DirectoryLocked):
         open_broker(disk)
     store.close()
     disk.flip_bit(f"{DIRECTORY}/broker", 9)
-    with pytest.raises(WrongDirectory, match="'broker' is damaged"):
+    with pytest.raises(ForeignDirectory, match="'broker' is damaged"):
         open_broker(disk)
 
 

@@ -99,8 +99,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
             sent.append(
                 batch(count, mark=f"#{self.written}", size=rng.choice([10, 700]), times=times, producer=producer)
             )
-            follows = data is not None and rng.random() < 0.2
-            offset += 5 if follows and len(sent) == 1 else 0
+            offset += 5 if len(sent) == 1 and rng.random() < 0.2 else 0
             stored.append(at(sent[-1], offset, epoch))
             offset += count
         newest = self.appended[-1]

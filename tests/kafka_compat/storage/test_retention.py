@@ -1,5 +1,7 @@
 """Retention: which segments may go, and when a segment ends because of its age."""
 
+from typing import Any
+
 import attrs
 import pytest
 
@@ -13,7 +15,7 @@ KEEP_ALL = attrs.evolve(Settings().topic({}), retention_ms=None)
 DAY_MS = 86_400_000
 
 
-def settings(**changes: object) -> TopicSettings:
+def settings(**changes: Any) -> TopicSettings:
     return attrs.evolve(KEEP_ALL, **changes)
 
 
