@@ -46,7 +46,7 @@ class PartitionLog:
         self._unsaved_bytes = 0
         self._snapshots = ProducerSnapshots(disk, log.directory)
         self._snapshots.remove_after(log.end_offset)
-        self._producers = self._recovered_producers()
+        self._producers = self.producers_on_disk()
 
     # What the log holds
 
@@ -246,6 +246,12 @@ class PartitionLog:
         producers, self._producers = self._producers, {}
         return producers
 
+    def producers_on_disk(self) -> ProducerStates:
+        """Returns what the newest snapshot and the batches behind it say of the producers, for instance after a truncation."""
+        at, producers = self._snapshots.newest() or (self.start_offset, {})
+        replay_into(producers, self.headers(at))
+        return producers
+
     @property
     def snapshot_due(self) -> bool:
         """Whether `write_snapshot` should be called, so that a restart has less to read."""
@@ -289,11 +295,6 @@ class PartitionLog:
         """Where the log will end when it is cut at `offset`."""
         batches = self._log.read(offset, 1)
         return max(self.start_offset, min(offset, batches[0].base_offset)) if batches else offset
-
-    def _recovered_producers(self) -> ProducerStates:
-        at, producers = self._snapshots.newest() or (self.start_offset, {})
-        replay_into(producers, self.headers(at))
-        return producers
 
 
 def _view(batch: StoredBatch) -> memoryview:
