@@ -35,7 +35,7 @@ _SEQUENCES: Final = 1 << 31
 def replay_into(producers: ProducerStates, headers: Iterable[BatchHeader]) -> None:
     """Add to `producers` what these batches, which are in the log, say; nothing is validated."""
     for header in headers:
-        if header.producer_id < 0:
+        if header.producer_id < 0 or header.base_sequence < 0:
             continue
         epoch, batches = producers.get(header.producer_id, (header.producer_epoch, ()))
         if epoch != header.producer_epoch:
@@ -102,11 +102,16 @@ class ProducerSnapshots:
         for each in self._offsets[:-SNAPSHOTS_MAX]:
             self._remove(each)
 
-    def remove_after(self, offset: int) -> None:
-        """Remove the snapshots that were taken after `offset`, durably."""
-        for each in [each for each in self._offsets if each > offset]:
+    def remove_after(self, offset: int, *, cutting: bool = True) -> None:
+        """Remove the snapshots that were taken after `offset`, durably.
+
+        Before the log is cut there, also those removed earlier must not come back. When it was only found to end there, none of those can
+        be newer.
+        """
+        found = [each for each in self._offsets if each > offset]
+        for each in found:
             self._remove(each)
-        if self._loose_names:
+        if found or (cutting and self._loose_names):
             self._disk.sync_directory(self._directory)
             self._loose_names = False
 

@@ -92,10 +92,12 @@ def test_what_does_not_follow_the_log_is_refused_and_changes_nothing() -> None:
         [at(whole, 13, 2), at(whole, 13, 2)],
         [at(whole, 13, 2)[:-1]],
         [at(whole, 13, 2) + b"-"],
+        [at(whole, 13, 2)[:60]],
+        [b""],
     ):
         with pytest.raises(ValueError, match=r"does not follow|not one batch"):
             log.append_as_follower(wrong)
-    for bad in ([whole[:-1]], [whole + whole], [whole[:16] + b"\1" + whole[17:]]):
+    for bad in ([whole[:-1]], [whole[:60]], [b""], [whole + whole], [whole[:16] + b"\1" + whole[17:]]):
         with pytest.raises(ValueError, match="not one batch"):
             log.append_as_leader(bad, 2)
     with pytest.raises(ValueError, match="does not follow"):
@@ -105,6 +107,24 @@ def test_what_does_not_follow_the_log_is_refused_and_changes_nothing() -> None:
         log.append_as_leader([encode_batch_header(negative, whole[61:]) + whole[61:]], 2)
     assert held(log) == before
     assert (log.start_offset, log.end_offset, log.last_epoch) == (0, 13, 2)
+
+
+def test_changes_are_counted_when_something_leaves_the_log() -> None:
+    store, log = filled_store(memory_disk())
+    counts = [log.changes]
+    for call in (
+        lambda: log.append_as_leader([batch()], 9),
+        store.flush,
+        lambda: log.trim(0),
+        lambda: log.trim(4),
+        lambda: log.trim(4),
+        lambda: log.truncate(99),
+        lambda: log.truncate(30),
+        lambda: log.reset(30),
+    ):
+        call()
+        counts.append(log.changes)
+    assert counts == [0, 0, 0, 0, 1, 1, 1, 2, 3]
 
 
 def test_epoch_zero_is_an_epoch_and_none_is_minus_one() -> None:

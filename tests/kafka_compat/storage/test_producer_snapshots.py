@@ -33,7 +33,10 @@ def test_the_last_five_batches_of_an_epoch_are_kept() -> None:
     producers: ProducerStates = {}
     replay_into(producers, (header(each * 2, 2, 7, 1, each * 2) for each in range(7)))
     assert producers == {7: (1, tuple((at, at + 1, at + 1, 5) for at in (4, 6, 8, 10, 12)))}
-    replay_into(producers, [header(14, 3, 7, 2, 0, 9), header(17, 1, -1, -1, -1), header(18, 1, 8, 0, 3)])
+    replay_into(
+        producers,
+        [header(14, 3, 7, 2, 0, 9), header(17, 1, -1, -1, -1), header(17, 1, 9, 0, -1), header(18, 1, 8, 0, 3)],
+    )
     assert producers == {7: (2, ((0, 2, 16, 9),)), 8: (0, ((3, 3, 18, 5),))}
 
 
@@ -87,3 +90,34 @@ def test_other_files_are_left_alone() -> None:
     assert (kept.offsets, kept.newest()) == ([], None)
     kept.remove_after(-1)
     assert len(disk.paths()) == 4
+
+
+def test_a_snapshot_that_left_does_not_come_back_once_the_log_is_cut() -> None:
+    """Its name is still on the disk until the directory is synced."""
+    disk, kept = snapshots()
+    kept.write(5, {})
+    kept.write(6, STATES)
+    disk.sync_directory("log")
+    for offset in (8, 9):
+        kept.write(offset, {})
+    kept.remove_after(7)
+    found = ProducerSnapshots(disk.durable_copy(), "log")
+    assert found.offsets == []
+    kept.write(3, {})
+    disk.sync_directory("log")
+    for offset in (4, 5):
+        kept.write(offset, {})
+    after_kill = ProducerSnapshots(disk, "log")
+    after_kill.remove_after(5)
+    assert 3 not in ProducerSnapshots(disk.durable_copy(), "log").offsets
+
+
+def test_an_opened_log_costs_no_sync_of_its_directory() -> None:
+    disk, kept = snapshots()
+    kept.write(5, {})
+    seen: list[str] = []
+    disk.before_call = lambda operation, path: seen.append(operation)
+    ProducerSnapshots(disk, "log").remove_after(5, cutting=False)
+    assert seen == ["list"]
+    ProducerSnapshots(disk, "log").remove_after(4, cutting=False)
+    assert seen[1:] == ["list", "remove", "sync directory"]
