@@ -30,7 +30,7 @@ Commands (`B` is a broker, `A>B` a link, 0 the controller):
 
 import sys
 from pathlib import Path
-from typing import assert_never
+from typing import Any, assert_never
 
 import attrs
 
@@ -71,7 +71,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def _config(words: tuple[str, ...]) -> PartitionConfig:
-    values: dict[str, object] = {}
+    values: dict[str, Any] = {}
     for word in words:
         name, _, text = word.partition("=")
         kind = type(getattr(PartitionConfig(), name))
@@ -228,7 +228,7 @@ class PartitionConversation:
         self.world.cut.clear()
 
     def do_step(self, broker: str, event: str) -> None:
-        self.world.step(int(broker), {"expire": ProducerExpiryDue, "remove": PartitionRemoved}[event]())
+        self.world.step(int(broker), ProducerExpiryDue() if event == "expire" else PartitionRemoved())
 
     def do_show(self) -> None:
         for broker in self.world.brokers.values():

@@ -8,6 +8,7 @@ from tests.kafka_compat.partition.conversation import SCRIPTS, renew
 
 PATHS = sorted(SCRIPTS.glob("*.txt"))
 COMMENTS_MIN = 3
+SHORT_LINES = 30
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -21,7 +22,7 @@ def test_a_script_explains_its_steps(path: Path) -> None:
     lines = path.read_text().splitlines()
     comments = [line for line in lines if line.startswith("#")]
     assert lines[0] == comments[0], "a script begins with what it shows"
-    assert len(comments) >= COMMENTS_MIN
+    assert len(comments) >= COMMENTS_MIN or len(lines) <= SHORT_LINES
 
 
 def test_comments_and_blank_lines_stay() -> None:

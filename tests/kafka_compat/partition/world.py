@@ -210,7 +210,10 @@ class World:
         self.events: deque[tuple[int, Event]] = deque()
         self.token = 0
         self.texts: dict[int, str] = {}
+        self.promised: set[str] = set()
+        """What was produced with acks=all."""
         self.acked: list[tuple[int, str]] = []
+        """Base offset and text of each acknowledged produce, as far as it was promised to survive."""
 
     def begin(self) -> None:
         """All brokers start, and learn the metadata."""
@@ -263,10 +266,11 @@ class World:
                 self.lose(source, target, message)
             return True
         match message:
-            case Fetch(answer=None):
-                self._serve(target, message)
-            case Fetch(order=order, answer=AnswerFetch() as answer, batches=batches):
-                self._answered(target, order, answer, batches)
+            case Fetch(order=order, answer=answer, batches=batches):
+                if answer is None:
+                    self._serve(target, message)
+                else:
+                    self._answered(target, order, answer, batches)
             case Image(state=state, brokers=brokers):
                 self.step(target, BrokersChanged(brokers))
                 self.step(target, PartitionStateChanged(state))
@@ -362,6 +366,8 @@ class World:
         self.token += 1
         token, ids = self.token, producer or (-1, -1, -1)
         self.texts[token] = text
+        if acks == -1:
+            self.promised.add(text)
         self.step(broker_id, Produce(token, acks, BatchInfo(count, BATCH_BYTES, *ids), 5.0, text))
         return token
 
@@ -451,7 +457,7 @@ class World:
                     batches = broker.read(effect.start, effect.end) if effect.end > effect.start else ()
                     self.post(broker.id, fetch.replica, attrs.evolve(fetch, answer=effect, batches=batches))
             case AnswerProduce(token=token, error=KafkaErrorCode.NONE, base_offset=base_offset):
-                if token in self.texts:
+                if self.texts.get(token) in self.promised:
                     self.acked.append((base_offset, self.texts[token]))
             case (
                 AnswerProduce()
