@@ -154,6 +154,7 @@ class Nemesis:
             await self._look_for_leader(rng)
             hit = kind.select(rng, fault.target, self._cluster.targets, self._last_leader[1].node)
             try:
+                hit = await kind.locate(self._cluster, self._last_leader[0], hit)
                 if kind.damages:
                     await self.budget.room_for(self._cluster, hit.nodes)
                 await self._carry_out(fault, kind, hit, intended_ns)
@@ -164,7 +165,7 @@ class Nemesis:
 
     async def _look_for_leader(self, rng: random.Random) -> None:
         """Learn who leads; of several scopes that have a leader one is drawn, so that each gets its faults."""
-        leaders = await self._cluster.leaders(within_s=LEADER_WITHIN_S)
+        leaders = self._cluster.control.worth_hitting(await self._cluster.leaders(within_s=LEADER_WITHIN_S))
         if leaders:
             scopes = sorted(leaders)
             scope = scopes[0] if len(scopes) == 1 else rng.choice(scopes)

@@ -29,6 +29,7 @@ from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder
 
 LEADER_WITHIN_S = 20.0
+PREPARED_WITHIN_S = 20.0
 AGREE_WITHIN_S = 30.0
 PEACE_S = 1.0
 """Load after the end of a schedule that took longer than planned."""
@@ -118,6 +119,7 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
             leader = await cluster.leader(within_s=LEADER_WITHIN_S)
             if leader is None:
                 raise NotServing(f"no node was elected leader within {LEADER_WITHIN_S:g} s of the start")
+            await cluster.control.prepare(cluster.mode, plan.workload, within_s=PREPARED_WITHIN_S)
             names = ", ".join(member.name for member in cluster.members.values())
             progress.event(f"{names} listen, n{leader.node} leads in term {leader.epoch}", topic="cluster")
             observed = await _break_it(plan, directory, cluster, progress, interrupted)

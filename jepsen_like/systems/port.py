@@ -124,6 +124,22 @@ class Control(abc.ABC):
     async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
         """Send a node any request that it answers, on a new connection to `address`. Returns None if it answered, or why it did not."""
 
+    async def prepare(self, mode: "Mode", workload: str, *, within_s: float) -> None:
+        """Before the load: make what its clients will write to. Raises `NotServing` if that takes longer."""
+        return
+
+    def worth_hitting(self, leaders: Mapping[Scope, Leadership]) -> Mapping[Scope, Leadership]:
+        """Returns the scopes of which faults choose the leader that they hit: those that the load writes to."""
+        return leaders
+
+    async def copies(self, scope: Scope) -> tuple[int, ...]:
+        """Returns the nodes that hold a copy of what a scope's leader has, that node too; none if that is not known now."""
+        return ()
+
+    async def in_sync(self, scope: Scope) -> tuple[int, ...]:
+        """Returns the copies of a scope on which an acknowledgement waits; none where the system knows no such set, or not now."""
+        return ()
+
     async def read_through(self, node: int) -> None:
         """Let one node read all that it has on its disk, so that damage is met; as far as it gives it."""
         return
@@ -155,6 +171,10 @@ class FaultSeen(Protocol):
     def injected_ns(self) -> int:
         """When it was complete."""
 
+    @property
+    def ended_ns(self) -> int:
+        """When all was undone."""
+
 
 class Mode(abc.ABC):
     """A replication with its settings: what a run is held to."""
@@ -184,6 +204,10 @@ class Mode(abc.ABC):
     def allowances(self, faults: Iterable[FaultSeen]) -> tuple[Allowance, ...]:
         """The faults that may have cost records which this mode had acknowledged, and how far back each may reach."""
 
+    def survives(self, kind: str) -> bool:
+        """Whether a fault of this kind costs nothing that was acknowledged, if the nodes that it does not hit hold all of it."""
+        return True
+
     @abc.abstractmethod
     def spare(self, nodes: int) -> int:
         """How many of `nodes` may be down, or may have lost what they held, while the mode still serves and keeps all."""
@@ -207,6 +231,10 @@ class System(abc.ABC):
     """By kind of fault: settings `name=value` without which it would find little to break; the user's own come first."""
     files: ClassVar[LogFiles]
     """Which of its files can be damaged, and how it ends when it meets damage."""
+    refused: ClassVar[Mapping[str, str]] = {}
+    """By kind of fault: why it is not done to this system."""
+    kept_by_wipe: ClassVar[tuple[str, ...]] = ()
+    """Names in the data directory that lie on another disk than the data, so that `wipe` leaves them."""
 
     @abc.abstractmethod
     def configure(self, words: Sequence[str], replication: str) -> Mode:
