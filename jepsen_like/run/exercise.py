@@ -120,6 +120,7 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
             if leader is None:
                 raise NotServing(f"no node was elected leader within {LEADER_WITHIN_S:g} s of the start")
             await cluster.control.prepare(cluster.mode, plan.workload, within_s=PREPARED_WITHIN_S)
+            leader = await cluster.leader(within_s=LEADER_WITHIN_S) or leader
             names = ", ".join(member.name for member in cluster.members.values())
             progress.event(f"{names} listen, n{leader.node} leads in term {leader.epoch}", topic="cluster")
             observed = await _break_it(plan, directory, cluster, progress, interrupted)

@@ -99,7 +99,7 @@ class Control(abc.ABC):
 
     @abc.abstractmethod
     async def leaders(self) -> Mapping[Scope, Leadership]:
-        """Returns who leads each scope now; a scope without a leader is missing."""
+        """Returns who leads each scope now; a scope without a leader is missing. Once there is a load, those that it writes to."""
 
     @abc.abstractmethod
     async def goal(self) -> object | None:
@@ -127,10 +127,6 @@ class Control(abc.ABC):
     async def prepare(self, mode: "Mode", workload: str, *, within_s: float) -> None:
         """Before the load: make what its clients will write to. Raises `NotServing` if that takes longer."""
         return
-
-    def worth_hitting(self, leaders: Mapping[Scope, Leadership]) -> Mapping[Scope, Leadership]:
-        """Returns the scopes of which faults choose the leader that they hit: those that the load writes to."""
-        return leaders
 
     async def copies(self, scope: Scope) -> tuple[int, ...]:
         """Returns the nodes that hold a copy of what a scope's leader has, that node too; none if that is not known now."""
@@ -235,6 +231,10 @@ class System(abc.ABC):
     """By kind of fault: why it is not done to this system."""
     kept_by_wipe: ClassVar[tuple[str, ...]] = ()
     """Names in the data directory that lie on another disk than the data, so that `wipe` leaves them."""
+
+    def lacking(self) -> str | None:
+        """Returns what is not installed here that a run or `up` needs, and what to do, in one line; None if all is there."""
+        return None
 
     @abc.abstractmethod
     def configure(self, words: Sequence[str], replication: str) -> Mode:
