@@ -21,7 +21,7 @@ from jepsen_like.systems.port import Control, Leadership, Mode, NotServing, Scop
 from jepsen_like.workload.payload import decode_value
 from kafka_compat.model import NO_LEADER, TopicPartition
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
-from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreatableTopic, CreateTopicsRequest
+from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
 from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
 from kafka_compat.protocol.apis.list_offsets import (
     LIST_OFFSETS,
@@ -308,8 +308,12 @@ class KafkaControl(Control):
 
     async def _create(self, sight: Sight, mode: KafkaMode) -> str | None:
         """Returns why it was refused, by the last broker that was asked; None if it was made."""
-        wanted = CreatableTopic(
-            name=TOPIC, num_partitions=mode.partitions, replication_factor=mode.factor(len(self._direct))
+        wanted = CreateTopic(
+            name=TOPIC,
+            num_partitions=mode.partitions,
+            replication_factor=mode.factor(len(self._direct)),
+            assignments=(),
+            configs=(),
         )
         request = CreateTopicsRequest(topics=(wanted,), timeout_ms=CREATE_TIMEOUT_MS)
         why = "no broker answers"

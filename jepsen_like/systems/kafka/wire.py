@@ -41,7 +41,7 @@ async def ask(address: Address, api: Api[Any, Any], version: int, body: Any, *, 
     except trio.TooSlowError:
         raise NoAnswer(f"no answer to {api.name} within {within_s:g} s") from None
     except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, MalformedMessage) as error:
-        raise NoAnswer(f"{api.name}: {error or type(error).__name__}") from error
+        raise NoAnswer(f"{api.name}: {str(error) or type(error).__name__}") from error
     if correlation != CORRELATION:
         raise NoAnswer(f"{api.name} was answered with correlation id {correlation}")
     return response
