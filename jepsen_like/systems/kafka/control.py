@@ -242,7 +242,8 @@ class KafkaControl(Control):
             while offset < end:
                 try:
                     records = (await self._fetch(node, name, offset)).records or b""
-                    following = self._dump_records(node, name, offset, end, memoryview(records), writer)
+                    data = b"".join(records) if isinstance(records, tuple) else records
+                    following = self._dump_records(node, name, offset, end, memoryview(data), writer)
                 except (NoAnswer, InvalidBatch) as error:
                     raise NotServing(f"n{node} did not give its {name} at {offset}: {error}") from error
                 if following == offset:

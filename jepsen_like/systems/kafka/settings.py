@@ -1,7 +1,6 @@
 """The names that `--set` takes for the Kafka system, in Kafka's own spelling, with their types and the defaults of a run.
 
-Three kinds: what the clients are told (`acks`, `enable.idempotence`), broker properties that this adapter sets or reads, and all other
-broker properties, which are passed on as they are. `partitions` is short for `num.partitions`.
+What the clients are told (`acks`, `enable.idempotence`) is taken here; all else is a broker's, checked as a broker does and passed on. `partitions` is short for `num.partitions`.
 """
 
 import difflib
@@ -10,18 +9,19 @@ from typing import Final
 
 import attrs
 
+from kafka_compat.config import InvalidSetting, check_broker_setting
+from kafka_compat.config_keys import BEFORE_ACK, BROKER_KEYS, FLUSH, PAGE_CACHE, ConfigKind
+
 ACKS: Final = "acks"
 IDEMPOTENCE: Final = "enable.idempotence"
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
 FACTOR: Final = "default.replication.factor"
 OFFSETS_FACTOR: Final = "offsets.topic.replication.factor"
-FLUSH: Final = "flush"
 PARTITIONS: Final = "num.partitions"
 LAG_MS: Final = "replica.lag.time.max.ms"
 SESSION_MS: Final = "broker.session.timeout.ms"
 ALIASES: Final[Mapping[str, str]] = {"partitions": PARTITIONS}
-PAGE_CACHE, BEFORE_ACK = "page-cache", "before-ack"
 FACTOR_MAX: Final = 3
 """The replication factor where none is given, in a cluster that is large enough."""
 
@@ -38,76 +38,20 @@ class WrongSettingWord(Exception):
         return self.reason
 
 
-def _whole(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            raise WrongSettingWord(f"takes a whole number from {low} to {high}, not {text!r}")
-        return value
-
-    return parse
+def _acks(text: str) -> Value:
+    if text not in ("-1", "0", "1", "all"):
+        raise WrongSettingWord(f"takes one of 0, 1, all, not {text!r}")
+    return "all" if text == "-1" else text
 
 
-def _boolean(text: str) -> bool:
+def _boolean(text: str) -> Value:
     if text not in ("true", "false"):
         raise WrongSettingWord(f"takes true or false, not {text!r}")
     return text == "true"
 
 
-def _one_of(*words: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in words:
-            raise WrongSettingWord(f"takes one of {', '.join(words)}, not {text!r}")
-        return text
-
-    return parse
-
-
-def _acks(text: str) -> str:
-    if text == "-1":
-        return "all"
-    return _one_of("0", "1", "all")(text)
-
-
 CLIENT_SETTINGS: Final[Mapping[str, Callable[[str], Value]]] = {ACKS: _acks, IDEMPOTENCE: _boolean}
 """What the producers of a run are told; no broker sees them."""
-_LONG: Final = 2**63 - 1
-BROKER_SETTINGS: Final[Mapping[str, Callable[[str], Value]]] = {
-    MIN_ISR: _whole(1, 15),
-    UNCLEAN: _boolean,
-    FACTOR: _whole(1, 15),
-    OFFSETS_FACTOR: _whole(1, 15),
-    FLUSH: _one_of(PAGE_CACHE, BEFORE_ACK),
-    PARTITIONS: _whole(1, 64),
-    LAG_MS: _whole(100),
-    SESSION_MS: _whole(100),
-    "broker.heartbeat.interval.ms": _whole(10),
-    "offsets.topic.num.partitions": _whole(1, 64),
-    "auto.create.topics.enable": _boolean,
-    "auto.leader.rebalance.enable": _boolean,
-    "leader.imbalance.check.interval.seconds": _whole(1),
-    "group.initial.rebalance.delay.ms": _whole(0),
-    "group.min.session.timeout.ms": _whole(1),
-    "group.max.session.timeout.ms": _whole(1),
-    "log.segment.bytes": _whole(1024),
-    "log.retention.bytes": _whole(-1, _LONG),
-    "log.retention.ms": _whole(-1, _LONG),
-    "log.retention.minutes": _whole(-1),
-    "log.retention.hours": _whole(-1),
-    "log.retention.check.interval.ms": _whole(1),
-    "log.flush.interval.messages": _whole(1, _LONG),
-    "log.flush.interval.ms": _whole(0, _LONG),
-    "message.max.bytes": _whole(1024),
-    "replica.fetch.max.bytes": _whole(1024),
-    "replica.fetch.wait.max.ms": _whole(1),
-    "replica.fetch.min.bytes": _whole(1),
-    "producer.id.expiration.ms": _whole(1),
-    "connections.max.idle.ms": _whole(1),
-    "socket.request.max.bytes": _whole(1024),
-}
 RUN_DEFAULTS: Final[Mapping[str, Value]] = {
     ACKS: "all",
     IDEMPOTENCE: True,
@@ -128,28 +72,58 @@ def parse_words(words: Iterable[str]) -> dict[str, Value]:
     """Returns `name=value` settings by their full names, as given; raises `WrongSettingWord`."""
     found: dict[str, Value] = {}
     for word in words:
-        given, separator, text = word.partition("=")
-        name = ALIASES.get(given.strip(), given.strip())
-        parse = CLIENT_SETTINGS.get(name) or BROKER_SETTINGS.get(name)
-        if parse is None:
-            raise WrongSettingWord(f"no setting {given!r}; {_suggested(name)}")
+        given, separator, text = (part.strip() for part in word.partition("="))
+        name = ALIASES.get(given, given)
         if not separator:
             raise WrongSettingWord(f"{given} needs a value: {given}=…")
         if name in found:
             raise WrongSettingWord(f"{name} is given twice")
-        try:
-            found[name] = parse(text.strip())
-        except WrongSettingWord as error:
-            raise WrongSettingWord(f"{given} {error}") from None
+        found[name] = _parsed(name, text)
     return found
 
 
-def _suggested(name: str) -> str:
-    known = (*CLIENT_SETTINGS, *BROKER_SETTINGS, *ALIASES)
-    nearest = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(sorted(known))}"
+def _parsed(name: str, text: str) -> Value:
+    if name in CLIENT_SETTINGS:
+        try:
+            return CLIENT_SETTINGS[name](text)
+        except WrongSettingWord as error:
+            raise WrongSettingWord(f"{name} {error}") from None
+    try:
+        kept = check_broker_setting(name, text)
+    except InvalidSetting as error:
+        nearest = difflib.get_close_matches(name, (*CLIENT_SETTINGS, *ALIASES), n=1, cutoff=0.7)
+        hint = f" Did you mean {nearest[0]}?" if nearest and name not in BROKER_KEYS else ""
+        raise WrongSettingWord(f"{error}{hint}") from None
+    kind = BROKER_KEYS[name].kind
+    if kind is ConfigKind.BOOLEAN:
+        return kept == "true"
+    return int(kept) if kind in (ConfigKind.INT, ConfigKind.LONG) else kept
 
 
 def shown(value: Value) -> str:
     """A value as Kafka writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+__all__ = [
+    "ACKS",
+    "ALIASES",
+    "BEFORE_ACK",
+    "CLIENT_SETTINGS",
+    "FACTOR",
+    "FACTOR_MAX",
+    "FLUSH",
+    "IDEMPOTENCE",
+    "LAG_MS",
+    "MIN_ISR",
+    "OFFSETS_FACTOR",
+    "PAGE_CACHE",
+    "PARTITIONS",
+    "RUN_DEFAULTS",
+    "SESSION_MS",
+    "UNCLEAN",
+    "Value",
+    "WrongSettingWord",
+    "parse_words",
+    "shown",
+]
