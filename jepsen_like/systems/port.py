@@ -101,6 +101,10 @@ class Control(abc.ABC):
     async def leaders(self) -> Mapping[Scope, Leadership]:
         """Returns who leads each scope now; a scope without a leader is missing. Once there is a load, those that it writes to."""
 
+    async def is_serving(self) -> bool:
+        """Whether the cluster takes clients: after its start, when nothing is broken."""
+        return bool(await self.leaders())
+
     @abc.abstractmethod
     async def goal(self) -> object | None:
         """Returns how far a node must be to hold all that was acknowledged until now; None if that cannot be known at present."""
@@ -229,12 +233,18 @@ class System(abc.ABC):
     """Which of its files can be damaged, and how it ends when it meets damage."""
     refused: ClassVar[Mapping[str, str]] = {}
     """By kind of fault: why it is not done to this system."""
+    own_scope: ClassVar[Scope | None] = None
+    """The scope that clients do not write to, if there is one."""
     kept_by_wipe: ClassVar[tuple[str, ...]] = ()
     """Names in the data directory that lie on another disk than the data, so that `wipe` leaves them."""
 
     def lacking(self) -> str | None:
         """Returns what is not installed here that a run or `up` needs, and what to do, in one line; None if all is there."""
         return None
+
+    def address_line(self, addresses: Mapping[int, Address]) -> str:
+        """Returns what a client needs to reach the cluster, as `name=value`: the line that `up` prints."""
+        return "nodes=" + ",".join(f"{host}:{port}" for _, (host, port) in sorted(addresses.items()))
 
     @abc.abstractmethod
     def configure(self, words: Sequence[str], replication: str) -> Mode:

@@ -118,6 +118,11 @@ class KafkaControl(Control):
             found[CONTROLLER] = Leadership(sight.controller, 0)
         return found
 
+    async def is_serving(self) -> bool:
+        """Whether there is a controller, and every broker is registered with it and unfenced."""
+        sight = await self.sight()
+        return sight.controller != NO_LEADER and sight.brokers == self._direct.keys()
+
     async def copies(self, scope: Scope) -> tuple[int, ...]:
         """The replicas of a partition."""
         state = await self._state_of(scope)

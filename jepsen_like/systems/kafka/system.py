@@ -14,7 +14,7 @@ from jepsen_like.systems.kafka.control import TOPIC, KafkaControl
 from jepsen_like.systems.kafka.load import KafkaLoad, bootstrap
 from jepsen_like.systems.kafka.mode import ISR, KafkaMode
 from jepsen_like.systems.kafka.promises import SERVES
-from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, System
+from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, Scope, System
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder
 
@@ -37,6 +37,7 @@ class KafkaSystem(System):
         "disk-error": "a broker ends when its disk fails, and leaves that to whoever starts it; use kill",
         "disk-full": "a broker ends when its disk is full; use kill",
     }
+    own_scope: ClassVar[Scope | None] = processes.CONTROLLER
     kept_by_wipe: ClassVar[tuple[str, ...]] = (processes.METADATA_DIRECTORY,)
 
     def lacking(self) -> str | None:
@@ -47,6 +48,10 @@ class KafkaSystem(System):
             "--system kafka needs the package confluent-kafka, which cannot be imported here; "
             f"run: {sys.executable} -m pip install 'quorumlog[kafka]'"
         )
+
+    def address_line(self, addresses: Mapping[int, Address]) -> str:
+        """As clients take it."""
+        return f"bootstrap.servers={bootstrap(addresses)}"
 
     def configure(self, words: Sequence[str], replication: str) -> Mode:
         """From Kafka's own names."""
