@@ -7,7 +7,7 @@ On the data path records stay opaque. A record, all numbers but the attributes b
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -160,12 +160,12 @@ def first_record_since(batch: Buffer, timestamp_ms: int, start_offset: int = 0) 
     return None
 
 
-def keys_of(batches: Iterable[Buffer]) -> Iterator[tuple[bytes, KafkaRecord]]:
-    """Yields every record that has a key, with it. Raises as `read_records` does."""
-    for batch in batches:
-        for each in read_records(batch):
-            if each.key is not None:
-                yield each.key, each
+def newest_time_since(batch: Buffer, start_offset: int) -> int:
+    """Returns the newest time of the records from `start_offset` on; -1 if there is none. If they cannot be read, that of the batch."""
+    try:
+        return max((each.timestamp_ms for each in read_records(batch) if each.offset >= start_offset), default=-1)
+    except (UnsupportedCompression, InvalidBatch):
+        return read_batch_header(batch).max_timestamp
 
 
 def _encode_bytes(content: bytes | None) -> bytes:

@@ -20,6 +20,8 @@ RESULT_VERSION = 1
 QUERY_VERSION = 1
 PRODUCER_IDS_PER_BLOCK = 1000
 """Producer ids in one block (ProducerIdsBlock of Kafka)."""
+MESSAGE_MAX = 1_000
+"""Characters that are kept of the message of a result."""
 NONE = KafkaErrorCode.NONE
 
 # -------------------------------------------------------------------- brokers
@@ -493,7 +495,7 @@ _COMMAND = _numbered(
     (10, CreatePartitions, (shapes.array(_MORE_PARTITIONS), shapes.NUMBER, _FLAG)),
     (11, AlterConfigs, (shapes.array(_RESOURCE_CHANGE), _FLAG, _FLAG)),
 )  # fmt: skip
-_ENDING = (_ERROR, shapes.TEXT)
+_ENDING = (_ERROR, shapes.cut_text(MESSAGE_MAX))
 _RESULT = _numbered(
     (1, Registered, (shapes.NUMBER_OR_NONE, *_ENDING)),
     (2, Acknowledged, _ENDING),

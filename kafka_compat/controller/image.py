@@ -111,6 +111,10 @@ class ClusterImage:
         """Returns how many partitions this broker leads."""
         return self._leaderships.get(broker, 0)
 
+    def not_preferred(self) -> list[TopicPartition]:
+        """Returns the partitions that their preferred replica does not lead, sorted."""
+        return sorted(self._not_preferred)
+
     def balanceable(self) -> list[TopicPartition]:
         """Returns the partitions, sorted, that another broker leads than the preferred one, which could."""
         found = []
@@ -133,7 +137,8 @@ class ClusterImage:
             case ResourceKind.BROKER:
                 if not resource.name:
                     return self.cluster_configs
-                return self.broker_configs.get(int(resource.name), {}) if resource.name.isdecimal() else {}
+                broker = broker_of(resource.name)
+                return self.broker_configs.get(broker, {}) if broker is not None else {}
 
     # ---------------------------------------------------------------- changes, for the machine
 
@@ -163,6 +168,21 @@ class ClusterImage:
             self._forget(key, partitions[key.partition])
             partitions[key.partition] = state
         self._index(key, state)
+
+    def set_config(self, resource: ResourceName, name: str, value: str | None) -> None:
+        """Set one config of a resource that exists, or with None delete it."""
+        match resource.kind:
+            case ResourceKind.TOPIC:
+                _set(self.topics[resource.name].configs, name, value)
+            case ResourceKind.BROKER:
+                broker = broker_of(resource.name)
+                if broker is None:
+                    _set(self.cluster_configs, name, value)
+                    return
+                configs = self.broker_configs.setdefault(broker, {})
+                _set(configs, name, value)
+                if not configs:
+                    del self.broker_configs[broker]
 
     def replace(
         self,
@@ -206,6 +226,20 @@ class ClusterImage:
             self._leaderships[state.leader] -= 1
         if state.leader != state.replicas[0]:
             del self._not_preferred[key]
+
+
+def broker_of(name: str) -> int | None:
+    """Returns the broker that the name of a resource means; None unless it is an id in plain decimal."""
+    if not name.isdecimal() or len(name) > 10 or str(int(name)) != name:
+        return None
+    return int(name)
+
+
+def _set(configs: dict[str, str], name: str, value: str | None) -> None:
+    if value is None:
+        configs.pop(name, None)
+    else:
+        configs[name] = value
 
 
 def _merged(name: str) -> str:

@@ -86,6 +86,12 @@ def text(length_max: int = STRING_MAX) -> Shape:
     return Shape(_same, read)
 
 
+def cut_text(length_max: int) -> Shape:
+    """A string for people, of which so many characters are kept."""
+    whole = text(length_max)
+    return Shape(lambda value: value[:length_max], whole.read)
+
+
 def binary(length: int) -> Shape:
     """Bytes of exactly this length."""
 

@@ -60,11 +60,11 @@ def refused(version: int, request: GroupRequest, error: KafkaErrorCode) -> Group
         case OffsetFetchRequest():
             return _fetch_error(version, request, error)
         case OffsetDeleteRequest():
-            return OffsetDeleteResponse(error_code=error)
+            return OffsetDeleteResponse(error_code=error, topics=())
         case DescribeGroupsRequest(groups=groups):
             return DescribeGroupsResponse(groups=tuple(described_error(group, error) for group in groups))
         case ListGroupsRequest():
-            return ListGroupsResponse(error_code=error)
+            return ListGroupsResponse(error_code=error, groups=())
         case DeleteGroupsRequest(groups_names=groups):
             return DeleteGroupsResponse(
                 results=tuple(DeleteGroupResult(group_id=group, error_code=error) for group in groups)

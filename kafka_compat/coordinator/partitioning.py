@@ -7,8 +7,6 @@ least number is 0 (Kafka's `Utils.abs`).
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
-import attrs
-
 from kafka_compat.coordinator.answers import FETCH_GROUPS_VERSION
 from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequest
@@ -53,18 +51,23 @@ def split_request(
             return dict.fromkeys(led, request)
         case DescribeGroupsRequest(groups=groups):
             return {
-                partition: attrs.evolve(request, groups=tuple(names))
+                partition: DescribeGroupsRequest(
+                    groups=tuple(names), include_authorized_operations=request.include_authorized_operations
+                )
                 for partition, names in _by_partition(groups, partition_count).items()
             }
         case DeleteGroupsRequest(groups_names=groups):
             return {
-                partition: attrs.evolve(request, groups_names=tuple(names))
+                partition: DeleteGroupsRequest(groups_names=tuple(names))
                 for partition, names in _by_partition(groups, partition_count).items()
             }
         case OffsetFetchRequest(groups=fetched) if version >= FETCH_GROUPS_VERSION:
             by_id = _by_partition([group.group_id for group in fetched], partition_count)
             return {
-                partition: attrs.evolve(request, groups=tuple(group for group in fetched if group.group_id in names))
+                partition: OffsetFetchRequest(
+                    groups=tuple(group for group in fetched if group.group_id in names),
+                    require_stable=request.require_stable,
+                )
                 for partition, names in by_id.items()
             }
         case (
@@ -94,7 +97,7 @@ def join_responses(request: GroupRequest, responses: Iterable[GroupResponse]) ->
             errors = [part.error_code for part in listed]
             refusals = [error for error in errors if error not in (KafkaErrorCode.NONE, KafkaErrorCode.NOT_COORDINATOR)]
             if refusals:
-                return ListGroupsResponse(error_code=refusals[0])
+                return ListGroupsResponse(error_code=refusals[0], groups=())
             return ListGroupsResponse(error_code=0, groups=tuple(group for part in listed for group in part.groups))
         case DescribeGroupsRequest():
             described = [part for part in parts if isinstance(part, DescribeGroupsResponse)]

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from kafka_compat.protocol.compiler import wire_of
 from kafka_compat.protocol.errors import MalformedMessage
+from kafka_compat.protocol.primitives import Wire
 from kafka_compat.protocol.schema import array, int32, int64, message, octets, string
 from raft.net.decoder import Buffer
 
@@ -126,10 +127,14 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord | None:
     return None
 
 
-def _encode(record: object, version: int) -> bytes:
+def _encode(record: OffsetCommitKey | OffsetCommitValue | GroupMetadataKey | GroupMetadataValue, version: int) -> bytes:
     out: list[Buffer] = [VERSION.pack(version)]
-    wire_of(type(record), version, False).write(out, record)
+    _wire(type(record), version, flexible=False).write(out, record)
     return b"".join(out)
+
+
+def _wire(cls: Any, version: int, *, flexible: bool) -> Wire:
+    return wire_of(cls, version, flexible)
 
 
 def _version(data: bytes) -> int:
@@ -139,7 +144,7 @@ def _version(data: bytes) -> int:
 
 
 def _decode(cls: type, data: bytes, *, flexible: bool) -> Any:
-    value, end = wire_of(cls, _version(data), flexible).read(memoryview(data), VERSION.size)
+    value, end = _wire(cls, _version(data), flexible=flexible).read(memoryview(data), VERSION.size)
     if end != len(data):
         raise MalformedMessage(f"{len(data) - end} bytes follow the record", offset=end)
     return value

@@ -13,7 +13,7 @@ from typing import Final
 from crc32c import crc32c
 
 from kafka_compat.protocol.batch_header import LAYOUT, LENGTH_END, MAGIC, BatchHeader, assigned_start
-from kafka_compat.records import first_record_since
+from kafka_compat.records import first_record_since, newest_time_since
 from kafka_compat.storage.producer_snapshots import ProducerSnapshots, ProducerStates, replay_into
 from log.batch import StoredBatch
 from log.disk import Disk
@@ -47,7 +47,7 @@ class PartitionLog:
         self._unsaved_bytes = 0
         self._snapshots = ProducerSnapshots(disk, log.directory)
         self._snapshots.remove_after(log.end_offset)
-        self._producers = self._recovered_producers()
+        self._producers = self.producers_on_disk()
 
     # What the log holds
 
@@ -228,18 +228,29 @@ class PartitionLog:
     def find_newest_time(self) -> tuple[int, int] | None:
         """Returns offset and timestamp of the record with the greatest timestamp (ListOffsets -3, KIP-734); None if there is none."""
         first, *others = self._log.segment_facts()
-        newest = max((each.newest_ms or 0 for each in others), default=0)
-        if (first.newest_ms or 0) > newest:
-            # A batch before the start may be what made the segment young.
+        newest_ms = max((each.newest_ms or 0 for each in others), default=0)
+        if (first.newest_ms or 0) > newest_ms:
+            # What made the segment young may lie before the start, even in the batch that holds the start.
+            offset = self.start_offset
+            for batch in self._log.read(offset, 1, self.end_offset):
+                if batch.base_offset < offset:
+                    newest_ms = max(newest_ms, newest_time_since(_view(batch), offset))
+                    offset = batch.end_offset
             until = others[0].first_index if others else self.end_offset
-            newest = max([newest, *(each.max_timestamp for each in self.headers(end=until))])
-        return self.find_time(newest) if self.start_offset < self.end_offset else None
+            newest_ms = max([newest_ms, *(each.max_timestamp for each in self.headers(offset, until))])
+        return self.find_time(newest_ms) if self.start_offset < self.end_offset else None
 
     # Producers
 
     def take_producers(self) -> ProducerStates:
         """Returns what the log knew of its producers when it was opened, once; the log forgets it, since the replica keeps it."""
         producers, self._producers = self._producers, {}
+        return producers
+
+    def producers_on_disk(self) -> ProducerStates:
+        """Returns what the newest snapshot and the batches behind it say of the producers, for instance after a truncation."""
+        at, producers = self._snapshots.newest() or (self.start_offset, {})
+        replay_into(producers, self.headers(at))
         return producers
 
     @property
@@ -285,11 +296,6 @@ class PartitionLog:
         """Where the log will end when it is cut at `offset`."""
         batches = self._log.read(offset, 1)
         return max(self.start_offset, min(offset, batches[0].base_offset)) if batches else offset
-
-    def _recovered_producers(self) -> ProducerStates:
-        at, producers = self._snapshots.newest() or (self.start_offset, {})
-        replay_into(producers, self.headers(at))
-        return producers
 
 
 def _view(batch: StoredBatch) -> memoryview:
