@@ -391,6 +391,7 @@ def description(plan: RunPlan, mode: Mode, command: str) -> dict[str, Any]:
         "network": plan.network.value,
         "workload": plan.workload,
         "settings": dict(mode.settings),
+        **plan.of_system().described(mode, plan.workload),
         "acks_are_durable": mode.acks_are_durable,
         "seed": plan.seed,
         "promise": mode.promise(plan.kinds),
@@ -402,7 +403,17 @@ def description(plan: RunPlan, mode: Mode, command: str) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """What ran."""
     found = {"python": platform.python_version(), "system": platform.platform()}
-    for package in ("quorumlog", "trio", "attrs", "msgpack", "crc32c", "numpy", "pyarrow", "pyspark"):
+    for package in (
+        "quorumlog",
+        "trio",
+        "attrs",
+        "msgpack",
+        "crc32c",
+        "numpy",
+        "pyarrow",
+        "pyspark",
+        "confluent-kafka",
+    ):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

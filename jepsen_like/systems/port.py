@@ -20,7 +20,7 @@ from jepsen_like.checker.verdict import Model
 from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.observations import Observation
 from jepsen_like.cluster.wires import Address
-from jepsen_like.history.files import DumpWriter, KeepRule
+from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
 
@@ -272,6 +272,18 @@ class System(abc.ABC):
     @abc.abstractmethod
     def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
         """Returns the control that asks the running processes. `direct` leads past the faults; `can_answer`: neither ended nor paused."""
+
+    def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
+        """Returns what the load records with."""
+        return Recorder(history)
+
+    def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
+        """What test.json contains in addition, for the check of this workload."""
+        return {}
+
+    def keep_states(self, directory: Path, workload: str) -> None:
+        """After a run: write `partitions.parquet` into its directory, from what its nodes have told, if there is anything to tell."""
+        return
 
     @abc.abstractmethod
     def load(

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO, Any, Final
 
 import attrs
@@ -16,26 +16,23 @@ import trio
 
 from jepsen_like.cluster.process import die_with_parent
 from jepsen_like.cluster.wires import Address
-from jepsen_like.history.ops import NONE, Action, ErrorCode, Outcome
 from jepsen_like.systems.kafka.mode import KafkaMode
-from jepsen_like.systems.kafka.outcomes import outcome_of
 from jepsen_like.systems.kafka.pipes import (
     FINAL,
-    NOTE,
+    MEMBER,
     QUIT,
     READER,
-    READS,
     SENDER,
-    SENDS,
     STOP,
     STOPPED,
     ReadRow,
     SentRow,
     WorkerPlan,
 )
+from jepsen_like.systems.kafka.sinks import LogSink, QueueSink, Sink
 from jepsen_like.systems.port import NotServing
 from jepsen_like.workload.load import LoadPlan
-from jepsen_like.workload.model import Request, Seen
+from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
 
 SENDERS: Final = 2
@@ -44,6 +41,11 @@ MESSAGE_WITHIN_MS: Final = 8000
 REQUEST_WITHIN_MS: Final = 2000
 FINAL_WITHIN_S: Final = 20.0
 QUIT_WITHIN_S: Final = 2.0
+LOG_WORKLOAD, GROUP_WORKLOAD = "log", "group"
+GROUP_NAME: Final = "readers"
+MEMBERS: Final = 3
+SESSION_MS: Final = 3000
+REBALANCE_MS: Final = 10_000
 STDERR_TAIL_BYTES: Final = 2000
 
 COMMON: Final[Mapping[str, Any]] = {
@@ -89,6 +91,16 @@ def consumer_config(servers: str, group: str) -> dict[str, Any]:
         "auto.offset.reset": "error",
         "fetch.wait.max.ms": 50,
         "fetch.error.backoff.ms": 50,
+    }
+
+
+def member_config(servers: str, group: str) -> dict[str, Any]:
+    """The configuration of a member of a group."""
+    return {
+        **consumer_config(servers, group),
+        "session.timeout.ms": SESSION_MS,
+        "heartbeat.interval.ms": SESSION_MS // 6,
+        "max.poll.interval.ms": REBALANCE_MS,
     }
 
 
@@ -164,13 +176,10 @@ class Worker:
 class KafkaLoad:
     """All clients of a run (`workload.load.RunningLoad`): producers and a consumer, which live until the final reads are over."""
 
-    def __init__(self, mode: KafkaMode, recorder: Recorder, servers: str, topic: str, plan: LoadPlan) -> None:
-        self.recorder = recorder
-        self._plans = _plans(mode, servers, topic, plan)
-        self._may_retry = mode.is_idempotent
+    def __init__(self, plans: Sequence[WorkerPlan], sink: Sink) -> None:
+        self._plans = tuple(plans)
+        self._sink = sink
         self._workers: list[Worker] = []
-        self._processes: dict[tuple[str, int, int], int] = {}
-        """By role, worker and slot."""
         self._is_stopping = False
         self._ends: dict[int, int] = {}
 
@@ -230,68 +239,45 @@ class KafkaLoad:
         """Record what a worker reports, until it says that it is done."""
         while True:
             for what, *content in await worker.messages():
-                if what == SENDS:
-                    for row in content[1]:
-                        self._sent(worker, SentRow(*row))
-                elif what == READS:
-                    for row in content[0]:
-                        self._read(worker, ReadRow(*row))
-                elif what == NOTE:
-                    self.recorder.note_nonsense(content[0])
+                self._take(worker.plan, what, content)
                 if what == FINAL and answers is not None:
                     answers.append(content)
                     self._ends |= content[1]
                 if what == until:
                     return
 
-    def _process(self, worker: Worker, slot: int) -> tuple[str, int, int]:
-        key = (worker.plan.role, worker.plan.index, slot)
-        if key not in self._processes:
-            self._processes[key] = self.recorder.new_process()
-        return key
-
-    def _sent(self, worker: Worker, row: SentRow) -> None:
-        request = Request(Action.APPEND, _never_asked, object=row.partition, a=row.value, values=(row.value,))
-        outcome, code = outcome_of(row.code, may_retry=self._may_retry)
-        if outcome is Outcome.OK and row.offset < 0:
-            # It is stored, but who asks again for a batch that was acknowledged long ago is not told where.
-            outcome, code = Outcome.INFO, ErrorCode.UNKNOWN_OUTCOME
-        key = self._process(worker, row.slot)
-        process = self._processes[key]
-        if outcome is Outcome.OK:
-            late_s = row.late_us / 1e6 if row.late_us >= 0 else None
-            seen = Seen((row.value,), row.offset)
-            self.recorder.ok(request, seen, process=process, node=NONE, t_inv=row.t_inv, t_ret=row.t_ret, late_s=late_s)
-            return
-        self.recorder.ended(request, outcome, code, process=process, node=NONE, t_inv=row.t_inv, t_ret=row.t_ret)
-        if outcome is Outcome.INFO:
-            del self._processes[key]
-
-    def _read(self, worker: Worker, row: ReadRow) -> None:
-        request = Request(Action.READ, _never_asked, object=row.partition, offset=row.offset)
-        seen = Seen(row.values, row.offset, epoch=row.epoch, is_whole=row.is_whole)
-        process = self._processes[self._process(worker, 0)]
-        # A read of several epochs is several rows of one time, each an operation of its own.
-        del self._processes[worker.plan.role, worker.plan.index, 0]
-        self.recorder.ok(request, seen, process=process, node=NONE, t_inv=row.t_inv, t_ret=row.t_ret)
+    def _take(self, worker: WorkerPlan, what: str, content: list[Any]) -> None:
+        match what:
+            case "sends":
+                incarnation, rows = content
+                for row in rows:
+                    self._sink.sent(worker, incarnation, SentRow(*row))
+            case "reads":
+                for row in content[0]:
+                    self._sink.read(worker, ReadRow(*row))
+            case "member":
+                incarnation, rows = content
+                for row in rows:
+                    self._sink.member(worker, incarnation, row)
+            case "tail":
+                self._sink.tail(*content)
+            case "note":
+                self._sink.recorder.note_nonsense(content[0])
+            case _:
+                return
 
 
-async def _never_asked(connection: Any) -> Any:
-    """The request was carried out in another process."""
-    raise AssertionError(connection)
-
-
-def _plans(mode: KafkaMode, servers: str, topic: str, plan: LoadPlan) -> list[WorkerPlan]:
-    """Producers that share the concurrency and the rate, and one consumer beside them."""
-    senders = min(SENDERS, plan.concurrency)
-    shares = [plan.concurrency // senders + (number < plan.concurrency % senders) for number in range(senders)]
+def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, topic: str, plan: LoadPlan) -> KafkaLoad:
+    """The load of a workload: producers that share concurrency and rate, and beside them a reader, or a group and a reader in the end."""
     reader = WorkerPlan(
         role=READER,
         client=consumer_config(servers, f"readers-{plan.seed}"),
         topic=topic,
         partitions=mode.partitions,
         seed=plan.seed,
+        reads_whole=workload == GROUP_WORKLOAD,
     )
+    senders = min(SENDERS, plan.concurrency)
     producers = [
         attrs.evolve(
             reader,
@@ -299,9 +285,16 @@ def _plans(mode: KafkaMode, servers: str, topic: str, plan: LoadPlan) -> list[Wo
             client=producer_config(mode, servers),
             index=number,
             workers=senders,
-            slots=slots,
+            slots=plan.concurrency // senders + (number < plan.concurrency % senders),
             rate=plan.rate / senders,
         )
-        for number, slots in enumerate(shares)
+        for number in range(senders)
     ]
-    return [*producers, reader]
+    if workload != GROUP_WORKLOAD:
+        return KafkaLoad([*producers, reader], LogSink(recorder, may_retry=mode.is_idempotent))
+    assert isinstance(recorder, QueueRecorder)
+    client = member_config(servers, f"{GROUP_NAME}-{plan.seed}")
+    members = [
+        attrs.evolve(reader, role=MEMBER, client=client, index=number, workers=MEMBERS) for number in range(MEMBERS)
+    ]
+    return KafkaLoad([*producers, *members, reader], QueueSink(recorder, may_retry=mode.is_idempotent))

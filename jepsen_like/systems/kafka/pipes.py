@@ -6,6 +6,8 @@ To a worker: first its `WorkerPlan`, then `["stop"]` (start nothing new), `["fin
 From a worker, rows gathered over some milliseconds:
 - `["sends", incarnation, rows]`, a row `SentRow`;
 - `["reads", rows]`, a row `ReadRow`;
+- `["member", incarnation, rows]`: what happened to a member of a group, in order; a row begins with one of the words below;
+- `["tail", partition, start, end, t_inv, t_ret]`: a final read of a whole partition begins; its reads follow;
 - `["note", text]`: an answer that made no sense;
 - `["stopped"]`: nothing is under way any more;
 - `["final", answered, ends]`: whether all was answered, and the end of each partition that was told.
@@ -23,9 +25,20 @@ import msgpack
 FLUSH_EVERY_NS: Final = 20_000_000
 ROWS_MAX: Final = 512
 CHUNK_BYTES: Final = 64 * 1024
-SENDER, READER = "sender", "reader"
+SENDER, READER, MEMBER = "sender", "reader", "member"
+"""Roles. The messages of a member have the name of its role."""
 STOP, FINAL, QUIT = "stop", "final", "quit"
-SENDS, READS, NOTE, STOPPED = "sends", "reads", "note", "stopped"
+SENDS, READS, NOTE, STOPPED, TAIL = "sends", "reads", "note", "stopped", "tail"
+POLLED, ASSIGNED, REVOKED, COMMITTED, POSITION, SOUGHT = (
+    "polled",
+    "assigned",
+    "revoked",
+    "committed",
+    "position",
+    "sought",
+)
+"""The first word of a member's row, and what follows: partition, values, offsets, whether whole, begin, end; partitions, starts, time;
+partitions, whether lost, time; partition, offset, code, begin, end; partition, offset, begin, end; partition, offset, time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,6 +57,8 @@ class WorkerPlan:
     """How many messages may be under way; each is a client of its own to the history."""
     rate: float = 0.0
     record_bytes: int = 100
+    reads_whole: bool = False
+    """A reader that reads nothing under load, and in the end all that there is."""
 
 
 class SentRow(NamedTuple):

@@ -18,6 +18,7 @@ from jepsen_like.systems.kafka.pipes import (
     READS,
     STOP,
     STOPPED,
+    TAIL,
     ReadRow,
     WorkerPipe,
     WorkerPlan,
@@ -63,7 +64,7 @@ class Reader:
                     self._pipe.say(STOPPED)
                 if command == FINAL:
                     self._final()
-            if stopping:
+            if stopping or self._plan.reads_whole:
                 time.sleep(PAUSE_S)
                 continue
             partition = self._rng.randrange(self._plan.partitions)
@@ -143,11 +144,13 @@ class Reader:
     # ---------------------------------------------------------------- the end
 
     def _final(self) -> None:
-        """Ask where each partition ends, and read its newest records."""
+        """Ask where each partition ends, and read its newest records, or all."""
         deadline = time.monotonic() + FINAL_WITHIN_S
         ends: dict[int, int] = {}
+        starts: dict[int, int] = {}
         for partition in range(self._plan.partitions):
             while time.monotonic() < deadline:
+                t_inv = time.monotonic_ns()
                 try:
                     marks = self._consumer.get_watermark_offsets(
                         TopicPartition(self._plan.topic, partition), timeout=ANSWER_WITHIN_S
@@ -155,13 +158,16 @@ class Reader:
                 except KafkaException:
                     continue
                 if marks is not None:
-                    ends[partition] = marks[1]
+                    starts[partition], ends[partition] = marks
+                    if self._plan.reads_whole:
+                        self._pipe.say(TAIL, partition, *marks, t_inv, time.monotonic_ns())
                     break
         all_read = len(ends) == self._plan.partitions
         for partition, end in ends.items():
-            offset = max(0, end - LAST_RECORDS)
+            offset = starts[partition] if self._plan.reads_whole else max(0, end - LAST_RECORDS)
             while offset < end and time.monotonic() < deadline:
                 offset += self._read(partition, offset)
+                self._flush()
             all_read &= offset >= end
         self._flush(force=True)
         self._pipe.say(FINAL, all_read, ends)

@@ -8,7 +8,7 @@ import functools
 import itertools
 import random
 import time
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -183,6 +183,6 @@ class Sender:
         self._pipe.say(FINAL, not partitions, {})
 
 
-def run_sender(plan: WorkerPlan, pipe: WorkerPipe) -> Any:
+def run_sender(plan: WorkerPlan, pipe: WorkerPipe) -> None:
     """Work until told to quit."""
     Sender(plan, pipe).run()

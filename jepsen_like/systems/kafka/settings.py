@@ -64,6 +64,7 @@ RUN_DEFAULTS: Final[Mapping[str, Value]] = {
     "broker.heartbeat.interval.ms": 400,
     "offsets.topic.num.partitions": 4,
     "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1000,
 }
 """Kafka's defaults but for the times, which are short enough for elections between two faults, and the small topics."""
 

@@ -3,19 +3,33 @@
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.observations import Observation
 from jepsen_like.cluster.wires import Address
+from jepsen_like.history.files import HistoryWriter
 from jepsen_like.systems.kafka import processes
 from jepsen_like.systems.kafka.control import TOPIC, KafkaControl
-from jepsen_like.systems.kafka.load import KafkaLoad, bootstrap
+from jepsen_like.systems.kafka.load import (
+    GROUP_NAME,
+    GROUP_WORKLOAD,
+    LOG_WORKLOAD,
+    REBALANCE_MS,
+    SESSION_MS,
+    KafkaLoad,
+    bootstrap,
+    load_of,
+)
 from jepsen_like.systems.kafka.mode import ISR, KafkaMode
 from jepsen_like.systems.kafka.promises import SERVES
+from jepsen_like.systems.kafka.sinks import GROUP
+from jepsen_like.systems.kafka.states import states_of
 from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, Scope, System
 from jepsen_like.workload.load import LoadPlan
+from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
 
 
@@ -24,7 +38,7 @@ class KafkaSystem(System):
 
     name: ClassVar[str] = "kafka"
     replications: ClassVar[tuple[str, ...]] = (ISR,)
-    workloads: ClassVar[Mapping[str, Model]] = {"log": Model.LOG}
+    workloads: ClassVar[Mapping[str, Model]] = {LOG_WORKLOAD: Model.LOG, GROUP_WORKLOAD: Model.QUEUE}
     serves: ClassVar[Mapping[str, str]] = SERVES
     fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "shrink-isr": ("default.replication.factor=2",),
@@ -77,6 +91,32 @@ class KafkaSystem(System):
         """By Kafka's protocol."""
         return KafkaControl(cluster_id, direct, can_answer)
 
+    def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
+        """A queue's for groups."""
+        return QueueRecorder(history) if workload == GROUP_WORKLOAD else Recorder(history)
+
+    def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
+        """What the check of a queue expects of these clients."""
+        assert isinstance(mode, KafkaMode)
+        if workload != GROUP_WORKLOAD:
+            return {}
+        names = {str(partition): processes.scope_of(TOPIC, partition) for partition in range(mode.partitions)}
+        return {
+            "queue": {
+                "acks": mode.acks,
+                "ordered_sends": mode.is_idempotent,
+                "may_duplicate": False,
+                "session_timeout_s": SESSION_MS / 1e3,
+                "rebalance_timeout_s": REBALANCE_MS / 1e3,
+                "partitions": names,
+                "groups": {str(GROUP): GROUP_NAME},
+            }
+        }
+
+    def keep_states(self, directory: Path, workload: str) -> None:
+        """Leaders, replicas in sync and high watermarks, as the brokers told them."""
+        states_of(directory / "nodes", TOPIC).write(directory)
+
     def load(
         self,
         mode: Mode,
@@ -88,4 +128,4 @@ class KafkaSystem(System):
     ) -> KafkaLoad:
         """confluent-kafka, in processes of its own."""
         assert isinstance(mode, KafkaMode)
-        return KafkaLoad(mode, recorder, bootstrap(addresses), TOPIC, plan)
+        return load_of(mode, workload, recorder, bootstrap(addresses), TOPIC, plan)

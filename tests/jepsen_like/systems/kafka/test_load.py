@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from jepsen_like.history.files import HistoryReader, HistoryWriter
 from jepsen_like.history.ops import Action, Op, Outcome
-from jepsen_like.systems.kafka.load import KafkaLoad
+from jepsen_like.systems.kafka.load import load_of
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder
@@ -32,7 +32,7 @@ async def loaded(directory: Path, servers: str, mode: KafkaMode, *, enough: int,
     """The operations of a load that ran until so many messages were acknowledged."""
     with HistoryWriter(directory) as history:
         recorder = Recorder(history)
-        load = KafkaLoad(mode, recorder, servers, "log", LoadPlan(concurrency=CONCURRENCY, rate=rate, seed=7))
+        load = load_of(mode, "log", recorder, servers, "log", LoadPlan(concurrency=CONCURRENCY, rate=rate, seed=7))
         with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load.run)
