@@ -57,9 +57,7 @@ def apache_settings(
     }
 
 
-def apache_brokers(
-    directory: Path, ports: Sequence[int], settings: Mapping[str, str] | None = None
-) -> list[BenchProcess]:
+def apache_brokers(directory: Path, ports: Sequence[int], settings: Mapping[str, str]) -> list[BenchProcess]:
     """Returns three formatted brokers, not started yet: the first three of `ports` (`APACHE_PORTS`) are for clients.
 
     Raises `EnvironmentMissing` if Apache Kafka is not on this machine, `DidNotAnswer` if its disks could not be formatted.
@@ -70,7 +68,7 @@ def apache_brokers(
     for broker in range(1, BROKERS + 1):
         home = (directory / f"broker-{broker}").absolute()
         home.mkdir(parents=True)
-        of_broker = apache_settings(broker, clients, controllers, home / "data", settings or {})
+        of_broker = apache_settings(broker, clients, controllers, home / "data", settings)
         config = home / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in of_broker.items()))
         tool = ["java", "-cp", path, "kafka.tools.StorageTool", "format", "-t", APACHE_CLUSTER_ID, "-c", str(config)]
