@@ -141,4 +141,5 @@ class KafkaPythonClient(Client):
         with self._consumer(
             topic, group_id=group, group_instance_id=instance, heartbeat_interval_ms=200, session_timeout_ms=6_000
         ) as consumer:
+            consumer.partitions_for_topic(topic)  # a leader without metadata assigns nothing, and may leave it at that
             yield KafkaPythonMember(consumer, topic)

@@ -12,10 +12,12 @@ pytestmark = pytest.mark.cluster
 PARTITIONS = 4
 
 
-def shared_out(members: list[Member]) -> bool:
+def shared_out(members: list[Member], read: list[Received] | None = None) -> bool:
     """Whether every partition has one owner and every member has some, once each has taken part."""
     for member in members:
-        member.poll()
+        got = member.poll()
+        if read is not None:
+            read += got
     owned = [member.assignment() for member in members]
     return all(owned) and sorted(partition for each in owned for partition in each) == list(range(PARTITIONS))
 
@@ -38,13 +40,10 @@ def test_a_group_reads_every_partition_once(client: Client, new_topic: Callable[
         client.produce(topic, numbered(5, f"p{partition}"), partition=partition)
     read: list[Received] = []
     with client.joining(group, topic) as one, client.joining(group, topic) as other:
-
-        def all_read() -> bool:
-            read.extend(one.poll())
-            read.extend(other.poll())
-            return len({(each.partition, each.offset) for each in read}) == 5 * PARTITIONS
-
-        until(all_read, "everything read")
+        until(
+            lambda: shared_out([one, other], read) and len({(each.partition, each.offset) for each in read}) == 20,
+            "everything read by two members",
+        )
     assert {each.value for each in read} == {f"p{p} {n}".encode() for p in range(PARTITIONS) for n in range(5)}
 
 
