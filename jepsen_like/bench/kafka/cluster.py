@@ -17,7 +17,8 @@ from jepsen_like.bench.kafka.own import own_brokers, own_version
 from jepsen_like.bench.processes import BenchProcess, running, until
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 
-ASK_WITHIN_S = 5.0
+ASK_WITHIN_S = 4.0
+"""Of one question; a broker that was just killed answers none."""
 WHOLE_WITHIN_S = 60.0
 COMMON_SETTINGS: Mapping[str, str] = {
     "default.replication.factor": f"{BROKERS}",
@@ -76,8 +77,8 @@ class KafkaCluster:
         """Returns the broker that leads; None while none does, or no broker answers."""
         try:
             (answer,) = self.admin.describe_topics(TopicCollection([topic]), request_timeout=ASK_WITHIN_S).values()
-            leader = answer.result(ASK_WITHIN_S).partitions[partition].leader
-        except KafkaException:
+            leader = answer.result(2 * ASK_WITHIN_S).partitions[partition].leader
+        except (KafkaException, TimeoutError):
             return None
         return None if leader is None or leader.id < 1 else int(leader.id)
 
@@ -85,8 +86,8 @@ class KafkaCluster:
         """Returns the size of each partition's set of replicas in sync; empty if no broker answers."""
         try:
             (answer,) = self.admin.describe_topics(TopicCollection([topic]), request_timeout=ASK_WITHIN_S).values()
-            return [len(each.isr) for each in answer.result(ASK_WITHIN_S).partitions]
-        except KafkaException:
+            return [len(each.isr) for each in answer.result(2 * ASK_WITHIN_S).partitions]
+        except (KafkaException, TimeoutError):
             return ()
 
     def await_in_sync(self, topic: str, partitions: int = 1) -> None:
