@@ -4,9 +4,10 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -17,7 +18,7 @@ from jepsen_like.bench.kafka.own import own_brokers, own_version
 from jepsen_like.bench.processes import BenchProcess, running, until
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 
-ASK_WITHIN_S = 4.0
+ASK_WITHIN_S = 2.0
 """Of one question; a broker that was just killed answers none."""
 WHOLE_WITHIN_S = 60.0
 COMMON_SETTINGS: Mapping[str, str] = {
@@ -75,20 +76,19 @@ class KafkaCluster:
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
         """Returns the broker that leads; None while none does, or no broker answers."""
-        try:
-            (answer,) = self.admin.describe_topics(TopicCollection([topic]), request_timeout=ASK_WITHIN_S).values()
-            leader = answer.result(2 * ASK_WITHIN_S).partitions[partition].leader
-        except (KafkaException, TimeoutError):
-            return None
-        return None if leader is None or leader.id < 1 else int(leader.id)
+        found = self._partitions(topic).get(partition)
+        return None if found is None or found.leader < 1 else int(found.leader)
 
     def in_sync(self, topic: str) -> Sequence[int]:
         """Returns the size of each partition's set of replicas in sync; empty if no broker answers."""
+        return [len(each.isrs) for _, each in sorted(self._partitions(topic).items())]
+
+    def _partitions(self, topic: str) -> Mapping[int, Any]:
+        """By number, as metadata has them."""
         try:
-            (answer,) = self.admin.describe_topics(TopicCollection([topic]), request_timeout=ASK_WITHIN_S).values()
-            return [len(each.isr) for each in answer.result(2 * ASK_WITHIN_S).partitions]
-        except (KafkaException, TimeoutError):
-            return ()
+            return dict(self.admin.list_topics(topic, timeout=ASK_WITHIN_S).topics[topic].partitions)
+        except KafkaException:
+            return {}
 
     def await_in_sync(self, topic: str, partitions: int = 1) -> None:
         """Wait until every partition has all its replicas in sync. Raises `DidNotAnswer`."""
