@@ -102,8 +102,12 @@ class Api(Generic[RequestT, ResponseT]):
         return framed(out)
 
     def decode_request_body(self, body: Buffer, position: int, version: int) -> RequestT:
-        """Returns the request that begins at `position`, after its header; raises `MalformedMessage`."""
-        request: RequestT = self._whole(self.request, memoryview(body), position, version)
+        """Returns the request that begins at `position`, after its header; raises `MalformedMessage`.
+
+        Bytes behind it are ignored, as by Kafka: librdkafka 2.16 sends three of them with Metadata 13 for all topics.
+        """
+        request: RequestT
+        request, _ = self._wire(self.request, version).read(memoryview(body), position)
         return request
 
     def encode_response(self, version: int, correlation_id: int, response: ResponseT) -> list[Buffer]:
@@ -121,18 +125,16 @@ class Api(Generic[RequestT, ResponseT]):
         position = CORRELATION_ID.size
         if self.response_header_version(version):
             position = skip_tags(buffer, position)
-        return correlation_id, self._whole(self.response, buffer, position, version)
+        response: ResponseT
+        response, end = self._wire(self.response, version).read(buffer, position)
+        if end != len(buffer):
+            raise MalformedMessage(f"{len(buffer) - end} bytes follow the message", offset=end)
+        return correlation_id, response
 
     def _wire(self, cls: type, version: int) -> primitives.Wire:
         if version not in self.versions:
             raise KeyError(f"{self.name} has no version {version} here")
         return wire_of(cls, version, version in self.flexible)
-
-    def _whole(self, cls: Any, buffer: memoryview, position: int, version: int) -> Any:
-        value, end = self._wire(cls, version).read(buffer, position)
-        if end != len(buffer):
-            raise MalformedMessage(f"{len(buffer) - end} bytes follow the message", offset=end)
-        return value
 
 
 def decode_correlation_id(body: Buffer) -> int:

@@ -24,7 +24,7 @@ from kafka_compat.protocol.apis.fetch import (
     FetchTopicResponse,
 )
 from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic
-from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
+from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from kafka_compat.protocol.compiler import wire_of
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.errors import CannotEncode, MalformedMessage, UnsupportedVersion
@@ -185,9 +185,19 @@ def nameless() -> Any:
     return ProduceTopic(name=name, partition_data=())
 
 
-def test_bytes_after_a_message_are_refused() -> None:
+def test_bytes_after_a_request_are_ignored() -> None:
+    assert decode_request(frame(PRODUCE, 9, PRODUCED)[4:] + b"\0") == decode_request(frame(PRODUCE, 9, PRODUCED)[4:])
+
+
+def test_librdkafka_asks_for_all_topics_with_three_bytes_too_many() -> None:
+    sent = bytes.fromhex("0003000d00000003000772646b61666b61 00 00 00 00 00 010000")
+    request = decode_request(sent).body
+    assert request == MetadataRequest(topics=None, allow_auto_topic_creation=False)
+
+
+def test_bytes_after_a_response_are_refused() -> None:
     with pytest.raises(MalformedMessage, match="1 bytes follow"):
-        decode_request(frame(PRODUCE, 9, PRODUCED)[4:] + b"\0")
+        PRODUCE.decode_response(b"".join(PRODUCE.encode_response(9, 1, ProduceResponse(responses=())))[4:] + b"\0", 9)
 
 
 @pytest.mark.parametrize(("api", "version", "message"), [case[:3] for case in GOLDEN if case[3]])
