@@ -62,4 +62,12 @@ class BrokerRegistration:
         return not self.fenced and not self.shutting_down
 
 
-__all__ = ["NO_EPOCH", "NO_LEADER", "NO_UUID", "OFFSETS_TOPIC", "BrokerRegistration", "PartitionState", "TopicPartition"]
+__all__ = [
+    "NO_EPOCH",
+    "NO_LEADER",
+    "NO_UUID",
+    "OFFSETS_TOPIC",
+    "BrokerRegistration",
+    "PartitionState",
+    "TopicPartition",
+]

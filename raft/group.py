@@ -18,6 +18,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from typing import Any
 
 import attrs
 import trio
@@ -46,7 +47,7 @@ from raft.links import Links
 from raft.membership import Configuration
 from raft.model import LogIndex, NodeId, Position, Term
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
-from raft.net.framing import Frame
+from raft.net.framing import Frame, FrameDecoder
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.notices import ConnectionClosed, ConnectionRefused, InvariantBroken, LogRepaired, Notice, Notify, event_of
@@ -152,18 +153,28 @@ class _Callback:
             self.done(Appended(base_offset, self.count, term))
 
 
+@attrs.frozen
+class _CommandCallback:
+    """One command of this process that does not wait."""
+
+    done: Callable[[Applied | RaftError], None]
+
+    def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
+        self.done(outcome if isinstance(outcome, RaftError) else Applied(outcome[0], outcome[2]))
+
+
 class _LocalCaller:
     """The `Caller` of this process: request ids to waiters."""
 
     def __init__(self) -> None:
-        self._waiters: dict[int, _Waiter | _Callback] = {}
+        self._waiters: dict[int, _Waiter | _Callback | _CommandCallback] = {}
         self._last_id = 0
 
     def new(self) -> tuple[int, _Waiter]:
         waiter = _Waiter()
         return self.add(waiter), waiter
 
-    def add(self, waiter: _Waiter | _Callback) -> int:
+    def add(self, waiter: _Waiter | _Callback | _CommandCallback) -> int:
         self._last_id += 1
         self._waiters[self._last_id] = waiter
         return self._last_id
@@ -198,7 +209,7 @@ class RaftGroup:
         dial_addresses: Mapping[NodeId, Address],
         advertised: Mapping[NodeId, str],
         storage: RaftStorage,
-        listening: socket.socket,
+        port: socket.socket | Listener[Any],
         state_machine: StateMachine,
         settings: NodeSettings,
         rng: random.Random,
@@ -240,14 +251,19 @@ class RaftGroup:
             frame_bytes_max=settings.frame_bytes_max,
             read_bytes_max=settings.read_bytes_max,
         )
-        self._listener: Listener[Frame] = Listener(
+        self._owns_listener = not isinstance(port, Listener)
+        self._listener: Listener[Any] = port if isinstance(port, Listener) else self._listen_on(port)
+
+    def _listen_on(self, listening: socket.socket) -> Listener[Frame]:
+        settings = self._settings
+        return Listener(
             self._reactor,
             listening,
             self._open_connection,
             limits=ListenerLimits(
                 connections_max=settings.connections_max, greeting_timeout_s=settings.greeting_timeout_s
             ),
-            on_refused=lambda name, reason: notify(ConnectionRefused(name, reason)),
+            on_refused=lambda name, reason: self._notify(ConnectionRefused(name, reason)),
         )
 
     def _make_driver(
@@ -312,6 +328,7 @@ class RaftGroup:
         notify: Notify | None = None,
         owns_thread: bool = False,
         reactor: Reactor | None = None,
+        listener: Listener[Any] | None = None,
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
@@ -321,23 +338,31 @@ class RaftGroup:
         other tasks of this Trio loop may wait up to 20 ms: for a program that is only this node. A program that serves more than
         this group gives a `reactor`, on which it has its own listeners and perhaps other groups; it runs the reactor, and closes it
         when all groups are closed. An error in the loop then ends all of them, and is raised by `reactor.run`. Closing the group
-        waits, in the loop, for a flush that is under way.
+        waits, in the loop, for a flush that is under way. A program that serves its own protocol and the group on one port gives the
+        `listener` of that port as well, hands connections of the native wire to `take_over` (`raft.net.sharing`), and closes the
+        listener before the group.
 
         Raises `OSError` if the port cannot be bound; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
         `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot be used. Addresses may change between
         starts, the ids of the members may not. Raises `ValueError`, before anything is touched, for invalid ids, addresses or
-        `cluster_id`, for a retention with a state machine that is no `SnapshotMachine`, and for `owns_thread` with a `reactor`, which
-        has that setting itself; `TypeError` for an object that is no state machine or no settings.
+        `cluster_id`, for a retention with a state machine that is no `SnapshotMachine`, for `owns_thread` with a `reactor`, which
+        has that setting itself, and for a `listener` without its reactor or with an address to `listen` on; `TypeError` for an object that is no state machine or no settings.
         """
         if owns_thread and reactor is not None:
             raise ValueError("a reactor that is given knows by itself whether it owns its thread")
+        if listener is not None and (reactor is None or listen is not None):
+            raise ValueError("a listener that is given comes with its reactor, and with its own address")
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
         settings = _checked(settings)
         machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
         places = {NodeId(member): address_of(at) for member, at in members.items()}
         with ExitStack() as stack:
-            listening = stack.enter_context(bind(*address_of(places[own_id] if listen is None else listen)))
+            port: socket.socket | Listener[Any]
+            if listener is None:
+                port = stack.enter_context(bind(*address_of(places[own_id] if listen is None else listen)))
+            else:
+                port = listener
             identity = _Identity(cluster_id, own_id, tuple(sorted(members)))
             storage = open_storage(disk or RealDisk(), directory, identity, settings)
             stack.callback(storage.close)
@@ -349,7 +374,7 @@ class RaftGroup:
                 dial_addresses={peer: at for peer, at in places.items() if peer != own_id},
                 advertised=_for_clients(places, advertised or {}),
                 storage=storage,
-                listening=listening,
+                port=port,
                 state_machine=machine,
                 settings=settings,
                 rng=rng or random.Random(),
@@ -371,14 +396,16 @@ class RaftGroup:
         if self._owns_reactor:
             stack.callback(self._reactor.close)
         stack.callback(self._flusher.close)
-        stack.callback(self._listener.close, NODE_STOPS)
+        if self._owns_listener:
+            stack.callback(self._listener.close, NODE_STOPS)
         stack.callback(self._answer_all)
 
     def _start(self, nursery: trio.Nursery) -> None:
         self._block = nursery.cancel_scope
         self._reactor.attach(self)
         nursery.start_soon(self._run)
-        nursery.start_soon(self._listener.run)
+        if self._owns_listener:
+            nursery.start_soon(self._listener.run)
         nursery.start_soon(self._links.run)
 
     def on_failed(self) -> None:
@@ -470,6 +497,17 @@ class RaftGroup:
         self._driver.apply(self._caller, request_id, command)
         index, _, result = await self._settled(waiter)
         return Applied(index, result)
+
+    def propose(self, command: bytes, done: Callable[[Applied | RaftError], None]) -> None:
+        """Like `apply`, in the order of the calls and without waiting: `done` is called later, once, with the result or the error.
+
+        It is called in the loop and must not raise. Raises `InvalidRequest` or `ShuttingDown` at once, and then `done` is not called.
+        """
+        check_command(command)
+        self._require_fit("a command", command)
+        self._require_working()
+        self._driver.apply(self._caller, self._caller.add(_CommandCallback(done)), command)
+        self._reactor.request_round()
 
     async def query(self, command: bytes) -> Applied:
         """Returns the state machine's answer to a query, linearizably. Raises `NotLeader` on any node but the leader."""
@@ -600,6 +638,15 @@ class RaftGroup:
             name=name,
         )
         return greeting.connection
+
+    def take_over(self, connection: SocketConnection[Any]) -> FrameDecoder:
+        """Serve a connection of the `listener` that this group was given, from its first byte on. Returns its decoder, which is in place."""
+        greeting = Greeting(self._identity, self._driver, self)
+        greeting.connection = connection
+        connection.outbound_bytes_max = self._settings.outbound_bytes_max
+        connection.session = greeting
+        connection.decoder = greeting.decoder
+        return greeting.decoder
 
     def has_room_for_client(self) -> bool:
         """See `Doorkeeper`."""

@@ -12,14 +12,8 @@ usage; 4 the environment does not allow it: the port is taken, the directory can
 locked or damaged, or the disk failed.
 """
 
-import gc
-import io
-import json
-import os
-import select
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Mapping
 from typing import NoReturn
@@ -30,85 +24,29 @@ import trio
 
 from log.errors import CorruptLog, DirectoryLocked, NoSpace, StorageFailed
 from raft import descriptors
-from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
+from raft.client_codec import NODE_ID_MAX
 from raft.errors import SnapshotDiverged, WrongStateMachine
 from raft.group import Address, IncompleteDirectory, RaftGroup, WrongDirectory, WrongMembers
-from raft.notices import Notice, event_of
+from raft.process import (
+    EXIT_BROKEN_INVARIANT,
+    EXIT_ENVIRONMENT,
+    AddressType,
+    NodeAddressType,
+    Teller,
+    checked_cluster_id,
+    first_cause,
+    members_apart,
+    tame_garbage_collection,
+    unique_addresses,
+)
 from raft.register import RegisterMachine
 from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
 from raft.state_machine import StateMachine
 
-EXIT_BROKEN_INVARIANT = 1
-EXIT_ENVIRONMENT = 4
-
 STATE_MACHINES: Mapping[str, type[StateMachine]] = {"register": RegisterMachine}
 
 
-class Teller:
-    """Writes events as lines to stdout, each at once. The node never waits for their reader."""
-
-    def __init__(self) -> None:
-        self._dropped = 0
-
-    def __call__(self, event: str, **fields: object) -> None:
-        """Write one line. It is dropped if the pipe is full, and the next line then contains the number of dropped ones."""
-        try:
-            if not self._has_room():
-                self._dropped += 1
-                return
-            dropped = {"dropped": self._dropped} if self._dropped else {}
-            line = json.dumps({"t_ns": time.monotonic_ns(), "event": event, **fields, **dropped})
-            self._dropped = 0
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # The reader has closed the pipe. The node goes on, and all later output is discarded, the interpreter's last flush
-            # included.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except OSError:
-            # Stdout may be a file on the very disk that is full, which is no reason to end. What is left in the buffer goes
-            # out with a later line.
-            return
-
-    def notice(self, notice: Notice) -> None:
-        """Write one line for a notice."""
-        event, fields = event_of(notice)
-        self(event, **fields)
-
-    @staticmethod
-    def _has_room() -> bool:
-        """Whether a line fits without waiting: a pipe that can be written to has room for 4 KiB."""
-        try:
-            return bool(select.select((), (sys.stdout.fileno(),), (), 0)[1])
-        except io.UnsupportedOperation:
-            return True  # not a file of the system: it is replaced within this process
-
-
 tell = Teller()
-
-
-class _Address(click.ParamType[Address]):
-    """`HOST:PORT`."""
-
-    name = "HOST:PORT"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Address:
-        host, colon, port = str(value).rpartition(":")
-        if not colon or not host or not port.isdecimal() or int(port) > 65535:
-            self.fail(f"{value!r} is not of the form HOST:PORT", param, ctx)
-        return host.strip("[]"), int(port)
-
-
-class _NodeAddress(click.ParamType[tuple[int, Address]]):
-    """`ID=HOST:PORT`."""
-
-    name = "ID=HOST:PORT"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, Address]:
-        node, equals, address = str(value).partition("=")
-        if not equals or not node.isdecimal() or not 1 <= int(node) <= NODE_ID_MAX:
-            self.fail(f"{value!r} is not of the form ID=HOST:PORT", param, ctx)
-        return int(node), _Address().convert(address, param, ctx)
 
 
 @attrs.define(kw_only=True)
@@ -133,15 +71,15 @@ class _NodePlan:
 )
 @click.option("--id", "node_id", type=click.IntRange(1, NODE_ID_MAX), required=True, help="This node's id.")
 @click.option("--cluster-id", required=True, help="Connections that name another cluster are refused.")
-@click.option("--listen", type=_Address(), required=True, help="Where this node listens.")
+@click.option("--listen", type=AddressType(), required=True, help="Where this node listens.")
 @click.option(
     "--data", "directory", type=click.Path(file_okay=False), required=True, help="The log's directory; made if missing."
 )
 @click.option(
-    "--peer", "peers", type=_NodeAddress(), multiple=True, help="Where this node dials another; once for each."
+    "--peer", "peers", type=NodeAddressType(), multiple=True, help="Where this node dials another; once for each."
 )
 @click.option(
-    "--advertise", type=_NodeAddress(), multiple=True, help="Where clients reach a node, if not where it is dialled."
+    "--advertise", type=NodeAddressType(), multiple=True, help="Where clients reach a node, if not where it is dialled."
 )
 @click.option("--state-machine", type=click.Choice(sorted(STATE_MACHINES)), default="register", show_default=True)
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting; see below.")
@@ -162,11 +100,13 @@ def node(
         raise click.UsageError(f"--set: {error}") from None
     plan = _NodePlan(
         node_id=node_id,
-        cluster_id=_checked_cluster_id(cluster_id),
+        cluster_id=checked_cluster_id(cluster_id),
         listen=listen,
         directory=directory,
-        members=_apart({node_id: listen, **_unique("--peer", peers, forbidden=node_id)}),
-        advertised={member: f"{host}:{port}" for member, (host, port) in _unique("--advertise", advertise).items()},
+        members=members_apart({node_id: listen, **unique_addresses("--peer", peers, forbidden=node_id)}),
+        advertised={
+            member: f"{host}:{port}" for member, (host, port) in unique_addresses("--advertise", advertise).items()
+        },
         state_machine=STATE_MACHINES[state_machine],
         settings=settings,
     )
@@ -176,58 +116,19 @@ def node(
     _run(plan)
 
 
-def _checked_cluster_id(cluster_id: str) -> str:
-    if not 1 <= len(cluster_id) <= CLUSTER_ID_LENGTH_MAX:
-        raise click.UsageError(f"--cluster-id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
-    return cluster_id
-
-
-def _unique(
-    flag: str, addresses: tuple[tuple[int, Address], ...], *, forbidden: int | None = None
-) -> dict[int, Address]:
-    unique: dict[int, Address] = {}
-    for member, address in addresses:
-        if member == forbidden:
-            raise click.UsageError(f"{flag} names node {member}, which is this node itself")
-        if member in unique:
-            raise click.UsageError(f"{flag} names node {member} twice")
-        unique[member] = address
-    return unique
-
-
-def _apart(members: dict[int, Address]) -> dict[int, Address]:
-    at: dict[Address, int] = {}
-    for member, address in members.items():
-        if address in at:
-            host, port = address
-            raise click.UsageError(f"--peer names {host}:{port} for node {member}, where node {at[address]} is")
-        at[address] = member
-    return members
-
-
 # -------------------------------------------------------------------- running
 
 
 def _run(plan: _NodePlan) -> None:
     """Run to the end; whatever can go wrong ends in one line and a status."""
     descriptors.raise_limit()
-    _tame_garbage_collection()
+    tame_garbage_collection()
     try:
         trio.run(_serve, plan, strict_exception_groups=True)
     except BaseExceptionGroup as group:
-        _end_for(_first_cause(group), plan)
+        _end_for(first_cause(group), plan)
     except Exception as error:  # noqa: BLE001 - the top of the process: told apart and re-raised below
         _end_for(error, plan)
-
-
-def _tame_garbage_collection() -> None:
-    """Exclude long-lived objects from garbage collection.
-
-    A full collection walks every entry in the cache: 0.2 s and more for 400,000 small ones, during which a leader is silent.
-    What this program drops it drops by reference counts (a closed connection leaves no cycle), so the young are enough.
-    """
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 10_000)
 
 
 async def _serve(plan: _NodePlan) -> None:
@@ -257,15 +158,6 @@ async def _serve(plan: _NodePlan) -> None:
 def _place(group: RaftGroup) -> dict[str, object]:
     status = group.status()
     return {name: status[name] for name in ("term", "last_index", "end_offset")}
-
-
-def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Several tasks may fall at once; an exception that is not just a consequence of shutting down comes first."""
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            return _first_cause(error)
-        return error
-    return group
 
 
 def _end_for(error: BaseException, plan: _NodePlan) -> NoReturn:

@@ -22,6 +22,7 @@ class _FaultRead:
     nodes: tuple[int, ...]
     begun_ns: int
     injected_ns: int
+    ended_ns: int
 
 
 def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
@@ -42,7 +43,14 @@ def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
         ) from error
     try:
         faults = [
-            _FaultRead(row["id"], row["kind"], tuple(row["nodes"]), row["begun_ns"], row["injected_ns"])
+            _FaultRead(
+                row["id"],
+                row["kind"],
+                tuple(row["nodes"]),
+                row["begun_ns"],
+                row["injected_ns"],
+                row.get("ended_ns", row["injected_ns"]),
+            )
             for row in rows
             if row["kind"] in KINDS and not row.get("withheld")
         ]

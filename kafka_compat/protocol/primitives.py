@@ -255,16 +255,19 @@ def string(*, compact: bool, nullable: bool) -> Wire:
 
 
 def octets(*, compact: bool, nullable: bool, copied: bool) -> Wire:
-    """Returns the wire of bytes: `copied`, or read as a view of the frame, as records are."""
+    """Returns the wire of bytes: `copied`, or read as a view of the frame, as records are. What is written may be a tuple of pieces."""
     read_length, encode_length = (
         (_read_compact_length, _compact_length) if compact else (_read_int32_length, _int32_length)
     )
     make: Callable[[memoryview], Any] = bytes if copied else _as_view
     read, write_null = _sized(read_length, encode_length, make, 2**31 - 1, nullable=nullable)
 
-    def write(out: list[Buffer], value: Buffer | None) -> None:
+    def write(out: list[Buffer], value: Buffer | tuple[Buffer, ...] | None) -> None:
         if value is None:
             write_null(out)
+        elif isinstance(value, tuple):
+            out.append(encode_length(sum(map(len, value))))
+            out.extend(value)
         else:
             out.append(encode_length(len(value)))
             out.append(value)

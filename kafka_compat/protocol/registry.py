@@ -12,6 +12,7 @@ from kafka_compat.protocol.api import (
     unsupported,
 )
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionRange, ApiVersionsResponse
+from kafka_compat.protocol.apis.controller import BROKER_HEARTBEAT, CONTROLLER_COMMAND
 from kafka_compat.protocol.apis.create_partitions import CREATE_PARTITIONS
 from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS
 from kafka_compat.protocol.apis.delete_groups import DELETE_GROUPS
@@ -77,6 +78,9 @@ APIS: Mapping[int, Api[Any, Any]] = {
     )
 }
 
+BROKER_APIS: Mapping[int, Api[Any, Any]] = {api.key: api for api in (CONTROLLER_COMMAND, BROKER_HEARTBEAT)}
+"""What brokers ask of each other besides: served, and not listed to clients."""
+
 
 def decode_request(body: Buffer) -> ApiRequest[Any]:
     """Returns the request in a frame's body; raises `MalformedMessage`, and its subclass `UnsupportedVersion`.
@@ -85,7 +89,7 @@ def decode_request(body: Buffer) -> ApiRequest[Any]:
     """
     buffer = memoryview(body)
     header, position = decode_request_start(buffer)
-    api = APIS.get(header.api_key)
+    api = APIS.get(header.api_key) or BROKER_APIS.get(header.api_key)
     if api is None:
         raise unsupported(header, f"API {header.api_key} is not supported")
     if header.api_version not in api.versions:

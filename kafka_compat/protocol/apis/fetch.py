@@ -116,7 +116,8 @@ class FetchPartitionResponse:
     log_start_offset: int = int64("5+", default=-1)
     aborted_transactions: tuple[FetchAbortedTransaction, ...] | None = array(FetchAbortedTransaction, nullable="0+")
     preferred_read_replica: int = int32("11+", default=-1)
-    records: Buffer | None = records(nullable="0+")
+    records: Buffer | tuple[Buffer, ...] | None = records(nullable="0+")
+    """To be sent, they may be in pieces; received, they are one view of the frame."""
     diverging_epoch: FetchDivergingEpoch = nested(FetchDivergingEpoch, "12+", default=FetchDivergingEpoch(), tag=0)
     current_leader: LeaderIdAndEpoch = nested(LeaderIdAndEpoch, "12+", default=LeaderIdAndEpoch(), tag=1)
     snapshot_id: FetchSnapshotId = nested(FetchSnapshotId, "12+", default=FetchSnapshotId(), tag=2)

@@ -1,4 +1,4 @@
-"""A host in small: one process that serves a protocol of its own and a raft group in one loop, as a broker would.
+"""A host in small: one process that serves a protocol of its own and a raft group in one loop, and on one port, as a broker would.
 
 Its protocol is a length of four bytes and a body. The body is appended to the group, and the answer is its offset as text, or
 `!` and the reason; a body that begins with `?` is echoed at once. Answers come in the order of the requests.
@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import trio
@@ -16,10 +17,11 @@ from raft.client_codec import Appended
 from raft.errors import RaftError
 from raft.group import RaftGroup
 from raft.net.connection import SocketConnection
-from raft.net.decoder import PREFIX, BodyDecoder, Buffer
+from raft.net.decoder import PREFIX, BodyDecoder, Buffer, Decoder
 from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.ordered import OrderedSession, Reply
 from raft.net.reactor import Reactor
+from raft.net.sharing import UndecidedDecoder, is_native
 from raft.settings import NodeSettings
 from raft.subscription import Delivered
 
@@ -29,16 +31,23 @@ class EchoHost:
     """One such process; `delivered` is what its subscriber was given."""
 
     reactor: Reactor
-    group: RaftGroup
-    listener: Listener[Buffer] = attrs.field(init=False)
+    listener: Listener[Any] = attrs.field(init=False)
+    group: RaftGroup = attrs.field(init=False)
     delivered: list[Delivered] = attrs.field(factory=list)
 
-    def open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Buffer]:
+    def open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Any]:
         session = OrderedSession[Buffer](
             lambda body, reply: self.serve(session, body, reply), lambda gone, reason: self.listener.forget(gone)
         )
+
+        def decide(first: Buffer) -> Decoder[Any]:
+            if is_native(first):
+                return self.group.take_over(session.connection)
+            session.connection.decoder = BodyDecoder(1024 * 1024)
+            return session.connection.decoder
+
         session.connection = SocketConnection(
-            self.reactor, accepted, BodyDecoder(1024 * 1024), session, outbound_bytes_max=64 * 1024, name=name
+            self.reactor, accepted, UndecidedDecoder(decide), session, outbound_bytes_max=64 * 1024, name=name
         )
         return session.connection
 
@@ -69,20 +78,24 @@ async def echo_host(
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reactor.run)
+            host = EchoHost(reactor)
+            host.listener = Listener(
+                reactor,
+                bind(*members[node_id]),
+                host.open_connection,
+                limits=ListenerLimits(),
+                on_refused=lambda name, why: None,
+            )
+            nursery.start_soon(host.listener.run)
             async with RaftGroup.open(
-                node_id=node_id, members=members, directory=str(directory), settings=settings, reactor=reactor
-            ) as group:
-                host = EchoHost(reactor, group)
-                limits = ListenerLimits()
-                host.listener = Listener(
-                    reactor,
-                    bind("127.0.0.1", 0),
-                    host.open_connection,
-                    limits=limits,
-                    on_refused=lambda name, why: None,
-                )
-                nursery.start_soon(host.listener.run)
-                group.subscribe(host.delivered.append)
+                node_id=node_id,
+                members=members,
+                directory=str(directory),
+                settings=settings,
+                reactor=reactor,
+                listener=host.listener,
+            ) as host.group:
+                host.group.subscribe(host.delivered.append)
                 try:
                     yield host
                 finally:

@@ -9,8 +9,10 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
+import trio.testing
 
 from log.memory_disk import MemoryDisk
+from raft.client import Connection
 from raft.client_codec import Appended
 from raft.errors import OutcomeUnknown, RaftError, ShuttingDown
 from raft.group import RaftGroup
@@ -118,6 +120,20 @@ async def test_hosts_serve_in_request_order_and_their_subscribers_agree_though_o
             assert next(entry.base_offset for entry in first if entry.span) == 0
             assert all(entry.timestamp_ms > 10**12 for entry in first if entry.span), "the leader's wall clock"
             nursery.cancel_scope.cancel()
+
+
+async def test_a_connection_whose_first_bytes_come_one_by_one_is_served_in_its_protocol(tmp_path: Path) -> None:
+    async with echo_host(1, members_of(1), tmp_path, SETTINGS) as host:
+        await until(lambda: leads(host))
+        async with await trio.open_tcp_stream(*host.listener.address) as stream:
+            for byte in PREFIX.pack(2) + b"?":
+                await stream.send_all(bytes([byte]))
+                await trio.testing.wait_all_tasks_blocked()
+            await stream.send_all(b"!")
+            assert await stream.receive_some() == PREFIX.pack(2) + b"?!"
+        host_name, port = host.listener.address
+        async with Connection.open(host_name, port, "quorumlog") as connection:
+            assert (await connection.append([b"from the native client"])).base_offset == 0
 
 
 async def test_a_host_and_its_group_share_one_loop_and_one_thread(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The broker: sockets, disk and time around the deciders of partitions, controller and groups. `broker.py` is its centre."""

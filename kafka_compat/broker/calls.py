@@ -1,0 +1,96 @@
+"""One request of a client, from its frame to its answer.
+
+A `Call` is made for each request that arrives, and answered once, at once or later, with a response, with nothing (Produce
+with acks 0), or by closing the connection. Handlers get calls; what is invalid never reaches them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka_compat.protocol.api import Api, RequestHeader
+from kafka_compat.protocol.errors import CannotEncode, UnsupportedVersion
+from kafka_compat.protocol.registry import APIS, BROKER_APIS, decode_request, encode_unsupported_version
+from raft.net.connection import SocketConnection
+from raft.net.decoder import Buffer
+from raft.net.errors import WireError
+from raft.net.ordered import OrderedSession, Reply
+
+_ALL: Mapping[int, Api[Any, Any]] = {**APIS, **BROKER_APIS}
+
+
+class Call:
+    """A request and the place for its answer."""
+
+    __slots__ = ("_api", "_reply", "connection", "header", "request")
+
+    def __init__(self, header: RequestHeader, request: Any, reply: Reply, connection: SocketConnection[Any]) -> None:
+        self.header = header
+        self.request = request
+        self.connection = connection
+        self._api = _ALL[header.api_key]
+        self._reply = reply
+
+    @property
+    def version(self) -> int:
+        """The version of the request, and of its response."""
+        return self.header.api_version
+
+    @property
+    def client_host(self) -> str:
+        """The client's address, as Kafka writes it (`/127.0.0.1`)."""
+        return "/" + self.connection.name.rpartition(":")[0]
+
+    def answer(self, response: Any) -> None:
+        """Send the response, when those to earlier requests of the connection have been sent."""
+        try:
+            pieces = self._api.encode_response(self.header.api_version, self.header.correlation_id, response)
+        except CannotEncode as error:
+            # A value that this version has no place for is our mistake; the client must not wait for it.
+            self.connection.close(f"the answer to {self._api.name} cannot be sent: {error}")
+            return
+        self._reply.send(*pieces)
+
+    def answer_nothing(self) -> None:
+        """The request has no response."""
+        self._reply.send()
+
+    def close(self, reason: str) -> None:
+        """Close the connection, which is how an error is told to who wants no answer."""
+        self.connection.close(reason)
+
+
+Handler = Callable[[Call], None]
+
+
+class Requests:
+    """Takes the frames of one connection, makes calls of them and gives each to the handler of its API."""
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        on_closed: Callable[[SocketConnection[Any], str], None],
+        on_greeted: Callable[[SocketConnection[Any]], None],
+    ) -> None:
+        self._handlers = handlers
+        self._on_greeted: Callable[[SocketConnection[Any]], None] | None = on_greeted
+        self.session: OrderedSession[Buffer] = OrderedSession(self._serve, on_closed)
+
+    def _serve(self, body: Buffer, reply: Reply) -> None:
+        connection = self.session.connection
+        try:
+            request = decode_request(body)
+        except UnsupportedVersion as error:
+            frame = encode_unsupported_version(error)
+            if frame is None:
+                raise
+            reply.send(*frame)
+        else:
+            handler = self._handlers.get(request.header.api_key)
+            if handler is None:
+                raise WireError(f"API {request.header.api_key} is not served on this port")
+            handler(Call(request.header, request.body, reply, connection))
+        if self._on_greeted is not None:
+            # Kafka's protocol has no handshake: a connection counts once its first request was understood.
+            greeted, self._on_greeted = self._on_greeted, None
+            if not connection.is_closed:
+                greeted(connection)

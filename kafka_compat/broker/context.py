@@ -1,0 +1,58 @@
+"""What the handlers of requests share: who this broker is, what it knows of the cluster, and whom it asks."""
+
+import random
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from kafka_compat.broker.controller_link import ControllerLink
+from kafka_compat.config import Settings, TopicSettings
+from kafka_compat.controller.image import ClusterImage
+from kafka_compat.model import OFFSETS_TOPIC, BrokerRegistration
+
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
+
+
+@attrs.define(kw_only=True)
+class Context:
+    """One broker, for its handlers. The image changes in place as commands of the controller are applied."""
+
+    cluster_id: str
+    broker_id: int
+    data: str
+    """The directory of the broker's logs, as DescribeLogDirs names it."""
+    image: ClusterImage
+    controller: ControllerLink
+    settings: Settings
+    clock: Callable[[], float]
+    wall_ms: Callable[[], int]
+    rng: random.Random
+    broker_epoch: int = -1
+
+    @property
+    def unclean_default(self) -> bool:
+        """unclean.leader.election.enable where no topic sets it, for commands that may elect."""
+        return self.settings.flag("unclean.leader.election.enable")
+
+    def topic_settings(self, overrides: Mapping[str, str]) -> TopicSettings:
+        """Returns what holds for a topic with these settings of its own."""
+        return self.settings.topic(overrides)
+
+    def new_id(self) -> bytes:
+        """Returns 16 random bytes with the marks of a UUID of version 4."""
+        drawn = bytearray(self.rng.randbytes(16))
+        drawn[6] = drawn[6] & 0x0F | 0x40
+        drawn[8] = drawn[8] & 0x3F | 0x80
+        return bytes(drawn)
+
+    def live_brokers(self) -> list[BrokerRegistration]:
+        """Returns the brokers that clients may use, by id."""
+        return [each for _, each in sorted(self.image.brokers.items()) if not each.fenced]
+
+    def controller_id(self) -> int:
+        """Whom clients should ask for what only a controller does: any broker will do, since each forwards; -1 if there is none."""
+        leader = self.controller.leader
+        live = self.live_brokers()
+        if leader is not None and any(each.id == leader for each in live):
+            return leader
+        return live[0].id if live else -1

@@ -1,0 +1,177 @@
+"""How a broker reaches the controller, which is the leader of the brokers' raft group: maybe this process, maybe another.
+
+A command is sent to the leader that is known. If nothing was committed for certain (no leader, a broker that is not the
+leader any more, no connection) it is sent again, until its time is up; if that is not certain, its outcome is unknown and
+the caller is told so. The controller refuses what no longer applies (epochs, names that exist), so a caller that knows what it is
+doing may send it again.
+"""
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from kafka_compat.broker.peers import PeerClient, PeerFailed
+from kafka_compat.controller.commands import Command, CommandResult, decode_result, encode_command
+from kafka_compat.protocol.apis.controller import (
+    BROKER_HEARTBEAT,
+    CONTROLLER_COMMAND,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    ControllerCommandRequest,
+    ControllerCommandResponse,
+)
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.client_codec import Applied
+from raft.errors import InvalidRequest, RaftError
+from raft.group import RaftGroup
+
+COMMAND_TIMEOUT_S = 5.0
+"""How long a broker waits for the answer to one request to the controller."""
+RETRY_S = 0.05
+
+
+@attrs.frozen
+class CommandFailed:
+    """A command has no result. `definite`: it has certainly not been carried out."""
+
+    reason: str
+    definite: bool
+
+    @property
+    def error(self) -> KafkaErrorCode:
+        """What a client is told: NOT_CONTROLLER, after which it tries again, or REQUEST_TIMED_OUT, where the outcome is unknown."""
+        return KafkaErrorCode.NOT_CONTROLLER if self.definite else KafkaErrorCode.REQUEST_TIMED_OUT
+
+
+CommandDone = Callable[[CommandResult | CommandFailed], None]
+
+
+@attrs.define
+class _Waiting:
+    command: bytes
+    done: CommandDone
+    deadline: float
+    not_before: float = 0.0
+
+
+class ControllerLink:
+    """Commands and heartbeats of one broker. `pump` is to be called once a round."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        broker_id: int,
+        peers: Mapping[int, PeerClient],
+        clock: Callable[[], float],
+    ) -> None:
+        self.leader: int | None = None
+        """The broker whose process is the controller, as far as this one knows."""
+        self.group: RaftGroup | None = None
+        """Set once it is open."""
+        self._cluster_id = cluster_id
+        self._broker_id = broker_id
+        self._peers = peers
+        self._clock = clock
+        self._waiting: list[_Waiting] = []
+
+    def send(self, command: Command, done: CommandDone, *, timeout_s: float = COMMAND_TIMEOUT_S) -> None:
+        """Have a command carried out; `done` is called once, in the loop, with its result or a `CommandFailed`."""
+        self._try(_Waiting(encode_command(command), done, self._clock() + timeout_s))
+
+    def leader_changed(self, leader: int | None) -> None:
+        """The raft group has another leader, or none that is known."""
+        self.leader = leader
+        if leader is not None:
+            for each in self._waiting:
+                each.not_before = 0.0
+
+    @property
+    def deadline(self) -> float | None:
+        """When `pump` is due; None if nothing waits."""
+        return min((min(each.deadline, max(each.not_before, 0.0)) for each in self._waiting), default=None)
+
+    def pump(self, now: float) -> None:
+        """Send what waits for a leader, and give up what has waited for too long."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if now >= each.deadline:
+                each.done(CommandFailed("no controller answered in time", definite=True))
+            elif now >= each.not_before and self.leader is not None:
+                self._try(each)
+            else:
+                self._waiting.append(each)
+
+    def propose(self, command: bytes, done: Callable[[ControllerCommandResponse], None]) -> None:
+        """Have a command carried out by this process, if it is the controller; `done` gets the answer for the broker that asked."""
+
+        def settled(outcome: Applied | RaftError) -> None:
+            if isinstance(outcome, Applied):
+                done(ControllerCommandResponse(error_code=0, index=outcome.index, result=outcome.result))
+            else:
+                done(ControllerCommandResponse(error_code=_error_of(outcome)))
+
+        if self.group is None:
+            done(ControllerCommandResponse(error_code=KafkaErrorCode.NOT_CONTROLLER))
+            return
+        try:
+            self.group.propose(command, settled)
+        except RaftError as error:
+            settled(error)
+
+    def _try(self, waiting: _Waiting) -> None:
+        leader = self.leader
+        if leader is None:
+            self._again(waiting)
+        elif leader == self._broker_id:
+            self.propose(waiting.command, lambda response: self._answered(waiting, response))
+        else:
+            self._peers[leader].call(
+                CONTROLLER_COMMAND,
+                0,
+                ControllerCommandRequest(cluster_id=self._cluster_id, command=waiting.command),
+                lambda response: self._answered(waiting, response),
+                timeout_s=max(waiting.deadline - self._clock(), RETRY_S),
+            )
+
+    def _answered(self, waiting: _Waiting, response: ControllerCommandResponse | PeerFailed) -> None:
+        if isinstance(response, PeerFailed):
+            if response.was_sent:
+                waiting.done(CommandFailed(f"the controller did not answer: {response.reason}", definite=False))
+            else:
+                self._again(waiting)
+        elif response.error_code == KafkaErrorCode.NONE:
+            waiting.done(decode_result(response.result))
+        elif response.error_code in (KafkaErrorCode.NOT_CONTROLLER, KafkaErrorCode.THROTTLING_QUOTA_EXCEEDED):
+            self._again(waiting)
+        else:
+            definite = response.error_code == KafkaErrorCode.INVALID_REQUEST
+            waiting.done(CommandFailed(f"the controller answered with error {response.error_code}", definite=definite))
+
+    def _again(self, waiting: _Waiting) -> None:
+        waiting.not_before = self._clock() + RETRY_S
+        self._waiting.append(waiting)
+
+    async def heartbeat(
+        self, broker_epoch: int, applied_index: int, *, wants_shutdown: bool, timeout_s: float
+    ) -> BrokerHeartbeatResponse | None:
+        """Send a heartbeat to a controller in another process. Returns its answer; None without one."""
+        leader = self.leader
+        if leader is None or leader == self._broker_id:
+            return None
+        request = BrokerHeartbeatRequest(
+            cluster_id=self._cluster_id,
+            broker_id=self._broker_id,
+            broker_epoch=broker_epoch,
+            applied_index=applied_index,
+            wants_shutdown=wants_shutdown,
+        )
+        response = await self._peers[leader].ask(BROKER_HEARTBEAT, 0, request, timeout_s=timeout_s)
+        return response if isinstance(response, BrokerHeartbeatResponse) else None
+
+
+def _error_of(error: RaftError) -> KafkaErrorCode:
+    if isinstance(error, InvalidRequest):
+        return KafkaErrorCode.INVALID_REQUEST
+    return KafkaErrorCode.NOT_CONTROLLER if error.definite else KafkaErrorCode.REQUEST_TIMED_OUT

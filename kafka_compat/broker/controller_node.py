@@ -1,0 +1,123 @@
+"""The controller of this process: `ControllerLiveness` while it leads the brokers' raft group, and a heartbeat of its own."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka_compat.broker.context import Context
+from kafka_compat.controller.commands import encode_command
+from kafka_compat.controller.liveness import (
+    AnswerHeartbeat,
+    BrokerHeartbeat,
+    ControllerElected,
+    ControllerLiveness,
+    ControllerResigned,
+    HeartbeatConnectionClosed,
+    LivenessDue,
+    LivenessEvent,
+    LivenessSettings,
+)
+from kafka_compat.protocol.apis.controller import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.net.connection import SocketConnection
+
+OWN_CONNECTION = 0
+"""Stands for the heartbeats of this process itself, which come by no connection."""
+
+
+class ControllerNode:
+    """Carries out what `ControllerLiveness` decides."""
+
+    def __init__(self, context: Context, tell: Callable[[str, str], None]) -> None:
+        settings = context.settings
+        interval_s = settings.number("leader.imbalance.check.interval.seconds")
+        self._context = context
+        self._tell = tell
+        self._liveness = ControllerLiveness(
+            context.image,
+            LivenessSettings(
+                session_timeout=settings.seconds("broker.session.timeout.ms"),
+                balance_interval=interval_s if settings.flag("auto.leader.rebalance.enable") else None,
+                unclean_default=context.unclean_default,
+            ),
+        )
+        self._answers: dict[int, Callable[[BrokerHeartbeatResponse], None]] = {}
+        self._last_token = 0
+        self._connections: dict[SocketConnection[Any], int] = {}
+        self._last_connection = OWN_CONNECTION
+        self.leads = False
+
+    # ---------------------------------------------------------------- events
+
+    def elected(self) -> None:
+        """This node leads, and has applied everything from before."""
+        self.leads = True
+        self._step(ControllerElected())
+
+    def resigned(self) -> None:
+        """It leads no more."""
+        self.leads = False
+        self._step(ControllerResigned())
+
+    def heartbeat(
+        self,
+        connection: SocketConnection[Any] | None,
+        request: BrokerHeartbeatRequest,
+        done: Callable[[BrokerHeartbeatResponse], None],
+    ) -> None:
+        """A broker is alive; with `connection` None it is this process."""
+        if request.cluster_id != self._context.cluster_id:
+            done(BrokerHeartbeatResponse(error_code=KafkaErrorCode.INVALID_REQUEST))
+            return
+        self._last_token += 1
+        self._answers[self._last_token] = done
+        self._step(
+            BrokerHeartbeat(
+                token=self._last_token,
+                connection=OWN_CONNECTION if connection is None else self._number(connection),
+                broker=request.broker_id,
+                epoch=request.broker_epoch,
+                applied_index=request.applied_index,
+                wants_shutdown=request.wants_shutdown,
+            )
+        )
+
+    def connection_closed(self, connection: SocketConnection[Any]) -> None:
+        """A connection has ended; ignored unless heartbeats came by it."""
+        number = self._connections.pop(connection, None)
+        if number is not None:
+            self._step(HeartbeatConnectionClosed(number))
+
+    def _number(self, connection: SocketConnection[Any]) -> int:
+        number = self._connections.get(connection)
+        if number is None:
+            self._last_connection += 1
+            number = self._connections[connection] = self._last_connection
+        return number
+
+    # ---------------------------------------------------------------- time
+
+    @property
+    def deadline(self) -> float:
+        """When `tick` is due."""
+        due = self._liveness.deadline
+        return float("inf") if due is None else due
+
+    def tick(self, now: float) -> None:
+        """To be called once a round."""
+        if now >= self.deadline:
+            self._step(LivenessDue())
+
+    def _step(self, event: LivenessEvent) -> None:
+        for effect in self._liveness.step(self._context.clock(), event):
+            if isinstance(effect, AnswerHeartbeat):
+                self._answers.pop(effect.token)(
+                    BrokerHeartbeatResponse(
+                        error_code=effect.error,
+                        is_caught_up=effect.is_caught_up,
+                        is_fenced=effect.fenced,
+                        should_shut_down=effect.should_shut_down,
+                    )
+                )
+            else:
+                self._tell(type(effect.command).__name__, effect.reason)
+                self._context.controller.propose(encode_command(effect.command), lambda response: None)

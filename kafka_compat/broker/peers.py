@@ -1,0 +1,202 @@
+"""Connections to other brokers, over which this one fetches as a follower and asks the controller.
+
+A `PeerClient` is dialled when it is first used. Requests on it are answered in their order, so each answer belongs to the oldest
+call that waits. When the connection breaks or cannot be made, or an answer is late, all waiting calls end with `PeerFailed`: their
+requests may have been carried out. The next call dials again, after a pause that grows with every failure in a row.
+"""
+
+import random
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import attrs
+import trio
+
+from kafka_compat.protocol.api import Api, RequestHeader
+from kafka_compat.protocol.errors import MalformedMessage
+from raft.net.connection import Session, SocketConnection
+from raft.net.decoder import BodyDecoder, Buffer
+from raft.net.dialing import dial
+from raft.net.errors import WireError
+from raft.net.reactor import Reactor
+
+BACKOFF_S_MIN = 0.02
+BACKOFF_S_MAX = 0.5
+DIAL_TIMEOUT_S = 2.0
+UNACKED_S_MAX = 5.0
+"""A connection whose bytes are not acknowledged by TCP for so long is closed (TCP_USER_TIMEOUT)."""
+OUTBOUND_BYTES_MAX = 64 * 1024 * 1024
+RESPONSE_BYTES_MAX = 256 * 1024 * 1024
+CLOSED_ON_PURPOSE = "this broker stops"
+
+Address = tuple[str, int]
+
+
+@attrs.frozen
+class PeerFailed:
+    """A call has no answer; its request may have been carried out, unless `was_sent` is false."""
+
+    reason: str
+    was_sent: bool
+
+
+@attrs.define
+class _Call:
+    api: Api[Any, Any]
+    version: int
+    correlation_id: int
+    done: Callable[[Any | PeerFailed], None]
+    deadline: float
+
+
+class PeerClient(Session[Buffer]):
+    """Calls to one broker at one address. `run` keeps its connection while there is work; `call` may be made at any time in the loop."""
+
+    def __init__(self, reactor: Reactor, address: Address, client_id: str, rng: random.Random) -> None:
+        self.address = address
+        self._reactor = reactor
+        self._client_id = client_id
+        self._rng = rng
+        self._calls: deque[_Call] = deque()
+        self._waiting: list[tuple[_Call, Sequence[Buffer]]] = []
+        """Calls made before the connection is up, with their frames."""
+        self._connection: SocketConnection[Buffer] | None = None
+        self._last_id = 0
+        self._wanted = trio.Event()
+        self._ended = trio.Event()
+        self._closed = False
+
+    # ---------------------------------------------------------------- calls
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._connection is not None
+
+    def call(
+        self,
+        api: Api[Any, Any],
+        version: int,
+        request: object,
+        done: Callable[[Any | PeerFailed], None],
+        *,
+        timeout_s: float,
+    ) -> None:
+        """Send a request; `done` is called once, in the loop and never from within this call, with the response or a `PeerFailed`."""
+        self._last_id = (self._last_id + 1) & 0x7FFFFFFF
+        frame = api.encode_request(RequestHeader(api.key, version, self._last_id, self._client_id), request)
+        call = _Call(api, version, self._last_id, done, trio.current_time() + timeout_s)
+        if self._connection is None:
+            self._waiting.append((call, frame))
+            self._wanted.set()
+        else:
+            self._send(self._connection, call, frame)
+
+    async def ask(self, api: Api[Any, Any], version: int, request: object, *, timeout_s: float) -> Any | PeerFailed:
+        """Like `call`, and returns the response or the `PeerFailed`."""
+        answered = trio.Event()
+        outcome: list[Any] = []
+
+        def done(response: Any | PeerFailed) -> None:
+            outcome.append(response)
+            answered.set()
+
+        self.call(api, version, request, done, timeout_s=timeout_s)
+        self._reactor.request_round()
+        await answered.wait()
+        return outcome[0]
+
+    def _send(self, connection: SocketConnection[Buffer], call: _Call, frame: Sequence[Buffer]) -> None:
+        self._calls.append(call)
+        connection.write_pieces(frame)
+
+    # ---------------------------------------------------------------- the connection
+
+    async def run(self) -> None:
+        """Dial when there is a call, and end calls that are late, until cancelled."""
+        backoff_s = 0.0
+        while True:
+            await self._wanted.wait()
+            was_up = await self._session()
+            self._fail_all("the connection ended" if was_up else "no connection")
+            backoff_s = BACKOFF_S_MIN if was_up else min(max(2 * backoff_s, BACKOFF_S_MIN), BACKOFF_S_MAX)
+            await trio.sleep(backoff_s * self._rng.uniform(0.5, 1.5))
+
+    async def _session(self) -> bool:
+        """One connection from dial to end. Returns whether it was up."""
+        self._wanted = trio.Event()
+        self._ended = trio.Event()
+        try:
+            with trio.fail_after(DIAL_TIMEOUT_S):
+                connected = await dial(*self.address)
+        except (OSError, trio.TooSlowError):
+            return False
+        self._open(connected)
+        try:
+            while not self._ended.is_set():
+                oldest = self._calls[0].deadline if self._calls else trio.current_time() + DIAL_TIMEOUT_S
+                with trio.move_on_at(oldest):
+                    await self._ended.wait()
+                if self._calls and trio.current_time() >= self._calls[0].deadline:
+                    self._close("no answer in time")
+            return True
+        finally:
+            self._close(CLOSED_ON_PURPOSE)
+
+    def _open(self, connected: socket.socket) -> None:
+        with suppress(OSError):  # the connection may be gone already
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * UNACKED_S_MAX))
+        decoder = BodyDecoder(RESPONSE_BYTES_MAX)
+        decoder.trusted = True
+        self._connection = SocketConnection(
+            self._reactor, connected, decoder, self, outbound_bytes_max=OUTBOUND_BYTES_MAX, name=f"to {self.address}"
+        )
+        waiting, self._waiting = self._waiting, []
+        for call, frame in waiting:
+            self._send(self._connection, call, frame)
+
+    def _close(self, reason: str) -> None:
+        if self._connection is not None:
+            self._connection.close(reason)
+
+    def _fail_all(self, reason: str) -> None:
+        waiting, self._waiting = self._waiting, []
+        for call, _ in waiting:
+            call.done(PeerFailed(reason, was_sent=False))
+
+    def close(self) -> None:
+        """End the connection; waiting calls fail."""
+        self._close(CLOSED_ON_PURPOSE)
+        self._fail_all(CLOSED_ON_PURPOSE)
+
+    # ---------------------------------------------------------------- the session
+
+    def on_frames(self, frames: list[Buffer]) -> None:
+        """Answers, in the order of the calls."""
+        for frame in frames:
+            if not self._calls:
+                raise WireError("an answer to no request")
+            call = self._calls[0]
+            correlation_id, response = call.api.decode_response(frame, call.version)
+            if correlation_id != call.correlation_id:
+                raise MalformedMessage(f"answer {correlation_id} where {call.correlation_id} was due")
+            self._calls.popleft()
+            call.done(response)
+
+    def on_drained(self) -> None:
+        """Nothing was held back."""
+
+    def on_wire_error(self, error: WireError) -> None:
+        """Sends nothing: the peer sees the connection close."""
+
+    def on_closed(self, reason: str) -> None:
+        """The connection is gone, and with it the answers."""
+        self._connection = None
+        calls, self._calls = self._calls, deque()
+        self._ended.set()
+        for call in calls:
+            call.done(PeerFailed(reason, was_sent=True))
+        self._reactor.request_round()

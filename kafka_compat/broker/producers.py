@@ -1,0 +1,38 @@
+"""Idempotent producers in the two forms they have: as a decider knows them, and as they are kept on the disk."""
+
+from collections.abc import Iterable
+
+from kafka_compat.partition.model import ProducerSnapshot, SequenceRange
+from kafka_compat.storage.producer_snapshots import ProducerStates
+
+SEQUENCES = 1 << 31
+
+
+def snapshots_of(kept: ProducerStates, now_ms: int) -> tuple[ProducerSnapshot, ...]:
+    """Returns what a decider begins with; times of batches are those of their newest records, ms since 1970."""
+    return tuple(
+        ProducerSnapshot(
+            producer_id,
+            epoch,
+            tuple(
+                SequenceRange(first, last, last_offset - (last - first) % SEQUENCES, last_offset + 1)
+                for first, last, last_offset, _ in batches
+            ),
+            max(now_ms - max((each[3] for each in batches), default=now_ms), 0) / 1000,
+        )
+        for producer_id, (epoch, batches) in kept.items()
+    )
+
+
+def kept_of(producers: Iterable[ProducerSnapshot], now_ms: int) -> ProducerStates:
+    """Returns what is kept on the disk."""
+    return {
+        each.producer_id: (
+            each.epoch,
+            tuple(
+                (one.first_sequence, one.last_sequence, one.end_offset - 1, now_ms - int(each.idle_s * 1000))
+                for one in each.batches
+            ),
+        )
+        for each in producers
+    }

@@ -1,0 +1,426 @@
+"""The replicas of this broker: carries out what their deciders order, on logs, at the controller and at other brokers.
+
+A `Hosted` is one replica with its log. Events go in by `step`, and all effects of a step are carried out before the next event.
+Whoever waits for a replica watches it: fetch sessions (new data, high watermark, role) and coordinators.
+
+A failed disk ends the broker, as it does in Kafka with one log directory: another replica can lead, this one cannot know what it has.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+import attrs
+
+from kafka_compat.broker.context import Context
+from kafka_compat.broker.controller_link import CommandFailed
+from kafka_compat.broker.fetcher import FetchPosition
+from kafka_compat.broker.producers import kept_of, snapshots_of
+from kafka_compat.config import TopicSettings
+from kafka_compat.controller.commands import (
+    AlterPartition,
+    CommandResult,
+    IsrChange,
+    PartitionsAltered,
+    ProposedMember,
+)
+from kafka_compat.model import NO_LEADER, BrokerRegistration, PartitionState, TopicPartition
+from kafka_compat.partition.core import PartitionReplica
+from kafka_compat.partition.effects import (
+    AnswerEpochEnd,
+    AnswerFetch,
+    AnswerLatestOffset,
+    AnswerLogStart,
+    AnswerProduce,
+    AppendBatches,
+    CloseConnection,
+    Effect,
+    FetchFrom,
+    HighWatermarkMoved,
+    MoveLogStart,
+    PartitionRole,
+    PartitionRoleChanged,
+    RefusePeer,
+    ResetLog,
+    SendAlterPartition,
+    StopFetching,
+    TruncateLog,
+)
+from kafka_compat.partition.events import (
+    AlterPartitionAnswered,
+    BrokersChanged,
+    Event,
+    Flushed,
+    PartitionConfigChanged,
+    PartitionRemoved,
+    PartitionStateChanged,
+    ProducerExpiryDue,
+    TimePassed,
+    Truncated,
+)
+from kafka_compat.partition.model import EpochBegin, PartitionConfig, RecoveredReplica
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.storage.broker_store import BrokerStore
+from kafka_compat.storage.partition_log import PartitionLog
+from kafka_compat.storage.producer_snapshots import ProducerStates
+
+Answer = AnswerProduce | CloseConnection | AnswerFetch | AnswerEpochEnd | AnswerLatestOffset | AnswerLogStart
+
+
+class Watcher(Protocol):
+    """Somebody who waits for something about a replica. Called in the middle of a step: note it, and act when the round ends."""
+
+    def appended(self, hosted: "Hosted") -> None:
+        """The log is longer."""
+
+    def moved(self, hosted: "Hosted") -> None:
+        """The high watermark or the start of the log is another one."""
+
+    def changed(self, hosted: "Hosted") -> None:
+        """Role, leader or leader epoch changed, or the replica is gone."""
+
+
+class Fetchers(Protocol):
+    """Where followers' orders go."""
+
+    def fetch(self, leader: int, partition: TopicPartition, position: FetchPosition) -> None:
+        """Fetch a partition from `leader`, and from no other."""
+
+    def stop(self, partition: TopicPartition) -> None:
+        """Do not fetch it any more."""
+
+
+@attrs.define(eq=False)
+class Hosted:
+    """One replica of this broker."""
+
+    partition: TopicPartition
+    topic_id: bytes
+    log: PartitionLog
+    decider: PartitionReplica
+    watchers: dict[Watcher, None] = attrs.field(factory=dict)
+    role: PartitionRole = PartitionRole.OFFLINE
+    leader: int = NO_LEADER
+    leader_epoch: int = -1
+    high_watermark: int = 0
+    armed_for: float = float("inf")
+
+    @property
+    def leads(self) -> bool:
+        """Whether this broker leads the partition, as far as it knows."""
+        return self.role is PartitionRole.LEADER
+
+
+class Replicas:
+    """All replicas of one broker."""
+
+    def __init__(
+        self,
+        context: Context,
+        store: BrokerStore,
+        fetchers: Fetchers,
+        tell: Callable[[Hosted, PartitionRoleChanged | HighWatermarkMoved | RefusePeer], None],
+        on_role: Callable[[Hosted, PartitionRoleChanged], None],
+        on_removed: Callable[[Hosted], None],
+    ) -> None:
+        self.hosted: dict[TopicPartition, Hosted] = {}
+        self._context = context
+        self._store = store
+        self._fetchers = fetchers
+        self._tell = tell
+        self._on_role = on_role
+        self._on_removed = on_removed
+        self._events: deque[tuple[Hosted, Event]] = deque()
+        self._stepping = False
+        self._answers: dict[int, Callable[[Answer], None]] = {}
+        self._last_token = 0
+        self._deadlines: list[tuple[float, int, Hosted]] = []
+        self._armed = 0
+        self._flush_before_ack = context.settings.flushes_before_ack
+        self._unflushed: dict[Hosted, None] = {}
+
+    # ---------------------------------------------------------------- lookups
+
+    def by_name(self, topic: str, partition: int) -> Hosted | None:
+        """Returns the replica; None if this broker has none."""
+        return self.hosted.get(TopicPartition(topic, partition))
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Returns the name of a topic."""
+        topic = self._context.image.topics_by_id.get(topic_id)
+        return topic.name if topic is not None else None
+
+    def token(self, done: Callable[[Answer], None]) -> int:
+        """Returns a number for a request; `done` is called with what answers it."""
+        self._last_token += 1
+        self._answers[self._last_token] = done
+        return self._last_token
+
+    def forget(self, token: int) -> None:
+        """Nobody waits for an answer: one that has not come by now will not come (Produce with acks=0)."""
+        self._answers.pop(token, None)
+
+    # ---------------------------------------------------------------- steps
+
+    def step(self, hosted: Hosted, event: Event) -> None:
+        """Give a replica an event, and carry out what it orders.
+
+        Called while a step is carried out (an answer may lead to another event), the event waits until that is done.
+        """
+        self._events.append((hosted, event))
+        if self._stepping:
+            return
+        self._stepping = True
+        try:
+            while self._events:
+                self._step(*self._events.popleft())
+        finally:
+            self._stepping = False
+
+    def _step(self, hosted: Hosted, event: Event) -> None:
+        self._execute(hosted, hosted.decider.step(self._context.clock(), event))
+        deadline = hosted.decider.deadline
+        if deadline < hosted.armed_for:
+            self._armed += 1
+            hosted.armed_for = deadline
+            heapq.heappush(self._deadlines, (deadline, self._armed, hosted))
+
+    def _execute(self, hosted: Hosted, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case AppendBatches():
+                    self._append(hosted, effect)
+                case AnswerProduce() | AnswerFetch() | AnswerEpochEnd() | AnswerLatestOffset() | AnswerLogStart():
+                    self._answers.pop(effect.token)(effect)
+                case CloseConnection():
+                    self._answers.pop(effect.token)(effect)
+                case FetchFrom():
+                    self._fetchers.fetch(
+                        effect.leader,
+                        hosted.partition,
+                        FetchPosition(
+                            hosted.topic_id,
+                            effect.fetch_offset,
+                            effect.leader_epoch,
+                            effect.last_fetched_epoch,
+                            effect.log_start,
+                        ),
+                    )
+                case HighWatermarkMoved():
+                    hosted.high_watermark = effect.high_watermark
+                    for watcher in tuple(hosted.watchers):
+                        watcher.moved(hosted)
+                    self._tell(hosted, effect)
+                case TruncateLog():
+                    self._truncate(hosted, effect)
+                case ResetLog():
+                    hosted.log.reset(effect.start)
+                case MoveLogStart():
+                    hosted.log.trim(effect.log_start)
+                    for watcher in tuple(hosted.watchers):
+                        watcher.moved(hosted)
+                case StopFetching():
+                    self._fetchers.stop(hosted.partition)
+                case SendAlterPartition():
+                    self._alter(hosted, effect)
+                case PartitionRoleChanged():
+                    self._change_role(hosted, effect)
+                case RefusePeer():
+                    self._tell(hosted, effect)
+
+    def _append(self, hosted: Hosted, order: AppendBatches) -> None:
+        payload = order.payload
+        assert isinstance(payload, tuple), "batches come one in each buffer"
+        if order.leader_epoch >= 0:
+            base_offset, _ = hosted.log.append_as_leader(payload, order.leader_epoch)
+        else:
+            base_offset, _ = hosted.log.append_as_follower(payload)
+        assert base_offset == order.base_offset, f"{hosted.partition}: {base_offset} where {order.base_offset} was due"
+        if self._flush_before_ack:
+            self._unflushed[hosted] = None
+        for watcher in tuple(hosted.watchers):
+            watcher.appended(hosted)
+        if hosted.log.snapshot_due:
+            self.snapshot_producers(hosted)
+
+    def snapshot_producers(self, hosted: Hosted) -> None:
+        """Keep what is known of the producers beside the log, so that a restart has less to read."""
+        now = self._context.clock()
+        hosted.log.write_snapshot(kept_of(hosted.decider.producer_snapshot(now), self._context.wall_ms()))
+
+    def _truncate(self, hosted: Hosted, order: TruncateLog) -> None:
+        shorter = order.end < hosted.log.end_offset
+        end = hosted.log.truncate(order.end)
+        producers = snapshots_of(hosted.log.producers_on_disk(), self._context.wall_ms()) if shorter else None
+        self.step(hosted, Truncated(end, producers))
+
+    def _alter(self, hosted: Hosted, order: SendAlterPartition) -> None:
+        context = self._context
+        change = IsrChange(
+            hosted.topic_id,
+            hosted.partition.partition,
+            order.leader_epoch,
+            order.partition_epoch,
+            tuple(ProposedMember(broker, epoch) for broker, epoch in order.isr),
+            order.recovering,
+        )
+
+        def done(result: CommandResult | CommandFailed) -> None:
+            if self.hosted.get(hosted.partition) is not hosted:
+                return
+            if isinstance(result, PartitionsAltered) and result.partitions:
+                altered = result.partitions[0]
+                state = altered.state if altered.error is KafkaErrorCode.NONE else None
+                answer = AlterPartitionAnswered(order.request, altered.error, state)
+            elif isinstance(result, PartitionsAltered | CommandFailed):
+                answer = AlterPartitionAnswered(order.request, result.error)
+            else:
+                answer = AlterPartitionAnswered(order.request, KafkaErrorCode.UNKNOWN_SERVER_ERROR)
+            self.step(hosted, answer)
+
+        context.controller.send(AlterPartition(context.broker_id, context.broker_epoch, (change,)), done)
+
+    def _change_role(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
+        hosted.role = news.role
+        hosted.leader = news.leader
+        hosted.leader_epoch = news.leader_epoch
+        for watcher in tuple(hosted.watchers):
+            watcher.changed(hosted)
+        self._tell(hosted, news)
+        self._on_role(hosted, news)
+
+    # ---------------------------------------------------------------- time and disk
+
+    @property
+    def deadline(self) -> float:
+        """When `tick` is due."""
+        return self._deadlines[0][0] if self._deadlines else float("inf")
+
+    def tick(self, now: float) -> None:
+        """Tell replicas whose time has come that it has."""
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline, _, hosted = heapq.heappop(self._deadlines)
+            if deadline != hosted.armed_for or self.hosted.get(hosted.partition) is not hosted:
+                continue
+            hosted.armed_for = float("inf")
+            self.step(hosted, TimePassed())
+
+    def take_unflushed(self) -> list[tuple[Hosted, int, int]]:
+        """Returns what acknowledgements wait for: replicas, with their logs' ends and numbers of changes now."""
+        taken, self._unflushed = self._unflushed, {}
+        return [(each, each.log.end_offset, each.log.changes) for each in taken]
+
+    def flushed(self, round_: list[tuple[Hosted, int, int]]) -> None:
+        """A flush that began after `take_unflushed` has ended. A log that was cut meanwhile is flushed once more."""
+        for hosted, end, changes in round_:
+            if self.hosted.get(hosted.partition) is not hosted:
+                continue
+            if hosted.log.changes != changes:
+                self._unflushed[hosted] = None
+            else:
+                self.step(hosted, Flushed(end))
+
+    @property
+    def has_unflushed(self) -> bool:
+        """Whether acknowledgements wait for a flush that has not begun."""
+        return bool(self._unflushed)
+
+    def expire_producers(self) -> None:
+        """Let every replica forget producers that were idle for too long."""
+        for hosted in tuple(self.hosted.values()):
+            self.step(hosted, ProducerExpiryDue())
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """Returns the high watermarks of all replicas."""
+        return {each.partition: each.high_watermark for each in self.hosted.values()}
+
+    def producers(self) -> dict[TopicPartition, ProducerStates]:
+        """Returns what a restart would have to read again."""
+        now, wall_ms = self._context.clock(), self._context.wall_ms()
+        return {each.partition: kept_of(each.decider.producer_snapshot(now), wall_ms) for each in self.hosted.values()}
+
+    # ---------------------------------------------------------------- metadata
+
+    def update_brokers(self, brokers: Mapping[int, BrokerRegistration]) -> None:
+        """The brokers of the cluster have changed."""
+        event = BrokersChanged(dict(brokers))
+        for hosted in tuple(self.hosted.values()):
+            self.step(hosted, event)
+
+    def update(self, states: Mapping[TopicPartition, PartitionState]) -> None:
+        """The controller has decided about these partitions; logs of new replicas are made first, together."""
+        own = self._context.broker_id
+        mine = {partition: state for partition, state in states.items() if own in state.replicas}
+        for partition in states.keys() - mine.keys():
+            self.remove(partition)
+        for partition, state in mine.items():
+            hosted = self.hosted.get(partition)
+            if hosted is not None and hosted.topic_id != state.topic_id:
+                self.remove(partition)  # deleted, and made again under the same name
+        new = {partition: state.topic_id for partition, state in mine.items() if partition not in self.hosted}
+        if new:
+            self._store.create(new)
+            for partition, topic_id in new.items():
+                self._host(partition, topic_id)
+        for partition, state in mine.items():
+            self.step(self.hosted[partition], PartitionStateChanged(state))
+
+    def remove(self, partition: TopicPartition) -> None:
+        """The partition is gone, or no replica of it is here any more: its log is deleted."""
+        hosted = self.hosted.get(partition)
+        if hosted is not None:
+            self.step(hosted, PartitionRemoved())
+            del self.hosted[partition]
+            self._unflushed.pop(hosted, None)
+            self._on_removed(hosted)
+        if self._store.topic_id(partition) is not None:
+            self._store.delete(partition)
+
+    def reconfigure(self, topic: str | None) -> None:
+        """Settings of a topic have changed; of all topics with None."""
+        for hosted in tuple(self.hosted.values()):
+            if topic is None or hosted.partition.topic == topic:
+                settings = self._settings_of(hosted.partition.topic)
+                hosted.log.segment_bytes = settings.segment_bytes
+                self.step(hosted, PartitionConfigChanged(self._config(settings)))
+
+    def _host(self, partition: TopicPartition, topic_id: bytes) -> None:
+        log = self._store.log(partition)
+        settings = self._settings_of(partition.topic)
+        log.segment_bytes = settings.segment_bytes
+        recovered = RecoveredReplica(
+            log_start=log.start_offset,
+            log_end=log.end_offset,
+            durable_end=log.durable_offset,
+            high_watermark=self._store.high_watermark(partition),
+            leader_epochs=tuple(EpochBegin(epoch, start) for epoch, start in log.epochs),
+            producers=snapshots_of(log.take_producers(), self._context.wall_ms()),
+        )
+        decider = PartitionReplica(
+            self._context.broker_id,
+            partition,
+            self._config(settings),
+            recovered,
+            self._context.clock(),
+        )
+        hosted = Hosted(partition, topic_id, log, decider, high_watermark=recovered.high_watermark)
+        self.hosted[partition] = hosted
+        if self._flush_before_ack and log.durable_offset < log.end_offset:
+            self._unflushed[hosted] = None
+        self.step(hosted, BrokersChanged(dict(self._context.image.brokers)))
+
+    def _settings_of(self, topic: str) -> TopicSettings:
+        found = self._context.image.topics.get(topic)
+        return self._context.topic_settings(found.configs if found is not None else {})
+
+    def _config(self, topic: TopicSettings) -> PartitionConfig:
+        settings = self._context.settings
+        return PartitionConfig(
+            min_insync_replicas=topic.min_insync_replicas,
+            replica_lag_time_s=settings.seconds("replica.lag.time.max.ms"),
+            flush="before-ack" if self._flush_before_ack else "page-cache",
+            max_message_bytes=topic.max_message_bytes,
+            producer_expiry_s=settings.seconds("producer.id.expiration.ms"),
+            fetch_backoff_s=max(settings.seconds("replica.fetch.backoff.ms"), 0.01),
+        )

@@ -1,0 +1,106 @@
+"""What brokers ask the controller: commands to commit, heartbeats; and producer ids, which brokers take from it in blocks."""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.context import Context
+from kafka_compat.broker.controller_link import CommandFailed
+from kafka_compat.broker.controller_node import ControllerNode
+from kafka_compat.controller.commands import AllocateProducerIds, CommandResult, ProducerIdsAllocated
+from kafka_compat.protocol.apis.controller import (
+    BROKER_HEARTBEAT,
+    CONTROLLER_COMMAND,
+    BrokerHeartbeatRequest,
+    ControllerCommandRequest,
+    ControllerCommandResponse,
+)
+from kafka_compat.protocol.apis.init_producer_id import (
+    INIT_PRODUCER_ID,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.net.connection import SocketConnection
+
+PRODUCERS_WAITING_MAX = 10_000
+NO_PRODUCER = -1
+
+
+class ClusterRequests:
+    """The handlers of one broker."""
+
+    def __init__(self, context: Context, node: ControllerNode) -> None:
+        self._context = context
+        self._node = node
+        self._next_id = 0
+        self._ids_end = 0
+        self._waiting: deque[Call] = deque()
+        """Producers that wait for the next block of ids."""
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by API key."""
+        return {
+            CONTROLLER_COMMAND.key: self.command,
+            BROKER_HEARTBEAT.key: self.heartbeat,
+            INIT_PRODUCER_ID.key: self.init_producer_id,
+        }
+
+    def connection_closed(self, connection: SocketConnection[Any]) -> None:
+        """A connection has ended; perhaps that of a broker's heartbeats."""
+        self._node.connection_closed(connection)
+
+    def command(self, call: Call) -> None:
+        """Commit a command of another broker, if this one is the controller."""
+        request: ControllerCommandRequest = call.request
+        if request.cluster_id != self._context.cluster_id:
+            call.answer(ControllerCommandResponse(error_code=KafkaErrorCode.INVALID_REQUEST))
+            return
+        self._context.controller.propose(request.command, call.answer)
+
+    def heartbeat(self, call: Call) -> None:
+        """A broker is alive."""
+        request: BrokerHeartbeatRequest = call.request
+        self._node.heartbeat(call.connection, request, call.answer)
+
+    # ---------------------------------------------------------------- producer ids
+
+    def init_producer_id(self, call: Call) -> None:
+        """A new producer id for an idempotent producer, or the same one with the next epoch (KIP-360)."""
+        request: InitProducerIdRequest = call.request
+        if request.transactional_id is not None:
+            # As a cluster without a transaction coordinator; the client cannot go on with this id anywhere else.
+            call.answer(_refused(KafkaErrorCode.INVALID_TXN_STATE))
+        elif len(self._waiting) >= PRODUCERS_WAITING_MAX:
+            call.answer(_refused(KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        elif self._next_id < self._ids_end:
+            self._give(call)
+        else:
+            self._waiting.append(call)
+            if len(self._waiting) == 1:
+                self._refill()
+
+    def _give(self, call: Call) -> None:
+        call.answer(InitProducerIdResponse(error_code=KafkaErrorCode.NONE, producer_id=self._next_id, producer_epoch=0))
+        self._next_id += 1
+
+    def _refill(self) -> None:
+        context = self._context
+        context.controller.send(AllocateProducerIds(context.broker_id, context.broker_epoch), self._refilled)
+
+    def _refilled(self, result: CommandResult | CommandFailed) -> None:
+        if isinstance(result, ProducerIdsAllocated) and result.error is KafkaErrorCode.NONE:
+            self._next_id, self._ids_end = result.first, result.first + result.count
+            while self._waiting and self._next_id < self._ids_end:
+                self._give(self._waiting.popleft())
+            if self._waiting:
+                self._refill()
+            return
+        while self._waiting:
+            # Clients try again; a block that was taken without an answer is never used.
+            self._waiting.popleft().answer(_refused(KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+
+
+def _refused(error: KafkaErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER, producer_epoch=-1)

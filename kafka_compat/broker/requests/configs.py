@@ -1,0 +1,197 @@
+"""Settings of topics and brokers: DescribeConfigs and IncrementalAlterConfigs.
+
+A broker describes itself, as its own command line counts; another broker's settings must be asked from that one, as in Kafka.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.context import INTERNAL_TOPICS, Context
+from kafka_compat.broker.controller_link import CommandFailed
+from kafka_compat.config import ConfigRow, InvalidSetting, check_dynamic_setting, check_topic_setting
+from kafka_compat.controller.commands import (
+    AlterConfigs,
+    CommandResult,
+    ConfigsAltered,
+    ConfigSetting,
+    ResourceChange,
+    ResourceKind,
+    ResourceName,
+)
+from kafka_compat.protocol.apis.describe_configs import (
+    DESCRIBE_CONFIGS,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribedConfig,
+    DescribedConfigSynonym,
+)
+from kafka_compat.protocol.apis.incremental_alter_configs import (
+    INCREMENTAL_ALTER_CONFIGS,
+    IncrementalAlterConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResult,
+)
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+class ConfigRequests:
+    """The handlers of one broker."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by API key."""
+        return {DESCRIBE_CONFIGS.key: self.describe, INCREMENTAL_ALTER_CONFIGS.key: self.alter}
+
+    # ---------------------------------------------------------------- DescribeConfigs
+
+    def describe(self, call: Call) -> None:
+        """The settings of topics, and of this broker."""
+        request: DescribeConfigsRequest = call.request
+        call.answer(
+            DescribeConfigsResponse(results=tuple(self._described(each, request) for each in request.resources))
+        )
+
+    def _described(self, asked: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
+        found = self._rows(asked)
+        error, message = (KafkaErrorCode.NONE, None) if isinstance(found, list) else found
+        rows = found if isinstance(found, list) else []
+        return DescribeConfigsResult(
+            error_code=error,
+            error_message=message,
+            resource_type=asked.resource_type,
+            resource_name=asked.resource_name,
+            configs=tuple(_config(each, request) for each in rows),
+        )
+
+    def _rows(self, asked: DescribeConfigsResource) -> list[ConfigRow] | tuple[KafkaErrorCode, str]:
+        settings = self._context.settings
+        name = asked.resource_name
+        if asked.resource_type == ResourceKind.TOPIC:
+            topic = self._context.image.topics.get(name)
+            if topic is None:
+                return KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
+            return settings.describe_topic(topic.configs, asked.configuration_keys)
+        if asked.resource_type != ResourceKind.BROKER:
+            return KafkaErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings here"
+        if not name:
+            wanted = asked.configuration_keys
+            rows = settings.describe_broker(wanted)
+            return [each for each in rows if each.name in settings.cluster]
+        if name != str(self._context.broker_id):
+            return KafkaErrorCode.INVALID_REQUEST, f"this is broker {self._context.broker_id}: ask broker {name} itself"
+        return settings.describe_broker(asked.configuration_keys)
+
+    # ---------------------------------------------------------------- IncrementalAlterConfigs
+
+    def alter(self, call: Call) -> None:
+        """All changes of a resource or none; those that are wrong are refused here."""
+        request: IncrementalAlterConfigsRequest = call.request
+        refused: dict[tuple[int, str], IncrementalAlterConfigsResult] = {}
+        changes: list[ResourceChange] = []
+        for resource in request.resources:
+            try:
+                changes.append(self._change(resource))
+            except InvalidSetting as error:
+                refused[_key(resource)] = _altered(resource, KafkaErrorCode.INVALID_CONFIG, str(error))
+            except ValueError as error:
+                refused[_key(resource)] = _altered(resource, KafkaErrorCode.INVALID_REQUEST, str(error))
+
+        def done(result: CommandResult | CommandFailed) -> None:
+            if isinstance(result, ConfigsAltered):
+                by_name = {each.resource: each for each in result.resources}
+                outcomes = {(name.kind.value, name.name): (each.error, each.message) for name, each in by_name.items()}
+            else:
+                failed = result if isinstance(result, CommandFailed) else CommandFailed("another answer", False)
+                outcomes = {
+                    (each.resource.kind.value, each.resource.name): (failed.error, failed.reason) for each in changes
+                }
+            call.answer(
+                IncrementalAlterConfigsResponse(
+                    responses=tuple(
+                        refused.get(_key(each)) or _altered(each, *outcomes[_key(each)]) for each in request.resources
+                    )
+                )
+            )
+
+        if not changes:
+            done(ConfigsAltered(()))
+            return
+        command = AlterConfigs(tuple(changes), request.validate_only, self._context.unclean_default)
+        self._context.controller.send(command, done)
+
+    def _change(self, resource: IncrementalAlterConfigsResource) -> ResourceChange:
+        """Raises `InvalidSetting` for a wrong setting, `ValueError` for a wrong request."""
+        try:
+            kind = ResourceKind(resource.resource_type)
+        except ValueError:
+            raise ValueError(f"resources of type {resource.resource_type} have no settings here") from None
+        names = [each.name for each in resource.configs]
+        if len(set(names)) < len(names):
+            raise ValueError("a setting is named twice")
+        name = ResourceName(kind, resource.resource_name)
+        return ResourceChange(name, tuple(self._setting(name, each) for each in resource.configs))
+
+    def _setting(self, resource: ResourceName, change: IncrementalAlterConfig) -> ConfigSetting:
+        value = change.value
+        if change.config_operation == DELETE:
+            return ConfigSetting(change.name, None)
+        if change.config_operation in (APPEND, SUBTRACT):
+            value = self._list_changed(resource, change)
+        elif change.config_operation != SET:
+            raise ValueError(f"there is no operation {change.config_operation}")
+        if resource.kind is ResourceKind.TOPIC:
+            internal = resource.name in INTERNAL_TOPICS
+            return ConfigSetting(change.name, check_topic_setting(change.name, value, internal=internal))
+        if value is None:
+            raise InvalidSetting(change.name, f"{change.name} needs a value.")
+        return ConfigSetting(change.name, check_dynamic_setting(change.name, value))
+
+    def _list_changed(self, resource: ResourceName, change: IncrementalAlterConfig) -> str:
+        if resource.kind is not ResourceKind.TOPIC or change.name != "cleanup.policy":
+            raise InvalidSetting(change.name, f"{change.name} is not a list that can be appended to.")
+        overrides = self._context.image.configs_of(resource)
+        (row,) = self._context.settings.describe_topic(overrides, [change.name])
+        items = [each for each in (row.value or "").split(",") if each]
+        named = [each.strip() for each in (change.value or "").split(",") if each.strip()]
+        if change.config_operation == APPEND:
+            return ",".join([*items, *(each for each in named if each not in items)])
+        return ",".join(each for each in items if each not in named)
+
+
+def _key(resource: IncrementalAlterConfigsResource) -> tuple[int, str]:
+    return resource.resource_type, resource.resource_name
+
+
+def _altered(
+    resource: IncrementalAlterConfigsResource, error: KafkaErrorCode, message: str
+) -> IncrementalAlterConfigsResult:
+    return IncrementalAlterConfigsResult(
+        error_code=error,
+        error_message=message or None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _config(row: ConfigRow, request: DescribeConfigsRequest) -> DescribedConfig:
+    synonyms: Iterable[DescribedConfigSynonym] = (
+        DescribedConfigSynonym(name=each.name, value=each.value, source=each.source) for each in row.synonyms
+    )
+    return DescribedConfig(
+        name=row.name,
+        value=row.value,
+        read_only=row.read_only,
+        config_source=row.source,
+        is_sensitive=row.sensitive,
+        synonyms=tuple(synonyms) if request.include_synonyms else (),
+        config_type=row.kind,
+        documentation=row.doc if request.include_documentation else None,
+    )

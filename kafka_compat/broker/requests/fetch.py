@@ -1,0 +1,452 @@
+"""Fetch: reads record batches, for consumers and followers, in sessions or without (KIP-227), and waits for data.
+
+A session knows the partitions that its client fetches, so a request names only those that changed. It watches their replicas and
+notes which may have something new; only these are looked at. A request that finds less than `min_bytes` waits, at most
+`max_wait_ms`, until one of its partitions has more: for a consumer when the high watermark moves, for a follower when the log
+grows. Another request on its connection, or in its session, ends the wait, too.
+
+A follower's fetch from a leadership that this broker has not heard of waits for the metadata instead of being refused.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.context import Context
+from kafka_compat.broker.replicas import Answer, Hosted, Replicas
+from kafka_compat.model import NO_EPOCH, NO_UUID, TopicPartition
+from kafka_compat.partition.effects import AnswerFetch
+from kafka_compat.partition.events import ConsumerFetch, FollowerFetch
+from kafka_compat.protocol.apis.fetch import (
+    FETCH,
+    FetchDivergingEpoch,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopicResponse,
+)
+from kafka_compat.protocol.common import LeaderIdAndEpoch
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.net.connection import SocketConnection
+from raft.net.decoder import Buffer
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+CONSUMER = -1
+DEBUG_CONSUMER = -2
+SESSION_KEPT_S = 120.0
+"""A session that was not used for so long may make room for another one."""
+_NO_RECORDS = b""
+_NOT_LEADING = (KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, KafkaErrorCode.FENCED_LEADER_EPOCH)
+
+Key = tuple[bytes, str, int]
+"""Topic id (zero for requests by name), topic name (empty for requests by id), partition."""
+
+
+@attrs.define(eq=False)
+class SessionPartition:
+    """One partition of a session, as its client asked for it last."""
+
+    key: Key
+    asked: FetchPartition
+    hosted: Hosted | None = None
+    looked_at: float = -1.0
+    """When its replica was asked last."""
+    high_watermark: int = -1
+    """As it was sent last; the log start likewise."""
+    log_start: int = -1
+    failed: bool = False
+    """Whether the last answer was an error, so that the next request looks again."""
+
+
+@attrs.define(eq=False)
+class FetchSession:
+    """The partitions of one client. Watches their replicas; see `Watcher`."""
+
+    id: int
+    next_epoch: int
+    by_id: bool
+    follower: int
+    """The broker id of a follower, CONSUMER or DEBUG_CONSUMER."""
+    fetches: "FetchRequests"
+    partitions: dict[Key, SessionPartition] = attrs.field(factory=dict)
+    news: dict[SessionPartition, None] = attrs.field(factory=dict)
+    """Partitions that must be looked at, because the client or the replica has news."""
+    by_replica: dict[Hosted, SessionPartition] = attrs.field(factory=dict)
+    waiting: "Fetch | None" = None
+    used_at: float = 0.0
+
+    def appended(self, hosted: Hosted) -> None:
+        """See `Watcher`: a follower wants what is not committed yet."""
+        if self.follower != CONSUMER:
+            self._note(hosted, wakes=True)
+
+    def moved(self, hosted: Hosted) -> None:
+        """See `Watcher`: a consumer may read on; a follower learns of it with the next answer."""
+        self._note(hosted, wakes=self.follower == CONSUMER)
+
+    def changed(self, hosted: Hosted) -> None:
+        """See `Watcher`."""
+        self._note(hosted, wakes=True)
+
+    def _note(self, hosted: Hosted, *, wakes: bool) -> None:
+        self.news[self.by_replica[hosted]] = None
+        if wakes and self.waiting is not None:
+            self.fetches.woken[self.waiting] = None
+
+    def watch(self, partition: SessionPartition, hosted: Hosted | None) -> None:
+        """From now on `hosted` is the replica of this partition."""
+        if partition.hosted is hosted:
+            return
+        if partition.hosted is not None:
+            partition.hosted.watchers.pop(self, None)
+            self.by_replica.pop(partition.hosted, None)
+        partition.hosted = hosted
+        if hosted is not None:
+            hosted.watchers[self] = None
+            self.by_replica[hosted] = partition
+
+    def drop(self, key: Key) -> None:
+        """The client does not fetch this partition any more."""
+        partition = self.partitions.pop(key, None)
+        if partition is not None:
+            self.news.pop(partition, None)
+            self.watch(partition, None)
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        for partition in self.partitions.values():
+            if partition.hosted is not None:
+                partition.hosted.watchers.pop(self, None)
+
+
+@attrs.define(eq=False)
+class Fetch:
+    """One request that is being served."""
+
+    call: Call
+    request: FetchRequest
+    session: FetchSession
+    full: bool
+    """Whether every partition is in the answer, not only those with news."""
+    deadline: float
+
+
+class FetchRequests:
+    """The handler of one broker, with the sessions of all clients. `pump` is to be called once a round."""
+
+    def __init__(self, context: Context, replicas: Replicas) -> None:
+        self.woken: dict[Fetch, None] = {}
+        self._context = context
+        self._replicas = replicas
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        """Least recently used first."""
+        self._waiting: dict[Fetch, None] = {}
+        self._by_connection: dict[SocketConnection[Any], Fetch] = {}
+        self._lag_time_s = context.settings.seconds("replica.lag.time.max.ms")
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by API key."""
+        return {FETCH.key: self.fetch}
+
+    # ---------------------------------------------------------------- requests
+
+    def fetch(self, call: Call) -> None:
+        """Answer at once, or when there is enough."""
+        request: FetchRequest = call.request
+        before = self._by_connection.get(call.connection)
+        if before is not None:
+            self._finish(before)
+        now = self._context.clock()
+        found = self._session(call, request, now)
+        if isinstance(found, KafkaErrorCode):
+            call.answer(FetchResponse(error_code=found, session_id=0, responses=()))
+            return
+        session, full = found
+        if session.waiting is not None:
+            self._finish(session.waiting)
+        session.used_at = now
+        self._take_changes(session, request, now)
+        fetch = Fetch(call, request, session, full, now + max(request.max_wait_ms, 0) / 1000)
+        if not self._try(fetch, now, last_chance=request.max_wait_ms <= 0):
+            session.waiting = fetch
+            self._waiting[fetch] = None
+            self._by_connection[call.connection] = fetch
+
+    def _session(self, call: Call, request: FetchRequest, now: float) -> tuple[FetchSession, bool] | KafkaErrorCode:
+        by_id = call.version >= 13
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if request.session_id:
+                self._close(request.session_id)
+            follower = request.replica_state.replica_id if call.version >= 15 else request.replica_id
+            session = FetchSession(0, 0, by_id, follower, self)
+            if request.session_epoch == INITIAL_EPOCH and request.topics and self._make_room(now):
+                session.id = self._new_id()
+                session.next_epoch = 1
+                self._sessions[session.id] = session
+            return session, True
+        known = self._sessions.get(request.session_id)
+        if known is None:
+            return KafkaErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if request.session_epoch != known.next_epoch:
+            return KafkaErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if known.by_id != by_id:
+            return KafkaErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        known.next_epoch = known.next_epoch + 1 if known.next_epoch < 2**31 - 1 else 1
+        self._sessions.move_to_end(known.id)
+        return known, False
+
+    def _new_id(self) -> int:
+        while True:
+            drawn = self._context.rng.randrange(1, 2**31)
+            if drawn not in self._sessions:
+                return drawn
+
+    def _make_room(self, now: float) -> bool:
+        slots = self._context.settings.number("max.incremental.fetch.session.cache.slots")
+        if len(self._sessions) < slots:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or oldest.waiting is not None or now - oldest.used_at < SESSION_KEPT_S:
+            return False
+        self._close(oldest.id)
+        return True
+
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            if session.waiting is not None:
+                self._finish(session.waiting)
+            session.close()
+
+    def _take_changes(self, session: FetchSession, request: FetchRequest, now: float) -> None:
+        for forgotten in request.forgotten_topics_data:
+            for number in forgotten.partitions:
+                session.drop((forgotten.topic_id, forgotten.topic, number))
+        for topic in request.topics:
+            for asked in topic.partitions:
+                key = (topic.topic_id, topic.topic, asked.partition)
+                partition = session.partitions.get(key)
+                if partition is None:
+                    partition = session.partitions[key] = SessionPartition(key, asked)
+                else:
+                    partition.asked = asked
+                session.news[partition] = None
+        # A follower that has nothing to say is still there; and who was refused may not be any more.
+        stale = now - self._lag_time_s / 4
+        for partition in session.partitions.values():
+            if partition.failed or (session.follower >= 0 and partition.looked_at < stale):
+                session.news[partition] = None
+
+    # ---------------------------------------------------------------- answers
+
+    def pump(self, now: float) -> None:
+        """Answer what has waited for long enough, and look again at what may have news."""
+        for fetch in [each for each in self._waiting if each.deadline <= now]:
+            self._finish(fetch)
+        woken, self.woken = self.woken, {}
+        for fetch in woken:
+            if fetch in self._waiting and self._try(fetch, now, last_chance=False):
+                self._over(fetch)
+
+    @property
+    def deadline(self) -> float:
+        """When `pump` is due."""
+        return min((each.deadline for each in self._waiting), default=float("inf"))
+
+    def connection_closed(self, connection: SocketConnection[Any]) -> None:
+        """Nobody waits for the answer any more."""
+        fetch = self._by_connection.get(connection)
+        if fetch is not None:
+            self._over(fetch)
+
+    def _finish(self, fetch: Fetch) -> None:
+        """Answer with what there is."""
+        self._over(fetch)
+        self._try(fetch, self._context.clock(), last_chance=True)
+
+    def _over(self, fetch: Fetch) -> None:
+        del self._waiting[fetch]
+        self.woken.pop(fetch, None)
+        fetch.session.waiting = None
+        if self._by_connection.get(fetch.call.connection) is fetch:
+            del self._by_connection[fetch.call.connection]
+
+    def _try(self, fetch: Fetch, now: float, *, last_chance: bool) -> bool:
+        """Answer if there is enough, an error, or no time left. Returns whether it was answered."""
+        session, request = fetch.session, fetch.request
+        # Partitions that are read move to the end, so that those before them do not starve the others.
+        looked_at = [each for each in session.partitions.values() if each in session.news]
+        room = max(min(request.max_bytes, self._context.settings.number("fetch.max.bytes")), 0)
+        got = 0
+        urgent = False
+        found: list[tuple[SessionPartition, FetchPartitionResponse]] = []
+        for partition in looked_at:
+            response, size, is_urgent = self._look(fetch, partition, room - got, is_first=not got, now=now)
+            got += size
+            urgent = urgent or is_urgent
+            found.append((partition, response))
+        if not (last_chance or urgent or got >= request.min_bytes):
+            return False
+        fetch.session.news.clear()
+        self._send(fetch, found)
+        if not session.id:
+            session.close()
+        return True
+
+    def _send(self, fetch: Fetch, found: list[tuple[SessionPartition, FetchPartitionResponse]]) -> None:
+        session = fetch.session
+        by_topic: dict[tuple[bytes, str], list[FetchPartitionResponse]] = {}
+        for partition, response in found:
+            has_data = bool(response.records)
+            partition.failed = bool(response.error_code)
+            changed = (
+                response.high_watermark != partition.high_watermark or response.log_start_offset != partition.log_start
+            )
+            if fetch.full or has_data or partition.failed or changed or response.diverging_epoch.epoch != NO_EPOCH:
+                partition.high_watermark = response.high_watermark
+                partition.log_start = response.log_start_offset
+                by_topic.setdefault(partition.key[:2], []).append(response)
+            if has_data:
+                # There may be more of it behind what was read.
+                session.partitions[partition.key] = session.partitions.pop(partition.key)
+                session.news[partition] = None
+        fetch.call.answer(
+            FetchResponse(
+                session_id=session.id,
+                responses=tuple(
+                    FetchTopicResponse(topic=name, topic_id=topic_id, partitions=tuple(responses))
+                    for (topic_id, name), responses in by_topic.items()
+                ),
+            )
+        )
+
+    def _look(
+        self, fetch: Fetch, partition: SessionPartition, room: int, *, is_first: bool, now: float
+    ) -> tuple[FetchPartitionResponse, int, bool]:
+        """Returns the answer for one partition, the bytes that it holds, and whether the client should know at once."""
+        session = fetch.session
+        hosted, error = self._replica_of(partition)
+        session.watch(partition, hosted)
+        if hosted is None:
+            return _failed(partition, error), 0, True
+        asked = partition.asked
+        if session.follower >= 0 and asked.current_leader_epoch > hosted.leader_epoch:
+            return _empty(partition, hosted), 0, False  # the metadata is on its way
+        partition.looked_at = now
+        answer = self._ask(session, fetch.request, hosted, asked)
+        if answer.error or answer.diverging is not None:
+            return self._refused(hosted, partition, answer), 0, True
+        records: tuple[Buffer, ...] | bytes = _NO_RECORDS
+        size = 0
+        if answer.start < answer.end and (room > 0 or is_first):
+            limit = min(asked.partition_max_bytes, room)
+            batches = hosted.log.read(answer.start, max(limit, 1), answer.end)
+            size = sum(map(len, batches))
+            if size > limit and not is_first:
+                batches, size = [], 0  # only the first may be larger than there is room for
+            records = tuple(batches)
+        response = FetchPartitionResponse(
+            partition_index=asked.partition,
+            error_code=KafkaErrorCode.NONE,
+            high_watermark=answer.high_watermark,
+            last_stable_offset=answer.high_watermark,
+            log_start_offset=answer.log_start,
+            aborted_transactions=None,
+            records=records,
+        )
+        return response, size, False
+
+    def _replica_of(self, partition: SessionPartition) -> tuple[Hosted | None, KafkaErrorCode]:
+        topic_id, name, number = partition.key
+        image = self._context.image
+        if topic_id != NO_UUID:
+            topic = image.topics_by_id.get(topic_id)
+            if topic is None:
+                return None, KafkaErrorCode.UNKNOWN_TOPIC_ID
+            name = topic.name
+        else:
+            topic = image.topics.get(name)
+        hosted = self._replicas.hosted.get(TopicPartition(name, number))
+        if hosted is not None:
+            return hosted, KafkaErrorCode.NONE
+        if topic is None or not 0 <= number < len(topic.partitions):
+            return None, KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return None, KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _ask(self, session: FetchSession, request: FetchRequest, hosted: Hosted, asked: FetchPartition) -> AnswerFetch:
+        if session.follower == DEBUG_CONSUMER:
+            return _everything(hosted, asked.fetch_offset)
+        answers: list[Answer] = []
+        token = self._replicas.token(answers.append)
+        if session.follower >= 0:
+            event: FollowerFetch | ConsumerFetch = FollowerFetch(
+                token,
+                session.follower,
+                request.replica_state.replica_epoch,
+                asked.current_leader_epoch,
+                asked.fetch_offset,
+                asked.last_fetched_epoch,
+                asked.log_start_offset,
+                0.0,
+                0,
+            )
+        else:
+            event = ConsumerFetch(
+                token, asked.fetch_offset, 0.0, 0, asked.current_leader_epoch, asked.last_fetched_epoch
+            )
+        self._replicas.step(hosted, event)
+        (answer,) = answers  # a fetch that does not wait is answered within its step
+        assert isinstance(answer, AnswerFetch), "a fetch is answered as one"
+        return answer
+
+    def _refused(self, hosted: Hosted, partition: SessionPartition, answer: AnswerFetch) -> FetchPartitionResponse:
+        diverging, leader = FetchDivergingEpoch(), LeaderIdAndEpoch()
+        if answer.diverging is not None:
+            diverging = FetchDivergingEpoch(epoch=answer.diverging.epoch, end_offset=answer.diverging.end_offset)
+        if answer.error in _NOT_LEADING:
+            leader = LeaderIdAndEpoch(leader_id=hosted.leader, leader_epoch=hosted.leader_epoch)
+        return FetchPartitionResponse(
+            partition_index=partition.asked.partition,
+            error_code=answer.error,
+            high_watermark=answer.high_watermark,
+            last_stable_offset=answer.high_watermark,
+            log_start_offset=answer.log_start,
+            aborted_transactions=None,
+            records=_NO_RECORDS,
+            diverging_epoch=diverging,
+            current_leader=leader,
+        )
+
+
+def _failed(partition: SessionPartition, error: KafkaErrorCode) -> FetchPartitionResponse:
+    return FetchPartitionResponse(
+        partition_index=partition.asked.partition,
+        error_code=error,
+        high_watermark=-1,
+        aborted_transactions=None,
+        records=_NO_RECORDS,
+    )
+
+
+def _empty(partition: SessionPartition, hosted: Hosted) -> FetchPartitionResponse:
+    return FetchPartitionResponse(
+        partition_index=partition.asked.partition,
+        error_code=KafkaErrorCode.NONE,
+        high_watermark=-1,
+        log_start_offset=hosted.log.start_offset,
+        aborted_transactions=None,
+        records=_NO_RECORDS,
+    )
+
+
+def _everything(hosted: Hosted, offset: int) -> AnswerFetch:
+    """For tools that look at one replica (replica id -2): all that is in its log, whoever leads; its own high watermark beside it."""
+    log = hosted.log
+    inside = log.start_offset <= offset <= log.end_offset
+    error = KafkaErrorCode.NONE if inside else KafkaErrorCode.OFFSET_OUT_OF_RANGE
+    return AnswerFetch(0, error, offset, log.end_offset, hosted.high_watermark, log.start_offset)

@@ -1,0 +1,291 @@
+"""What is in the logs: ListOffsets, OffsetForLeaderEpoch, DeleteRecords and DescribeLogDirs."""
+
+import os
+from collections.abc import Mapping
+
+import attrs
+
+from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.context import Context
+from kafka_compat.broker.replicas import Answer, Hosted, Replicas
+from kafka_compat.model import NO_LEADER, TopicPartition
+from kafka_compat.partition.effects import AnswerEpochEnd, AnswerLatestOffset, AnswerLogStart
+from kafka_compat.partition.events import EpochEndAsked, LatestOffsetAsked, LogStartDue
+from kafka_compat.protocol.apis.delete_records import (
+    DELETE_RECORDS,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from kafka_compat.protocol.apis.describe_log_dirs import (
+    DESCRIBE_LOG_DIRS,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from kafka_compat.protocol.apis.list_offsets import (
+    LIST_OFFSETS,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kafka_compat.protocol.apis.offset_for_leader_epoch import (
+    OFFSET_FOR_LEADER_EPOCH,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderPartitionResult,
+    OffsetForLeaderTopicResult,
+)
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+LATEST, EARLIEST, NEWEST_TIME, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+DEBUG_CONSUMER = -2
+UNKNOWN = -1
+
+
+@attrs.define(eq=False)
+class _Deletion:
+    """A DeleteRecords request that waits for the partitions' answers."""
+
+    call: Call
+    waits_for: int = 0
+    began: bool = False
+    results: list[tuple[str, list[DeleteRecordsPartitionResult]]] = attrs.field(factory=list)
+
+
+class LogRequests:
+    """The handlers of one broker."""
+
+    def __init__(self, context: Context, replicas: Replicas) -> None:
+        self._context = context
+        self._replicas = replicas
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by API key."""
+        return {
+            LIST_OFFSETS.key: self.list_offsets,
+            OFFSET_FOR_LEADER_EPOCH.key: self.offset_for_leader_epoch,
+            DELETE_RECORDS.key: self.delete_records,
+            DESCRIBE_LOG_DIRS.key: self.describe_log_dirs,
+        }
+
+    def _missing(self, topic: str, partition: int) -> KafkaErrorCode:
+        """Why there is no replica of this partition here."""
+        known = self._context.image.partition(TopicPartition(topic, partition))
+        return KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # ---------------------------------------------------------------- ListOffsets
+
+    def list_offsets(self, call: Call) -> None:
+        """Offsets by time, below the high watermark; for the debugging replica id -2 of this replica as it is."""
+        request: ListOffsetsRequest = call.request
+        call.answer(
+            ListOffsetsResponse(
+                topics=tuple(
+                    ListOffsetsTopicResponse(
+                        name=topic.name,
+                        partitions=tuple(self._offset(request, topic.name, each) for each in topic.partitions),
+                    )
+                    for topic in request.topics
+                )
+            )
+        )
+
+    def _offset(
+        self, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
+    ) -> ListOffsetsPartitionResponse:
+        index = asked.partition_index
+        hosted = self._replicas.by_name(topic, index)
+        if hosted is None:
+            return ListOffsetsPartitionResponse(partition_index=index, error_code=self._missing(topic, index))
+        if request.replica_id == DEBUG_CONSUMER:
+            log = hosted.log
+            offset = log.start_offset if asked.timestamp == EARLIEST else log.end_offset
+            return ListOffsetsPartitionResponse(partition_index=index, error_code=KafkaErrorCode.NONE, offset=offset)
+        latest = self._latest(hosted, asked.current_leader_epoch)
+        fatal = latest.error is not KafkaErrorCode.NONE and (
+            latest.error is not KafkaErrorCode.OFFSET_NOT_AVAILABLE or asked.timestamp not in (EARLIEST, EARLIEST_LOCAL)
+        )
+        if fatal:
+            return ListOffsetsPartitionResponse(partition_index=index, error_code=latest.error)
+        return self._found(hosted, asked, latest)
+
+    def _latest(self, hosted: Hosted, leader_epoch: int) -> AnswerLatestOffset:
+        answers: list[Answer] = []
+        token = self._replicas.token(answers.append)
+        self._replicas.step(hosted, LatestOffsetAsked(token, leader_epoch))
+        (answer,) = answers
+        assert isinstance(answer, AnswerLatestOffset), "answered as asked"
+        return answer
+
+    def _found(
+        self, hosted: Hosted, asked: ListOffsetsPartition, latest: AnswerLatestOffset
+    ) -> ListOffsetsPartitionResponse:
+        timestamp, offset, epoch = UNKNOWN, UNKNOWN, UNKNOWN
+        if asked.timestamp == LATEST:
+            offset, epoch = latest.offset, latest.leader_epoch
+        elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
+            offset, epoch = latest.log_start, _epoch_at(hosted, latest.log_start)
+        elif asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING):
+            pass  # nothing is ever tiered
+        elif asked.timestamp < NEWEST_TIME:
+            return ListOffsetsPartitionResponse(
+                partition_index=asked.partition_index, error_code=KafkaErrorCode.UNSUPPORTED_VERSION
+            )
+        else:
+            log = hosted.log
+            found = log.find_newest_time() if asked.timestamp == NEWEST_TIME else log.find_time(asked.timestamp)
+            if found is not None and found[0] < latest.offset:
+                offset, timestamp = found
+                epoch = _epoch_at(hosted, offset)
+        return ListOffsetsPartitionResponse(
+            partition_index=asked.partition_index,
+            error_code=KafkaErrorCode.NONE,
+            timestamp=timestamp,
+            offset=offset,
+            leader_epoch=epoch,
+        )
+
+    # ---------------------------------------------------------------- OffsetForLeaderEpoch
+
+    def offset_for_leader_epoch(self, call: Call) -> None:
+        """Where epochs end, so that consumers notice a truncation (KIP-320)."""
+        request: OffsetForLeaderEpochRequest = call.request
+        call.answer(
+            OffsetForLeaderEpochResponse(
+                topics=tuple(
+                    OffsetForLeaderTopicResult(
+                        topic=topic.topic,
+                        partitions=tuple(self._epoch_end(topic.topic, each) for each in topic.partitions),
+                    )
+                    for topic in request.topics
+                )
+            )
+        )
+
+    def _epoch_end(self, topic: str, asked: OffsetForLeaderPartition) -> OffsetForLeaderPartitionResult:
+        hosted = self._replicas.by_name(topic, asked.partition)
+        if hosted is None:
+            return OffsetForLeaderPartitionResult(
+                error_code=self._missing(topic, asked.partition), partition=asked.partition
+            )
+        answers: list[Answer] = []
+        token = self._replicas.token(answers.append)
+        self._replicas.step(hosted, EpochEndAsked(token, asked.current_leader_epoch, asked.leader_epoch))
+        (answer,) = answers
+        assert isinstance(answer, AnswerEpochEnd), "answered as asked"
+        return OffsetForLeaderPartitionResult(
+            error_code=answer.error,
+            partition=asked.partition,
+            leader_epoch=answer.epoch,
+            end_offset=answer.end_offset,
+        )
+
+    # ---------------------------------------------------------------- DeleteRecords
+
+    def delete_records(self, call: Call) -> None:
+        """Move the start of logs; followers adopt it with their next fetch."""
+        request: DeleteRecordsRequest = call.request
+        deletion = _Deletion(call)
+        for topic in request.topics:
+            results: list[DeleteRecordsPartitionResult] = []
+            deletion.results.append((topic.name, results))
+            for each in topic.partitions:
+                self._delete(deletion, topic.name, each.partition_index, each.offset, results)
+        deletion.began = True
+        if not deletion.waits_for:
+            self._answer_deletion(deletion)
+
+    def _delete(
+        self,
+        deletion: _Deletion,
+        topic: str,
+        index: int,
+        offset: int,
+        results: list[DeleteRecordsPartitionResult],
+    ) -> None:
+        hosted = self._replicas.by_name(topic, index)
+        if hosted is None:
+            error = self._missing(topic, index)
+            results.append(DeleteRecordsPartitionResult(partition_index=index, low_watermark=UNKNOWN, error_code=error))
+            return
+
+        def done(answer: Answer) -> None:
+            assert isinstance(answer, AnswerLogStart), "answered as asked"
+            results.append(
+                DeleteRecordsPartitionResult(
+                    partition_index=index, low_watermark=answer.log_start, error_code=answer.error
+                )
+            )
+            deletion.waits_for -= 1
+            if deletion.began and not deletion.waits_for:
+                self._answer_deletion(deletion)
+
+        deletion.waits_for += 1
+        self._replicas.step(hosted, LogStartDue(offset, self._replicas.token(done)))
+
+    def _answer_deletion(self, deletion: _Deletion) -> None:
+        deletion.call.answer(
+            DeleteRecordsResponse(
+                topics=tuple(
+                    DeleteRecordsTopicResult(name=name, partitions=tuple(results)) for name, results in deletion.results
+                )
+            )
+        )
+
+    # ---------------------------------------------------------------- DescribeLogDirs
+
+    def describe_log_dirs(self, call: Call) -> None:
+        """The one directory of this broker and the logs in it."""
+        request: DescribeLogDirsRequest = call.request
+        asked = (
+            None
+            if request.topics is None
+            else {TopicPartition(each.topic, number) for each in request.topics for number in each.partitions}
+        )
+        by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
+        for partition, hosted in sorted(self._replicas.hosted.items()):
+            if asked is None or partition in asked:
+                by_topic.setdefault(partition.topic, []).append(_described(hosted))
+        space = os.statvfs(self._context.data)
+        call.answer(
+            DescribeLogDirsResponse(
+                results=(
+                    DescribeLogDirsResult(
+                        error_code=KafkaErrorCode.NONE,
+                        log_dir=self._context.data,
+                        topics=tuple(
+                            DescribeLogDirsTopic(name=topic, partitions=tuple(each)) for topic, each in by_topic.items()
+                        ),
+                        total_bytes=space.f_blocks * space.f_frsize,
+                        usable_bytes=space.f_bavail * space.f_frsize,
+                    ),
+                )
+            )
+        )
+
+
+def _described(hosted: Hosted) -> DescribeLogDirsPartition:
+    behind = 0 if hosted.leads or hosted.leader == NO_LEADER else hosted.high_watermark - hosted.log.end_offset
+    return DescribeLogDirsPartition(
+        partition_index=hosted.partition.partition,
+        partition_size=hosted.log.size_bytes,
+        offset_lag=max(behind, 0),
+        is_future_key=False,
+    )
+
+
+def _epoch_at(hosted: Hosted, offset: int) -> int:
+    """The leader epoch of the record at `offset`, -1 if it is not known."""
+    epoch = UNKNOWN
+    for each in hosted.decider.leader_epochs:
+        if each.start_offset > offset:
+            break
+        epoch = each.epoch
+    return epoch

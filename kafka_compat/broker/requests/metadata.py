@@ -1,0 +1,237 @@
+"""What the cluster consists of: ApiVersions, Metadata, DescribeCluster and DescribeTopicPartitions."""
+
+from collections.abc import Mapping
+
+from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.context import INTERNAL_TOPICS, Context
+from kafka_compat.broker.topic_creation import TopicCreation
+from kafka_compat.controller.image import TopicImage
+from kafka_compat.model import NO_LEADER, NO_UUID, PartitionState
+from kafka_compat.protocol.api import API_VERSIONS_KEY
+from kafka_compat.protocol.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_compat.protocol.apis.describe_cluster import (
+    DESCRIBE_CLUSTER,
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from kafka_compat.protocol.apis.describe_topic_partitions import (
+    DESCRIBE_TOPIC_PARTITIONS,
+    DescribedTopic,
+    DescribedTopicPartition,
+    DescribeTopicPartitionsCursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from kafka_compat.protocol.apis.metadata import (
+    METADATA,
+    MetadataBroker,
+    MetadataPartition,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataTopic,
+)
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.registry import advertised
+from kafka_compat.topic_names import is_valid_topic_name
+
+BROKERS = 1
+"""The endpoint type of DescribeCluster that stands for brokers, as opposed to controllers."""
+PARTITIONS_MAX = 2000
+"""The most partitions in one answer to DescribeTopicPartitions (`max.request.partition.size.limit`)."""
+
+
+class MetadataRequests:
+    """The handlers of one broker."""
+
+    def __init__(self, context: Context, creation: TopicCreation) -> None:
+        self._context = context
+        self._image = context.image
+        self._creation = creation
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by API key."""
+        return {
+            API_VERSIONS_KEY: self.api_versions,
+            METADATA.key: self.metadata,
+            DESCRIBE_CLUSTER.key: self.describe_cluster,
+            DESCRIBE_TOPIC_PARTITIONS.key: self.describe_topic_partitions,
+        }
+
+    def api_versions(self, call: Call) -> None:
+        """What this broker supports. A version 3 request must name its software, as Kafka demands."""
+        request: ApiVersionsRequest = call.request
+        named = request.client_software_name and request.client_software_version
+        error = KafkaErrorCode.NONE if call.version < 3 or named else KafkaErrorCode.INVALID_REQUEST
+        call.answer(ApiVersionsResponse(error_code=error, api_keys=() if error else advertised()))
+
+    # ---------------------------------------------------------------- Metadata
+
+    def metadata(self, call: Call) -> None:
+        """Brokers and topics. Topics that are asked for and do not exist are made first, where that is allowed."""
+        request: MetadataRequest = call.request
+        asks_all = request.topics is None or (call.version == 0 and not request.topics)
+        missing = () if asks_all else self._to_create(request)
+        if missing:
+            self._creation.create(missing, lambda: self._answer_metadata(call, request.topics))
+        else:
+            self._answer_metadata(call, None if asks_all else request.topics)
+
+    def _to_create(self, request: MetadataRequest) -> tuple[str, ...]:
+        if not request.allow_auto_topic_creation or not self._context.settings.flag("auto.create.topics.enable"):
+            return ()
+        names = [each.name for each in request.topics or () if each.name is not None and each.topic_id == NO_UUID]
+        return tuple(
+            name for name in dict.fromkeys(names) if name not in self._image.topics and is_valid_topic_name(name)
+        )
+
+    def _answer_metadata(self, call: Call, asked: tuple[MetadataRequestTopic, ...] | None) -> None:
+        context = self._context
+        if asked is None:
+            topics = tuple(map(self._topic, self._image.topics.values()))
+        else:
+            topics = tuple(map(self._asked_topic, dict.fromkeys(asked)))
+        call.answer(
+            MetadataResponse(
+                brokers=tuple(
+                    MetadataBroker(node_id=each.id, host=each.host, port=each.port, rack=each.rack)
+                    for each in context.live_brokers()
+                ),
+                cluster_id=context.cluster_id,
+                controller_id=context.controller_id(),
+                topics=topics,
+            )
+        )
+
+    def _asked_topic(self, asked: MetadataRequestTopic) -> MetadataTopic:
+        if asked.name is None or asked.topic_id != NO_UUID:
+            found = self._image.topics_by_id.get(asked.topic_id)
+            if found is None:
+                return _unknown_topic(KafkaErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+            return self._topic(found)
+        found = self._image.topics.get(asked.name)
+        if found is not None:
+            return self._topic(found)
+        if not is_valid_topic_name(asked.name):
+            return _unknown_topic(KafkaErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
+        return _unknown_topic(KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
+
+    def _topic(self, topic: TopicImage) -> MetadataTopic:
+        return MetadataTopic(
+            error_code=KafkaErrorCode.NONE,
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.name in INTERNAL_TOPICS,
+            partitions=tuple(
+                MetadataPartition(
+                    error_code=_leader_error(state),
+                    partition_index=index,
+                    leader_id=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    replica_nodes=state.replicas,
+                    isr_nodes=state.isr,
+                    offline_replicas=self._offline(state),
+                )
+                for index, state in enumerate(topic.partitions)
+            ),
+        )
+
+    def _offline(self, state: PartitionState) -> tuple[int, ...]:
+        brokers = self._image.brokers
+        return tuple(each for each in state.replicas if each not in brokers or brokers[each].fenced)
+
+    # ---------------------------------------------------------------- the others
+
+    def describe_cluster(self, call: Call) -> None:
+        """The brokers, from version 2 on with the fenced ones if that is asked for."""
+        request: DescribeClusterRequest = call.request
+        context = self._context
+        if request.endpoint_type != BROKERS:
+            call.answer(
+                DescribeClusterResponse(
+                    error_code=KafkaErrorCode.INVALID_REQUEST,
+                    error_message="this port serves brokers; ask for endpoint type 1",
+                    endpoint_type=request.endpoint_type,
+                    cluster_id=context.cluster_id,
+                    brokers=(),
+                )
+            )
+            return
+        brokers = sorted(self._image.brokers.values(), key=lambda each: each.id)
+        call.answer(
+            DescribeClusterResponse(
+                error_code=KafkaErrorCode.NONE,
+                cluster_id=context.cluster_id,
+                controller_id=context.controller_id(),
+                brokers=tuple(
+                    DescribeClusterBroker(
+                        broker_id=each.id, host=each.host, port=each.port, rack=each.rack, is_fenced=each.fenced
+                    )
+                    for each in brokers
+                    if request.include_fenced_brokers or not each.fenced
+                ),
+            )
+        )
+
+    def describe_topic_partitions(self, call: Call) -> None:
+        """Topics in the order of their names, in parts of at most `response_partition_limit` partitions."""
+        request: DescribeTopicPartitionsRequest = call.request
+        room = min(request.response_partition_limit, PARTITIONS_MAX)
+        if room < 1:
+            call.close(f"a part of {request.response_partition_limit} partitions was asked for")
+            return
+        cursor = request.cursor
+        names = sorted({each.name for each in request.topics} or set(self._image.topics))
+        if cursor is not None:
+            names = [each for each in names if each >= cursor.topic_name]
+        topics: list[DescribedTopic] = []
+        following: DescribeTopicPartitionsCursor | None = None
+        for name in names:
+            topic = self._image.topics.get(name)
+            if topic is None:
+                valid = is_valid_topic_name(name)
+                code = KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else KafkaErrorCode.INVALID_TOPIC_EXCEPTION
+                topics.append(DescribedTopic(error_code=code, name=name, topic_id=NO_UUID, partitions=()))
+                continue
+            first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+            end = min(len(topic.partitions), first + room)
+            if room <= 0:
+                following = DescribeTopicPartitionsCursor(topic_name=name, partition_index=0)
+                break
+            topics.append(self._described(topic, range(max(first, 0), end)))
+            room -= end - first
+            if end < len(topic.partitions):
+                following = DescribeTopicPartitionsCursor(topic_name=name, partition_index=end)
+                break
+        call.answer(DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=following))
+
+    def _described(self, topic: TopicImage, indexes: range) -> DescribedTopic:
+        return DescribedTopic(
+            error_code=KafkaErrorCode.NONE,
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.name in INTERNAL_TOPICS,
+            partitions=tuple(
+                DescribedTopicPartition(
+                    error_code=_leader_error(topic.partitions[index]),
+                    partition_index=index,
+                    leader_id=topic.partitions[index].leader,
+                    leader_epoch=topic.partitions[index].leader_epoch,
+                    replica_nodes=topic.partitions[index].replicas,
+                    isr_nodes=topic.partitions[index].isr,
+                    eligible_leader_replicas=(),
+                    last_known_elr=(),
+                    offline_replicas=self._offline(topic.partitions[index]),
+                )
+                for index in indexes
+            ),
+        )
+
+
+def _leader_error(state: PartitionState) -> KafkaErrorCode:
+    return KafkaErrorCode.LEADER_NOT_AVAILABLE if state.leader == NO_LEADER else KafkaErrorCode.NONE
+
+
+def _unknown_topic(code: KafkaErrorCode, name: str | None, topic_id: bytes = NO_UUID) -> MetadataTopic:
+    return MetadataTopic(error_code=code, name=name if name is not None else "", topic_id=topic_id, partitions=())

@@ -1,0 +1,286 @@
+"""Administration of topics: CreateTopics, DeleteTopics, CreatePartitions and ElectLeaders, carried out by the controller.
+
+The time that a request allows is how long its sender waits for the controller; what is answered has been committed, and this
+broker has applied it.
+"""
+
+from collections.abc import Mapping
+
+from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.context import INTERNAL_TOPICS, Context
+from kafka_compat.broker.controller_link import CommandFailed
+from kafka_compat.config import ConfigRow, InvalidSetting, check_topic_setting
+from kafka_compat.controller.commands import (
+    CommandResult,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectionType,
+    ElectLeaders,
+    LeadersElected,
+    MorePartitions,
+    NewTopic,
+    PartitionsCreated,
+    TopicCreated,
+    TopicReference,
+    TopicsCreated,
+    TopicsDeleted,
+)
+from kafka_compat.model import NO_UUID, TopicPartition
+from kafka_compat.protocol.apis.create_partitions import (
+    CREATE_PARTITIONS,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from kafka_compat.protocol.apis.create_topics import (
+    CREATE_TOPICS,
+    CreatedTopicConfig,
+    CreateTopic,
+    CreateTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kafka_compat.protocol.apis.delete_topics import (
+    DELETE_TOPICS,
+    DeleteTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from kafka_compat.protocol.apis.elect_leaders import (
+    ELECT_LEADERS,
+    ElectLeadersPartitionResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ElectLeadersTopicResult,
+)
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+DEFAULT = -1
+TIMEOUT_S_MAX = 60.0
+
+
+def _seconds(timeout_ms: int) -> float:
+    return min(max(timeout_ms / 1000, 0.1), TIMEOUT_S_MAX)
+
+
+class TopicRequests:
+    """The handlers of one broker."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by API key."""
+        return {
+            CREATE_TOPICS.key: self.create_topics,
+            DELETE_TOPICS.key: self.delete_topics,
+            CREATE_PARTITIONS.key: self.create_partitions,
+            ELECT_LEADERS.key: self.elect_leaders,
+        }
+
+    # ---------------------------------------------------------------- CreateTopics
+
+    def create_topics(self, call: Call) -> None:
+        """Topics whose settings are wrong are refused here, all others by the controller."""
+        request: CreateTopicsRequest = call.request
+        refused: dict[str, CreateTopicResult] = {}
+        wanted: list[NewTopic] = []
+        names = [each.name for each in request.topics]
+        for topic in request.topics:
+            if names.count(topic.name) > 1:
+                refused[topic.name] = _refused(topic.name, KafkaErrorCode.INVALID_REQUEST, "the topic is named twice")
+                continue
+            try:
+                wanted.append(self._new_topic(topic))
+            except InvalidSetting as error:
+                refused[topic.name] = _refused(topic.name, KafkaErrorCode.INVALID_CONFIG, str(error))
+
+        def done(result: CommandResult | CommandFailed) -> None:
+            if isinstance(result, TopicsCreated):
+                made = {each.name: self._created(each, request) for each in result.topics}
+            else:
+                failed = _failure(result)
+                made = {each.name: _refused(each.name, failed.error, failed.reason) for each in wanted}
+            call.answer(CreateTopicsResponse(topics=tuple((refused | made)[name] for name in dict.fromkeys(names))))
+
+        if not wanted:
+            done(TopicsCreated(()))
+            return
+        command = CreateTopics(tuple(wanted), self._context.rng.getrandbits(31), request.validate_only)
+        self._context.controller.send(command, done, timeout_s=_seconds(request.timeout_ms))
+
+    def _new_topic(self, topic: CreateTopic) -> NewTopic:
+        settings = self._context.settings
+        internal = topic.name in INTERNAL_TOPICS
+        configs = tuple(
+            (each.name, check_topic_setting(each.name, each.value, internal=internal)) for each in topic.configs
+        )
+        partitions, replicas = topic.num_partitions, topic.replication_factor
+        if not topic.assignments:
+            if partitions == DEFAULT:
+                partitions = settings.number("num.partitions")
+            if replicas == DEFAULT:
+                replicas = settings.number("default.replication.factor")
+        return NewTopic(
+            topic.name,
+            self._context.new_id(),
+            partitions,
+            replicas,
+            tuple((each.partition_index, each.broker_ids) for each in topic.assignments),
+            configs,
+        )
+
+    def _created(self, made: TopicCreated, request: CreateTopicsRequest) -> CreateTopicResult:
+        if made.error:
+            return _refused(made.name, made.error, made.message)
+        overrides = next((dict(_configs(each)) for each in request.topics if each.name == made.name), {})
+        rows = self._context.settings.describe_topic(overrides)
+        return CreateTopicResult(
+            name=made.name,
+            topic_id=made.topic_id,
+            error_code=KafkaErrorCode.NONE,
+            error_message=None,
+            num_partitions=made.partitions,
+            replication_factor=made.replication_factor,
+            configs=tuple(map(_created_config, rows)),
+        )
+
+    # ---------------------------------------------------------------- DeleteTopics
+
+    def delete_topics(self, call: Call) -> None:
+        """By name or id."""
+        request: DeleteTopicsRequest = call.request
+        references = [TopicReference(name=each) for each in request.topic_names] + [
+            TopicReference(name=each.name) if each.name is not None else TopicReference(topic_id=each.topic_id)
+            for each in request.topics
+        ]
+        if not self._context.settings.flag("delete.topic.enable"):
+            call.answer(
+                DeleteTopicsResponse(
+                    responses=tuple(
+                        _not_deleted(each, KafkaErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
+                        for each in references
+                    )
+                )
+            )
+            return
+
+        def done(result: CommandResult | CommandFailed) -> None:
+            if isinstance(result, TopicsDeleted):
+                responses = tuple(
+                    DeleteTopicResult(
+                        name=each.name,
+                        topic_id=each.topic_id or NO_UUID,
+                        error_code=each.error,
+                        error_message=each.message or None,
+                    )
+                    for each in result.topics
+                )
+            else:
+                failed = _failure(result)
+                responses = tuple(_not_deleted(each, failed.error, failed.reason) for each in references)
+            call.answer(DeleteTopicsResponse(responses=responses))
+
+        self._context.controller.send(DeleteTopics(tuple(references)), done, timeout_s=_seconds(request.timeout_ms))
+
+    # ---------------------------------------------------------------- CreatePartitions
+
+    def create_partitions(self, call: Call) -> None:
+        """More partitions for topics that exist."""
+        request: CreatePartitionsRequest = call.request
+        wanted = tuple(
+            MorePartitions(
+                each.name,
+                each.count,
+                None if each.assignments is None else tuple(one.broker_ids for one in each.assignments),
+            )
+            for each in request.topics
+        )
+
+        def done(result: CommandResult | CommandFailed) -> None:
+            if isinstance(result, PartitionsCreated):
+                results = tuple(
+                    CreatePartitionsTopicResult(
+                        name=each.name, error_code=each.error, error_message=each.message or None
+                    )
+                    for each in result.topics
+                )
+            else:
+                failed = _failure(result)
+                results = tuple(
+                    CreatePartitionsTopicResult(name=each.name, error_code=failed.error, error_message=failed.reason)
+                    for each in wanted
+                )
+            call.answer(CreatePartitionsResponse(results=results))
+
+        command = CreatePartitions(wanted, self._context.rng.getrandbits(31), request.validate_only)
+        self._context.controller.send(command, done, timeout_s=_seconds(request.timeout_ms))
+
+    # ---------------------------------------------------------------- ElectLeaders
+
+    def elect_leaders(self, call: Call) -> None:
+        """The preferred leader, or one that is out of sync."""
+        request: ElectLeadersRequest = call.request
+        asked = request.topic_partitions
+        if request.election_type not in (ElectionType.PREFERRED, ElectionType.UNCLEAN):
+            call.answer(ElectLeadersResponse(error_code=KafkaErrorCode.INVALID_REQUEST, replica_election_results=()))
+            return
+        partitions = (
+            None
+            if asked is None
+            else tuple(TopicPartition(each.topic, number) for each in asked for number in each.partitions)
+        )
+
+        def done(result: CommandResult | CommandFailed) -> None:
+            if not isinstance(result, LeadersElected):
+                error = _failure(result).error
+                call.answer(ElectLeadersResponse(error_code=error, replica_election_results=()))
+                return
+            by_topic: dict[str, list[ElectLeadersPartitionResult]] = {}
+            for each in result.partitions:
+                by_topic.setdefault(each.topic, []).append(
+                    ElectLeadersPartitionResult(
+                        partition_id=each.partition, error_code=each.error, error_message=each.message or None
+                    )
+                )
+            call.answer(
+                ElectLeadersResponse(
+                    error_code=KafkaErrorCode.NONE,
+                    replica_election_results=tuple(
+                        ElectLeadersTopicResult(topic=topic, partition_result=tuple(each))
+                        for topic, each in by_topic.items()
+                    ),
+                )
+            )
+
+        command = ElectLeaders(ElectionType(request.election_type), partitions)
+        self._context.controller.send(command, done, timeout_s=_seconds(request.timeout_ms))
+
+
+def _failure(result: CommandResult | CommandFailed) -> CommandFailed:
+    return result if isinstance(result, CommandFailed) else CommandFailed("the controller sent another answer", False)
+
+
+def _refused(name: str, error: KafkaErrorCode, message: str) -> CreateTopicResult:
+    return CreateTopicResult(name=name, error_code=error, error_message=message, configs=())
+
+
+def _not_deleted(topic: TopicReference, error: KafkaErrorCode, message: str) -> DeleteTopicResult:
+    return DeleteTopicResult(
+        name=topic.name, topic_id=topic.topic_id or NO_UUID, error_code=error, error_message=message
+    )
+
+
+def _configs(topic: CreateTopic) -> list[tuple[str, str]]:
+    return [(each.name, each.value) for each in topic.configs if each.value is not None]
+
+
+def _created_config(row: ConfigRow) -> CreatedTopicConfig:
+    return CreatedTopicConfig(
+        name=row.name,
+        value=row.value,
+        read_only=row.read_only,
+        config_source=row.source,
+        is_sensitive=row.sensitive,
+    )

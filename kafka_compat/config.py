@@ -1,0 +1,296 @@
+"""Settings of brokers and topics: what is written for a name, what is refused and why, and what holds in the end. Pure.
+
+Where several places name a value, the first of these counts: the topic's own, this broker's (altered while it runs), all brokers'
+(altered likewise), the command line, the default. The tables are in `config_keys.py`.
+"""
+
+import difflib
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Final, Self
+
+import attrs
+
+from kafka_compat.config_keys import (
+    BEFORE_ACK,
+    BROKER_KEYS,
+    FLUSH,
+    INT_MAX,
+    LONG_MAX,
+    NOT_HONOURED,
+    TOPIC_KEYS,
+    ConfigKey,
+    ConfigKind,
+    Synonym,
+)
+
+VALUE_CHARACTERS_MAX: Final = 1024
+_COMPACT: Final = "compact"
+
+
+@attrs.define
+class InvalidSetting(Exception):
+    """A setting that is refused (INVALID_CONFIG). `detail` is a whole sentence for the user."""
+
+    name: str
+    detail: str
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+class ConfigSource(enum.IntEnum):
+    """Where a value comes from, with the number it has in DescribeConfigs (KIP-226)."""
+
+    TOPIC = 1
+    BROKER = 2
+    CLUSTER = 3
+    STATIC = 4
+    DEFAULT = 5
+
+
+@attrs.frozen
+class ConfigSynonym:
+    """One of the places that name a value, the one that counts first."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@attrs.frozen
+class ConfigRow:
+    """One setting as DescribeConfigs tells it. Nothing here is a secret, so `sensitive` is always false."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    kind: ConfigKind
+    doc: str
+    synonyms: tuple[ConfigSynonym, ...]
+    sensitive: bool = False
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it was never set (the field of version 0)."""
+        return self.source is ConfigSource.DEFAULT
+
+
+@attrs.frozen(kw_only=True)
+class TopicSettings:
+    """What holds for one topic. Bytes and ms; None = no bound."""
+
+    retention_ms: int | None
+    retention_bytes: int | None
+    segment_bytes: int
+    segment_ms: int
+    max_message_bytes: int
+    min_insync_replicas: int
+    unclean_leader_election: bool
+    compacted: bool
+    delete_retention_ms: int
+
+
+# Reading
+
+
+def parse_assignment(text: str) -> tuple[str, str]:
+    """Returns name and value of `name=value`. Raises `InvalidSetting` for anything else; see `check_broker_setting` for what it means."""
+    name, equals, value = text.partition("=")
+    name = name.strip()
+    if not equals or not name:
+        raise InvalidSetting(name, f"{text[:100]!r} is no setting: write name=value.")
+    return name, value.strip()
+
+
+def check_broker_setting(name: str, value: str) -> str:
+    """Returns the value as it is kept. Raises `InvalidSetting` for an unknown name, one that is not honoured, and a bad value."""
+    return _checked(_known(name, BROKER_KEYS, "broker"), value)
+
+
+def check_dynamic_setting(name: str, value: str) -> str:
+    """Returns the value as it is kept, of a broker setting that may be altered while brokers run. Raises as `check_broker_setting`."""
+    key = _known(name, BROKER_KEYS, "broker")
+    if not key.dynamic:
+        raise InvalidSetting(name, f"{name} cannot be altered while the broker runs: give it when the broker starts.")
+    return _checked(key, value)
+
+
+def check_topic_setting(name: str, value: str | None, *, internal: bool = False) -> str:
+    """Returns the value as it is kept. Raises `InvalidSetting` for an unknown name, one that is not honoured, and a bad value.
+
+    Only an internal topic can be compacted.
+    """
+    key = _known(name, TOPIC_KEYS, "topic")
+    if value is None:
+        raise InvalidSetting(name, f"{name} needs a value.")
+    kept = _checked(key, value)
+    if name == "cleanup.policy" and kept == _COMPACT and not internal:
+        raise InvalidSetting(name, "cleanup.policy=compact is not implemented for other topics than the offsets topic.")
+    return kept
+
+
+def _known(name: str, keys: Mapping[str, ConfigKey], scope: str) -> ConfigKey:
+    key = keys.get(name)
+    if key is not None:
+        return key
+    shown = name[:100]
+    other = TOPIC_KEYS if keys is BROKER_KEYS else BROKER_KEYS
+    if name in other:
+        names = [each.name for each in TOPIC_KEYS.values() if any(name == other.name for other in each.synonyms)]
+        if name in TOPIC_KEYS:
+            names = [each.name for each in TOPIC_KEYS[name].synonyms]
+        hint = f"; the {scope} setting is {names[0]}" if names else ""
+        raise InvalidSetting(name, f"{name} is no {scope} setting{hint}.")
+    if name in NOT_HONOURED:
+        raise InvalidSetting(name, f"{name} {NOT_HONOURED[name]}.")
+    near = difflib.get_close_matches(shown, keys, n=1, cutoff=0.6)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise InvalidSetting(name, f"{shown} is no {scope} setting that is known.{hint}")
+
+
+def _checked(key: ConfigKey, value: str) -> str:
+    value = value.strip()
+    if len(value) > VALUE_CHARACTERS_MAX:
+        raise InvalidSetting(key.name, f"the value of {key.name} is longer than {VALUE_CHARACTERS_MAX} characters.")
+    match key.kind:
+        case ConfigKind.BOOLEAN:
+            value = value.lower()
+            if value not in ("true", "false"):
+                raise InvalidSetting(key.name, f"{key.name}={value} is neither true nor false.")
+        case ConfigKind.INT | ConfigKind.LONG:
+            value = str(_number(key, value))
+        case ConfigKind.STRING | ConfigKind.LIST:
+            if key.choices and value not in key.choices:
+                raise InvalidSetting(
+                    key.name, f"{key.name}={value} is not implemented: it can be {' or '.join(key.choices)}."
+                )
+    return value
+
+
+def _number(key: ConfigKey, value: str) -> int:
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
+        raise InvalidSetting(key.name, f"{key.name}={value} is no whole number.")
+    number = int(value)
+    if not key.least <= number <= key.most:
+        most = {INT_MAX: "2^31-1", LONG_MAX: "2^63-1"}.get(key.most, str(key.most))
+        raise InvalidSetting(key.name, f"{key.name}={value} is out of range: it can be {key.least} to {most}.")
+    return number
+
+
+# What holds
+
+
+@attrs.frozen
+class Settings:
+    """The settings as one broker sees them: from its command line, and altered for it or for all brokers. Values are checked ones."""
+
+    static: Mapping[str, str] = attrs.field(factory=dict)
+    cluster: Mapping[str, str] = attrs.field(factory=dict)
+    broker: Mapping[str, str] = attrs.field(factory=dict)
+
+    @classmethod
+    def from_assignments(cls, assignments: Iterable[str]) -> Self:
+        """Returns the settings of `name=value` texts; of two for a name the last counts. Raises `InvalidSetting` for the first bad one."""
+        named = (parse_assignment(each) for each in assignments)
+        return cls({name: check_broker_setting(name, value) for name, value in named})
+
+    def altered(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> Self:
+        """Returns these settings with what is altered for all brokers and for this one, as the controller has it."""
+        return attrs.evolve(self, cluster=cluster, broker=broker)
+
+    def text(self, name: str) -> str | None:
+        """Returns the value of a broker setting that holds; None if it has none. Raises `KeyError` for a name not in `BROKER_KEYS`."""
+        key = BROKER_KEYS[name]
+        for values in (self.broker, self.cluster, self.static):
+            if name in values:
+                return values[name]
+        return key.default
+
+    def number(self, name: str) -> int:
+        """Returns a broker setting that is a number and has a value. Raises `KeyError` as `text` does."""
+        value = self.text(name)
+        assert value is not None, f"{name} has no value"
+        return int(value)
+
+    def seconds(self, name: str) -> float:
+        """Returns a broker setting in ms as seconds."""
+        return self.number(name) / 1000
+
+    def flag(self, name: str) -> bool:
+        """Returns a broker setting that is true or false."""
+        return self.text(name) == "true"
+
+    @property
+    def flushes_before_ack(self) -> bool:
+        """Whether an acknowledgement waits for the disk."""
+        return self.text(FLUSH) == BEFORE_ACK
+
+    def topic(self, overrides: Mapping[str, str]) -> TopicSettings:
+        """Returns what holds for a topic with these settings of its own."""
+
+        def text(name: str) -> str:
+            value = self._synonyms(TOPIC_KEYS[name], overrides)[0].value
+            assert value is not None, f"{name} has no value"
+            return value
+
+        def bound(name: str) -> int | None:
+            value = int(text(name))
+            return value if value >= 0 else None
+
+        return TopicSettings(
+            retention_ms=bound("retention.ms"),
+            retention_bytes=bound("retention.bytes"),
+            segment_bytes=int(text("segment.bytes")),
+            segment_ms=int(text("segment.ms")),
+            max_message_bytes=int(text("max.message.bytes")),
+            min_insync_replicas=int(text("min.insync.replicas")),
+            unclean_leader_election=text("unclean.leader.election.enable") == "true",
+            compacted=text("cleanup.policy") == _COMPACT,
+            delete_retention_ms=int(text("delete.retention.ms")),
+        )
+
+    # DescribeConfigs
+
+    def describe_topic(self, overrides: Mapping[str, str], names: Iterable[str] | None = None) -> list[ConfigRow]:
+        """Returns a topic's settings, all or those of these names that are known, by name."""
+        return [self._row(TOPIC_KEYS[each], overrides) for each in _wanted(TOPIC_KEYS, names)]
+
+    def describe_broker(self, names: Iterable[str] | None = None) -> list[ConfigRow]:
+        """Returns this broker's settings, all or those of these names that are known, by name."""
+        return [self._row(BROKER_KEYS[each], None) for each in _wanted(BROKER_KEYS, names)]
+
+    def _row(self, key: ConfigKey, overrides: Mapping[str, str] | None) -> ConfigRow:
+        synonyms = self._synonyms(key, overrides)
+        first = synonyms[0]
+        return ConfigRow(key.name, first.value, first.source, not key.dynamic, key.kind, key.doc, tuple(synonyms))
+
+    def _synonyms(self, key: ConfigKey, overrides: Mapping[str, str] | None) -> list[ConfigSynonym]:
+        found: list[ConfigSynonym] = []
+        if overrides is not None and key.name in overrides:
+            found.append(ConfigSynonym(key.name, overrides[key.name], ConfigSource.TOPIC))
+        names = key.synonyms or (Synonym(key.name),)
+        sources = (
+            (ConfigSource.BROKER, self.broker),
+            (ConfigSource.CLUSTER, self.cluster),
+            (ConfigSource.STATIC, self.static),
+        )
+        for source, values in sources:
+            found += [
+                ConfigSynonym(each.name, _scaled(values[each.name], each.factor), source)
+                for each in names
+                if each.name in values
+            ]
+        found.append(ConfigSynonym(names[-1].name, key.default, ConfigSource.DEFAULT))
+        return found
+
+
+def _scaled(value: str, factor: int) -> str:
+    """A value in the unit of the topic's setting; a negative one is no bound in any unit."""
+    return value if factor == 1 or value.startswith("-") else str(int(value) * factor)
+
+
+def _wanted(keys: Mapping[str, ConfigKey], names: Iterable[str] | None) -> list[str]:
+    return sorted(keys if names is None else {each for each in names if each in keys})

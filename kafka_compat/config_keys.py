@@ -1,0 +1,306 @@
+"""Which of Kafka's settings are honoured, by Kafka's own names: type, default, bounds, and what each means. Pure.
+
+A broker setting is given with `--set`; those marked `dynamic` can be altered while brokers run (IncrementalAlterConfigs). A topic setting that
+a topic does not override comes from the broker settings in `synonyms`, in this order. A name that Kafka knows but nothing here obeys is
+refused, because a setting that is silently ignored is a false promise; see `NOT_HONOURED`.
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from attrs import frozen
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 3_600_000
+
+
+class ConfigKind(enum.IntEnum):
+    """The type of a value, with the number it has in DescribeConfigs (KIP-226)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    LIST = 7
+
+
+@frozen
+class Synonym:
+    """A broker setting that stands for a topic's: a value of it times `factor` is one of the topic's."""
+
+    name: str
+    factor: int = 1
+
+
+@frozen
+class ConfigKey:
+    """One setting. A number lies between `least` and `most`; a text is one of `choices`, unless they are empty.
+
+    `default` is written as a user would write it; None = there is none.
+    """
+
+    name: str
+    kind: ConfigKind
+    default: str | None
+    doc: str
+    least: int = 0
+    most: int = LONG_MAX
+    choices: tuple[str, ...] = ()
+    dynamic: bool = False
+    synonyms: tuple[Synonym, ...] = ()
+
+
+def _int(name: str, default: int | None, doc: str, *, least: int = 0, dynamic: bool = False) -> ConfigKey:
+    written = None if default is None else str(default)
+    return ConfigKey(name, ConfigKind.INT, written, doc, least, INT_MAX, dynamic=dynamic)
+
+
+def _long(name: str, default: int | None, doc: str, *, least: int = 0, dynamic: bool = False) -> ConfigKey:
+    written = None if default is None else str(default)
+    return ConfigKey(name, ConfigKind.LONG, written, doc, least, LONG_MAX, dynamic=dynamic)
+
+
+def _flag(name: str, default: str, doc: str, *, dynamic: bool = False) -> ConfigKey:
+    return ConfigKey(name, ConfigKind.BOOLEAN, default, doc, dynamic=dynamic)
+
+
+def _choice(
+    name: str,
+    choices: Sequence[str],
+    doc: str,
+    *,
+    kind: ConfigKind = ConfigKind.STRING,
+    dynamic: bool = False,
+) -> ConfigKey:
+    return ConfigKey(name, kind, choices[0], doc, choices=tuple(choices), dynamic=dynamic)
+
+
+def _table(*keys: ConfigKey) -> Mapping[str, ConfigKey]:
+    table = {each.name: each for each in keys}
+    assert len(table) == len(keys), "a setting is in the table twice"
+    return table
+
+
+def _names(text: str) -> list[str]:
+    return text.split()
+
+
+FLUSH: Final = "flush"
+PAGE_CACHE: Final = "page-cache"
+BEFORE_ACK: Final = "before-ack"
+
+BROKER_KEYS: Final = _table(
+    _choice(
+        FLUSH,
+        (PAGE_CACHE, BEFORE_ACK),
+        "What an acknowledgement waits for on each replica: page-cache, as in Kafka, or before-ack, once the batch is on its disk. "
+        "Not a setting of Kafka's.",
+    ),
+    # Topics
+    _int("num.partitions", 1, "Partitions of a topic that is made without a count.", least=1),
+    _int("default.replication.factor", 1, "Replicas of a topic that is made without a count.", least=1),
+    _flag("auto.create.topics.enable", "true", "Whether asking for a topic's metadata makes it."),
+    _flag("delete.topic.enable", "true", "Whether topics can be deleted."),
+    _int(
+        "min.insync.replicas",
+        1,
+        "In-sync replicas that a produce with acks=all needs; with fewer it is refused.",
+        least=1,
+        dynamic=True,
+    ),
+    _flag(
+        "unclean.leader.election.enable",
+        "false",
+        "Whether a replica that is not in sync may lead when none is left; records may be lost.",
+        dynamic=True,
+    ),
+    _int("message.max.bytes", 1_048_588, "The largest record batch that is accepted, in bytes.", dynamic=True),
+    _choice("compression.type", ("producer",), "Batches stay compressed as the producer sent them.", dynamic=True),
+    _choice(
+        "log.message.timestamp.type", ("CreateTime",), "Records keep the time that the producer gave.", dynamic=True
+    ),
+    # Logs
+    _int("log.segment.bytes", 1 << 30, "A segment of a log ends before it would be longer.", least=4096, dynamic=True),
+    _long("log.roll.ms", None, "A segment ends when it is older; unset: log.roll.hours.", least=1, dynamic=True),
+    _int("log.roll.hours", 168, "A segment ends when it is older.", least=1),
+    _long(
+        "log.retention.ms",
+        None,
+        "How long records are kept; -1 = always; unset: log.retention.minutes.",
+        least=-1,
+        dynamic=True,
+    ),
+    _int(
+        "log.retention.minutes", None, "How long records are kept; -1 = always; unset: log.retention.hours.", least=-1
+    ),
+    _int("log.retention.hours", 168, "How long records are kept; -1 = always.", least=-1),
+    _long("log.retention.bytes", -1, "How much of each partition is kept; -1 = everything.", least=-1, dynamic=True),
+    _long(
+        "log.retention.check.interval.ms", 300_000, "How often segments are looked at, whether they may go.", least=1
+    ),
+    _choice("log.cleanup.policy", ("delete",), "Old segments of a topic are deleted.", kind=ConfigKind.LIST),
+    _long("log.cleaner.delete.retention.ms", 86_400_000, "How long compaction keeps a deletion.", dynamic=True),
+    _long(
+        "log.cleaner.backoff.ms", 15_000, "How often logs are looked at, whether compaction is worth it.", dynamic=True
+    ),
+    # Replication
+    _long(
+        "replica.lag.time.max.ms",
+        30_000,
+        "A replica that has not caught up for so long leaves the in-sync set.",
+        least=1,
+    ),
+    _int("replica.fetch.wait.max.ms", 500, "How long a follower's fetch waits at the leader for records."),
+    _int("replica.fetch.max.bytes", 1_048_576, "Bytes of one partition in a follower's fetch."),
+    _int("replica.fetch.response.max.bytes", 10_485_760, "Bytes of all partitions in a follower's fetch."),
+    _int("replica.fetch.backoff.ms", 1_000, "How long a follower waits after an error of one partition."),
+    _int("replica.socket.timeout.ms", 30_000, "How long a follower waits for the answer to a fetch.", least=1),
+    _long(
+        "replica.high.watermark.checkpoint.interval.ms", 5_000, "How often the high watermarks are written.", least=1
+    ),
+    _flag("auto.leader.rebalance.enable", "true", "Whether leadership goes back to the preferred replica on its own."),
+    _long("leader.imbalance.check.interval.seconds", 300, "How often that is looked at.", least=1),
+    # Brokers
+    _int("broker.session.timeout.ms", 9_000, "A broker without a heartbeat for so long is fenced.", least=1),
+    _int("broker.heartbeat.interval.ms", 2_000, "How often a broker sends a heartbeat.", least=1),
+    ConfigKey("broker.rack", ConfigKind.STRING, None, "The rack of this broker, for the placement of replicas."),
+    _flag("controlled.shutdown.enable", "true", "Whether a broker hands its leaderships over before it ends."),
+    # Connections and fetches
+    _int("socket.request.max.bytes", 104_857_600, "The largest request that is read, in bytes.", least=1),
+    _int("max.connections", INT_MAX, "Connections of clients at the same time."),
+    _long("connections.max.idle.ms", 600_000, "A connection that is idle for so long is closed; -1 = never.", least=-1),
+    _int("fetch.max.bytes", 57_671_680, "Bytes in the answer to a fetch.", least=1024),
+    _int("max.incremental.fetch.session.cache.slots", 1_000, "Fetch sessions that are kept (KIP-227)."),
+    # Producers
+    _int(
+        "producer.id.expiration.ms",
+        86_400_000,
+        "A producer id that appended nothing for so long is forgotten.",
+        least=1,
+        dynamic=True,
+    ),
+    # Groups
+    _int("group.initial.rebalance.delay.ms", 3_000, "How long an empty group waits for more members after the first."),
+    _int("group.min.session.timeout.ms", 6_000, "The shortest session timeout that a member may have."),
+    _int("group.max.session.timeout.ms", 1_800_000, "The longest session timeout that a member may have."),
+    _int("group.max.size", INT_MAX, "Members of one group.", least=1),
+    _int("offset.metadata.max.bytes", 4_096, "The longest text that is kept with a committed offset."),
+    _int("offsets.topic.num.partitions", 50, "Partitions of the offsets topic; fixed once it is made.", least=1),
+    _int(
+        "offsets.topic.replication.factor",
+        3,
+        "Replicas of the offsets topic; it is not made while there are fewer brokers.",
+        least=1,
+    ),
+    _int("offsets.topic.segment.bytes", 104_857_600, "Segments of the offsets topic.", least=4096),
+    _int("offsets.retention.minutes", 10_080, "How long the offsets of an empty group are kept.", least=1),
+    _long("offsets.retention.check.interval.ms", 600_000, "How often that is looked at.", least=1),
+    _int("offsets.commit.timeout.ms", 5_000, "How long a commit waits for the replicas of the offsets topic.", least=1),
+)
+"""Settings of a broker, by name."""
+
+
+def _like(
+    name: str, broker_name: str, *more: Synonym, doc: str | None = None, kind: ConfigKind | None = None
+) -> ConfigKey:
+    """A topic setting with the type, the bounds and the default of a broker's, or of the last synonym with a default."""
+    key = BROKER_KEYS[broker_name]
+    default = key.default
+    for each in more:
+        written = BROKER_KEYS[each.name].default
+        if default is None and written is not None:
+            default = str(int(written) * each.factor)
+    return ConfigKey(
+        name,
+        kind or key.kind,
+        default,
+        doc or key.doc,
+        key.least,
+        key.most,
+        key.choices,
+        dynamic=True,
+        synonyms=(Synonym(broker_name), *more),
+    )
+
+
+TOPIC_KEYS: Final = _table(
+    ConfigKey(
+        "cleanup.policy",
+        ConfigKind.LIST,
+        "delete",
+        "delete: old segments go; compact: the newest record of each key stays, for the offsets topic only.",
+        choices=("delete", "compact"),
+        dynamic=True,
+        synonyms=(Synonym("log.cleanup.policy"),),
+    ),
+    _like("compression.type", "compression.type"),
+    _like("delete.retention.ms", "log.cleaner.delete.retention.ms"),
+    _like("max.message.bytes", "message.max.bytes"),
+    _like("message.timestamp.type", "log.message.timestamp.type"),
+    _like("min.insync.replicas", "min.insync.replicas"),
+    _like("retention.bytes", "log.retention.bytes"),
+    _like(
+        "retention.ms",
+        "log.retention.ms",
+        Synonym("log.retention.minutes", MINUTE_MS),
+        Synonym("log.retention.hours", HOUR_MS),
+        doc="How long records are kept; -1 = always.",
+    ),
+    _like("segment.bytes", "log.segment.bytes"),
+    _like("segment.ms", "log.roll.ms", Synonym("log.roll.hours", HOUR_MS), doc="A segment ends when it is older."),
+    _like("unclean.leader.election.enable", "unclean.leader.election.enable"),
+)
+"""Settings of a topic, by name."""
+
+_OF_CLIENTS: Final = _names(
+    "acks enable.idempotence linger.ms batch.size max.in.flight.requests.per.connection retries delivery.timeout.ms isolation.level "
+    "auto.offset.reset group.id bootstrap.servers enable.auto.commit"
+)
+_BY_OPTION: Final = {
+    "node.id": "--id",
+    "broker.id": "--id",
+    "listeners": "--listen",
+    "advertised.listeners": "--advertised",
+    "log.dirs": "--data",
+    "log.dir": "--data",
+    "controller.quorum.voters": "--peer",
+    "controller.quorum.bootstrap.servers": "--peer",
+}
+_KAFKA_ONLY: Final = _names(
+    "alter.config.policy.class.name authorizer.class.name background.threads broker.id.generation.enable client.quota.callback.class "
+    "connections.max.reauth.ms controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms controller.listener.names "
+    "create.topic.policy.class.name delegation.token.expiry.time.ms eligible.leader.replicas.enable file.delete.delay.ms "
+    "flush.messages flush.ms follower.replication.throttled.replicas group.consumer.assignors group.coordinator.rebalance.protocols "
+    "index.interval.bytes inter.broker.listener.name inter.broker.protocol.version leader.imbalance.per.broker.percentage "
+    "leader.replication.throttled.replicas listener.security.protocol.map local.retention.bytes local.retention.ms "
+    "log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second "
+    "log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleaner.threads "
+    "log.flush.interval.messages log.flush.interval.ms log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms "
+    "log.flush.start.offset.checkpoint.interval.ms log.index.interval.bytes log.index.size.max.bytes log.message.downconversion.enable "
+    "log.message.format.version log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms "
+    "log.message.timestamp.difference.max.ms log.preallocate log.roll.jitter.hours log.roll.jitter.ms log.segment.delete.delay.ms "
+    "max.compaction.lag.ms max.connection.creation.rate max.connections.per.ip max.connections.per.ip.overrides "
+    "message.downconversion.enable message.format.version message.timestamp.after.max.ms message.timestamp.before.max.ms "
+    "message.timestamp.difference.max.ms metadata.log.dir metric.reporters metrics.num.samples metrics.recording.level "
+    "metrics.sample.window.ms min.cleanable.dirty.ratio min.compaction.lag.ms num.io.threads num.network.threads "
+    "num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers offsets.load.buffer.size "
+    "offsets.topic.compression.codec preallocate process.roles producer.id.expiration.check.interval.ms queued.max.request.bytes "
+    "queued.max.requests quota.window.num quota.window.size.seconds remote.log.storage.system.enable remote.storage.enable "
+    "replica.fetch.min.bytes replica.selector.class replica.socket.receive.buffer.bytes request.timeout.ms "
+    "sasl.enabled.mechanisms sasl.mechanism.inter.broker.protocol security.inter.broker.protocol segment.index.bytes "
+    "segment.jitter.ms socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes ssl.client.auth "
+    "ssl.keystore.location ssl.truststore.location transaction.max.timeout.ms transaction.state.log.min.isr "
+    "transaction.state.log.num.partitions transaction.state.log.replication.factor transactional.id.expiration.ms zookeeper.connect"
+)
+
+NOT_HONOURED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_KAFKA_ONLY, "is a setting of Kafka that quorumlog does not implement"),
+    **dict.fromkeys(_OF_CLIENTS, "is a setting of producers and consumers, not of brokers or topics"),
+    **{name: f"is given by the option {option}" for name, option in _BY_OPTION.items()},
+    "log.flush.interval.messages": "is a setting of Kafka that quorumlog does not implement: see flush=before-ack",
+    "flush.messages": "is a setting of Kafka that quorumlog does not implement: see the broker setting flush=before-ack",
+}
+"""Names that are known and refused: what is said of each, after the name."""

@@ -1,0 +1,86 @@
+"""One command's changes to the image, made and written down in one go.
+
+Every change goes through here, so that what is reported is what has changed.
+"""
+
+from attrs import define, field
+
+from kafka_compat.controller.commands import ResourceName
+from kafka_compat.controller.elections import ElectionRule, changed, rule_for
+from kafka_compat.controller.image import ClusterImage, ImageDelta, TopicImage
+from kafka_compat.model import BrokerRegistration, PartitionState, TopicPartition
+
+
+@define
+class ImageChanges:
+    """Changes an image and collects the delta."""
+
+    image: ClusterImage
+    _brokers: dict[int, BrokerRegistration] = field(factory=dict)
+    _partitions: dict[TopicPartition, PartitionState] = field(factory=dict)
+    _created: list[TopicImage] = field(factory=list)
+    _deleted: list[TopicImage] = field(factory=list)
+    _configs: dict[ResourceName, None] = field(factory=dict)
+
+    def delta(self, index: int) -> ImageDelta:
+        """Returns what has changed, as the effect of the command at `index`."""
+        return ImageDelta(
+            index,
+            brokers=tuple(self._brokers.values()),
+            partitions=self._partitions,
+            topics_created=tuple(self._created),
+            topics_deleted=tuple(self._deleted),
+            configs=tuple(self._configs),
+        )
+
+    def put_broker(self, registration: BrokerRegistration) -> None:
+        """Add or replace a registration."""
+        self.image.brokers[registration.id] = self._brokers[registration.id] = registration
+
+    def put_partition(self, key: TopicPartition, state: PartitionState) -> None:
+        """Replace the state of a partition, or add the next one of its topic. No change if it is the state already."""
+        if self.image.partition(key) is not state:
+            self.image.put_partition(key, state)
+            self._partitions[key] = state
+
+    def create_topic(self, topic: TopicImage) -> None:
+        """Add a topic, with the partitions it has."""
+        self.image.put_topic(topic)
+        self._created.append(topic)
+        for partition, state in enumerate(topic.partitions):
+            self._partitions[TopicPartition(topic.name, partition)] = state
+
+    def delete_topic(self, topic: TopicImage) -> None:
+        """Remove a topic with all its partitions."""
+        self.image.remove_topic(topic)
+        self._deleted.append(topic)
+
+    def set_config(self, resource: ResourceName, name: str, value: str | None) -> None:
+        """Set or delete one config of a resource that exists."""
+        if self.image.configs_of(resource).get(name) == value:
+            return
+        self._configs[resource] = None
+        self.image.set_config(resource, name, value)
+
+    def elect(self, key: TopicPartition, rule: ElectionRule) -> bool:
+        """Hold an election by a rule. Returns whether it has changed anything."""
+        state = self.image.topics[key.topic].partitions[key.partition]
+        after = changed(state, rule, self.image.active)
+        self.put_partition(key, after)
+        return after is not state
+
+    def elect_leaderless(self, topics: TopicImage | None, *, unclean_default: bool) -> None:
+        """Hold elections for the partitions without leader, of one topic or of all, as far as each topic allows."""
+        for key in self.image.leaderless():
+            topic = self.image.topics[key.topic]
+            if topics is None or topic is topics:
+                self.elect(key, rule_for(self.image, topic, unclean_default=unclean_default))
+
+    def take_out(self, broker: int, *, unclean_default: bool) -> None:
+        """Take a broker out of every ISR in which it is not the last member, and move its leaderships."""
+        active = {other for other, registration in self.image.brokers.items() if registration.active} - {broker}
+        for key in self.image.with_member(broker):
+            topic = self.image.topics[key.topic]
+            rule = rule_for(self.image, topic, unclean_default=unclean_default)
+            state = topic.partitions[key.partition]
+            self.put_partition(key, changed(state, rule, active.__contains__, without=broker))

@@ -1,0 +1,554 @@
+"""What brokers ask of the controller, and its answers: the commands of `MetadataMachine` and their results, as values and as bytes.
+
+Everything that a command refers to (topic ids, seeds, defaults) is in it, so that applying it needs no clock, no chance and no
+configuration. All validation that depends on the state of the cluster happens when the command is applied, and gives a result
+with an error code; only bytes that are no command are refused with `InvalidRequest`. A result with an error had no effect.
+`message` is text for people, empty without an error.
+"""
+
+import enum
+from typing import Any
+
+from attrs import frozen
+
+from kafka_compat.controller import shapes
+from kafka_compat.model import NO_EPOCH, PartitionState, TopicPartition
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+COMMAND_VERSION = 1
+RESULT_VERSION = 1
+QUERY_VERSION = 1
+PRODUCER_IDS_PER_BLOCK = 1000
+"""Producer ids in one block (ProducerIdsBlock of Kafka)."""
+MESSAGE_MAX = 1_000
+"""Characters that are kept of the message of a result."""
+NONE = KafkaErrorCode.NONE
+
+# -------------------------------------------------------------------- brokers
+
+
+@frozen
+class RegisterBroker:
+    """A process of a broker begins; answered by `Registered`.
+
+    The same incarnation again keeps its epoch and amends address and rack. Another incarnation is refused with
+    DUPLICATE_BROKER_REGISTRATION while the registered one is not fenced; otherwise it gets a new epoch, begins fenced, and is taken
+    out of every ISR in which it is not the last member (ClusterControlManager.registerBroker without ELR).
+    """
+
+    broker: int
+    incarnation: bytes
+    """16 bytes, drawn once per process."""
+    host: str
+    port: int
+    rack: str | None = None
+    unclean_default: bool = False
+    """unclean.leader.election.enable for topics, where neither topic nor cluster sets it; in every command that may elect."""
+
+
+@frozen
+class UnfenceBroker:
+    """A registered broker is caught up: it may lead and join ISRs; partitions without leader elect. Answered by `Acknowledged`.
+
+    STALE_BROKER_EPOCH if `epoch` is not that of the registration; INVALID_REQUEST if it is shutting down. Unfencing twice
+    changes nothing.
+    """
+
+    broker: int
+    epoch: int
+    unclean_default: bool = False
+
+
+@frozen
+class FenceBroker:
+    """A broker is taken for dead: out of every ISR with another member, its leaderships moved, at once. Answered by `Acknowledged`.
+
+    STALE_BROKER_EPOCH if `epoch` is not that of the registration. Fencing twice changes nothing.
+    """
+
+    broker: int
+    epoch: int
+    unclean_default: bool = False
+
+
+@frozen
+class BeginShutdown:
+    """A broker wants to leave (controlled shutdown): ISRs and leaderships as in `FenceBroker`, but it goes on serving fetches.
+
+    Answered by `Acknowledged`. STALE_BROKER_EPOCH if `epoch` is not that of the registration.
+    """
+
+    broker: int
+    epoch: int
+    unclean_default: bool = False
+
+
+@frozen
+class AllocateProducerIds:
+    """A broker needs a block of producer ids; answered by `ProducerIdsAllocated`. STALE_BROKER_EPOCH as above."""
+
+    broker: int
+    epoch: int
+
+
+# -------------------------------------------------------------------- partitions
+
+
+@frozen
+class ProposedMember:
+    """A broker that a leader wants in the ISR, with the epoch of its process that the leader saw fetching (KIP-903).
+
+    NO_EPOCH is accepted only for a member of the committed ISR: had its process been replaced since, the partition epoch would
+    have changed.
+    """
+
+    broker: int
+    epoch: int = NO_EPOCH
+
+
+@frozen
+class IsrChange:
+    """What a leader wants the ISR of one partition to be; a compare-and-set on both epochs."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[ProposedMember, ...]
+    recovering: bool = False
+    """False once the leader of an unclean election is sure of its log."""
+
+
+@frozen
+class AlterPartition:
+    """A leader changes ISRs (KIP-497); answered by `PartitionsAltered`, in which each change has a result of its own."""
+
+    broker: int
+    epoch: int
+    changes: tuple[IsrChange, ...]
+
+
+class ElectionType(enum.IntEnum):
+    """The numbers are those of ElectLeaders on Kafka's wire."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+@frozen
+class ElectLeaders:
+    """Elect leaders on request (KIP-460); answered by `LeadersElected`.
+
+    `partitions` None stands for all; then those that need no election are not in the result.
+    """
+
+    election: ElectionType
+    partitions: tuple[TopicPartition, ...] | None = None
+
+
+# -------------------------------------------------------------------- topics
+
+
+@frozen
+class NewTopic:
+    """One topic to be created: either counts, or an assignment with both counts -1. Defaults are resolved by the caller.
+
+    `configs` are name and value pairs that the caller has validated; they are kept as they are.
+    """
+
+    name: str
+    topic_id: bytes
+    """16 bytes, drawn by the caller; used only if the topic is created."""
+    partitions: int = -1
+    replication_factor: int = -1
+    assignment: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Pairs of a partition and its broker ids, the preferred leader first."""
+    configs: tuple[tuple[str, str], ...] = ()
+
+
+@frozen
+class CreateTopics:
+    """Create topics, each for itself; answered by `TopicsCreated`. `seed` is where placement begins: draw it at random."""
+
+    topics: tuple[NewTopic, ...]
+    seed: int = 0
+    validate_only: bool = False
+
+
+@frozen
+class TopicReference:
+    """A topic by name, or by id (name None)."""
+
+    name: str | None = None
+    topic_id: bytes | None = None
+
+
+@frozen
+class DeleteTopics:
+    """Delete topics, each for itself; answered by `TopicsDeleted`."""
+
+    topics: tuple[TopicReference, ...]
+
+
+@frozen
+class MorePartitions:
+    """One topic that is to have `total` partitions; the new ones may be assigned, in order, by broker ids."""
+
+    name: str
+    total: int
+    assignment: tuple[tuple[int, ...], ...] | None = None
+
+
+@frozen
+class CreatePartitions:
+    """Add partitions to topics, to each for itself; answered by `PartitionsCreated`."""
+
+    topics: tuple[MorePartitions, ...]
+    seed: int = 0
+    validate_only: bool = False
+
+
+# -------------------------------------------------------------------- configs
+
+
+class ResourceKind(enum.IntEnum):
+    """The numbers are those of ConfigResource on Kafka's wire."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+@frozen(order=True)
+class ResourceName:
+    """What a config belongs to: a topic by name, a broker by id in decimal, or with BROKER and "" the default of all brokers."""
+
+    kind: ResourceKind
+    name: str
+
+
+@frozen
+class ConfigSetting:
+    """Set a config to a string that the caller has validated, or with None delete it, which restores the default."""
+
+    name: str
+    value: str | None
+
+
+@frozen
+class ResourceChange:
+    """The settings to change of one resource; all others stay."""
+
+    resource: ResourceName
+    settings: tuple[ConfigSetting, ...]
+
+
+@frozen
+class AlterConfigs:
+    """Change configs (IncrementalAlterConfigs), each resource for itself; answered by `ConfigsAltered`.
+
+    Where this allows unclean elections, partitions without leader elect at once.
+    """
+
+    changes: tuple[ResourceChange, ...]
+    validate_only: bool = False
+    unclean_default: bool = False
+
+
+Command = (
+    RegisterBroker
+    | UnfenceBroker
+    | FenceBroker
+    | BeginShutdown
+    | AllocateProducerIds
+    | AlterPartition
+    | ElectLeaders
+    | CreateTopics
+    | DeleteTopics
+    | CreatePartitions
+    | AlterConfigs
+)
+
+# -------------------------------------------------------------------- results
+
+
+@frozen
+class Registered:
+    """The answer to `RegisterBroker`; `epoch` is NO_EPOCH with an error."""
+
+    epoch: int = NO_EPOCH
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class Acknowledged:
+    """The answer to `UnfenceBroker`, `FenceBroker` and `BeginShutdown`."""
+
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class ProducerIdsAllocated:
+    """The answer to `AllocateProducerIds`: the ids from `first` on, `count` of them, which no other answer ever contains."""
+
+    first: int = -1
+    count: int = 0
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class PartitionAltered:
+    """What became of one `IsrChange`, and the committed state after it; None if there is no such partition."""
+
+    topic_id: bytes
+    partition: int
+    error: KafkaErrorCode
+    message: str
+    state: PartitionState | None
+
+
+@frozen
+class PartitionsAltered:
+    """The answer to `AlterPartition`; an error of its own (STALE_BROKER_EPOCH) leaves `partitions` empty."""
+
+    partitions: tuple[PartitionAltered, ...] = ()
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class PartitionElected:
+    """What became of the election of one partition."""
+
+    topic: str
+    partition: int
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class LeadersElected:
+    """The answer to `ElectLeaders`."""
+
+    partitions: tuple[PartitionElected, ...]
+
+
+@frozen
+class TopicCreated:
+    """What became of one `NewTopic`. Counts are -1 with an error."""
+
+    name: str
+    topic_id: bytes
+    partitions: int = -1
+    replication_factor: int = -1
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class TopicsCreated:
+    """The answer to `CreateTopics`, in the order of the command; a name that came twice is there once."""
+
+    topics: tuple[TopicCreated, ...]
+
+
+@frozen
+class TopicDeleted:
+    """What became of one `TopicReference`, with what is known of name and id."""
+
+    name: str | None
+    topic_id: bytes | None
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class TopicsDeleted:
+    """The answer to `DeleteTopics`, in the order of the command."""
+
+    topics: tuple[TopicDeleted, ...]
+
+
+@frozen
+class TopicGrown:
+    """What became of one `MorePartitions`."""
+
+    name: str
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class PartitionsCreated:
+    """The answer to `CreatePartitions`, in the order of the command; a name that came twice is there once."""
+
+    topics: tuple[TopicGrown, ...]
+
+
+@frozen
+class ResourceAltered:
+    """What became of one `ResourceChange`."""
+
+    resource: ResourceName
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class ConfigsAltered:
+    """The answer to `AlterConfigs`, in the order of the command."""
+
+    resources: tuple[ResourceAltered, ...]
+
+
+CommandResult = (
+    Registered
+    | Acknowledged
+    | ProducerIdsAllocated
+    | PartitionsAltered
+    | LeadersElected
+    | TopicsCreated
+    | TopicsDeleted
+    | PartitionsCreated
+    | ConfigsAltered
+)
+
+# -------------------------------------------------------------------- queries
+
+
+class MetadataQuery(enum.IntEnum):
+    """What can be asked without changing anything."""
+
+    APPLIED_INDEX = 1
+    """Answered with the index of the last command applied, as a decimal: a linearizable query shows that a node is up to date."""
+    SNAPSHOT = 2
+    """Answered with a snapshot of the machine."""
+
+
+# -------------------------------------------------------------------- bytes
+
+_BROKERS = shapes.array(shapes.BROKER_ID, 10_000)
+_ERROR = shapes.enumeration(KafkaErrorCode)
+_FLAG = shapes.BOOLEAN
+_TOPIC_PARTITION = shapes.record(TopicPartition, shapes.TEXT, shapes.INT32)
+PARTITION_STATE = shapes.record(
+    PartitionState,
+    shapes.UUID,
+    _BROKERS,
+    _BROKERS,
+    shapes.integer(-1, shapes.INT32_MAX),
+    shapes.integer(0, shapes.INT32_MAX),
+    shapes.integer(0, shapes.INT32_MAX),
+    _FLAG,
+)
+"""How a PartitionState is packed, in results and snapshots."""
+_RESOURCE = shapes.record(ResourceName, shapes.enumeration(ResourceKind), shapes.TEXT)
+
+_BROKER_AND_EPOCH = (shapes.BROKER_ID, shapes.NUMBER)
+_CONFIG_NAME = shapes.TEXT
+_CONFIG_VALUE = shapes.text(shapes.VALUE_MAX)
+_ISR_CHANGE = shapes.record(
+    IsrChange,
+    shapes.UUID,
+    shapes.INT32,
+    shapes.INT32,
+    shapes.INT32,
+    shapes.array(shapes.record(ProposedMember, shapes.BROKER_ID, shapes.NUMBER_OR_NONE), 10_000),
+    _FLAG,
+)
+_NEW_TOPIC = shapes.record(
+    NewTopic,
+    shapes.TEXT,
+    shapes.UUID,
+    shapes.INT32,
+    shapes.INT32,
+    shapes.array(shapes.fixed(shapes.INT32, _BROKERS)),
+    shapes.array(shapes.fixed(_CONFIG_NAME, _CONFIG_VALUE)),
+)
+_MORE_PARTITIONS = shapes.record(MorePartitions, shapes.TEXT, shapes.INT32, shapes.optional(shapes.array(_BROKERS)))
+_RESOURCE_CHANGE = shapes.record(
+    ResourceChange,
+    _RESOURCE,
+    shapes.array(shapes.record(ConfigSetting, _CONFIG_NAME, shapes.optional(_CONFIG_VALUE))),
+)
+_REFERENCE = shapes.record(TopicReference, shapes.optional(shapes.TEXT), shapes.optional(shapes.UUID))
+
+
+def _numbered(*numbered: tuple[int, type[Any], tuple[shapes.Shape, ...]]) -> shapes.Shape:
+    return shapes.one_of({number: (kind, shapes.record(kind, *fields)) for number, kind, fields in numbered})
+
+
+_COMMAND = _numbered(
+    (1, RegisterBroker, (
+        shapes.BROKER_ID, shapes.UUID, shapes.TEXT, shapes.integer(0, 65_535), shapes.optional(shapes.TEXT), _FLAG,
+    )),
+    (2, UnfenceBroker, (*_BROKER_AND_EPOCH, _FLAG)),
+    (3, FenceBroker, (*_BROKER_AND_EPOCH, _FLAG)),
+    (4, BeginShutdown, (*_BROKER_AND_EPOCH, _FLAG)),
+    (5, AllocateProducerIds, _BROKER_AND_EPOCH),
+    (6, AlterPartition, (*_BROKER_AND_EPOCH, shapes.array(_ISR_CHANGE))),
+    (7, ElectLeaders, (shapes.enumeration(ElectionType), shapes.optional(shapes.array(_TOPIC_PARTITION)))),
+    (8, CreateTopics, (shapes.array(_NEW_TOPIC), shapes.NUMBER, _FLAG)),
+    (9, DeleteTopics, (shapes.array(_REFERENCE),)),
+    (10, CreatePartitions, (shapes.array(_MORE_PARTITIONS), shapes.NUMBER, _FLAG)),
+    (11, AlterConfigs, (shapes.array(_RESOURCE_CHANGE), _FLAG, _FLAG)),
+)  # fmt: skip
+_ENDING = (_ERROR, shapes.cut_text(MESSAGE_MAX))
+_RESULT = _numbered(
+    (1, Registered, (shapes.NUMBER_OR_NONE, *_ENDING)),
+    (2, Acknowledged, _ENDING),
+    (3, ProducerIdsAllocated, (shapes.NUMBER_OR_NONE, shapes.NUMBER, *_ENDING)),
+    (4, PartitionsAltered, (
+        shapes.array(shapes.record(
+            PartitionAltered, shapes.UUID, shapes.INT32, *_ENDING, shapes.optional(PARTITION_STATE),
+        )),
+        *_ENDING,
+    )),
+    (5, LeadersElected, (shapes.array(shapes.record(PartitionElected, shapes.TEXT, shapes.INT32, *_ENDING)),)),
+    (6, TopicsCreated, (
+        shapes.array(shapes.record(TopicCreated, shapes.TEXT, shapes.UUID, shapes.INT32, shapes.INT32, *_ENDING)),
+    )),
+    (7, TopicsDeleted, (
+        shapes.array(shapes.record(
+            TopicDeleted, shapes.optional(shapes.TEXT), shapes.optional(shapes.UUID), *_ENDING,
+        )),
+    )),
+    (8, PartitionsCreated, (shapes.array(shapes.record(TopicGrown, shapes.TEXT, *_ENDING)),)),
+    (9, ConfigsAltered, (shapes.array(shapes.record(ResourceAltered, _RESOURCE, *_ENDING)),)),
+)  # fmt: skip
+_QUERY = shapes.enumeration(MetadataQuery)
+
+
+def encode_command(command: Command) -> bytes:
+    """Returns the bytes of a command; values out of bounds are found when they are decoded, by `MetadataMachine.check`."""
+    return shapes.encode(COMMAND_VERSION, _COMMAND, command)
+
+
+def decode_command(data: bytes) -> Command:
+    """Returns the command in `data`. Raises `InvalidRequest` for anything else, another version included."""
+    command: Command = shapes.decode(COMMAND_VERSION, _COMMAND, data, "a command of the controller")
+    return command
+
+
+def encode_result(result: CommandResult) -> bytes:
+    """Returns the bytes of a result."""
+    return shapes.encode(RESULT_VERSION, _RESULT, result)
+
+
+def decode_result(data: bytes) -> CommandResult:
+    """Returns the result in `data`. Raises `InvalidRequest` for anything else, another version included."""
+    result: CommandResult = shapes.decode(RESULT_VERSION, _RESULT, data, "a result of the controller")
+    return result
+
+
+def encode_query(query: MetadataQuery) -> bytes:
+    """Returns the bytes of a query."""
+    return shapes.encode(QUERY_VERSION, _QUERY, query)
+
+
+def decode_query(data: bytes) -> MetadataQuery:
+    """Returns the query in `data`. Raises `InvalidRequest` for anything else, another version included."""
+    query: MetadataQuery = shapes.decode(QUERY_VERSION, _QUERY, data, "a query to the controller")
+    return query

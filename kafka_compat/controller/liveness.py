@@ -1,0 +1,328 @@
+"""Which brokers are alive, decided by the leader of the raft group alone: what to propose from heartbeats, silence and time.
+
+Heartbeats are never written to the log; what follows from them is. A new controller therefore knows of no heartbeat, and gives every
+broker one full session from the moment it became controller. It reads the image of its own machine and changes nothing in it: a
+proposal has its effect when its command comes back through the log, and is repeated if it does not.
+
+Rules (BrokerHeartbeatManager of KRaft): a broker that has applied its own registration is unfenced; one that is silent for a
+session is fenced; one that wants to shut down first gives up its leaderships and ISRs, and may end once it leads nothing and all
+active brokers have applied that. Ours is one more rule: a broker whose heartbeat connection ends is fenced without waiting for the
+session, since a process that was killed closes its connections at once.
+"""
+
+from typing import assert_never
+
+from attrs import define, field, frozen
+
+from kafka_compat.controller.commands import (
+    BeginShutdown,
+    Command,
+    ElectionType,
+    ElectLeaders,
+    FenceBroker,
+    UnfenceBroker,
+)
+from kafka_compat.controller.image import ClusterImage
+from kafka_compat.model import BrokerRegistration
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+ELECTIONS_MAX = 1_000
+"""Partitions in one preferred election of the rebalance (MAX_ELECTIONS_PER_IMBALANCE)."""
+UNKNOWN_INDEX = -1
+
+
+@frozen
+class LivenessSettings:
+    """Times are in seconds."""
+
+    session_timeout: float = 9.0
+    """broker.session.timeout.ms."""
+    retry_interval: float = 1.0
+    """After so long a proposal that has had no effect is made again."""
+    fence_on_close: bool = True
+    """Whether the end of its connection fences a broker at once."""
+    balance_interval: float | None = 300.0
+    """leader.imbalance.check.interval.seconds; None without auto.leader.rebalance.enable."""
+    unclean_default: bool = False
+    """unclean.leader.election.enable of the controller, which the commands carry."""
+
+
+# -------------------------------------------------------------------- events
+
+
+@frozen
+class ControllerElected:
+    """This node leads the raft group, and its machine has applied everything from before."""
+
+
+@frozen
+class ControllerResigned:
+    """This node does not lead any more; nothing is proposed until it does again."""
+
+
+@frozen
+class BrokerHeartbeat:
+    """A broker says that it is alive. Answered at once by `AnswerHeartbeat` with the same token."""
+
+    token: int
+    connection: int
+    """Which connection it came by: any number that no other open connection has."""
+    broker: int
+    epoch: int
+    applied_index: int
+    """The index of the last command its machine has applied."""
+    wants_fence: bool = False
+    """It is not ready to serve yet."""
+    wants_shutdown: bool = False
+
+
+@frozen
+class HeartbeatConnectionClosed:
+    """A connection by which heartbeats came has ended."""
+
+    connection: int
+
+
+@frozen
+class LivenessDue:
+    """Time passed; due when `ControllerLiveness.deadline` is reached, harmless at any other time."""
+
+
+LivenessEvent = ControllerElected | ControllerResigned | BrokerHeartbeat | HeartbeatConnectionClosed | LivenessDue
+
+# -------------------------------------------------------------------- effects
+
+
+@frozen
+class AnswerHeartbeat:
+    """The answer to a heartbeat. NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED and STALE_BROKER_EPOCH are the errors."""
+
+    token: int
+    error: KafkaErrorCode = KafkaErrorCode.NONE
+    fenced: bool = True
+    should_shut_down: bool = False
+    """The controlled shutdown is complete: the process may end."""
+    is_caught_up: bool = False
+    """Whether it has applied as much as this controller."""
+
+
+@frozen
+class ProposeCommand:
+    """Propose this command to the raft group. The outcome is read from the image; a failure needs no report."""
+
+    command: Command
+    reason: str
+    """For people."""
+
+
+LivenessEffect = AnswerHeartbeat | ProposeCommand
+
+# -------------------------------------------------------------------- the decider
+
+
+@define
+class _Contact:
+    """What is known of one process of a broker from its heartbeats."""
+
+    epoch: int
+    time: float
+    connection: int | None = None
+    applied_index: int = UNKNOWN_INDEX
+    closed: bool = False
+    """Whether its connection has ended, which stands for the end of its session."""
+
+
+@frozen
+class _Proposal:
+    command: Command
+    time: float
+
+
+@define
+class ControllerLiveness:
+    """The decider. `image` is that of the machine on this node, brought up to date by the caller before each step."""
+
+    image: ClusterImage
+    settings: LivenessSettings = field(factory=LivenessSettings)
+    _controller: bool = False
+    _contacts: dict[int, _Contact] = field(factory=dict)
+    _proposals: dict[int, _Proposal] = field(factory=dict)
+    """By broker, what was proposed last."""
+    _shutdowns: dict[int, tuple[int, int]] = field(factory=dict)
+    """By broker that is shutting down, its epoch and an index at which it led nothing and was in no ISR with others."""
+    _next_balance: float | None = None
+
+    @property
+    def deadline(self) -> float | None:
+        """When `LivenessDue` is due next; None if there is nothing to wait for."""
+        if not self._controller:
+            return None
+        times = [
+            self._fence_time(contact, broker) for broker, contact in self._contacts.items() if self._serving(broker)
+        ]
+        if self._next_balance is not None:
+            times.append(self._next_balance)
+        return min(times, default=None)
+
+    def step(self, now: float, event: LivenessEvent) -> list[LivenessEffect]:
+        """Returns what to do about `event`, in order. `now` is in seconds and never falls."""
+        match event:
+            case ControllerElected():
+                self._begin(now)
+                return []
+            case ControllerResigned():
+                self._end()
+                return []
+            case BrokerHeartbeat():
+                return self._heartbeat(now, event)
+            case HeartbeatConnectionClosed():
+                return self._closed(now, event.connection)
+            case LivenessDue():
+                return self._due(now)
+            case _:
+                assert_never(event)
+
+    def _begin(self, now: float) -> None:
+        self._end()
+        self._controller = True
+        self._contacts = {
+            broker.id: _Contact(broker.epoch, now) for broker in self.image.brokers.values() if not broker.fenced
+        }
+        if self.settings.balance_interval is not None:
+            self._next_balance = now + self.settings.balance_interval
+
+    def _end(self) -> None:
+        self._controller = False
+        self._next_balance = None
+        for held in (self._contacts, self._proposals, self._shutdowns):
+            held.clear()
+
+    # ---------------------------------------------------------------- heartbeats
+
+    def _heartbeat(self, now: float, heartbeat: BrokerHeartbeat) -> list[LivenessEffect]:
+        if not self._controller:
+            return [AnswerHeartbeat(heartbeat.token, KafkaErrorCode.NOT_CONTROLLER)]
+        registration = self.image.brokers.get(heartbeat.broker)
+        if registration is None:
+            return [AnswerHeartbeat(heartbeat.token, KafkaErrorCode.BROKER_ID_NOT_REGISTERED)]
+        if registration.epoch != heartbeat.epoch:
+            return [AnswerHeartbeat(heartbeat.token, KafkaErrorCode.STALE_BROKER_EPOCH)]
+        self._contacts[heartbeat.broker] = _Contact(heartbeat.epoch, now, heartbeat.connection, heartbeat.applied_index)
+        command, reason, shut_down = self._wanted(registration, heartbeat)
+        answer = AnswerHeartbeat(
+            heartbeat.token,
+            fenced=registration.fenced,
+            should_shut_down=shut_down,
+            is_caught_up=heartbeat.applied_index >= self.image.index,
+        )
+        proposed = self._propose(now, heartbeat.broker, command, reason) if command is not None else []
+        return [*proposed, answer]
+
+    def _wanted(self, registration: BrokerRegistration, heartbeat: BrokerHeartbeat) -> tuple[Command | None, str, bool]:
+        """Returns the command that this heartbeat calls for with its reason, and whether the process may end."""
+        broker, epoch, unclean = registration.id, registration.epoch, self.settings.unclean_default
+        if registration.fenced:
+            if heartbeat.wants_shutdown:
+                return None, "", True
+            if heartbeat.wants_fence or registration.shutting_down or heartbeat.applied_index < epoch:
+                return None, "", False
+            return UnfenceBroker(broker, epoch, unclean), "it has applied its registration", False
+        if heartbeat.wants_shutdown:
+            if registration.shutting_down:
+                ended = self._shutdown_complete(registration)
+            else:
+                ended = heartbeat.wants_fence or self.image.leaderships(broker) == 0
+            if ended:
+                return FenceBroker(broker, epoch, unclean), "its controlled shutdown is complete", True
+            if not registration.shutting_down:
+                return BeginShutdown(broker, epoch, unclean), "it wants to shut down", False
+        elif heartbeat.wants_fence:
+            return FenceBroker(broker, epoch, unclean), "it wants to be fenced", False
+        return None, "", False
+
+    def _shutdown_complete(self, registration: BrokerRegistration) -> bool:
+        """Whether a broker leads nothing any more, and all active ones know who leads instead."""
+        epoch, index = self._shutdowns.get(registration.id, (UNKNOWN_INDEX, UNKNOWN_INDEX))
+        if epoch != registration.epoch:
+            # The command was applied at this index or before.
+            index = self.image.index
+            self._shutdowns[registration.id] = registration.epoch, index
+        return self.image.leaderships(registration.id) == 0 and index <= self._lowest_active_index()
+
+    def _lowest_active_index(self) -> float:
+        return min(
+            (self._applied_by(broker) for broker in self.image.brokers.values() if broker.active), default=float("inf")
+        )
+
+    def _applied_by(self, registration: BrokerRegistration) -> int:
+        contact = self._contacts.get(registration.id)
+        return contact.applied_index if contact is not None and contact.epoch == registration.epoch else UNKNOWN_INDEX
+
+    # ---------------------------------------------------------------- silence and time
+
+    def _closed(self, now: float, connection: int) -> list[LivenessEffect]:
+        effects: list[LivenessEffect] = []
+        for broker, contact in sorted(self._contacts.items()):
+            if contact.connection != connection:
+                continue
+            contact.connection = None
+            if self.settings.fence_on_close and self._serving(broker):
+                # As if its session had expired, so that the proposal is repeated until it has its effect.
+                contact.time = min(contact.time, now - self.settings.session_timeout)
+                contact.closed = True
+                effects += self._fence(now, broker, contact)
+        return effects
+
+    def _due(self, now: float) -> list[LivenessEffect]:
+        if not self._controller:
+            return []
+        effects: list[LivenessEffect] = []
+        for broker, registration in sorted(self.image.brokers.items()):
+            contact = self._contacts.get(broker)
+            if registration.fenced:
+                continue
+            if contact is None or contact.epoch != registration.epoch:
+                self._contacts[broker] = _Contact(registration.epoch, now)
+            elif self._fence_time(contact, broker) <= now:
+                effects += self._fence(now, broker, contact)
+        return effects + self._balance(now)
+
+    def _serving(self, broker: int) -> bool:
+        """Whether what is known of a broker is about the process that is registered and not fenced."""
+        registration = self.image.brokers.get(broker)
+        return (
+            registration is not None and not registration.fenced and registration.epoch == self._contacts[broker].epoch
+        )
+
+    def _fence_time(self, contact: _Contact, broker: int) -> float:
+        """When to propose that a broker is fenced, if nothing comes from it."""
+        expired = contact.time + self.settings.session_timeout
+        proposal = self._proposals.get(broker)
+        if proposal is None or proposal.time < expired or not isinstance(proposal.command, FenceBroker):
+            return expired
+        return max(expired, proposal.time + self.settings.retry_interval)
+
+    def _fence(self, now: float, broker: int, contact: _Contact) -> list[LivenessEffect]:
+        command = FenceBroker(broker, contact.epoch, self.settings.unclean_default)
+        silent = f"no heartbeat for {self.settings.session_timeout:g} s"
+        return self._propose(now, broker, command, "its connection has ended" if contact.closed else silent)
+
+    def _propose(self, now: float, broker: int, command: Command, reason: str) -> list[LivenessEffect]:
+        """Propose a command, unless it is the one that was proposed last, a short time ago."""
+        last = self._proposals.get(broker)
+        if last is not None and last.command == command and now < last.time + self.settings.retry_interval:
+            return []
+        self._proposals[broker] = _Proposal(command, now)
+        return [ProposeCommand(command, f"broker {broker}: {reason}")]
+
+    def _balance(self, now: float) -> list[LivenessEffect]:
+        if self._next_balance is None or now < self._next_balance:
+            return []
+        assert self.settings.balance_interval is not None
+        partitions = self.image.balanceable()
+        more = len(partitions) > ELECTIONS_MAX
+        self._next_balance = now + (self.settings.retry_interval if more else self.settings.balance_interval)
+        if not partitions:
+            return []
+        command = ElectLeaders(ElectionType.PREFERRED, tuple(partitions[:ELECTIONS_MAX]))
+        return [ProposeCommand(command, f"{len(partitions)} partitions are not led by their preferred replica")]

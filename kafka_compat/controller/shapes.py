@@ -1,0 +1,220 @@
+"""How a value becomes msgpack and back, strictly: any bytes give a value of the right types and bounds, or a clear error.
+
+A *shape* is a pair of functions. What is packed are arrays, integers, strings, binaries, booleans and nil; no maps, no floats, no
+extension types. The first byte of everything is the version of its format, so that a later one can be told apart.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+import msgpack
+from attrs import frozen
+
+from raft.errors import InvalidRequest
+
+NUMBER_MAX = 2**62
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+STRING_MAX = 32_767
+"""The longest string of Kafka's older string type; bounds names and texts of errors."""
+VALUE_MAX = 2**20
+"""The longest value of a config."""
+ELEMENTS_MAX = 1_000_000
+"""Elements in one array, at most; arrays are no longer than the bytes that hold them either."""
+
+
+@frozen
+class Shape:
+    """One kind of value on the wire."""
+
+    pack: Callable[[Any], Any]
+    """The value as what msgpack packs."""
+    read: Callable[[Any, str], Any]
+    """What msgpack unpacked, and the name of the place for the text of an error, as the value. Raises `InvalidRequest`."""
+
+
+def encode(version: int, shape: Shape, value: object) -> bytes:
+    """Returns the version byte and the packed value."""
+    packed: bytes = msgpack.packb(shape.pack(value))
+    return bytes((version,)) + packed
+
+
+def decode(version: int, shape: Shape, data: bytes, name: str) -> Any:
+    """Returns the value in `data`; `name` says what it should be. Raises `InvalidRequest` for anything else."""
+    if type(data) is not bytes or not data:
+        raise InvalidRequest(f"{name} must be bytes that begin with a version")
+    if data[0] != version:
+        raise InvalidRequest(f"{name} has version {data[0]}; only {version} is known here")
+    try:
+        value = msgpack.unpackb(
+            memoryview(data)[1:],
+            max_array_len=min(ELEMENTS_MAX, len(data)),
+            max_map_len=0,
+            max_ext_len=0,
+            unicode_errors="strict",
+        )
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        raise InvalidRequest(
+            f"{name} is not the msgpack that is due: {str(error)[:120] or type(error).__name__}"
+        ) from None
+    return shape.read(value, name)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def integer(low: int, high: int) -> Shape:
+    """An integer within bounds, both inclusive; no boolean."""
+
+    def read(value: Any, name: str) -> int:
+        if type(value) is not int or not low <= value <= high:
+            raise InvalidRequest(f"{name} must be an integer from {low} to {high}, not {kind_of(value)}")
+        return value
+
+    return Shape(int, read)
+
+
+def text(length_max: int = STRING_MAX) -> Shape:
+    """A string of so many characters at most."""
+
+    def read(value: Any, name: str) -> str:
+        if type(value) is not str or len(value) > length_max:
+            raise InvalidRequest(f"{name} must be a string of at most {length_max}, not {kind_of(value)}")
+        return value
+
+    return Shape(_same, read)
+
+
+def cut_text(length_max: int) -> Shape:
+    """A string for people, of which so many characters are kept."""
+    whole = text(length_max)
+    return Shape(lambda value: value[:length_max], whole.read)
+
+
+def binary(length: int) -> Shape:
+    """Bytes of exactly this length."""
+
+    def read(value: Any, name: str) -> bytes:
+        if type(value) is not bytes or len(value) != length:
+            raise InvalidRequest(f"{name} must be binary of {length}, not {kind_of(value)}")
+        return value
+
+    return Shape(_same, read)
+
+
+def enumeration(kind: type[Any]) -> Shape:
+    """A member of an `IntEnum`, as its number."""
+    members = {int(member): member for member in kind}
+
+    def read(value: Any, name: str) -> Any:
+        if type(value) is not int or value not in members:
+            raise InvalidRequest(f"{name} must be the number of a {kind.__name__}, not {kind_of(value)}")
+        return members[value]
+
+    return Shape(int, read)
+
+
+def optional(shape: Shape) -> Shape:
+    """The shape, or nil for None."""
+    return Shape(
+        lambda value: None if value is None else shape.pack(value),
+        lambda value, name: None if value is None else shape.read(value, name),
+    )
+
+
+def array(shape: Shape, length_max: int = ELEMENTS_MAX) -> Shape:
+    """A tuple of values of one shape."""
+
+    def pack(values: Iterable[Any]) -> list[Any]:
+        return [shape.pack(value) for value in values]
+
+    def read(value: Any, name: str) -> tuple[Any, ...]:
+        if type(value) is not list or len(value) > length_max:
+            raise InvalidRequest(f"{name} must be an array of at most {length_max}, not {kind_of(value)}")
+        return tuple(shape.read(each, name) for each in value)
+
+    return Shape(pack, read)
+
+
+def fixed(*shapes: Shape) -> Shape:
+    """A tuple of as many values as there are shapes."""
+
+    def pack(values: tuple[Any, ...]) -> list[Any]:
+        return [shape.pack(value) for shape, value in zip(shapes, values, strict=True)]
+
+    def read(value: Any, name: str) -> tuple[Any, ...]:
+        if type(value) is not list or len(value) != len(shapes):
+            raise InvalidRequest(f"{name} must be an array of {len(shapes)}, not {kind_of(value)}")
+        return tuple([shape.read(each, name) for shape, each in zip(shapes, value, strict=True)])
+
+    return Shape(pack, read)
+
+
+def record(kind: type[Any], *shapes: Shape) -> Shape:
+    """An attrs class as the array of its fields, one shape for each, in order."""
+    names = [field.name for field in attrs.fields(kind)]
+    assert len(names) == len(shapes), kind
+    packs = [(name, shape.pack) for name, shape in zip(names, shapes, strict=True)]
+    reads = [(f"{kind.__name__}.{name}", shape.read) for name, shape in zip(names, shapes, strict=True)]
+
+    def pack(value: Any) -> list[Any]:
+        return [pack_field(getattr(value, name)) for name, pack_field in packs]
+
+    def read(value: Any, name: str) -> Any:
+        if type(value) is not list or len(value) != len(reads):
+            raise InvalidRequest(f"{name}: a {kind.__name__} is an array of {len(reads)}, not {kind_of(value)}")
+        return kind(*[read_field(each, field) for each, (field, read_field) in zip(value, reads, strict=True)])
+
+    return Shape(pack, read)
+
+
+def one_of(tagged: dict[int, tuple[type[Any], Shape]]) -> Shape:
+    """A value of one of several classes, as an array of the number of its class and its own array."""
+    numbers = {kind: (number, shape) for number, (kind, shape) in tagged.items()}
+
+    def pack(value: Any) -> list[Any]:
+        number, shape = numbers[type(value)]
+        return [number, shape.pack(value)]
+
+    def read(value: Any, name: str) -> Any:
+        if type(value) is not list or len(value) != 2 or type(value[0]) is not int:
+            raise InvalidRequest(f"{name} must be an array of a number and an array, not {kind_of(value)}")
+        if value[0] not in tagged:
+            raise InvalidRequest(f"{name} has the unknown number {value[0]}")
+        return tagged[value[0]][1].read(value[1], name)
+
+    return Shape(pack, read)
+
+
+def _read_boolean(value: Any, name: str) -> bool:
+    if type(value) is not bool:
+        raise InvalidRequest(f"{name} must be a boolean, not {kind_of(value)}")
+    return value
+
+
+def kind_of(value: object) -> str:
+    """What a wrong value is, in few characters whatever its size."""
+    match value:
+        case bool() | None:
+            return repr(value)
+        case int() | float():
+            return f"the number {value}"
+        case bytes():
+            return f"binary of {len(value)}"
+        case str():
+            return f"a string of {len(value)}"
+        case list():
+            return f"an array of {len(value)}"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+BOOLEAN = Shape(bool, _read_boolean)
+INT32 = integer(INT32_MIN, INT32_MAX)
+NUMBER = integer(0, NUMBER_MAX)
+NUMBER_OR_NONE = integer(-1, NUMBER_MAX)
+"""With -1 for NO_EPOCH and the like."""
+BROKER_ID = integer(0, INT32_MAX)
+TEXT = text()
+UUID = binary(16)

@@ -1,0 +1,87 @@
+"""The image of the cluster as bytes, and back: equal images give equal bytes, whatever happened on the way to them."""
+
+from typing import Any
+
+from kafka_compat.controller import shapes
+from kafka_compat.controller.image import ClusterImage, TopicImage
+from kafka_compat.model import BrokerRegistration, PartitionState
+from raft.errors import InvalidRequest
+
+SNAPSHOT_VERSION = 1
+
+_BROKERS = shapes.array(shapes.BROKER_ID, 10_000)
+_EPOCH = shapes.integer(0, shapes.INT32_MAX)
+_BROKER = shapes.record(
+    BrokerRegistration,
+    shapes.BROKER_ID,
+    shapes.NUMBER,
+    shapes.UUID,
+    shapes.TEXT,
+    shapes.integer(0, 65_535),
+    shapes.optional(shapes.TEXT),
+    shapes.BOOLEAN,
+    shapes.BOOLEAN,
+)
+_CONFIGS = shapes.array(shapes.fixed(shapes.TEXT, shapes.text(shapes.VALUE_MAX)))
+_PARTITION = shapes.fixed(_BROKERS, _BROKERS, shapes.integer(-1, shapes.INT32_MAX), _EPOCH, _EPOCH, shapes.BOOLEAN)
+"""A PartitionState without the topic id, which its topic has."""
+_TOPIC = shapes.fixed(shapes.TEXT, shapes.UUID, shapes.array(_PARTITION), _CONFIGS)
+_IMAGE = shapes.fixed(
+    shapes.NUMBER,
+    shapes.NUMBER,
+    shapes.array(_BROKER),
+    shapes.array(_TOPIC),
+    _CONFIGS,
+    shapes.array(shapes.fixed(shapes.BROKER_ID, _CONFIGS)),
+)
+
+
+def encode_image(image: ClusterImage) -> bytes:
+    """Returns a snapshot of the image."""
+    brokers = [broker for _, broker in sorted(image.brokers.items())]
+    topics = [
+        (
+            topic.name,
+            topic.topic_id,
+            [
+                (each.replicas, each.isr, each.leader, each.leader_epoch, each.partition_epoch, each.recovering)
+                for each in topic.partitions
+            ],
+            sorted(topic.configs.items()),
+        )
+        for _, topic in sorted(image.topics.items())
+    ]
+    broker_configs = [(broker, sorted(configs.items())) for broker, configs in sorted(image.broker_configs.items())]
+    value = (
+        image.index,
+        image.next_producer_id,
+        brokers,
+        topics,
+        sorted(image.cluster_configs.items()),
+        broker_configs,
+    )
+    return shapes.encode(SNAPSHOT_VERSION, _IMAGE, value)
+
+
+def restore_image(image: ClusterImage, snapshot: bytes) -> None:
+    """Make `image` what the snapshot describes. Raises `InvalidRequest`, and leaves the image, if that is no snapshot."""
+    value: Any = shapes.decode(SNAPSHOT_VERSION, _IMAGE, snapshot, "a snapshot of the controller")
+    index, next_producer_id, brokers, topic_rows, cluster_configs, broker_configs = value
+    topics = [_topic(*row) for row in topic_rows]
+    if len({topic.name for topic in topics}) != len(topics) or len({topic.topic_id for topic in topics}) != len(topics):
+        raise InvalidRequest("a snapshot of the controller has a topic twice")
+    image.replace(
+        index=index,
+        next_producer_id=next_producer_id,
+        brokers=brokers,
+        topics=topics,
+        cluster_configs=dict(cluster_configs),
+        broker_configs={broker: dict(configs) for broker, configs in broker_configs},
+    )
+
+
+def _topic(name: str, topic_id: bytes, rows: tuple[Any, ...], configs: tuple[tuple[str, str], ...]) -> TopicImage:
+    states = [PartitionState(topic_id, *row) for row in rows]
+    if not all(state.replicas and state.isr for state in states):
+        raise InvalidRequest("a snapshot of the controller has a partition without replicas or ISR")
+    return TopicImage(name, topic_id, states, dict(configs))

@@ -1,0 +1,338 @@
+"""The group coordinator: the only dispatch. It decides; the shell appends, answers and keeps the time.
+
+One for each leadership of a partition of `__consumer_offsets`: it loads what the partition holds, serves, and ends with
+`Resigned`. What a client may rely on is written before it is answered.
+"""
+
+import enum
+import heapq
+import math
+from collections.abc import Iterable
+from typing import assert_never
+
+from kafka_compat.coordinator import invariants
+from kafka_compat.coordinator.answers import refused
+from kafka_compat.coordinator.config import CoordinatorConfig
+from kafka_compat.coordinator.effects import CoordinatorEffect, GroupResponse
+from kafka_compat.coordinator.events import (
+    CoordinatorEvent,
+    GroupRequest,
+    GroupRequestArrived,
+    LoadFinished,
+    Record,
+    RecordsLoaded,
+    Resigned,
+    TimePassed,
+    TopicsDeleted,
+    WriteFailed,
+    Written,
+)
+from kafka_compat.coordinator.group import ClassicGroup, GroupState
+from kafka_compat.coordinator.group_requests import GroupRequests
+from kafka_compat.coordinator.membership import Membership
+from kafka_compat.coordinator.offset_requests import OffsetRequests
+from kafka_compat.coordinator.offsets import OffsetStore
+from kafka_compat.coordinator.record_formats import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_record,
+)
+from kafka_compat.coordinator.writes import (
+    UNKNOWN_OUTCOMES,
+    AssignmentWrite,
+    CleanUp,
+    CommitWrite,
+    EmptyGroupWrite,
+    GroupDeletion,
+    OffsetDeletion,
+    PendingWrite,
+    StaticMemberWrite,
+    StepOutput,
+    client_error,
+)
+from kafka_compat.protocol.apis.delete_groups import DeleteGroupsRequest
+from kafka_compat.protocol.apis.describe_groups import DescribeGroupsRequest
+from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_compat.protocol.apis.join_group import JoinGroupRequest
+from kafka_compat.protocol.apis.leave_group import LeaveGroupRequest
+from kafka_compat.protocol.apis.list_groups import ListGroupsRequest
+from kafka_compat.protocol.apis.offset_commit import OffsetCommitRequest
+from kafka_compat.protocol.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest
+from kafka_compat.protocol.apis.sync_group import SyncGroupRequest
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+
+class CoordinatorPhase(enum.Enum):
+    """How far a coordinator has come in its leadership."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    RESIGNED = "resigned"
+
+
+class GroupCoordinator:
+    """Groups and offsets of one partition of the offsets topic, for one leadership."""
+
+    def __init__(self, config: CoordinatorConfig | None = None) -> None:
+        self.config = config or CoordinatorConfig()
+        self.phase = CoordinatorPhase.LOADING
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = OffsetStore()
+        self._out = StepOutput()
+        self._membership = Membership(self.config, self.groups, self._out)
+        self._group_requests = GroupRequests(self.groups, self.offsets, self._out)
+        self._offset_requests = OffsetRequests(self.config, self.groups, self.offsets, self._membership, self._out)
+        self._due: list[tuple[float, str]] = []
+        """A heap of times and group ids: no deadline of a group is earlier than its first entry, and entries may be stale."""
+        self._scheduled: dict[str, float] = {}
+        """The first entry of each group."""
+        self._next_check = math.inf
+        self._deleted_topics: list[str] = []
+        """While loading."""
+
+    @property
+    def deadline(self) -> float:
+        """When `TimePassed` is due next, in seconds of `now`; infinite if nothing waits for time."""
+        return min(self._next_check, self._due[0][0] if self._due else math.inf)
+
+    @property
+    def waiting_writes(self) -> int:
+        """How many writes have not been reported as written or failed."""
+        return len(self._out.pending)
+
+    def step(self, now: float, event: CoordinatorEvent) -> tuple[CoordinatorEffect, ...]:
+        """Takes in one event; returns the effects in the order in which they are to be carried out.
+
+        `now` is monotonic, in seconds. Raises `MalformedMessage` for records that cannot be read (the partition cannot be led
+        then), and `AssertionError` for a broken invariant.
+        """
+        self._out.now = now
+        match event:
+            case GroupRequestArrived():
+                self._out.time_ms = event.time_ms
+                self._arrived(event)
+            case Written(write_id=write_id):
+                self._written(write_id)
+            case WriteFailed(write_id=write_id, error=error):
+                self._failed(write_id, error)
+            case RecordsLoaded(records=records):
+                self._load(records)
+            case LoadFinished(time_ms=time_ms):
+                self._out.time_ms = time_ms
+                self._begin()
+            case TopicsDeleted(topics=topics):
+                if self.phase is CoordinatorPhase.LOADING:
+                    self._deleted_topics.extend(topics)
+                elif self.phase is CoordinatorPhase.ACTIVE:
+                    self._offset_requests.delete_topics(topics)
+            case Resigned():
+                self._resign()
+            case TimePassed(time_ms=time_ms):
+                self._out.time_ms = time_ms
+                self._expire()
+            case _:
+                assert_never(event)
+        return self._out.drain()
+
+    # ----------------------------------------------------------------- requests
+
+    def _arrived(self, event: GroupRequestArrived) -> None:
+        match self.phase:
+            case CoordinatorPhase.LOADING:
+                self._out.answer(event.token, _while_loading(event.version, event.request))
+            case CoordinatorPhase.RESIGNED:
+                self._refuse(event, KafkaErrorCode.NOT_COORDINATOR)
+            case CoordinatorPhase.ACTIVE:
+                self._serve(event, event.request)
+
+    def _serve(self, event: GroupRequestArrived, request: GroupRequest) -> None:
+        match request:
+            case JoinGroupRequest():
+                self._changed(self._membership.join(event, request))
+            case SyncGroupRequest():
+                self._changed(self._membership.sync(event, request))
+            case HeartbeatRequest():
+                error, group = self._membership.heartbeat(request)
+                self._out.answer(event.token, HeartbeatResponse(error_code=error))
+                if group is not None:
+                    self._schedule(group)
+            case LeaveGroupRequest():
+                self._changed(self._membership.leave(event, request))
+            case OffsetCommitRequest():
+                if (group := self._offset_requests.commit(event, request)) is not None:
+                    self._schedule(group)
+            case OffsetFetchRequest():
+                self._out.answer(event.token, self._offset_requests.fetch(event.version, request))
+            case OffsetDeleteRequest():
+                self._offset_requests.delete(event, request)
+            case DescribeGroupsRequest():
+                self._out.answer(event.token, self._group_requests.describe(event.version, request))
+            case ListGroupsRequest():
+                self._out.answer(event.token, self._group_requests.list(request))
+            case DeleteGroupsRequest():
+                self._group_requests.delete(event, request)
+            case _:
+                assert_never(request)
+
+    def _refuse(self, event: GroupRequestArrived, error: KafkaErrorCode) -> None:
+        self._out.answer(event.token, refused(event.version, event.request, error))
+
+    # ------------------------------------------------------------------- writes
+
+    def _written(self, write_id: int) -> None:
+        """Ends this write and all before it: the log has no holes."""
+        pending = self._out.pending
+        while pending and (first := next(iter(pending))) <= write_id:
+            write = pending.pop(first)
+            self.offsets.written(first)
+            self._end(write, KafkaErrorCode.NONE)
+
+    def _failed(self, write_id: int, error: KafkaErrorCode) -> None:
+        write = self._out.pending.pop(write_id, None)
+        if write is not None:
+            self.offsets.failed(write_id, unknown=error in UNKNOWN_OUTCOMES)
+            self._end(write, error)
+
+    def _end(self, write: PendingWrite, error: KafkaErrorCode) -> None:
+        failed = error is not KafkaErrorCode.NONE
+        match write:
+            case CommitWrite(token=token, request=request):
+                if not failed and request.group_id not in self.groups:
+                    self.groups[request.group_id] = ClassicGroup(request.group_id, state_time_ms=self._out.time_ms)
+                self._out.answer(token, self._offset_requests.committed(request, client_error(error)))
+            case AssignmentWrite(group=group):
+                if failed:
+                    self._membership.assignment_failed(write, error)
+                else:
+                    self._membership.assignment_written(write)
+                self._changed(group)
+            case StaticMemberWrite(group=group):
+                if failed:
+                    self._membership.static_member_failed(write, error)
+                else:
+                    self._membership.static_member_written(write)
+                self._changed(group)
+            case EmptyGroupWrite():
+                pass
+            case GroupDeletion():
+                self._group_requests.deletion_ended(write, client_error(error))
+            case OffsetDeletion(token=token, response=response):
+                answer = OffsetDeleteResponse(error_code=client_error(error), topics=()) if failed else response
+                self._out.answer(token, answer)
+            case CleanUp(groups=groups):
+                self._group_requests.bury(groups, error)
+            case _:
+                assert_never(write)
+
+    # ---------------------------------------------------------------- leadership
+
+    def _load(self, records: Iterable[Record]) -> None:
+        """Later records take the place of earlier ones, as compaction would."""
+        if self.phase is not CoordinatorPhase.LOADING:
+            return
+        for key, value in records:
+            decoded = decode_record(key, value)
+            if decoded is None:
+                continue
+            match decoded[0]:
+                case OffsetCommitKey(group=group, topic=topic, partition=partition):
+                    offset = decoded[1]
+                    assert not isinstance(offset, GroupMetadataValue)
+                    self.offsets.load(group, topic, partition, offset)
+                case GroupMetadataKey(group=group):
+                    metadata = decoded[1]
+                    assert not isinstance(metadata, OffsetCommitValue)
+                    self.groups.pop(group, None)
+                    if metadata is not None:
+                        self.groups[group] = ClassicGroup.loaded(group, metadata)
+
+    def _begin(self) -> None:
+        if self.phase is not CoordinatorPhase.LOADING:
+            return
+        self.phase = CoordinatorPhase.ACTIVE
+        for group_id in self.offsets.groups():
+            if group_id not in self.groups:
+                self.groups[group_id] = ClassicGroup(group_id)
+        for group in list(self.groups.values()):
+            self._membership.begin_sessions(group)
+            self._changed(group)
+        self._schedule_check()
+        if self._deleted_topics:
+            self._offset_requests.delete_topics(self._deleted_topics)
+            self._deleted_topics.clear()
+
+    def _resign(self) -> None:
+        """Answers all that waits. What is being written may still be committed by the next leader."""
+        if self.phase is CoordinatorPhase.RESIGNED:
+            return
+        self.phase = CoordinatorPhase.RESIGNED
+        for group in self.groups.values():
+            self._membership.release(group, KafkaErrorCode.NOT_COORDINATOR)
+        for write in self._out.pending.values():
+            match write:
+                case CommitWrite(token=token, request=request):
+                    self._out.answer(token, self._offset_requests.committed(request, KafkaErrorCode.NOT_COORDINATOR))
+                case GroupDeletion():
+                    self._group_requests.deletion_ended(write, KafkaErrorCode.NOT_COORDINATOR)
+                case OffsetDeletion(token=token):
+                    self._out.answer(token, OffsetDeleteResponse(error_code=KafkaErrorCode.NOT_COORDINATOR, topics=()))
+                case AssignmentWrite() | StaticMemberWrite() | EmptyGroupWrite() | CleanUp():
+                    pass
+                case _:
+                    assert_never(write)
+        self._out.pending.clear()
+        self.groups.clear()
+        self._due.clear()
+        self._scheduled.clear()
+        self._next_check = math.inf
+
+    # --------------------------------------------------------------------- time
+
+    def _expire(self) -> None:
+        if self.phase is not CoordinatorPhase.ACTIVE:
+            return
+        now = self._out.now
+        due_groups: list[ClassicGroup] = []
+        while self._due and self._due[0][0] <= now:
+            due, group_id = heapq.heappop(self._due)
+            if self._scheduled.get(group_id) == due:
+                del self._scheduled[group_id]
+                if (group := self.groups.get(group_id)) is not None and group.state is not GroupState.DEAD:
+                    due_groups.append(group)
+        for group in due_groups:
+            self._membership.expire(group)
+            self._changed(group)
+        if self._next_check <= now:
+            self._offset_requests.expire()
+            self._schedule_check()
+
+    def _schedule_check(self) -> None:
+        self._next_check = self._out.now + self.config.offsets_retention_check_interval_ms / 1000
+
+    def _changed(self, group: ClassicGroup | None) -> None:
+        """Checks a group, and when it is due; one that never had anything is forgotten."""
+        if group is None or self.groups.get(group.id) is not group:
+            return
+        invariants.check(group)
+        unused = group.state is GroupState.EMPTY and not group.pending_members and not group.recorded
+        if unused and not self.offsets.positions(group.id):
+            del self.groups[group.id]
+        else:
+            self._schedule(group)
+
+    def _schedule(self, group: ClassicGroup) -> None:
+        if group.due < self._scheduled.get(group.id, math.inf):
+            self._scheduled[group.id] = group.due
+            heapq.heappush(self._due, (group.due, group.id))
+
+
+def _while_loading(version: int, request: GroupRequest) -> GroupResponse:
+    """Kafka's answers during the load: heartbeats are trusted, and a rebalance that was under way begins again."""
+    if isinstance(request, HeartbeatRequest):
+        return HeartbeatResponse(error_code=KafkaErrorCode.NONE)
+    if isinstance(request, SyncGroupRequest):
+        return refused(version, request, KafkaErrorCode.REBALANCE_IN_PROGRESS)
+    return refused(version, request, KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -1,0 +1,134 @@
+"""Committed offsets: only what is written can be read, and what may have been written appears with the next write that is.
+
+Writes are in the log in the order of their ids. So when one is written, every earlier one that was appended is, too: those that
+are still on their way, and those whose outcome was unknown.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from attrs import define, field
+
+from kafka_compat.coordinator.events import Record
+from kafka_compat.coordinator.record_formats import NO_TIMESTAMP, OffsetCommitValue, offset_key, offset_value
+from log.values import frozen
+
+Position: TypeAlias = tuple[str, int]
+"""Topic and partition."""
+
+
+@frozen
+class OffsetChange:
+    """A new committed offset of a group, or None in its place: a deletion."""
+
+    group: str
+    topic: str
+    partition: int
+    value: OffsetCommitValue | None
+
+    def record(self) -> Record:
+        """Returns its record; raises `CannotEncode` for a name or metadata of more than 32767 bytes."""
+        key = offset_key(self.group, self.topic, self.partition)
+        return key, None if self.value is None else offset_value(self.value)
+
+
+@define
+class OffsetStore:
+    """The offsets of all groups of one partition of the offsets topic."""
+
+    _written: dict[str, dict[Position, OffsetCommitValue]] = field(factory=dict)
+    _under_way: dict[int, tuple[OffsetChange, ...]] = field(factory=dict)
+    """By write id, ascending."""
+    _count_under_way: dict[str, dict[Position, int]] = field(factory=dict)
+    _unknown: dict[tuple[str, Position], tuple[int, OffsetCommitValue | None]] = field(factory=dict)
+    """The last change of each offset that may have been written, with its write id; at most one for each offset."""
+
+    def get(self, group: str, topic: str, partition: int) -> OffsetCommitValue | None:
+        """Returns a written offset; None if there is none."""
+        return self._written.get(group, {}).get((topic, partition))
+
+    def of_group(self, group: str) -> Mapping[Position, OffsetCommitValue]:
+        """Returns all written offsets of a group, in the order of their first commits."""
+        return self._written.get(group, {})
+
+    def groups(self) -> Iterator[str]:
+        """Every group that has written offsets."""
+        yield from self._written
+
+    def is_under_way(self, group: str, position: Position) -> bool:
+        """Whether a change of this offset is being written."""
+        return position in self._count_under_way.get(group, {})
+
+    def latest(self, group: str) -> Mapping[Position, OffsetCommitValue | None]:
+        """Returns the offsets as they will be when what may have been written is; None for what is deleted by that."""
+        found: dict[Position, OffsetCommitValue | None] = dict(self._written.get(group, {}))
+        found.update((position, value) for (name, position), (_, value) in self._unknown.items() if name == group)
+        return found
+
+    def positions(self, group: str) -> list[Position]:
+        """Returns every offset of a group, those included that may be written later: what a deletion has to cover."""
+        found = dict.fromkeys(self._written.get(group, {}))
+        found.update(dict.fromkeys(self._count_under_way.get(group, {})))
+        found.update(dict.fromkeys(position for name, position in self._unknown if name == group))
+        return list(found)
+
+    def changing_groups(self) -> Iterator[str]:
+        """Every group that has an offset, or may have one later; some come twice."""
+        yield from self._written
+        yield from self._count_under_way
+        yield from (group for group, _ in self._unknown)
+
+    def load(self, group: str, topic: str, partition: int, value: OffsetCommitValue | None) -> None:
+        """Takes one record of the log, None for a tombstone; they come in the order of the log."""
+        self._apply(group, (topic, partition), value)
+
+    def begin(self, write_id: int, changes: tuple[OffsetChange, ...]) -> None:
+        """These changes are on their way. Write ids ascend."""
+        self._under_way[write_id] = changes
+        for change in changes:
+            counts = self._count_under_way.setdefault(change.group, {})
+            position = change.topic, change.partition
+            counts[position] = counts.get(position, 0) + 1
+
+    def written(self, write_id: int) -> None:
+        """The write is in the log for good, and so is every earlier one of unknown outcome. Called in the order of ids."""
+        if self._unknown:
+            for key, (earlier, value) in list(self._unknown.items()):
+                if earlier < write_id:
+                    del self._unknown[key]
+                    self._apply(*key, value)
+        for change in self._ended(write_id):
+            self._apply(change.group, (change.topic, change.partition), change.value)
+
+    def failed(self, write_id: int, *, unknown: bool) -> None:
+        """The write is not in the log; or, if `unknown`, it may be."""
+        for change in self._ended(write_id):
+            if unknown:
+                self._unknown[change.group, (change.topic, change.partition)] = write_id, change.value
+
+    def _ended(self, write_id: int) -> Iterable[OffsetChange]:
+        changes = self._under_way.pop(write_id, ())
+        for change in changes:
+            counts = self._count_under_way[change.group]
+            position = change.topic, change.partition
+            counts[position] -= 1
+            if not counts[position]:
+                del counts[position]
+                if not counts:
+                    del self._count_under_way[change.group]
+        return changes
+
+    def _apply(self, group: str, position: Position, value: OffsetCommitValue | None) -> None:
+        if value is not None:
+            self._written.setdefault(group, {})[position] = value
+        elif (offsets := self._written.get(group)) is not None:
+            offsets.pop(position, None)
+            if not offsets:
+                del self._written[group]
+
+
+def has_expired(value: OffsetCommitValue, base_ms: int, time_ms: int, retention_ms: int) -> bool:
+    """Whether an offset has outlived its retention: by the time of expiry that its client set, or so long after `base_ms`."""
+    if value.expire_timestamp != NO_TIMESTAMP:
+        return time_ms >= value.expire_timestamp
+    return time_ms - base_ms >= retention_ms

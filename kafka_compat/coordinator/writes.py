@@ -1,0 +1,131 @@
+"""What is to happen when a write ends, and what one step puts out: answers, and writes under their ids."""
+
+from typing import TypeAlias
+
+from attrs import define, field
+
+from kafka_compat.coordinator.effects import Answer, AppendRecords, CoordinatorEffect, GroupResponse
+from kafka_compat.coordinator.events import Record
+from kafka_compat.coordinator.group import ClassicGroup
+from kafka_compat.protocol.apis.delete_groups import DeleteGroupResult
+from kafka_compat.protocol.apis.join_group import JoinGroupProtocol
+from kafka_compat.protocol.apis.offset_commit import OffsetCommitRequest
+from kafka_compat.protocol.apis.offset_delete import OffsetDeleteResponse
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from log.values import frozen
+
+
+@frozen
+class CommitWrite:
+    """The offsets of an OffsetCommit."""
+
+    token: int
+    request: OffsetCommitRequest
+
+
+@frozen
+class AssignmentWrite:
+    """The leader's assignment of a generation, by member id."""
+
+    group: ClassicGroup
+    generation: int
+    assignments: dict[str, bytes]
+
+
+@frozen
+class EmptyGroupWrite:
+    """A group without members. If the write fails, the log keeps the last generation, whose members will time out."""
+
+    group: ClassicGroup
+
+
+@frozen
+class StaticMemberWrite:
+    """The new id of a static member that joined again while its group is Stable; what it was before, in case the write fails."""
+
+    group: ClassicGroup
+    generation: int
+    token: int
+    new_id: str
+    old_id: str
+    old_leader: str | None
+    old_protocols: tuple[JoinGroupProtocol, ...]
+    old_rebalance_timeout_ms: int
+    old_session_timeout_ms: int
+
+
+@frozen
+class GroupDeletion:
+    """The tombstones of groups and their offsets; the groups are Dead meanwhile. `others` are results of groups that stay."""
+
+    token: int
+    groups: tuple[ClassicGroup, ...]
+    others: tuple[DeleteGroupResult, ...]
+
+
+@frozen
+class OffsetDeletion:
+    """The tombstones of an OffsetDelete, with the response if they are written."""
+
+    token: int
+    response: OffsetDeleteResponse
+
+
+@frozen
+class CleanUp:
+    """The tombstones of offsets that expired or whose topics are gone, and of groups that have nothing left (Dead meanwhile)."""
+
+    groups: tuple[ClassicGroup, ...]
+
+
+PendingWrite: TypeAlias = (
+    CommitWrite | AssignmentWrite | EmptyGroupWrite | StaticMemberWrite | GroupDeletion | OffsetDeletion | CleanUp
+)
+
+UNKNOWN_OUTCOMES = frozenset({KafkaErrorCode.REQUEST_TIMED_OUT, KafkaErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+"""Errors after which the records are in the leader's log and may yet be committed."""
+_CLIENT_ERRORS = {
+    KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION: KafkaErrorCode.COORDINATOR_NOT_AVAILABLE,
+    KafkaErrorCode.NOT_ENOUGH_REPLICAS: KafkaErrorCode.COORDINATOR_NOT_AVAILABLE,
+    KafkaErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: KafkaErrorCode.COORDINATOR_NOT_AVAILABLE,
+    KafkaErrorCode.REQUEST_TIMED_OUT: KafkaErrorCode.COORDINATOR_NOT_AVAILABLE,
+    KafkaErrorCode.NOT_LEADER_OR_FOLLOWER: KafkaErrorCode.NOT_COORDINATOR,
+    KafkaErrorCode.KAFKA_STORAGE_ERROR: KafkaErrorCode.NOT_COORDINATOR,
+    KafkaErrorCode.MESSAGE_TOO_LARGE: KafkaErrorCode.UNKNOWN_SERVER_ERROR,
+    KafkaErrorCode.RECORD_LIST_TOO_LARGE: KafkaErrorCode.UNKNOWN_SERVER_ERROR,
+    KafkaErrorCode.INVALID_FETCH_SIZE: KafkaErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def client_error(error: KafkaErrorCode) -> KafkaErrorCode:
+    """Returns what a client is told when a write fails with this error: the offsets topic is the coordinator's affair."""
+    return _CLIENT_ERRORS.get(error, error)
+
+
+@define
+class StepOutput:
+    """The effects of the step under way, and all writes that have not ended."""
+
+    now: float = 0.0
+    time_ms: int = 0
+    effects: list[CoordinatorEffect] = field(factory=list)
+    pending: dict[int, PendingWrite] = field(factory=dict)
+    """By write id, ascending."""
+    _last_write_id: int = 0
+
+    def answer(self, token: int, response: GroupResponse) -> None:
+        """Answers a request."""
+        self.effects.append(Answer(token, response))
+
+    def append(self, records: tuple[Record, ...], pending: PendingWrite) -> int:
+        """Orders a write, and remembers what it is for; returns its id."""
+        self._last_write_id += 1
+        self.pending[self._last_write_id] = pending
+        self.effects.append(AppendRecords(self._last_write_id, records))
+        return self._last_write_id
+
+    def drain(self) -> tuple[CoordinatorEffect, ...]:
+        """Returns the effects of this step, and begins the next."""
+        effects = tuple(self.effects)
+        self.effects.clear()
+        return effects

@@ -1,0 +1,161 @@
+"""A replica that follows: it fetches from the leader, one fetch at a time, and truncates where its log diverges.
+
+Rules, with their sources:
+
+- An answer counts only if leader epoch and log end are still what they were when the fetch was sent.
+- A fetch offset promises everything below it. Where only a flushed copy counts, the next fetch waits for the flush.
+- A diverging epoch truncates to the least of the leader's end of it, this log's end of it, and the log end; it moves no high watermark
+  (KIP-279, KIP-595, KAFKA-14704). The log may have to be truncated several times.
+- After an offset that the leader has no more, the log is dropped and begins at the leader's log start.
+- The high watermark is the leader's, limited to the log's end; after an election it may fall.
+"""
+
+import math
+
+import attrs
+
+from kafka_compat.model import NO_EPOCH, NO_LEADER
+from kafka_compat.partition.effects import (
+    AppendBatches,
+    Effect,
+    FetchFrom,
+    RefusePeer,
+    ResetLog,
+    StopFetching,
+    TruncateLog,
+)
+from kafka_compat.partition.events import FetchAnswered
+from kafka_compat.partition.model import EpochEnd
+from kafka_compat.partition.replica_log import ReplicaContext
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+
+@attrs.define
+class FollowerReplica:
+    """One leader epoch in which another broker leads, or none does. Every method adds its orders to `out`.
+
+    At most one of three is set: a fetch is under way at `fetching_from`, `truncating_to` is being carried out, or the next fetch is
+    due at `retry_at`. If none is, the replica waits for a flush, or has no leader.
+    """
+
+    context: ReplicaContext
+    leader: int
+    epoch: int
+    fetching_from: int | None = None
+    truncating_to: int | None = None
+    retry_at: float = math.inf
+
+    @property
+    def deadline(self) -> float:
+        """When `time_passed` is due."""
+        return self.retry_at
+
+    def fetch(self, out: list[Effect]) -> None:
+        """Ask for what follows this log's end, as soon as everything below may be promised."""
+        self.fetching_from = None
+        self.retry_at = math.inf
+        log = self.context.log
+        if self.leader == NO_LEADER or self.truncating_to is not None or not log.is_flushed:
+            return
+        self.fetching_from = log.log_end
+        out.append(FetchFrom(self.leader, self.epoch, log.log_end, log.epochs.last, log.log_start))
+
+    def stop(self, out: list[Effect]) -> None:
+        """Another leadership begins."""
+        if self.leader != NO_LEADER:
+            out.append(StopFetching())
+        self.fetching_from = None
+        self.retry_at = math.inf
+
+    def flushed(self, out: list[Effect]) -> None:
+        """More of the log may be promised."""
+        if self.fetching_from is None and self.retry_at == math.inf:
+            self.fetch(out)
+
+    def time_passed(self, now: float, out: list[Effect]) -> None:
+        """Fetch again after an error."""
+        if now >= self.retry_at:
+            self.fetch(out)
+
+    def fetch_answered(self, event: FetchAnswered, now: float, out: list[Effect]) -> None:
+        """Take what the leader sent, if it answers the fetch that is under way."""
+        log = self.context.log
+        if (
+            event.leader_epoch != self.epoch
+            or event.fetch_offset != self.fetching_from
+            or event.fetch_offset != log.log_end
+        ):
+            return
+        self.fetching_from = None
+        match event.error:
+            case KafkaErrorCode.NONE if event.diverging is not None:
+                self._truncate(event.diverging, now, out)
+            case KafkaErrorCode.NONE:
+                self._append(event, now, out)
+            case KafkaErrorCode.OFFSET_OUT_OF_RANGE if event.log_start >= 0 and event.log_start != log.log_end:
+                self._reset(event.log_start, out)
+                self.fetch(out)
+            case _:
+                self._pause(now)
+
+    def _pause(self, now: float) -> None:
+        self.retry_at = now + self.context.config.fetch_backoff_s
+
+    def _refuse(self, reason: str, now: float, out: list[Effect]) -> None:
+        out.append(RefusePeer(self.leader, reason))
+        self._pause(now)
+
+    def _append(self, event: FetchAnswered, now: float, out: list[Effect]) -> None:
+        log = self.context.log
+        if event.batches:
+            objection = self._objection(event)
+            if objection is not None:
+                self._refuse(objection, now, out)
+                return
+            first = event.batches[0]
+            if first.base_offset < log.log_end:
+                self._reset(first.base_offset, out)
+            for batch in event.batches:
+                if batch.leader_epoch != log.epochs.last:
+                    log.epochs.assign(batch.leader_epoch, batch.base_offset)
+                log.appended(batch, batch.base_offset, now)
+            out.append(AppendBatches(first.base_offset, NO_EPOCH, event.batches, event.payload))
+        if event.high_watermark >= 0:
+            log.set_high_watermark(event.high_watermark, out)
+        log.move_start(event.log_start, out)
+        self.fetch(out)
+
+    def _objection(self, event: FetchAnswered) -> str | None:
+        """Why these batches cannot follow this log; None if they can.
+
+        Only an empty log may take a batch that begins before its end: the leader's log start may lie within a batch.
+        """
+        log = self.context.log
+        end, epoch = log.log_end, log.epochs.last
+        first = event.batches[0]
+        if first.base_offset < end and log.log_start == end < first.end_offset:
+            end = first.base_offset
+        for batch in event.batches:
+            if batch.offset_count <= 0 or batch.base_offset < end:
+                return f"a batch of {batch.offset_count} at {batch.base_offset} after a log end of {end}"
+            if not epoch <= batch.leader_epoch <= self.epoch:
+                return f"a batch of leader epoch {batch.leader_epoch} after {epoch} in epoch {self.epoch}"
+            end, epoch = batch.base_offset + batch.offset_count, batch.leader_epoch
+        return None
+
+    def _truncate(self, diverging: EpochEnd, now: float, out: list[Effect]) -> None:
+        log = self.context.log
+        own = log.epochs.end_of(diverging.epoch, log.log_end)
+        end = min(diverging.end_offset, log.log_end, own.end_offset if own.epoch != NO_EPOCH else log.log_end)
+        if diverging.epoch < 0 or end < 0 or (end == log.log_end and diverging.epoch >= log.epochs.last):
+            self._refuse(f"epoch {diverging.epoch} ends at {diverging.end_offset}, which does not diverge", now, out)
+        elif end < log.log_start:
+            self._reset(end, out)
+            self.fetch(out)
+        else:
+            self.truncating_to = end
+            out.append(TruncateLog(end))
+
+    def _reset(self, start: int, out: list[Effect]) -> None:
+        out.append(ResetLog(start))
+        self.context.log.reset(start, out)

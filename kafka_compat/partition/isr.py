@@ -1,0 +1,130 @@
+"""The in-sync replicas of a leader: what is committed, the one change under way, and who may join or must leave (KIP-497, KIP-841, KIP-903)."""
+
+import enum
+import math
+from collections.abc import Iterable
+
+import attrs
+
+from kafka_compat.model import NO_EPOCH, BrokerRegistration, PartitionState
+from kafka_compat.partition.effects import SendAlterPartition
+from kafka_compat.partition.follower_state import FollowerState
+from kafka_compat.partition.replica_log import ReplicaContext
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from log.values import frozen
+
+
+@frozen
+class PendingIsr:
+    """One AlterPartition under way. `retry_at` is when the same request is sent again: infinity while it is not known to have failed."""
+
+    request: SendAlterPartition
+    retry_at: float = math.inf
+
+
+class AlterOutcome(enum.Enum):
+    """What an error of AlterPartition means."""
+
+    ROLLED_BACK = enum.auto()
+    """It certainly was not applied, and the metadata stays as it is: back to the committed ISR."""
+    AWAITS_METADATA = enum.auto()
+    """This request will not succeed. An earlier sending of it may have, or the metadata moved on: what is committed arrives with it."""
+    UNKNOWN = enum.auto()
+    """Send the same request again."""
+
+
+_ROLLED_BACK = frozenset({KafkaErrorCode.INELIGIBLE_REPLICA, KafkaErrorCode.OPERATION_NOT_ATTEMPTED})
+_AWAITS_METADATA = frozenset(
+    {
+        KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        KafkaErrorCode.UNKNOWN_TOPIC_ID,
+        KafkaErrorCode.FENCED_LEADER_EPOCH,
+        KafkaErrorCode.INVALID_UPDATE_VERSION,
+        KafkaErrorCode.INVALID_REQUEST,
+        KafkaErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+
+
+def outcome_of(error: KafkaErrorCode) -> AlterOutcome:
+    """Returns what an error of AlterPartition (not NONE) means."""
+    if error in _ROLLED_BACK:
+        return AlterOutcome.ROLLED_BACK
+    return AlterOutcome.AWAITS_METADATA if error in _AWAITS_METADATA else AlterOutcome.UNKNOWN
+
+
+@attrs.define
+class IsrState:
+    """The committed ISR and at most one pending change.
+
+    `maximal` is the committed ISR with the candidate of a pending expansion: whichever of both the controller has, none outside of it
+    can be elected. High watermark and acknowledgements rest on it. During a shrink it still has those that are to leave.
+    """
+
+    committed: tuple[int, ...]
+    partition_epoch: int
+    recovering: bool
+    maximal: frozenset[int] = attrs.field(init=False)
+    pending: PendingIsr | None = None
+    not_before: float = -math.inf
+    """No change is begun before: a refused one would be refused again at once."""
+
+    def __attrs_post_init__(self) -> None:
+        self.maximal = frozenset(self.committed)
+
+    def begin(self, request: SendAlterPartition) -> None:
+        """A change was sent."""
+        self.pending = PendingIsr(request)
+        self.maximal = frozenset(self.committed).union(member for member, _ in request.isr)
+
+    def roll_back(self, not_before: float) -> None:
+        """The change certainly was not applied."""
+        self.pending = None
+        self.maximal = frozenset(self.committed)
+        self.not_before = not_before
+
+    def commit(self, state: PartitionState) -> None:
+        """The controller has committed this; a pending change is over, whether it was applied or not."""
+        self.committed = state.isr
+        self.partition_epoch = state.partition_epoch
+        self.recovering = state.recovering
+        self.pending = None
+        self.maximal = frozenset(state.isr)
+        self.not_before = -math.inf
+
+
+def may_join(
+    follower: FollowerState, registration: BrokerRegistration | None, high_watermark: int, epoch_start: int
+) -> bool:
+    """Returns whether a follower outside of the ISR may be taken in.
+
+    It has fetched in this leader epoch (log_end is known), has everything that is committed and everything from before this epoch,
+    and the controller will find it eligible.
+    """
+    return follower.log_end >= max(high_watermark, epoch_start, 0) and follower.is_eligible(registration)
+
+
+def out_of_sync(
+    followers: Iterable[FollowerState], committed: tuple[int, ...], context: ReplicaContext, now: float
+) -> set[int]:
+    """Returns the members of the ISR that were not caught up for too long."""
+    log_end, lag_time_s = context.log.log_end, context.config.replica_lag_time_s
+    return {
+        follower.replica
+        for follower in followers
+        if follower.replica in committed and not follower.is_caught_up(log_end, now, lag_time_s)
+    }
+
+
+def with_broker_epochs(
+    members: Iterable[int], followers: dict[int, FollowerState], context: ReplicaContext
+) -> tuple[tuple[int, int], ...]:
+    """Returns the members with the broker epochs for which the change is asked: of the process that fetched, where one did."""
+    pairs: list[tuple[int, int]] = []
+    for member in members:
+        follower = followers.get(member)
+        epoch: int | None = follower.broker_epoch if follower is not None else NO_EPOCH
+        if epoch == NO_EPOCH:
+            epoch = context.broker_epoch(member)
+        pairs.append((member, NO_EPOCH if epoch is None else epoch))
+    return tuple(pairs)

@@ -1,0 +1,149 @@
+"""The nouns of one partition: what is known of a batch, its settings, and what a restart found on the disk.
+
+Offsets count records from 0. An `end` is exclusive: the first offset after. Sizes are bytes, times seconds of a monotonic clock.
+"""
+
+from typing import Literal
+
+import attrs
+
+from kafka_compat.model import NO_EPOCH
+from log.values import frozen
+
+NO_OFFSET = -1
+NO_PRODUCER = -1
+"""The producer id, producer epoch and base sequence of a batch without an idempotent producer."""
+
+FlushSetting = Literal["page-cache", "before-ack"]
+"""When a replica's copy counts: as soon as the operating system has it (as in Kafka), or once it is durable."""
+
+
+class PartitionError(Exception):
+    """The shell gave an event that cannot follow what it was told to do, such as `Truncated` while nothing is being truncated.
+
+    A mistake in the shell: the replica's state is not changed, but what the shell believes of it cannot be trusted.
+    """
+
+
+@frozen
+class BatchInfo:
+    """What the header of a batch states; the records stay opaque.
+
+    `offset_count` is the last offset delta + 1: the offsets (and sequence numbers) that the batch takes. `base_offset` and
+    `leader_epoch` are those in the header for batches read from a log; a batch that a client produces has neither yet.
+    """
+
+    offset_count: int
+    size: int
+    producer_id: int = NO_PRODUCER
+    producer_epoch: int = NO_PRODUCER
+    base_sequence: int = NO_PRODUCER
+    base_offset: int = NO_OFFSET
+    leader_epoch: int = NO_EPOCH
+
+    @property
+    def end_offset(self) -> int:
+        """The first offset after the batch."""
+        return self.base_offset + self.offset_count
+
+
+@frozen
+class EpochEnd:
+    """A leader epoch and where it ends in a log (exclusive): the answer of OffsetsForLeaderEpoch, and a diverging epoch (KIP-595).
+
+    Both are -1 if the log knows no epoch.
+    """
+
+    epoch: int
+    end_offset: int
+
+
+@frozen
+class EpochBegin:
+    """`epoch` begins at `start_offset`: one entry of the leader epoch cache (KIP-101)."""
+
+    epoch: int
+    start_offset: int
+
+
+@frozen
+class SequenceRange:
+    """One batch of an idempotent producer: its first and last sequence number (both inclusive) and where it was appended."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    end_offset: int
+
+
+@frozen
+class ProducerSnapshot:
+    """What is known of one idempotent producer, as plain data: at most five batches, the oldest first.
+
+    `idle_s` is the time since its last batch was appended; a restored producer expires as much earlier.
+    """
+
+    producer_id: int
+    epoch: int
+    batches: tuple[SequenceRange, ...]
+    idle_s: float = 0.0
+
+
+@attrs.frozen
+class PartitionConfig:
+    """The settings of one partition, from its topic and broker; the names in brackets are Kafka's.
+
+    Raises `ValueError` for a setting that is out of range.
+    """
+
+    min_insync_replicas: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    """[min.insync.replicas] Effective is at most the number of replicas."""
+    replica_lag_time_s: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
+    """[replica.lag.time.max.ms] A follower that was not caught up for longer leaves the ISR; checked twice in that time."""
+    flush: FlushSetting = attrs.field(
+        default="page-cache", validator=attrs.validators.in_(("page-cache", "before-ack"))
+    )
+    strict_min_isr: bool = True
+    """The high watermark stands still while the committed ISR is smaller than the effective min ISR (KAFKA-15583)."""
+    max_message_bytes: int = attrs.field(default=1_048_588, validator=attrs.validators.ge(0))
+    """[max.message.bytes] The largest batch that a client may append."""
+    producer_expiry_s: float = attrs.field(default=86_400.0, validator=attrs.validators.gt(0))
+    """[producer.id.expiration.ms] After so long without a batch an idempotent producer is forgotten."""
+    producers_max: int = attrs.field(default=100_000, validator=attrs.validators.ge(1))
+    """The producers that are remembered; one more makes the one that was idle longest forgotten."""
+    fetch_backoff_s: float = attrs.field(default=1.0, validator=attrs.validators.gt(0))
+    """[replica.fetch.backoff.ms] The pause of a follower after an error."""
+    alter_partition_backoff_s: float = attrs.field(default=0.05, validator=attrs.validators.gt(0))
+    """The pause before an AlterPartition of unknown outcome is repeated, and after one that was refused."""
+
+
+@attrs.frozen
+class RecoveredReplica:
+    """What a restart found on the disk of one replica; the defaults are an empty log.
+
+    `high_watermark` is the checkpoint (the replica limits it to the log); `durable_end` is the end of what survives a loss of
+    power; `producers` are those of the whole log: the last snapshot plus the batches behind it (see `producer_state.replayed`).
+    """
+
+    log_start: int = 0
+    log_end: int = 0
+    durable_end: int = 0
+    high_watermark: int = 0
+    leader_epochs: tuple[EpochBegin, ...] = ()
+    producers: tuple[ProducerSnapshot, ...] = ()
+
+
+__all__ = [
+    "NO_EPOCH",
+    "NO_OFFSET",
+    "NO_PRODUCER",
+    "BatchInfo",
+    "EpochBegin",
+    "EpochEnd",
+    "FlushSetting",
+    "PartitionConfig",
+    "PartitionError",
+    "ProducerSnapshot",
+    "RecoveredReplica",
+    "SequenceRange",
+]

@@ -1,0 +1,128 @@
+"""Idempotent producers of one partition (KIP-98 without transactions): which batches were appended already.
+
+Of each producer id the epoch and the last five batches are kept, as a client has at most five requests in flight. Leader and followers
+keep the same state, because both record every batch of the log. After a truncation, and after a restart, it is made from the log again:
+`replayed` takes the newest stored snapshot at or below the log's end, and the batches from there to the end.
+"""
+
+from collections.abc import Iterable
+
+import attrs
+
+from kafka_compat.partition.model import BatchInfo, ProducerSnapshot, SequenceRange
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+BATCHES_KEPT = 5
+SEQUENCE_MAX = 2**31 - 1
+"""The sequence number after it is 0."""
+
+
+def last_sequence(base_sequence: int, offset_count: int) -> int:
+    """Returns the sequence number of a batch's last record; they wrap around within a batch, too."""
+    return (base_sequence + offset_count - 1) & SEQUENCE_MAX
+
+
+@attrs.define
+class _Producer:
+    epoch: int
+    batches: list[SequenceRange]
+    appended_at: float
+
+
+class ProducerStates:
+    """The producers by id, the one that was idle longest first. At most `producers_max`."""
+
+    __slots__ = ("_producers", "_producers_max")
+
+    def __init__(self, producers_max: int) -> None:
+        self._producers: dict[int, _Producer] = {}
+        self._producers_max = producers_max
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def check(self, batch: BatchInfo) -> SequenceRange | KafkaErrorCode:
+        """May the leader append this batch? Returns NONE if so, the error if not, or, for a duplicate, what was appended then.
+
+        Without a known producer (a new one, or one that expired) any sequence is taken.
+        """
+        if batch.producer_id < 0:
+            return KafkaErrorCode.NONE
+        first = batch.base_sequence
+        if batch.producer_epoch < 0 or not 0 <= first <= SEQUENCE_MAX:
+            return KafkaErrorCode.INVALID_RECORD
+        known = self._producers.get(batch.producer_id)
+        if known is None:
+            return KafkaErrorCode.NONE
+        if batch.producer_epoch != known.epoch:
+            if batch.producer_epoch < known.epoch:
+                return KafkaErrorCode.INVALID_PRODUCER_EPOCH
+            return KafkaErrorCode.NONE if first == 0 else KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if first == (known.batches[-1].last_sequence + 1) & SEQUENCE_MAX:
+            return KafkaErrorCode.NONE
+        last = last_sequence(first, batch.offset_count)
+        for kept in known.batches:
+            if kept.first_sequence == first and kept.last_sequence == last:
+                return kept
+        return KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def record(self, batch: BatchInfo, base_offset: int, now: float) -> None:
+        """The batch is in the log at `base_offset`; nothing is checked."""
+        if batch.producer_id < 0:
+            return
+        count, first = batch.offset_count, batch.base_sequence
+        appended = SequenceRange(first, last_sequence(first, count), base_offset, base_offset + count)
+        known = self._producers.pop(batch.producer_id, None)
+        if known is None:
+            known = _Producer(batch.producer_epoch, [appended], now)
+            if len(self._producers) >= self._producers_max:
+                del self._producers[next(iter(self._producers))]
+        elif known.epoch != batch.producer_epoch:
+            known.epoch = batch.producer_epoch
+            known.batches = [appended]
+        else:
+            known.batches.append(appended)
+            if len(known.batches) > BATCHES_KEPT:
+                del known.batches[0]
+        known.appended_at = now
+        self._producers[batch.producer_id] = known
+
+    def expire(self, now: float, expiry_s: float) -> None:
+        """Forget producers that appended nothing for longer than `expiry_s`."""
+        while self._producers:
+            producer_id, producer = next(iter(self._producers.items()))
+            if now - producer.appended_at <= expiry_s:
+                return
+            del self._producers[producer_id]
+
+    def snapshot(self, now: float) -> tuple[ProducerSnapshot, ...]:
+        """The state as plain data, to be stored with the log end that it belongs to; the producer that was idle longest first."""
+        return tuple(
+            ProducerSnapshot(producer_id, producer.epoch, tuple(producer.batches), max(0.0, now - producer.appended_at))
+            for producer_id, producer in self._producers.items()
+        )
+
+    def restore(self, producers: Iterable[ProducerSnapshot], now: float) -> None:
+        """Replace everything by what `snapshot` returned at some other time. Raises `ValueError` for a producer without batches."""
+        self._producers.clear()
+        by_idleness = sorted(producers, key=lambda producer: -producer.idle_s)
+        for producer in by_idleness[-self._producers_max :]:
+            if not producer.batches:
+                raise ValueError(f"producer {producer.producer_id} without batches")
+            self._producers[producer.producer_id] = _Producer(
+                producer.epoch, list(producer.batches[-BATCHES_KEPT:]), now - producer.idle_s
+            )
+
+
+def replayed(
+    snapshot: Iterable[ProducerSnapshot], batches: Iterable[BatchInfo], producers_max: int = 100_000
+) -> tuple[ProducerSnapshot, ...]:
+    """Returns the producers after `snapshot` and these batches, which follow it in the log, with their base offsets.
+
+    For `RecoveredReplica.producers` and `Truncated.producers`. Producers of the batches count as if they had just appended.
+    """
+    states = ProducerStates(producers_max)
+    states.restore(snapshot, 0.0)
+    for batch in batches:
+        states.record(batch, batch.base_offset, 0.0)
+    return states.snapshot(0.0)

@@ -1,0 +1,113 @@
+"""What one replica knows of its log: ends, high watermark, leader epochs, producers. The bytes are the shell's."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from kafka_compat.model import BrokerRegistration
+from kafka_compat.partition.byte_window import ByteWindow
+from kafka_compat.partition.effects import Effect, HighWatermarkMoved, MoveLogStart
+from kafka_compat.partition.leader_epochs import LeaderEpochs
+from kafka_compat.partition.model import BatchInfo, PartitionConfig, PartitionError, ProducerSnapshot, RecoveredReplica
+from kafka_compat.partition.producer_state import ProducerStates
+
+
+@attrs.define
+class ReplicaLog:
+    """The facts of one log. `log_start <= high_watermark <= log_end`, and `flushed_end <= log_end`; ends are exclusive."""
+
+    log_start: int
+    log_end: int
+    flushed_end: int
+    high_watermark: int
+    epochs: LeaderEpochs
+    producers: ProducerStates
+    window: ByteWindow
+    before_ack: bool
+    """Whether only what is flushed counts as this replica's copy."""
+
+    @classmethod
+    def of(cls, recovered: RecoveredReplica, config: PartitionConfig, now: float) -> "ReplicaLog":
+        """The log as a restart found it. Raises `ValueError` if its ends are not in order."""
+        start, end = recovered.log_start, recovered.log_end
+        if not 0 <= start <= end:
+            raise ValueError(f"a log from {start} to {end}")
+        producers = ProducerStates(config.producers_max)
+        producers.restore(recovered.producers, now)
+        return cls(
+            log_start=start,
+            log_end=end,
+            flushed_end=min(recovered.durable_end, end),
+            high_watermark=min(max(recovered.high_watermark, start), end),
+            epochs=LeaderEpochs(recovered.leader_epochs),
+            producers=producers,
+            window=ByteWindow(end),
+            before_ack=config.flush == "before-ack",
+        )
+
+    @property
+    def own_end(self) -> int:
+        """The end of what this replica may promise to hold."""
+        return self.flushed_end if self.before_ack else self.log_end
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether everything in the log may be promised."""
+        return not self.before_ack or self.flushed_end >= self.log_end
+
+    def appended(self, batch: BatchInfo, base_offset: int, now: float) -> None:
+        """One more batch is in the log; its leader epoch is recorded by the caller."""
+        self.producers.record(batch, base_offset, now)
+        self.log_end = base_offset + batch.offset_count
+        self.window.append(self.log_end, batch.size)
+
+    def truncated(self, end: int, producers: tuple[ProducerSnapshot, ...] | None, now: float) -> None:
+        """The log now ends at `end`. Raises `PartitionError` if producers are missing although batches were removed."""
+        if end < self.log_end:
+            if producers is None:
+                raise PartitionError(f"truncated from {self.log_end} to {end}, and no producers were read again")
+            self.producers.restore(producers, now)
+            self.window.reset(end)
+        self.epochs.truncate(end)
+        self.log_end = end
+        self.flushed_end = min(self.flushed_end, end)
+
+    def reset(self, start: int, out: list[Effect]) -> None:
+        """The log is empty and begins at `start`; the high watermark with it (KAFKA-9491)."""
+        self.epochs.clear()
+        self.producers.restore((), 0.0)
+        self.window.reset(start)
+        self.log_start = self.log_end = self.flushed_end = start
+        self.set_high_watermark(start, out)
+
+    def set_high_watermark(self, offset: int, out: list[Effect]) -> bool:
+        """The high watermark is `offset`, within the log. Returns whether it moved."""
+        offset = max(self.log_start, min(offset, self.log_end))
+        if offset == self.high_watermark:
+            return False
+        self.high_watermark = offset
+        out.append(HighWatermarkMoved(offset))
+        return True
+
+    def move_start(self, offset: int, out: list[Effect]) -> None:
+        """The log begins at `offset`, at most at the high watermark, if that is further."""
+        offset = min(offset, self.high_watermark)
+        if offset > self.log_start:
+            self.log_start = offset
+            self.epochs.trim(offset)
+            out.append(MoveLogStart(offset))
+
+
+@attrs.define
+class ReplicaContext:
+    """What a replica has in every role."""
+
+    broker_id: int
+    config: PartitionConfig
+    log: ReplicaLog
+    brokers: Mapping[int, BrokerRegistration]
+
+    def broker_epoch(self, broker_id: int) -> int | None:
+        """The registered epoch of a broker, if there is one."""
+        registration = self.brokers.get(broker_id)
+        return None if registration is None else registration.epoch

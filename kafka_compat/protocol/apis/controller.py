@@ -1,0 +1,57 @@
+"""Between brokers: commands and heartbeats for the controller. Not listed by ApiVersions, and in no version of Kafka's own protocol.
+
+The controller is the leader of the brokers' raft group. A command is opaque here (`kafka_compat.controller.commands`); it is
+committed, and carried out by every broker, before it is answered.
+"""
+
+from kafka_compat.protocol.api import Api
+from kafka_compat.protocol.schema import boolean, int16, int32, int64, message, octets, string
+
+
+@message
+class ControllerCommandRequest:
+    """A command to commit. A broker that is not the controller refuses it with NOT_CONTROLLER."""
+
+    cluster_id: str = string()
+    command: bytes = octets()
+
+
+@message
+class ControllerCommandResponse:
+    """The result of the command and the index at which it was committed.
+
+    NOT_CONTROLLER and THROTTLING_QUOTA_EXCEEDED: it was not committed. REQUEST_TIMED_OUT: it is not known whether it was.
+    """
+
+    error_code: int = int16()
+    index: int = int64(default=0)
+    result: bytes = octets(default=b"")
+
+
+@message
+class BrokerHeartbeatRequest:
+    """A broker is alive and has applied the metadata up to `applied_index`. It keeps the fields of Kafka's BrokerHeartbeat (63)."""
+
+    cluster_id: str = string()
+    broker_id: int = int32()
+    broker_epoch: int = int64()
+    applied_index: int = int64()
+    wants_shutdown: bool = boolean(default=False)
+
+
+@message
+class BrokerHeartbeatResponse:
+    """What the controller thinks of the broker."""
+
+    error_code: int = int16()
+    is_caught_up: bool = boolean(default=False)
+    is_fenced: bool = boolean(default=True)
+    should_shut_down: bool = boolean(default=False)
+
+
+CONTROLLER_COMMAND = Api.of(
+    20001, "ControllerCommand", ControllerCommandRequest, ControllerCommandResponse, versions="0", flexible="0+"
+)
+BROKER_HEARTBEAT = Api.of(
+    20002, "BrokerHeartbeat", BrokerHeartbeatRequest, BrokerHeartbeatResponse, versions="0", flexible="0+"
+)

@@ -1,0 +1,217 @@
+"""Records inside a batch of format 2: written for the topics that brokers keep for themselves, and read there and for searches by time.
+
+On the data path records stay opaque. A record, all numbers but the attributes being zig-zag varints:
+
+    length, attributes (1 byte, 0), timestamp delta, offset delta, key length (-1 = null), key, value length (-1 = null), value,
+    count of headers, and for each: key length, key, value length (-1 = null), value
+"""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from kafka_compat.protocol.batch_header import (
+    COMPRESSION,
+    HEADER_BYTES,
+    MAGIC,
+    BatchHeader,
+    InvalidBatch,
+    encode_batch_header,
+    read_batch_header,
+)
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from log.values import frozen
+from raft.net.decoder import Buffer
+
+NONE: Final = 0
+GZIP: Final = 1
+DECOMPRESSED_BYTES_MAX: Final = 64 << 20
+"""What a compressed batch may grow to; more is refused before it is made."""
+_RECORD_BYTES_MIN: Final = 7
+_VARINT_BYTES_MAX: Final = 10
+
+
+@attrs.define
+class UnsupportedCompression(Exception):
+    """The records are compressed in a way that is not read here: 2 snappy, 3 lz4, 4 zstd."""
+
+    compression: int
+
+    def __str__(self) -> str:
+        return f"records with compression {self.compression} cannot be read here, only without or with gzip"
+
+
+@frozen
+class KafkaRecord:
+    """One record. `encoded` is the whole of it as it lies in the batch, relative to that batch's base offset and timestamp."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    encoded: memoryview = attrs.field(default=memoryview(b""), eq=False, repr=False)
+
+
+def encode_varint(value: int) -> bytes:
+    """Returns a number as a zig-zag varint, 1 to 10 bytes for 64 bits."""
+    left = (value << 1) ^ (value >> 63)
+    encoded = bytearray()
+    while left > 0x7F:
+        encoded.append(left & 0x7F | 0x80)
+        left >>= 7
+    encoded.append(left)
+    return bytes(encoded)
+
+
+def read_varint(content: Buffer, position: int, end: int) -> tuple[int, int]:
+    """Returns a zig-zag varint and the position after it. Raises `InvalidBatch` if it is not whole before `end`, or too long."""
+    value = shift = 0
+    for at in range(position, min(end, position + _VARINT_BYTES_MAX)):
+        byte = content[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + 1
+        shift += 7
+    raise _invalid("a number is not whole, or too long", position)
+
+
+def encode_records(
+    records: Sequence[tuple[bytes | None, bytes | None]],
+    timestamps_ms: int | Sequence[int],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """Returns a batch, not compressed and without a producer, of at least one record (key, value), each at offset and time of its own.
+
+    One time is that of all records; otherwise there is one for each. Raises `ValueError` without a record.
+    """
+    times = [timestamps_ms] * len(records) if isinstance(timestamps_ms, int) else list(timestamps_ms)
+    if not records or len(times) != len(records):
+        raise ValueError(f"{len(records)} records with {len(times)} timestamps make no batch")
+    parts: list[bytes] = []
+    for at, ((key, value), time) in enumerate(zip(records, times, strict=True)):
+        deltas = encode_varint(time - times[0]) + encode_varint(at)
+        content = b"\0" + deltas + _encode_bytes(key) + _encode_bytes(value) + b"\0"
+        parts += [encode_varint(len(content)), content]
+    header = BatchHeader(
+        base_offset, 0, leader_epoch, MAGIC, 0, 0, len(records) - 1, times[0], max(times), -1, -1, -1, len(records)
+    )
+    body = b"".join(parts)
+    return encode_batch_header(header, body) + body
+
+
+def encode_kept(header: BatchHeader, kept: Sequence[KafkaRecord]) -> bytes:
+    """Returns the batch with only the records in `kept` of those it holds, not compressed, at the same offsets."""
+    body = b"".join(each.encoded for each in kept)
+    left = attrs.evolve(
+        header,
+        attributes=header.attributes & ~COMPRESSION,
+        max_timestamp=max(each.timestamp_ms for each in kept),
+        count=len(kept),
+    )
+    return encode_batch_header(left, body) + body
+
+
+def read_records(batch: Buffer) -> Iterator[KafkaRecord]:
+    """Yields the records of one whole batch, in order.
+
+    Raises `UnsupportedCompression`, and `InvalidBatch` for anything that does not follow the format, also if there is more or less of it
+    than the header counts, or it grows beyond `DECOMPRESSED_BYTES_MAX`.
+    """
+    header = read_batch_header(batch)
+    body = _body_of(header, memoryview(batch)[HEADER_BYTES : header.size])
+    if not 0 <= header.count <= len(body) // _RECORD_BYTES_MIN:
+        raise _invalid(f"{header.count} records in {len(body)} bytes", 0)
+    position = 0
+    for _ in range(header.count):
+        length, start = read_varint(body, position, len(body))
+        end = start + length
+        if length < 1 or end > len(body):
+            raise _invalid(f"a record of {length} bytes, {len(body) - start} left", position)
+        yield _read_record(header, body, position, start, end)
+        position = end
+    if position != len(body):
+        raise _invalid(f"{len(body) - position} bytes after the last record", position)
+
+
+def first_record_since(batch: Buffer, timestamp_ms: int, start_offset: int = 0) -> tuple[int, int] | None:
+    """Returns offset and time of the first record from `start_offset` on that is as young as `timestamp_ms`; None if there is none.
+
+    Of records that cannot be looked at, the header is believed: the answer is the first offset and the newest timestamp.
+    """
+    header = read_batch_header(batch)
+    first_offset = max(header.base_offset, start_offset)
+    if header.max_timestamp < timestamp_ms or header.end_offset <= start_offset:
+        return None
+    if header.has_append_time:
+        return first_offset, header.max_timestamp
+    whole = header.count == header.last_offset_delta + 1
+    if whole and header.base_timestamp >= timestamp_ms and first_offset == header.base_offset:
+        return first_offset, header.base_timestamp
+    try:
+        for each in read_records(batch):
+            if each.timestamp_ms >= timestamp_ms and each.offset >= start_offset:
+                return each.offset, each.timestamp_ms
+    except (UnsupportedCompression, InvalidBatch):
+        return first_offset, header.max_timestamp
+    return None
+
+
+def newest_time_since(batch: Buffer, start_offset: int) -> int:
+    """Returns the newest time of the records from `start_offset` on; -1 if there is none. If they cannot be read, that of the batch."""
+    try:
+        return max((each.timestamp_ms for each in read_records(batch) if each.offset >= start_offset), default=-1)
+    except (UnsupportedCompression, InvalidBatch):
+        return read_batch_header(batch).max_timestamp
+
+
+def _encode_bytes(content: bytes | None) -> bytes:
+    return encode_varint(-1) if content is None else encode_varint(len(content)) + content
+
+
+def _body_of(header: BatchHeader, body: memoryview) -> memoryview:
+    if header.compression == NONE:
+        return body
+    if header.compression != GZIP:
+        raise UnsupportedCompression(header.compression)
+    unzip = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        content = unzip.decompress(body, DECOMPRESSED_BYTES_MAX)
+    except zlib.error as error:
+        raise _invalid(f"the records are no gzip: {error}", 0) from None
+    if not unzip.eof:
+        raise _invalid(f"the gzip is not whole, or holds more than {DECOMPRESSED_BYTES_MAX} bytes", 0)
+    return memoryview(content)
+
+
+def _read_record(header: BatchHeader, body: memoryview, position: int, start: int, end: int) -> KafkaRecord:
+    timestamp_delta, at = read_varint(body, start + 1, end)
+    offset_delta, at = read_varint(body, at, end)
+    key, at = _read_bytes(body, at, end)
+    value, at = _read_bytes(body, at, end)
+    headers, at = read_varint(body, at, end)
+    for _ in range(headers):
+        _, at = _read_bytes(body, at, end)
+        _, at = _read_bytes(body, at, end)
+    if at != end or headers < 0:
+        raise _invalid("a record's length is not that of its fields", position)
+    if not 0 <= offset_delta <= header.last_offset_delta:
+        raise _invalid(f"offset delta {offset_delta} of {header.last_offset_delta}", position)
+    time = header.max_timestamp if header.has_append_time else header.base_timestamp + timestamp_delta
+    return KafkaRecord(header.base_offset + offset_delta, time, key, value, body[position:end])
+
+
+def _read_bytes(body: memoryview, position: int, end: int) -> tuple[bytes | None, int]:
+    length, start = read_varint(body, position, end)
+    if length == -1:
+        return None, start
+    if not 0 <= length <= end - start:
+        raise _invalid(f"{length} bytes, {end - start} left", position)
+    return bytes(body[start : start + length]), start + length
+
+
+def _invalid(detail: str, position: int) -> InvalidBatch:
+    return InvalidBatch(KafkaErrorCode.CORRUPT_MESSAGE, detail, HEADER_BYTES + position)

@@ -1,0 +1,132 @@
+"""Small files of a broker: who it is, whether it was shut down cleanly, which partition a log is of, and the high watermarks.
+
+Each holds msgpack followed by a CRC-32C, and is replaced as a whole. Start offsets need no file: a log keeps its own.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+import attrs
+import msgpack
+
+from kafka_compat.model import TopicPartition
+from log.disk import Disk, replace_file, write_file
+from log.errors import LogError
+from log.frame import checksum
+
+META_NAME: Final = "broker"
+CLEAN_NAME: Final = "clean-shutdown"
+HIGH_WATERMARKS_NAME: Final = "high-watermarks"
+IDENTITY_NAME: Final = "partition"
+"""In the directory of a log."""
+_VERSION: Final = 1
+
+
+@attrs.define
+class ForeignDirectory(LogError):
+    """The directory belongs to another broker or cluster, or the file that states its owner is damaged. Nothing was changed."""
+
+    directory: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.directory} {self.detail}"
+
+
+def encode_checked(*values: object) -> bytes:
+    """Returns values as msgpack, with a version before and a checksum after them."""
+    content: bytes = msgpack.packb([_VERSION, *values])
+    return content + checksum(content).to_bytes(4, "little")
+
+
+def read_checked(disk: Disk, path: str) -> list[Any] | None:
+    """Returns the values in a file; None unless it is there and whole."""
+    if not disk.exists(path):
+        return None
+    with contextlib.closing(disk.open(path, create=False)) as file:
+        content = file.read_at(0, file.size())
+    if len(content) < 4 or checksum(content[:-4]) != int.from_bytes(content[-4:], "little"):
+        return None
+    version, *values = msgpack.unpackb(content[:-4])
+    return values if version == _VERSION else None
+
+
+@attrs.frozen
+class BrokerMeta:
+    """Whose directory it is. The incarnation is not kept: each start is another one."""
+
+    cluster_id: str
+    broker_id: int
+
+    @classmethod
+    def claim(cls, disk: Disk, directory: str, *, cluster_id: str, broker_id: int) -> Self:
+        """Returns it, read or written for the first time. Raises `ForeignDirectory` if the directory is another broker's."""
+        wanted = cls(cluster_id, broker_id)
+        path = f"{directory}/{META_NAME}"
+        if not disk.exists(path):
+            replace_file(disk, directory, META_NAME, encode_checked(cluster_id, broker_id))
+            return wanted
+        found = read_checked(disk, path)
+        if found is None:
+            raise ForeignDirectory(directory, f"cannot be used: its file {META_NAME!r} is damaged")
+        if cls(*found) != wanted:
+            raise ForeignDirectory(
+                directory,
+                f"belongs to broker {found[1]} of cluster {found[0]!r}, not to broker {broker_id} of {cluster_id!r}",
+            )
+        return wanted
+
+
+def take_clean_marker(disk: Disk, directory: str) -> int | None:
+    """Returns the broker epoch that was shut down cleanly, and removes the marker durably; None after any other end (KIP-966)."""
+    path = f"{directory}/{CLEAN_NAME}"
+    if not disk.exists(path):
+        return None
+    found = read_checked(disk, path)
+    disk.remove(path)
+    disk.sync_directory(directory)
+    return int(found[0]) if found is not None else None
+
+
+def write_clean_marker(disk: Disk, directory: str, broker_epoch: int) -> None:
+    """Record that everything is on the disk, as the last thing before the broker ends."""
+    replace_file(disk, directory, CLEAN_NAME, encode_checked(broker_epoch))
+
+
+def write_identity(disk: Disk, directory: str, partition: TopicPartition, topic_id: bytes) -> None:
+    """Record durably which partition the log in `directory` is of. Only then the log may be written to."""
+    write_file(disk, f"{directory}/{IDENTITY_NAME}", [encode_checked(partition.topic, partition.partition, topic_id)])
+    disk.sync_directory(directory)
+
+
+def read_identity(disk: Disk, directory: str) -> tuple[TopicPartition, bytes] | None:
+    """Returns which partition the log in `directory` is of, and its topic id; None if the file is missing or damaged."""
+    found = read_checked(disk, f"{directory}/{IDENTITY_NAME}")
+    return (TopicPartition(found[0], found[1]), found[2]) if found is not None else None
+
+
+class HighWatermarks:
+    """The high-watermark checkpoint of all partitions: one file, written every few seconds.
+
+    A value that is too old is still true, and a damaged file the same as none: a replica learns its high watermark again.
+    """
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        """Read the file. Raises `StorageFailed` if the disk fails."""
+        self._disk = disk
+        self._directory = directory
+        found = read_checked(disk, f"{directory}/{HIGH_WATERMARKS_NAME}")
+        self._values = {(bytes(each[0]), int(each[1])): int(each[2]) for each in (found[0] if found else ())}
+
+    def of(self, topic_id: bytes, partition: int) -> int:
+        """Returns the high watermark in the file that was read; 0 if it has none."""
+        return self._values.get((topic_id, partition), 0)
+
+    def write(self, values: Mapping[tuple[bytes, int], int]) -> None:
+        """Replace the file, durably, by these values for (topic id, partition). May be called in any thread, one at a time.
+
+        Raises `NoSpace` on a full disk; the file is then as it was.
+        """
+        rows = [(topic_id, partition, offset) for (topic_id, partition), offset in values.items()]
+        replace_file(self._disk, self._directory, HIGH_WATERMARKS_NAME, encode_checked(rows))

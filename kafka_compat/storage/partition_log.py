@@ -1,0 +1,310 @@
+"""The log of one partition: Kafka's record batches, one frame of a `StoreLog` each.
+
+A leader gives a batch its offset and epoch, a follower keeps both; everything else in a batch stays as the producer sent it.
+What is appended is durable with the next flush round of the store; `truncate` and `reset` are durable when they return; `trim`
+holds at once and is durable with the next round, to the exact offset.
+
+One thread owns the object. Every call raises `StorageFailed` after the disk has failed under this log; other logs go on.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from crc32c import crc32c
+
+from kafka_compat.protocol.batch_header import HEADER_BYTES, LAYOUT, LENGTH_END, MAGIC, BatchHeader, assigned_start
+from kafka_compat.records import first_record_since, newest_time_since
+from kafka_compat.storage.producer_snapshots import ProducerSnapshots, ProducerStates, replay_into
+from log.batch import StoredBatch
+from log.disk import Disk
+from log.errors import StorageFailed
+from log.frame import HEADER_BYTES as FRAME_HEADER_BYTES
+from log.frame import Buffer, Pieces, checksum
+from log.replacement import Replacement
+from log.store_log import StoreLog
+
+SEGMENT_BYTES: Final = 1 << 30
+"""Kafka's default of `segment.bytes`."""
+SNAPSHOT_EVERY_BYTES: Final = 64 << 20
+"""A snapshot of the producers is due after so many bytes, so that a restart reads at most these again."""
+_ASSIGNED_BYTES: Final = 16
+_WALK_BYTES: Final = 1 << 20
+_unpack = LAYOUT.unpack_from
+
+
+class PartitionLog:
+    """The log of one partition; made by `BrokerStore`. Offsets are Kafka's, times are in ms since 1970."""
+
+    def __init__(self, log: StoreLog, disk: Disk, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        """Raises `StorageFailed` if the disk fails, `CorruptLog` if a batch that the producers' state needs is damaged."""
+        self.segment_bytes = segment_bytes
+        """A segment ends before the append that would make it longer (`segment.bytes`); may be changed at any time."""
+        self.changes = 0
+        """Grows whenever something leaves the log: by a truncation, a reset, a trim or a compaction."""
+        self._log = log
+        self._active_bytes = log.segment_facts()[-1].size_bytes
+        self._unsaved_bytes = 0
+        self._snapshots = ProducerSnapshots(disk, log.directory)
+        self._snapshots.remove_after(log.end_offset, cutting=False)
+        self._producers = self.producers_on_disk()
+
+    # What the log holds
+
+    @property
+    def name(self) -> str:
+        """The name of the log in its store."""
+        return self._log.name
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may be read."""
+        return self._log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The log end offset: where the next batch goes."""
+        return self._log.end_offset
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything before this offset survives a power cut."""
+        return self._log.durable_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments, with 80 for each batch that are the store's own."""
+        return self._log.size_bytes
+
+    @property
+    def failed(self) -> StorageFailed | None:
+        """The failure that ended this log; None if there was none."""
+        return self._log.failed
+
+    @property
+    def last_epoch(self) -> int:
+        """The leader epoch of the newest batch; -1 if the log has held none since it was made or reset."""
+        return self._log.last_epoch if len(self._log.epochs) else -1
+
+    @property
+    def epochs(self) -> list[tuple[int, int]]:
+        """The leader-epoch cache as the batches tell it: (epoch, its first offset) in order.
+
+        An epoch that appended nothing is not in it; who leads notes that one itself.
+        """
+        return [(each.epoch, each.first_index) for each in self._log.epochs]
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """Returns the newest epoch not above `epoch`, and the offset after its last; None if the log holds no such epoch (KIP-279)."""
+        return self._log.end_of_epoch(epoch)
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.name} [{self.start_offset}, {self.end_offset}) durable={self.durable_offset}>"
+
+    # Writing
+
+    def append_as_leader(self, batches: Sequence[Buffer], leader_epoch: int) -> tuple[int, int]:
+        """Append checked batches (see `check_batch`), one in each buffer, at the end. Returns the offset of the first, and the new end.
+
+        Base offset and leader epoch are written again, no other byte changes, and no batch is copied. The buffers may be used again
+        once it returns. Raises `ValueError` for what is no batch and for an epoch below the log's, and `NoSpace` on a full disk: the
+        log is unchanged then.
+        """
+        base_offset = end_offset = self._log.end_offset
+        stored: list[StoredBatch] = []
+        size = 0
+        for batch in batches:
+            _, length, _, magic, _, _, delta, _, newest_ms, *_ = _fields(batch)
+            if len(batch) != LENGTH_END + length or magic != MAGIC or delta < 0:
+                raise ValueError(f"{len(batch)} bytes are not one batch: length {length}, magic {magic}, delta {delta}")
+            start = assigned_start(length, end_offset, leader_epoch)
+            rest = memoryview(batch)[_ASSIGNED_BYTES:]
+            payload = Pieces((start, rest))
+            crc = crc32c(rest, crc32c(start))
+            stored.append(StoredBatch(end_offset, delta + 1, leader_epoch, max(newest_ms, 0), payload, crc))
+            end_offset += delta + 1
+            size += FRAME_HEADER_BYTES + len(batch)
+        return base_offset, self._append(stored, size)
+
+    def append_as_follower(self, batches: Sequence[Buffer]) -> tuple[int, int]:
+        """Append batches as the leader has them, one in each buffer. Returns the offset of the first, and the new end.
+
+        Gaps between batches are allowed, since the leader's log may be compacted. Raises `ValueError` for what is no batch or does not
+        follow the log (offset, epoch), and `NoSpace` on a full disk: the log is unchanged then.
+        """
+        stored: list[StoredBatch] = []
+        size = 0
+        for batch in batches:
+            offset, length, epoch, magic, _, _, delta, _, newest_ms, *_ = _fields(batch)
+            if len(batch) != LENGTH_END + length or magic != MAGIC or delta < 0 or epoch < 0:
+                raise ValueError(f"{len(batch)} bytes are not one batch: length {length}, magic {magic}, delta {delta}")
+            payload = batch if isinstance(batch, bytes) else memoryview(batch)
+            stored.append(StoredBatch(offset, delta + 1, epoch, max(newest_ms, 0), payload, checksum(payload)))
+            size += FRAME_HEADER_BYTES + len(batch)
+        base_offset = stored[0].base_offset if stored else self._log.end_offset
+        return base_offset, self._append(stored, size)
+
+    def roll(self) -> None:
+        """Let the next batch begin a segment; nothing to do if the newest is empty."""
+        self._log.roll()
+        self._active_bytes = 0
+
+    def truncate(self, offset: int) -> int:
+        """Remove every batch that ends after `offset`. Returns the new end, which is lower if `offset` is inside a batch.
+
+        Durable when it returns. An offset before the start leaves an empty log that goes on at `offset`, as in Kafka; one at or after the
+        end changes nothing. A failure leaves the log as before or after.
+        """
+        if offset < self.start_offset:
+            self.reset(offset)
+        elif offset < self.end_offset:
+            self.changes += 1
+            # First, because a snapshot must not be taken for the state of what is appended next.
+            self._snapshots.remove_after(self._start_of_batch(offset))
+            self._log.truncate(offset)
+            self._note_active()
+        return self.end_offset
+
+    def reset(self, offset: int) -> None:
+        """Remove everything and go on at `offset`, with any epoch. Durable when it returns."""
+        self.changes += 1
+        self._snapshots.remove_after(-1)
+        self._log.reset(offset)
+        self._note_active()
+
+    def trim(self, offset: int) -> int:
+        """Move the start to `offset`, also inside a batch (DeleteRecords, retention). Returns the start, which never moves back.
+
+        Durable with the next flush round. Raises `OffsetOutOfRange` for an offset after the end.
+        """
+        if offset > self.start_offset:
+            self.changes += 1
+        return self._log.trim(offset)
+
+    # Reading
+
+    def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> list[memoryview]:
+        """Returns whole batches from the one that holds or follows `offset`: at most `bytes_max` bytes, but at least one batch.
+
+        None of them reaches beyond `end_offset`. The views keep what was read alive. Raises `OffsetOutOfRange` before the start and
+        after the end, and `CorruptLog` for damage.
+        """
+        batches = self._log.read(offset, bytes_max, end_offset)
+        if batches and end_offset is not None and batches[-1].end_offset > end_offset:
+            batches.pop()
+        return [_view(each) for each in batches]
+
+    def headers(self, start: int | None = None, end: int | None = None) -> Iterator[BatchHeader]:
+        """Yields the header of each batch that ends after `start` and begins before `end`; default: all. Raises as `read` does.
+
+        For rebuilding what a decider knows of the batches, after a truncation. The log must not change before it has ended.
+        """
+        offset = max(self.start_offset, self.start_offset if start is None else start)
+        end = self.end_offset if end is None else min(end, self.end_offset)
+        while offset < end:
+            batches = self._log.read(offset, _WALK_BYTES, end)
+            if not batches:
+                return
+            for each in batches:
+                yield BatchHeader(*_unpack(_view(each)))
+            offset = batches[-1].end_offset
+
+    def find_time(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """Returns offset and timestamp of the first record that is as young as `timestamp_ms`; None if there is none (ListOffsets).
+
+        Records that are not compressed, or with gzip, are looked at one by one. Of a batch compressed otherwise it is the first offset
+        with the batch's newest timestamp: a consumer that starts there misses nothing. The caller compares with the high watermark.
+        """
+        offset = self._log.find_time(max(timestamp_ms, 0))
+        while offset is not None and offset < self.end_offset:
+            batches = self._log.read(offset, 1)
+            if not batches:
+                return None
+            found = first_record_since(_view(batches[0]), timestamp_ms, self.start_offset)
+            if found is not None:
+                return found
+            offset = batches[0].end_offset
+        return None
+
+    def find_newest_time(self) -> tuple[int, int] | None:
+        """Returns offset and timestamp of the record with the greatest timestamp (ListOffsets -3, KIP-734); None if there is none."""
+        first, *others = self._log.segment_facts()
+        newest_ms = max((each.newest_ms or 0 for each in others), default=0)
+        if (first.newest_ms or 0) > newest_ms:
+            # What made the segment young may lie before the start, even in the batch that holds the start.
+            offset = self.start_offset
+            for batch in self._log.read(offset, 1, self.end_offset):
+                if batch.base_offset < offset:
+                    newest_ms = max(newest_ms, newest_time_since(_view(batch), offset))
+                    offset = batch.end_offset
+            until = others[0].first_index if others else self.end_offset
+            newest_ms = max([newest_ms, *(each.max_timestamp for each in self.headers(offset, until))])
+        return self.find_time(newest_ms) if self.start_offset < self.end_offset else None
+
+    # Producers
+
+    def take_producers(self) -> ProducerStates:
+        """Returns what the log knew of its producers when it was opened, once; the log forgets it, since the replica keeps it."""
+        producers, self._producers = self._producers, {}
+        return producers
+
+    def producers_on_disk(self) -> ProducerStates:
+        """Returns what the newest snapshot and the batches behind it say of the producers, for instance after a truncation."""
+        at, producers = self._snapshots.newest() or (self.start_offset, {})
+        replay_into(producers, self.headers(at))
+        return producers
+
+    @property
+    def snapshot_due(self) -> bool:
+        """Whether `write_snapshot` should be called, so that a restart has less to read."""
+        return self._unsaved_bytes >= SNAPSHOT_EVERY_BYTES
+
+    def write_snapshot(self, producers: ProducerStates) -> None:
+        """Keep what is known of the producers at the log's end now. Left out on a full disk: a restart reads more then.
+
+        Not synced: one that a power cut tears is ignored.
+        """
+        self._unsaved_bytes = 0
+        self._snapshots.write(self.end_offset, producers)
+
+    # For retention and compaction
+
+    @property
+    def store_log(self) -> StoreLog:
+        """The log below: segments and their facts."""
+        return self._log
+
+    def end_replacement(self, replacement: Replacement) -> None:
+        """See `StoreLog.end_replacement`."""
+        self.changes += 1
+        self._log.end_replacement(replacement)
+
+    # How it is done
+
+    def _append(self, stored: Sequence[StoredBatch], size: int) -> int:
+        if self._active_bytes + size > self.segment_bytes and self._active_bytes:
+            self.roll()
+            self._unsaved_bytes = SNAPSHOT_EVERY_BYTES
+        end_offset = self._log.append(stored)
+        self._active_bytes += size
+        self._unsaved_bytes += size
+        return end_offset
+
+    def _note_active(self) -> None:
+        self._active_bytes = self._log.segment_facts()[-1].size_bytes
+
+    def _start_of_batch(self, offset: int) -> int:
+        """Where the log will end when it is cut at `offset`."""
+        batches = self._log.read(offset, 1)
+        return max(self.start_offset, min(offset, batches[0].base_offset)) if batches else offset
+
+
+def _fields(batch: Buffer) -> tuple[int, ...]:
+    """The fields of a batch's header, in order."""
+    if len(batch) < HEADER_BYTES:
+        raise ValueError(f"{len(batch)} bytes are not one batch: shorter than a header")
+    return _unpack(batch)
+
+
+def _view(batch: StoredBatch) -> memoryview:
+    assert isinstance(batch.payload, memoryview), "what is read is a view"
+    return batch.payload

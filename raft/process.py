@@ -1,0 +1,139 @@
+"""What processes have in common that serve one node of a cluster: flags, JSON lines on stdout, the garbage collector.
+
+Used by `raft.node`, and by the processes of other systems, whose harness then reads them in the same way.
+"""
+
+import gc
+import io
+import json
+import os
+import select
+import sys
+import time
+
+import click
+
+from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
+from raft.notices import Notice, event_of
+
+Address = tuple[str, int]
+
+EXIT_BROKEN_INVARIANT = 1
+EXIT_ENVIRONMENT = 4
+
+
+class Teller:
+    """Writes events as lines to stdout, each at once. The node never waits for their reader."""
+
+    def __init__(self) -> None:
+        self._dropped = 0
+
+    def __call__(self, event: str, **fields: object) -> None:
+        """Write one line. It is dropped if the pipe is full, and the next line then contains the number of dropped ones."""
+        try:
+            if not self._has_room():
+                self._dropped += 1
+                return
+            dropped = {"dropped": self._dropped} if self._dropped else {}
+            line = json.dumps({"t_ns": time.monotonic_ns(), "event": event, **fields, **dropped})
+            self._dropped = 0
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader has closed the pipe. The node goes on, and all later output is discarded, the interpreter's last flush
+            # included.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError:
+            # Stdout may be a file on the very disk that is full, which is no reason to end. What is left in the buffer goes
+            # out with a later line.
+            return
+
+    def notice(self, notice: Notice) -> None:
+        """Write one line for a notice."""
+        event, fields = event_of(notice)
+        self(event, **fields)
+
+    @staticmethod
+    def _has_room() -> bool:
+        """Whether a line fits without waiting: a pipe that can be written to has room for 4 KiB."""
+        try:
+            return bool(select.select((), (sys.stdout.fileno(),), (), 0)[1])
+        except io.UnsupportedOperation:
+            return True  # not a file of the system: it is replaced within this process
+
+
+class AddressType(click.ParamType[Address]):
+    """`HOST:PORT`."""
+
+    name = "HOST:PORT"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        """See `click.ParamType`."""
+        host, colon, port = str(value).rpartition(":")
+        if not colon or not host or not port.isdecimal() or int(port) > 65535:
+            self.fail(f"{value!r} is not of the form HOST:PORT", param, ctx)
+        return host.strip("[]"), int(port)
+
+
+class NodeAddressType(click.ParamType[tuple[int, Address]]):
+    """`ID=HOST:PORT`."""
+
+    name = "ID=HOST:PORT"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, Address]:
+        """See `click.ParamType`."""
+        node, equals, address = str(value).partition("=")
+        if not equals or not node.isdecimal() or not 1 <= int(node) <= NODE_ID_MAX:
+            self.fail(f"{value!r} is not of the form ID=HOST:PORT", param, ctx)
+        return int(node), AddressType().convert(address, param, ctx)
+
+
+def checked_cluster_id(cluster_id: str) -> str:
+    """Returns the same. Raises `click.UsageError` for one that is too long or empty."""
+    if not 1 <= len(cluster_id) <= CLUSTER_ID_LENGTH_MAX:
+        raise click.UsageError(f"--cluster-id has 1 to {CLUSTER_ID_LENGTH_MAX} characters")
+    return cluster_id
+
+
+def unique_addresses(
+    flag: str, addresses: tuple[tuple[int, Address], ...], *, forbidden: int | None = None
+) -> dict[int, Address]:
+    """Returns the addresses by node. Raises `click.UsageError` for a node that is named twice or `forbidden`."""
+    unique: dict[int, Address] = {}
+    for member, address in addresses:
+        if member == forbidden:
+            raise click.UsageError(f"{flag} names node {member}, which is this node itself")
+        if member in unique:
+            raise click.UsageError(f"{flag} names node {member} twice")
+        unique[member] = address
+    return unique
+
+
+def members_apart(members: dict[int, Address]) -> dict[int, Address]:
+    """Returns the same. Raises `click.UsageError` if two nodes have one address."""
+    at: dict[Address, int] = {}
+    for member, address in members.items():
+        if address in at:
+            host, port = address
+            raise click.UsageError(f"--peer names {host}:{port} for node {member}, where node {at[address]} is")
+        at[address] = member
+    return members
+
+
+def tame_garbage_collection() -> None:
+    """Exclude long-lived objects from garbage collection.
+
+    A full collection walks every entry in the cache: 0.2 s and more for 400,000 small ones, during which a leader is silent.
+    What this program drops it drops by reference counts (a closed connection leaves no cycle), so the young are enough.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 10_000)
+
+
+def first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Returns what ended a nursery. Several tasks may fall at once; an exception that is not just a consequence of shutting down comes first."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            return first_cause(error)
+        return error
+    return group

@@ -1,0 +1,1 @@
+"""The controller: what each command promises, held against examples, a naive model and damage."""

@@ -1,0 +1,1 @@
+"""What a broker keeps on its disk: partitions, snapshots, checkpoints, retention and compaction."""
