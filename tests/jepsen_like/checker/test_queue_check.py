@@ -333,7 +333,7 @@ def test_a_loss_that_the_mode_allows_is_told_with_the_fault_and_the_setting(tmp_
     (loss,) = verdict.as_json()["lost_allowed"]
     assert (loss["fault"], loss["object"], loss["of"], loss["offsets"]) == (2, 5, "paid-0", [20, 20])
     assert loss["says"] == (
-        "1 acknowledged records of paid-0 at offsets 20 to 20, the earliest acknowledged 9.50 s before fault 2 (kill at 60.0 s); "
+        "1 acknowledged records of paid-0 at offsets 20 to 20, the earliest acknowledged 9.50 s before fault 2 (kill at 59.0 s); "
         "acks=1 and leader of paid-0 killed at 12.3 s: what no follower had may be lost"
     )
     assert "1 lost in addition" in verdict.as_json()["checks"]["lost"]["reason"]
