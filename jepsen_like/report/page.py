@@ -14,11 +14,14 @@ import attrs
 import jinja2
 from markupsafe import Markup
 
+from jepsen_like.checker.verdict import Model
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report.canvas import rounded, seconds
 from jepsen_like.report.findings import LOST, RunFindings, ShownCheck, ShownFault, ShownViolation, read_findings
 from jepsen_like.report.overview import loss_class, overview, readings, tone
+from jepsen_like.report.partitions import TONES, group_picture, partitions_picture
+from jepsen_like.report.queue_states import QueueStates, read_queue_states
 from jepsen_like.report.witness import witness
 from jepsen_like.report.words import allowed_loss, available, count, things
 
@@ -95,12 +98,13 @@ def render_report(run_directory: Path) -> Path:
     """Write `report.html` into the run directory and return its path. Raises `UnreadableRun` if it holds no finished run."""
     found = read_findings(run_directory)
     path = run_directory / "report.html"
-    path.write_text(page(found, run_directory.resolve().name), encoding="utf-8")
+    states = read_queue_states(run_directory, found.test)
+    path.write_text(page(found, run_directory.resolve().name, states), encoding="utf-8")
     return path
 
 
-def page(found: RunFindings, directory: str) -> str:
-    """The page as text."""
+def page(found: RunFindings, directory: str, states: QueueStates | None = None) -> str:
+    """The page as text; `states` of a run of a queue."""
     here = Path(__file__).parent
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
@@ -125,6 +129,13 @@ def page(found: RunFindings, directory: str) -> str:
         loss=loss_class(found) if found.series.lost_spans else "",
         overview=overview(found),
         readings=readings(found),
+        partitions=partitions_picture(found, states) if states is not None and states.partitions else "",
+        partitions_left_out=states.left_out if states is not None else 0,
+        brokers=[(broker, at % TONES) for at, broker in enumerate(states.brokers)] if states is not None else [],
+        groups=[
+            {"name": group.name, "picture": group_picture(found, group)}
+            for group in (states.groups if states is not None else ())
+        ],
         faults=list(fault_rows(found.faults)),
         checks=[
             {
@@ -328,7 +339,11 @@ def cards(found: RunFindings) -> Iterable[Card]:
     yield Card(f"{unknown:,}", "outcome unknown", note=share)
     duplicated = results.get("duplicated")
     if duplicated is not None:
-        yield Card(f"{count(duplicated):,}", "duplicated", "bad" if count(duplicated) else "")
+        is_allowed = results.get("model") == Model.QUEUE.value and results["checks"]["duplicated"]["valid"] is not False
+        tone = ("warn" if is_allowed else "bad") if count(duplicated) else ""
+        yield Card(f"{count(duplicated):,}", "duplicated", tone, "retries may, in this mode" if tone == "warn" else "")
+    if unseen := count(results.get("unseen")):
+        yield Card(f"{unseen:,}", "acknowledged, not reached", "warn")
     yield from outage(results.get("rto_s") or {})
     if (up := available(results)) is not None:
         share, down = up
