@@ -85,7 +85,7 @@ def check_run(
     worker: TaskRunner | None = None,
     allowances: Sequence[Allowance] = (),
 ) -> Verdict:
-    """Check a run directory: `history.parquet/`, for logs and queues `dump.parquet/`, for queues what `test.json` says of them.
+    """Check a run directory: `history.parquet/`, for logs and queues `dump.parquet/`, for queues what `test.json` states about them.
 
     `allowances` are the faults of the run that may have cost acknowledged records. `worker` is an engine that runs already
     (of kind `engine`); otherwise one is started and ended. Raises `UnreadableHistory`, and `EnvironmentMissing` when Spark
@@ -221,7 +221,7 @@ def _shared(log: FinalLog, worker: TaskRunner) -> SharedLog:
 
 
 def _expectations_of(directory: Path) -> QueueExpectations:
-    """What `test.json` says of the queue of a run; what is true of every queue without it."""
+    """Returns what `test.json` states about the queue of a run; what is true of every queue without it."""
     try:
         test = json.loads((directory / TEST).read_text())
         return expectations_of(test)

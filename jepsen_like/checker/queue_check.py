@@ -169,7 +169,7 @@ def _undecided(number: int, unseen: int, finals: Finals, expectations: QueueExpe
 
 
 def expectations_of(test: Mapping[str, object]) -> QueueExpectations:
-    """Returns what a run's test.json says of its queue. Raises `ValueError` if what it says makes no sense."""
+    """Returns what a run's test.json states about its queue. Raises `ValueError` if that makes no sense."""
     said = test.get("queue", {})
     if not isinstance(said, Mapping):
         raise ValueError(f"queue: {said!r} is no object")

@@ -2,8 +2,8 @@
 
 A lost message is explained by a fault when
 
-- the fault reaches the partition, and where the acknowledgement says which broker gave it and in which epoch, that is the
-  broker, and an epoch, of which the fault may have cost acknowledgements,
+- the fault reaches the partition, and where the acknowledgement names the broker that gave it and its epoch, that is the broker,
+  and an epoch, of which the fault may have cost acknowledgements,
 - it was sent before the fault was complete and acknowledged no earlier than the fault reaches back,
 - no consumer had read it, unless the fault may cost that, too, and
 - (where what is lost is the end of a log) nothing that was acknowledged before the fault began survives behind it.
@@ -75,7 +75,7 @@ def _polls_of(one: Partition, entries: Ints) -> Ints:
 
 
 def _in_reach(one: Partition, allowance: Allowance, rows: Ints, t_inv: Ints, t_ret: Ints) -> Bools:
-    """Which messages, told of in `rows`, this fault may have cost."""
+    """Which messages, by a row of each, this fault may have cost."""
     columns = one.rows
     reached = (t_inv <= allowance.injected_ns) & (t_ret >= allowance.since_ns)
     if allowance.node != NONE:

@@ -35,7 +35,7 @@ from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 
 @attrs.frozen(eq=False)
 class Steps:
-    """What moved consumers, in their order; each entry beside the one after it of the same consumer."""
+    """What moved consumers, in their order; those of one consumer follow each other."""
 
     row: Ints
     after: Bools
@@ -51,7 +51,7 @@ def steps_of(rows: Columns) -> Steps:
 
 
 def known_offsets(one: Partition, seen: Sightings) -> Ints:
-    """Returns the offsets, in order, at which something is known to be: nobody may pass over them."""
+    """Returns the offsets, in order, at which something is known to be: no consumer may pass over them."""
     logs = [log.first + np.flatnonzero(log.values != NONE) for log in one.replicas]
     found = np.unique(np.concatenate([seen.offset, one.finals.offset, *logs]))
     return found[found >= one.finals.start]
@@ -229,7 +229,7 @@ def _costs_commits(one: Partition, rows: Columns, acked: Ints, allowances: Seque
 
 
 def _never_committed(one: Partition, group: Group, expectations: QueueExpectations) -> tuple[Breach, ...]:
-    """Positions that were read though nobody wrote them."""
+    """Positions that were read though no client wrote them."""
     rows = one.rows
     started = group.commits[rows.type[group.commits] != Outcome.FAIL]
     reads = group.reads[rows.offset[group.reads] != NONE]
@@ -243,7 +243,7 @@ def _never_committed(one: Partition, group: Group, expectations: QueueExpectatio
     bad = reads[~written]
     name = expectations.group(group.number)
     shown = [
-        Shown((op,), f"group {name}: {told(op)}, which nobody had committed")
+        Shown((op,), f"group {name}: {told(op)}, which no client had committed")
         for op in map(rows.op, bad[:SHOWN_MAX].tolist())
     ]
     return breach(Check.PHANTOM, len(bad), shown)
@@ -353,7 +353,7 @@ def one_name(one: Partition, expectations: QueueExpectations) -> str:
 
 
 def _of_one_generation(tenures: Sequence[_Tenure]) -> list[tuple[_Tenure, _Tenure]]:
-    """Of each known generation every further member that was assigned the partition, beside the first one."""
+    """Of each known generation every further member that was assigned the partition, with the first one."""
     owner: dict[int, _Tenure] = {}
     counted: set[tuple[int, int]] = set()
     found = []

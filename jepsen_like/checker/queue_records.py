@@ -1,4 +1,4 @@
-"""Checks of a partition's records: each value at one offset, each offset with one value, nothing that nobody sent.
+"""Checks of a partition's records: each value at one offset, each offset with one value, nothing that no client sent.
 
 The kernels look at whole columns; only what is shown of a violation becomes operations and words, `SHOWN_MAX` of each kind.
 """
@@ -76,7 +76,7 @@ class Sightings:
         )
 
     def op(self, one: Partition, at: int) -> Op:
-        """The operation that was told of a sighting."""
+        """The operation of a sighting."""
         row = int(self.row[at])
         if row < self.rows:
             return one.rows.op(row)
@@ -141,7 +141,7 @@ def _groups_with_two(major: Ints, minor: Ints) -> list[tuple[int, int]]:
 
 
 def check_origins(one: Partition) -> tuple[Breach, ...]:
-    """What was seen though nobody sent it, though its send was refused, or before it was sent; records that are no values.
+    """What was seen though no client sent it, though its send was refused, or before it was sent; records that are no values.
 
     Counts values, and of records that are none offsets.
     """
@@ -156,9 +156,9 @@ def check_origins(one: Partition) -> tuple[Breach, ...]:
 
     phantom = row[entry == NONE]
     held_phantom = held[held_entry == NONE]
-    shown = [Shown((op,), f"{told(op)} had been sent by nobody") for op in _ops(one, phantom)]
+    shown = [Shown((op,), f"{told(op)} was sent by no client") for op in _ops(one, phantom)]
     shown += [
-        Shown((op,), f"{told(op)} had been sent by nobody")
+        Shown((op,), f"{told(op)} was sent by no client")
         for op in (_held_value(one, int(value)) for value in held_phantom[:SHOWN_MAX])
     ]
     shown += [Shown((op,), f"{told(op)}: no message was sent so") for op in _ops(one, damaged[first_damaged])]
@@ -197,7 +197,7 @@ def _held_value(one: Partition, value: int) -> Op:
 def check_times(one: Partition, is_lost: Bools, is_forgiven: Bools) -> tuple[Breach, ...]:
     """Whether what was sent after something was there came behind it, and nothing was seen before it was sent.
 
-    A log only grows: an offset that a producer or a consumer was told of before a send began is lower than that of the send.
+    A log only grows: an offset that a producer or a consumer knew before a send began is lower than that of the send.
     """
     rows, sent = one.rows, one.sent
     acked = np.flatnonzero((rows.f == Action.SEND) & (rows.type == Outcome.OK) & (rows.offset >= 0))

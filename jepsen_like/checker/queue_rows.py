@@ -1,6 +1,6 @@
 """One partition of a queue as arrays: what was sent, what was polled, and what was there in the end.
 
-A *sighting* is a value at an offset that a client was told of: an acknowledged send, a polled record; where nobody read the
+A *sighting* is a value at an offset that a client knows of: an acknowledged send, a polled record; where no client read the
 partition at the end, a record of a final log as well. A *final read* is one consumer's read of a whole partition after the
 load; see `workload.queue_recorder`.
 """
@@ -233,7 +233,7 @@ def fate_of(one: Partition, expectations: QueueExpectations) -> Fate:
     is_passed = has_final_read & (offset >= 0) & (offset < finals.passed)
     behind = has_final_read & (offset >= finals.end) & (expectations.acks == "all")
     is_gone = is_passed | (~in_logs & ((len(finals.ends) > 0) | behind))
-    # Of a message whose place nobody told, a final read of everything tells as much as one that passed it.
+    # Of a message whose place is not known, a final read of everything shows as much as one that passed it.
     is_gone |= (offset < 0) & ~in_logs & has_final_read & (not finals.is_cut_short)
     missing = ~is_there & ~is_expired
     return Fate(

@@ -149,7 +149,7 @@ class HistoryWriter:
         self._keep_fresh(op.t_inv if op.t_ret == NEVER else op.t_ret)
 
     def record_rows(self, op: Op, values: Sequence[int], offsets: Sequence[int]) -> None:
-        """Take many records of one operation on one object: row i has `values[i]` at `offsets[i]`, and `op` says the rest.
+        """Take many records of one operation on one object: row i has `values[i]` at `offsets[i]`, and `op` contains the rest.
 
         Nothing is done per record; arrays of 64-bit integers are taken fastest. Raises `ValueError` if the two are not of
         one length, the `OSError` of an earlier part that could not be written.

@@ -88,7 +88,7 @@ class Op:
     cas: `a` expected, `b` new, `seen` the value found; `OK` with `seen == a` swapped, `OK` with another did not.
 
     Of a queue `object` is a partition, `process` a producer, a consumer or a member of a group (a new number whenever the
-    client is created anew); each may have many operations under way, and its rows stand in the order in which it began to
+    client is created again); each may have many operations under way, and its rows stand in the order in which it began to
     send, and got, what they are about:
 
     send: `a` the value id, `offset` where it landed (`NONE` if the answer does not say), `epoch` the leader's, `node` the broker.

@@ -2,8 +2,8 @@
 
 Where a send is acknowledged by the leader alone, a fault costs acknowledged messages only through a change of leader: what the old
 one had acknowledged and the new one had not copied is gone (Kafka's truncation to the new leader's epoch, KIP-101). The mode
-of a run says which of its faults may cost that (`Allowance.may_cost_read` is false: what consumers have read is with every replica in
-sync); what the brokers told of their partitions says where it can have. A fault that moved no leader of a partition excuses nothing there.
+of a run states which of its faults may cost that (`Allowance.may_cost_read` is false: what consumers have read is with every replica in
+sync); what the brokers reported of their partitions shows where it can have. A fault that moved no leader of a partition excuses nothing there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class LeaderChange:
 
 
 def leader_changes(states: Mapping[str, Any]) -> dict[int, tuple[LeaderChange, ...]]:
-    """Returns for each partition that told of a leader the changes from one broker to another, in order."""
+    """Returns for each partition with a known leader the changes from one broker to another, in order."""
     is_leader = (states["kind"] == StateKind.LEADER) & (states["value"] != NONE)
     found: dict[int, list[LeaderChange]] = {}
     last: dict[int, tuple[int, int]] = {}
@@ -61,8 +61,8 @@ def by_partition(
 ) -> tuple[Allowance, ...]:
     """Returns the same allowances, those for a change of leader for each change by itself.
 
-    Partitions of which nothing was told keep what they had. With `acks` "1" a change of leader that no fault explains is allowed
-    what every one is; with "0" nothing is promised at all, and the last allowance says so. `origin_ns` is what times in
+    Partitions of which nothing is known keep what they had. With `acks` "1" a change of leader that no fault explains is allowed
+    what every one is; with "0" nothing is promised at all, and the last allowance states that. `origin_ns` is what times in
     words count from.
     """
     found = [one for one in allowances if one.may_cost_read]

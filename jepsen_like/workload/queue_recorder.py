@@ -4,7 +4,7 @@ Partitions and groups are numbers of the run (`test.json` names them); the load 
 so that a message without an answer has one, too. Rows of one process are recorded in the order in which things happened to
 it. All times are nanoseconds on the monotonic clock; `t_inv` is never later, `t_ret` never earlier than the truth.
 
-Automatic commits have no rows, and a check would take what they wrote for something that nobody wrote: turn them off.
+Automatic commits have no rows, and a check would take what they wrote for something that no client wrote: turn them off.
 """
 
 from collections.abc import Iterable, Sequence
@@ -196,7 +196,7 @@ class QueueRecorder(Recorder):
     ) -> None:
         """A consumer gives these up at `t_ns`: in its client's callback, before its group can give them to another.
 
-        `is_lost`: it did not give them up in time (the client says that they are lost), or it ended. For a consumer that is
+        `is_lost`: it did not give them up in time (the client reports that they are lost), or it ended. For a consumer that is
         killed or closed call this just before it is, for all that it holds.
         """
         outcome = Outcome.INFO if is_lost else Outcome.OK

@@ -231,7 +231,7 @@ class Case:
         return {offset for offset in known if offset >= start}
 
     def turns(self) -> list[tuple[Op, Op]]:
-        """What each consumer did, beside what it did next."""
+        """What each consumer did, with what it did next."""
         moves = [op for op in self.ops if op.f in (Action.POLL, Action.ASSIGN, Action.REVOKE, Action.SEEK)]
         found = []
         for process in {op.process for op in moves}:

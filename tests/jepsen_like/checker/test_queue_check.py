@@ -217,7 +217,7 @@ PLANTS: list[tuple[Callable[[Run], None], Check, str]] = [
     (a_lost_end, Check.LOST, "send of 5900 at offset 20 .* is gone: the partition ends at offset 20"),
     (a_duplicate, Check.DUPLICATED, "5900 was sent once and stands at offsets 20 and 21"),
     (a_divergent_offset, Check.DIVERGENT_OFFSET, "offset 4 has two values"),
-    (a_phantom, Check.PHANTOM, "poll of 77 at offset 20 by process 7 had been sent by nobody"),
+    (a_phantom, Check.PHANTOM, "poll of 77 at offset 20 by process 7 was sent by no client"),
     (damaged_bytes, Check.PHANTOM, "poll of bytes that are no value at offset 20 .*: no message was sent so"),
     (an_aborted_read, Check.ABORTED_READ, r"send of 5900 \(refused\) by process 2: not stored"),
     (a_late_send_before, Check.ORDER, "send of 5900 at offset 20 by process 30 began after send of 5901"),

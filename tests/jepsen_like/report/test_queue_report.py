@@ -1,4 +1,4 @@
-"""The report of a queue's run shows its partitions and its groups beside the faults."""
+"""The report of a queue's run shows its partitions and its groups next to the faults."""
 
 import json
 import re
