@@ -344,8 +344,11 @@ class Broker:
     def on_round_end(self) -> None:
         """See `Participant`."""
         now = self._context.clock()
-        for delta in self._machine.drain_changes():
+        deltas = self._machine.drain_changes()
+        for delta in deltas:
             self._changed(delta)
+        if deltas and self._node.leads and self._group is not None:
+            self._group.announce()  # all brokers are to know soon
         self._note_elected()
         self._link.pump(now)
         self._node.tick(now)
