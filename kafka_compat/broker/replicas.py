@@ -122,6 +122,7 @@ class Replicas:
         fetchers: Fetchers,
         tell: Callable[[Hosted, PartitionRoleChanged | HighWatermarkMoved | RefusePeer], None],
         on_role: Callable[[Hosted, PartitionRoleChanged], None],
+        on_removed: Callable[[Hosted], None],
     ) -> None:
         self.hosted: dict[TopicPartition, Hosted] = {}
         self._context = context
@@ -129,6 +130,7 @@ class Replicas:
         self._fetchers = fetchers
         self._tell = tell
         self._on_role = on_role
+        self._on_removed = on_removed
         self._events: deque[tuple[Hosted, Event]] = deque()
         self._stepping = False
         self._answers: dict[int, Callable[[Answer], None]] = {}
@@ -240,9 +242,10 @@ class Replicas:
         for watcher in tuple(hosted.watchers):
             watcher.appended(hosted)
         if hosted.log.snapshot_due:
-            self._snapshot_producers(hosted)
+            self.snapshot_producers(hosted)
 
-    def _snapshot_producers(self, hosted: Hosted) -> None:
+    def snapshot_producers(self, hosted: Hosted) -> None:
+        """Keep what is known of the producers beside the log, so that a restart has less to read."""
         now = self._context.clock()
         hosted.log.write_snapshot(kept_of(hosted.decider.producer_snapshot(now), self._context.wall_ms()))
 
@@ -370,6 +373,7 @@ class Replicas:
             self.step(hosted, PartitionRemoved())
             del self.hosted[partition]
             self._unflushed.pop(hosted, None)
+            self._on_removed(hosted)
         if self._store.topic_id(partition) is not None:
             self._store.delete(partition)
 

@@ -128,6 +128,8 @@ class _Contact:
     time: float
     connection: int | None = None
     applied_index: int = UNKNOWN_INDEX
+    closed: bool = False
+    """Whether its connection has ended, which stands for the end of its session."""
 
 
 @frozen
@@ -265,9 +267,10 @@ class ControllerLiveness:
                 continue
             contact.connection = None
             if self.settings.fence_on_close and self._serving(broker):
-                # From here on as if its session had expired, so that the proposal is repeated until it has its effect.
+                # As if its session had expired, so that the proposal is repeated until it has its effect.
                 contact.time = min(contact.time, now - self.settings.session_timeout)
-                effects += self._fence(now, broker, contact, "its connection has ended")
+                contact.closed = True
+                effects += self._fence(now, broker, contact)
         return effects
 
     def _due(self, now: float) -> list[LivenessEffect]:
@@ -281,7 +284,7 @@ class ControllerLiveness:
             if contact is None or contact.epoch != registration.epoch:
                 self._contacts[broker] = _Contact(registration.epoch, now)
             elif self._fence_time(contact, broker) <= now:
-                effects += self._fence(now, broker, contact, f"no heartbeat for {self.settings.session_timeout:g} s")
+                effects += self._fence(now, broker, contact)
         return effects + self._balance(now)
 
     def _serving(self, broker: int) -> bool:
@@ -299,8 +302,10 @@ class ControllerLiveness:
             return expired
         return max(expired, proposal.time + self.settings.retry_interval)
 
-    def _fence(self, now: float, broker: int, contact: _Contact, reason: str) -> list[LivenessEffect]:
-        return self._propose(now, broker, FenceBroker(broker, contact.epoch, self.settings.unclean_default), reason)
+    def _fence(self, now: float, broker: int, contact: _Contact) -> list[LivenessEffect]:
+        command = FenceBroker(broker, contact.epoch, self.settings.unclean_default)
+        silent = f"no heartbeat for {self.settings.session_timeout:g} s"
+        return self._propose(now, broker, command, "its connection has ended" if contact.closed else silent)
 
     def _propose(self, now: float, broker: int, command: Command, reason: str) -> list[LivenessEffect]:
         """Propose a command, unless it is the one that was proposed last, a short time ago."""

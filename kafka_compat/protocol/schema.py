@@ -29,6 +29,7 @@ NEVER = range(0)
 METADATA_KEY = "kafka_field"
 
 ClassT = TypeVar("ClassT", bound=type)
+MessageT = TypeVar("MessageT")
 
 
 @frozen
@@ -178,6 +179,11 @@ def message(cls: ClassT) -> ClassT:
         row: Field = cls.__dict__[name]
         setattr(cls, name, attrs.field(default=row.default, metadata={METADATA_KEY: row}))
     return attrs.define(cls, unsafe_hash=True)
+
+
+def evolved(value: MessageT, **changes: Any) -> MessageT:
+    """Returns a message like `value` with some fields changed."""
+    return attrs.evolve(value, **changes)  # type: ignore[misc]  # the checker does not know `message` for what it is
 
 
 def rows(cls: type) -> tuple[NamedField, ...]:

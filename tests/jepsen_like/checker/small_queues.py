@@ -13,7 +13,7 @@ from tests.jepsen_like.checker.queue_oracle import Fault, Held, Log
 
 GROUP = 4
 FINAL_READER = 90
-END_OF_LOAD = 200
+END_OF_LOAD = 60
 MEMBERS = (20, 21, 22)
 
 
@@ -42,7 +42,7 @@ class _Correct:
 
     def produce(self) -> None:
         rng = self.rng
-        moments = sorted(rng.randrange(END_OF_LOAD) for _ in range(rng.randrange(16)))
+        moments = sorted(rng.randrange(END_OF_LOAD) for _ in range(rng.randrange(14)))
         last: dict[int, int] = {}
         for value, moment in enumerate(moments, start=1):
             producer = rng.randrange(10, 14)
@@ -50,7 +50,7 @@ class _Correct:
             moment = max(begin, self.log[-1][2] if self.log else 0, moment)
             last[producer] = moment
             end = moment + rng.randrange(6)
-            epoch = 1 + moment // 80
+            epoch = 1 + moment // 25
             outcome = rng.choices([Outcome.OK, Outcome.INFO, Outcome.FAIL], [8, 2, 1])[0]
             fields = {"f": Action.SEND, "a": value, "process": producer, "t_inv": begin, "type": outcome, "node": epoch}
             if outcome is Outcome.OK or (outcome is Outcome.INFO and rng.random() < 0.6):
@@ -80,7 +80,7 @@ class _Correct:
         return position, now
 
     def read_alone(self) -> None:
-        since = self.rng.randrange(40)
+        since = self.rng.randrange(15)
         self.record(since, f=Action.ASSIGN, process=30, offset=0)
         position, now = self.consume(30, 0, since, END_OF_LOAD)
         if self.rng.random() < 0.5:
@@ -100,7 +100,7 @@ class _Correct:
                 now += 1
             position = max(committed, 0)
             for _ in range(self.rng.randrange(3)):
-                position, now = self.consume(member, position, now, now + 40)
+                position, now = self.consume(member, position, now, now + 12)
                 outcome = self.rng.choices([Outcome.OK, Outcome.INFO, Outcome.FAIL], [6, 1, 1])[0]
                 if outcome is Outcome.OK or (outcome is Outcome.INFO and self.rng.random() < 0.5):
                     committed = position
@@ -141,7 +141,7 @@ def clean(rng: random.Random) -> Small:
         first = rng.randint(0, start)
         logs[node] = (first, [(value, epoch) for value, epoch, _ in made.log[first:]])
     held = Held(ordered=rng.random() < 0.5, doubles=rng.random() < 0.3, acks=rng.choice(("all", "1")))
-    held.expelled_after = rng.choice((0, 30))
+    held.expelled_after = rng.choice((0, 12))
     made.rows.sort(key=lambda row: row[0])
     return Small([op for _, op in made.rows], logs, held)
 
@@ -153,6 +153,8 @@ def damaged(rng: random.Random) -> Small:
     for _ in range(rng.randint(1, 4)):
         if ops:
             _change(rng, ops)
+    if rng.random() < 0.3:
+        _cut(rng, small)
     for node in list(small.logs):
         if rng.random() < 0.3:
             _change_log(rng, small.logs, node)
@@ -160,9 +162,9 @@ def damaged(rng: random.Random) -> Small:
         begun = rng.randrange(END_OF_LOAD)
         small.faults.append(
             Fault(
-                since=begun - rng.choice((10, 300)),
+                since=begun - rng.choice((10, 100)),
                 begun=begun,
-                injected=begun + rng.randrange(20),
+                injected=begun + rng.randrange(10),
                 node=rng.choice((None, 1, 2)),
                 epoch_max=rng.choice((None, 1)),
                 reads=rng.random() < 0.5,
@@ -171,6 +173,19 @@ def damaged(rng: random.Random) -> Small:
             )
         )
     return small
+
+
+def _cut(rng: random.Random, small: Small) -> None:
+    """Lose the end of the log, everywhere."""
+    end = rng.randrange(6)
+    small.ops[:] = [
+        attrs.evolve(op, offset=min(op.offset, end)) if op.f is Action.TAIL else op
+        for op in small.ops
+        if not (op.f is Action.POLL and op.process == FINAL_READER and op.offset >= end)
+    ]
+    small.logs.update(
+        {node: (min(first, end), records[: max(0, end - first)]) for node, (first, records) in small.logs.items()}
+    )
 
 
 def _change(rng: random.Random, ops: list[Op]) -> None:
@@ -186,7 +201,7 @@ def _change(rng: random.Random, ops: list[Op]) -> None:
             if op.f in (Action.SEND, Action.POLL):
                 ops[at] = attrs.evolve(op, a=NONE if op.f is Action.POLL and rng.random() < 0.1 else value)
         case 3:
-            moved = rng.randint(-60, 60)
+            moved = rng.randint(-12, 12)
             ops[at] = attrs.evolve(op, t_inv=op.t_inv + moved, t_ret=NEVER if op.t_ret == NEVER else op.t_ret + moved)
         case 4:
             other = rng.randrange(len(ops))

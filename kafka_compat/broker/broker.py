@@ -1,0 +1,604 @@
+"""Broker: one process of a cluster that Kafka's clients talk to; inside any Trio program.
+
+    async with Broker.open(plan) as broker:
+        await broker.serving.wait()
+
+It owns the parts and their order. Each round of the reactor: requests and answers arrive and are carried out; the raft group commits
+and applies; then, here, the changes of metadata reach the replicas, waiting fetches are answered, and followers ask for more.
+
+The life of a broker: it opens its logs and its port; the raft group finds a leader, the controller; the broker registers, which gives
+it an epoch; once it has applied its own registration it hosts its replicas, and the controller unfences it. From then on it sends
+heartbeats. At the end it asks the controller for leave, so that others lead before it goes.
+"""
+
+import logging
+import random
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+import attrs
+import trio
+
+from kafka_compat.broker.calls import Handler, Requests
+from kafka_compat.broker.context import Context
+from kafka_compat.broker.controller_link import CommandFailed, ControllerLink
+from kafka_compat.broker.controller_node import ControllerNode
+from kafka_compat.broker.coordinators import Coordinators, is_offsets_partition
+from kafka_compat.broker.disk_thread import DiskThread
+from kafka_compat.broker.following import Following
+from kafka_compat.broker.housekeeping import Housekeeping
+from kafka_compat.broker.peers import PeerClient
+from kafka_compat.broker.replicas import Hosted, Replicas
+from kafka_compat.broker.reporter import Reporter, Tell
+from kafka_compat.broker.requests.cluster import ClusterRequests
+from kafka_compat.broker.requests.configs import ConfigRequests
+from kafka_compat.broker.requests.fetch import FetchRequests
+from kafka_compat.broker.requests.groups import GroupApiRequests
+from kafka_compat.broker.requests.logs import LogRequests
+from kafka_compat.broker.requests.metadata import MetadataRequests
+from kafka_compat.broker.requests.produce import ProduceRequests
+from kafka_compat.broker.requests.topics import TopicRequests
+from kafka_compat.broker.topic_creation import TopicCreation
+from kafka_compat.config import Settings
+from kafka_compat.controller.commands import CommandResult, RegisterBroker, Registered, ResourceKind, ResourceName
+from kafka_compat.controller.image import ImageDelta
+from kafka_compat.controller.machine import MetadataMachine
+from kafka_compat.model import PartitionState, TopicPartition
+from kafka_compat.partition.effects import PartitionRoleChanged
+from kafka_compat.protocol.apis.controller import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.storage.broker_store import BrokerStore
+from log.disk import Disk, RealDisk
+from log.errors import CorruptLog
+from log.store_flush import FlushRound
+from raft.config import MIB, RaftConfig
+from raft.group import RaftGroup
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
+from raft.net.decoder import BodyDecoder, Buffer, Decoder
+from raft.net.listener import Listener, ListenerLimits, bind
+from raft.net.reactor import Reactor
+from raft.net.sharing import UndecidedDecoder, is_native
+from raft.notices import Notice
+from raft.settings import NodeSettings
+from raft.subscription import CommittedEntry, Delivered, LeaderChanged
+
+logger = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+
+REGISTRATION_RETRY_S = 0.05
+FENCED_HEARTBEAT_S = 0.02
+"""Between heartbeats until the controller has unfenced this broker."""
+SHUTDOWN_HEARTBEAT_S = 0.02
+OUTBOUND_BYTES_MAX = 4 * 1024 * 1024
+"""Answers that wait for a client to read them; above, nothing more is read from it."""
+METADATA_LOG_BYTES = 16 * MIB
+"""The log of metadata keeps at least so much; what is older is in its snapshot."""
+BROKER_STOPS = "the broker stops"
+
+
+class BrokerReplaced(Exception):
+    """Another process has registered with the id of this broker, which therefore stops."""
+
+
+@attrs.frozen(kw_only=True)
+class BrokerPlan:
+    """One broker: who it is, where it listens, whom it dials, and what it is set to."""
+
+    cluster_id: str
+    broker_id: int
+    listen: Address
+    data: str
+    """Its directory: the raft group's log in `metadata`, the partitions' in `partitions`."""
+    peers: Mapping[int, Address] = attrs.field(factory=dict)
+    """Where this broker dials each other one."""
+    advertised: Address | None = None
+    """Where clients reach this broker, if not where it listens."""
+    settings: Settings = attrs.field(factory=Settings)
+    raft: RaftConfig = attrs.field(factory=RaftConfig)
+
+
+class Broker:
+    """One broker, opened by `open`."""
+
+    def __init__(
+        self,
+        plan: BrokerPlan,
+        *,
+        reactor: Reactor,
+        listening: socket.socket,
+        store: BrokerStore,
+        tell: Tell,
+        rng: random.Random,
+    ) -> None:
+        """Use `open`."""
+        self.serving = trio.Event()
+        """Set when the broker is registered, up to date and not fenced for the first time."""
+        self._plan = plan
+        self._reactor = reactor
+        self._store = store
+        self._tell = tell
+        self._incarnation = rng.randbytes(16)
+        self._machine = MetadataMachine()
+        self._image = self._machine.image
+        clock = trio.lowlevel.current_clock().current_time
+        self._peer_clients = {
+            (broker, purpose): PeerClient(reactor, address, f"broker-{plan.broker_id}-{purpose}", rng)
+            for broker, address in plan.peers.items()
+            for purpose in ("fetch", "controller")
+        }
+        self._link = ControllerLink(plan.cluster_id, plan.broker_id, self._peers_for("controller"), clock)
+        context = self._context = Context(
+            cluster_id=plan.cluster_id,
+            broker_id=plan.broker_id,
+            data=f"{plan.data}/partitions",
+            image=self._image,
+            controller=self._link,
+            settings=plan.settings,
+            clock=clock,
+            wall_ms=lambda: time.time_ns() // 1_000_000,
+            rng=rng,
+        )
+        self._disk = DiskThread(reactor)
+        self._reporter = Reporter(context, tell)
+        self._following = Following(context, self._peers_for("fetch"), lambda: self._replicas)
+        self._replicas = Replicas(
+            context, store, self._following, self._reporter.replica, self._role_changed, self._removed
+        )
+        self._coordinators = Coordinators(context, lambda: self._replicas)
+        self._fetches = FetchRequests(context, self._replicas)
+        self._node = ControllerNode(context, lambda command, reason: tell("proposes", command=command, reason=reason))
+        self._cluster_requests = ClusterRequests(context, self._node)
+        self._housekeeping = Housekeeping(context, store, self._replicas, self._disk)
+        self._handlers = self._all_handlers()
+        self._flush_round: tuple[FlushRound, list[tuple[Hosted, int, int]]] | None = None
+        self._hosting = False
+        self._leadership: LeaderChanged | None = None
+        self._elected_at: int | None = None
+        self._group: RaftGroup | None = None
+        self._wants_shutdown = False
+        self._may_end = trio.Event()
+        self._controller_changed = trio.Event()
+        self._deadline_moved = trio.Event()
+        self._armed_for = 0.0
+        self._listener: Listener[Any] = Listener(
+            reactor,
+            listening,
+            self._open_connection,
+            limits=ListenerLimits(
+                connections_max=min(plan.settings.number("max.connections"), 100_000),
+                greeting_timeout_s=30.0,
+            ),
+            on_refused=lambda name, reason: tell("connection_refused", peer=name, reason=reason),
+        )
+
+    def _peers_for(self, purpose: str) -> dict[int, PeerClient]:
+        return {broker: client for (broker, each), client in self._peer_clients.items() if each == purpose}
+
+    def _all_handlers(self) -> dict[int, Handler]:
+        context, creation = self._context, TopicCreation(self._context)
+        return {
+            **MetadataRequests(context, creation).handlers(),
+            **TopicRequests(context).handlers(),
+            **ConfigRequests(context).handlers(),
+            **ProduceRequests(context, self._replicas).handlers(),
+            **self._fetches.handlers(),
+            **LogRequests(context, self._replicas).handlers(),
+            **GroupApiRequests(context, self._coordinators, creation).handlers(),
+            **self._cluster_requests.handlers(),
+        }
+
+    # ---------------------------------------------------------------- opening and closing
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        plan: BrokerPlan,
+        *,
+        tell: Tell | None = None,
+        disk: Disk | None = None,
+        rng: random.Random | None = None,
+        owns_thread: bool = False,
+    ) -> AsyncIterator[Self]:
+        """Start the broker and stop it at the end of the block.
+
+        Raises `OSError` if the port cannot be bound; as `RaftGroup.open` and `BrokerStore.open` do if the directory cannot be used, and
+        `CorruptLog` if the log of a partition is damaged. A failed disk or a broken invariant is raised out of the block, in an
+        exception group as nurseries make them, and nothing is written any more.
+        """
+        used = disk or RealDisk()
+        drawn = rng or random.Random(secrets.randbits(64))
+        reactor = Reactor(owns_thread=owns_thread)
+        try:
+            with bind(*plan.listen) as listening:
+                store = BrokerStore.open(
+                    used, f"{plan.data}/partitions", cluster_id=plan.cluster_id, broker_id=plan.broker_id
+                )
+                broker = cls(plan, reactor=reactor, listening=listening, store=store, tell=tell or _log, rng=drawn)
+                try:
+                    store.open_all(plan.settings.number("log.segment.bytes"))
+                    _require_sound(store)
+                    async with broker._run(used, drawn):
+                        yield broker
+                finally:
+                    broker._close()
+        finally:
+            reactor.close()
+
+    @asynccontextmanager
+    async def _run(self, disk: Disk, rng: random.Random) -> AsyncIterator[None]:
+        plan = self._plan
+        members = {plan.broker_id: plan.listen, **plan.peers}
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._reactor.run)
+            nursery.start_soon(self._listener.run)
+            async with RaftGroup.open(
+                node_id=plan.broker_id,
+                members=members,
+                directory=f"{plan.data}/metadata",
+                cluster_id=plan.cluster_id,
+                state_machine=self._machine,
+                settings=NodeSettings(
+                    raft=plan.raft, retention_bytes=METADATA_LOG_BYTES, segment_bytes_max=METADATA_LOG_BYTES // 4
+                ),
+                rng=rng,
+                disk=disk,
+                notify=self._notice,
+                reactor=self._reactor,
+                listener=self._listener,
+            ) as group:
+                self._group = self._link.group = group
+                self._reactor.attach(self)
+                group.subscribe(self._delivered, after_index=_last_index(group))
+                group.campaign()
+                async with trio.open_nursery() as tasks:
+                    for client in self._peer_clients.values():
+                        tasks.start_soon(client.run)
+                    tasks.start_soon(self._run_timer)
+                    tasks.start_soon(self._live)
+                    host, port = self.address
+                    self._tell("listening", address=f"{host}:{port}")
+                    try:
+                        yield
+                    finally:
+                        self._listener.close(BROKER_STOPS)
+                        for client in self._peer_clients.values():
+                            client.close()
+                        tasks.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
+
+    def _close(self) -> None:
+        """Everything has stopped; keep what a restart would have to find out again."""
+        self._reactor.detach(self)
+        self._housekeeping.stop()
+        self._listener.close(BROKER_STOPS)
+        self._disk.close()
+        if self._flush_round is not None:
+            self._store.end_round(self._flush_round[0])
+        self._store.close(
+            broker_epoch=self._context.broker_epoch,
+            producers=self._replicas.producers(),
+            high_watermarks=self._replicas.high_watermarks(),
+        )
+
+    @property
+    def address(self) -> Address:
+        """Where this broker listens."""
+        return self._listener.address
+
+    @property
+    def image(self) -> Any:
+        """What this broker knows of the cluster (`ClusterImage`); changes in place."""
+        return self._image
+
+    async def shut_down(self, within_s: float = 5.0) -> bool:
+        """Ask the controller for leave, so that others lead what this broker leads. Returns whether it was given in time."""
+        if not self._context.settings.flag("controlled.shutdown.enable"):
+            return False
+        self._wants_shutdown = True
+        self._controller_changed.set()
+        with trio.move_on_after(within_s):
+            await self._may_end.wait()
+        return self._may_end.is_set()
+
+    # ---------------------------------------------------------------- connections
+
+    def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Any]:
+        requests = Requests(self._handlers, self._connection_closed, self._listener.greeted)
+        session = requests.session
+        request_bytes_max = self._context.settings.number("socket.request.max.bytes")
+
+        def decide(first: Buffer) -> Decoder[Any]:
+            if is_native(first) and self._group is not None:
+                return self._group.take_over(session.connection)
+            session.connection.decoder = BodyDecoder(request_bytes_max)
+            return session.connection.decoder
+
+        session.connection = SocketConnection(
+            self._reactor,
+            accepted,
+            UndecidedDecoder(decide),
+            session,
+            outbound_bytes_max=OUTBOUND_BYTES_MAX,
+            name=name,
+        )
+        return session.connection
+
+    def _connection_closed(self, connection: SocketConnection[Any], reason: str) -> None:
+        self._listener.forget(connection)
+        self._fetches.connection_closed(connection)
+        self._cluster_requests.connection_closed(connection)
+        if reason not in (CLOSED_BY_OTHER_SIDE, BROKER_STOPS):
+            self._tell("connection_closed", peer=connection.name, reason=reason)
+
+    def _notice(self, notice: Notice) -> None:
+        logger.info("%s", notice)
+
+    # ---------------------------------------------------------------- rounds
+
+    def on_round_end(self) -> None:
+        """See `Participant`."""
+        now = self._context.clock()
+        for delta in self._machine.drain_changes():
+            self._changed(delta)
+        self._note_elected()
+        self._link.pump(now)
+        self._node.tick(now)
+        self._replicas.tick(now)
+        self._coordinators.pump(now)
+        self._housekeeping.tick(now)
+        self._fetches.pump(now)
+        self._following.pump(now)
+        self._reporter.tick(now)
+
+    def on_urgent_sent(self) -> None:
+        """See `Participant`: let the disk begin, and see to the next deadline."""
+        if self._replicas.has_unflushed and self._flush_round is None:
+            waiting = self._replicas.take_unflushed()
+            round_ = self._store.begin_round()
+            self._flush_round = round_, waiting
+            self._disk.submit(round_.run, self._flushed)
+        if self._coordinators.is_loading or self._housekeeping.has_more:
+            self._reactor.has_news = True
+        if self._deadline() < self._armed_for:
+            self._deadline_moved.set()
+
+    def on_failed(self) -> None:
+        """See `Participant`: the raft group, which fails with this broker, ends the block."""
+
+    def _flushed(self, error: BaseException | None) -> None:
+        assert self._flush_round is not None, "a flush that has ended had begun"
+        (round_, waiting), self._flush_round = self._flush_round, None
+        self._store.end_round(round_)
+        if error is not None:
+            raise error
+        self._replicas.flushed(waiting)
+
+    def _deadline(self) -> float:
+        link = self._link.deadline
+        return min(
+            float("inf") if link is None else link,
+            self._node.deadline,
+            self._replicas.deadline,
+            self._coordinators.deadline,
+            self._housekeeping.deadline,
+            self._fetches.deadline,
+            self._following.deadline,
+            self._reporter.deadline,
+        )
+
+    async def _run_timer(self) -> None:
+        """Request a round whenever something is due."""
+        while True:
+            self._armed_for = self._deadline()
+            self._deadline_moved = trio.Event()
+            with trio.move_on_at(self._armed_for):
+                await self._deadline_moved.wait()
+            if self._context.clock() >= self._deadline():
+                self._armed_for = float("inf")
+                self._deadline_moved = trio.Event()
+                self._reactor.request_round()
+                await self._deadline_moved.wait()
+
+    # ---------------------------------------------------------------- metadata
+
+    def _delivered(self, news: Delivered) -> None:
+        if isinstance(news, LeaderChanged):
+            led = self._node.leads
+            self._leadership = news
+            self._elected_at = None
+            self._link.leader_changed(news.leader)
+            self._controller_changed.set()
+            if led:
+                self._node.resigned()
+                self._tell("controller", role="follower", term=news.term)
+        elif isinstance(news, CommittedEntry):
+            leadership = self._leadership
+            own = leadership is not None and leadership.leader == self._plan.broker_id
+            if own and leadership is not None and news.term == leadership.term and not self._node.leads:
+                self._elected_at = self._elected_at or news.index
+
+    def _note_elected(self) -> None:
+        """This node is the controller once it has applied everything from before its leadership."""
+        if self._elected_at is None or self._group is None:
+            return
+        status = self._group.status()
+        applied = status["applied_index"]
+        assert isinstance(applied, int), "an index is a number"
+        if applied >= self._elected_at:
+            self._elected_at = None
+            self._node.elected()
+            self._tell("controller", role="leader", term=status["term"])
+
+    def _changed(self, delta: ImageDelta) -> None:
+        context = self._context
+        own = self._image.brokers.get(context.broker_id)
+        if own is not None and context.broker_epoch >= 0 and own.incarnation != self._incarnation:
+            raise BrokerReplaced(f"another process has registered as broker {context.broker_id}")
+        if delta.everything or delta.configs:
+            self._reconfigure(delta)
+        if not self._hosting:
+            if own is not None and own.incarnation == self._incarnation:
+                context.broker_epoch = own.epoch
+                self._host_all()
+        elif delta.everything:
+            self._host_all()
+        else:
+            if delta.brokers:
+                self._replicas.update_brokers(self._image.brokers)
+            if delta.topics_deleted:
+                self._delete(delta)
+            if delta.partitions:
+                self._update(delta.partitions)
+        if own is not None and own.active and self._hosting and not self.serving.is_set():
+            self.serving.set()
+            self._tell("serving")
+
+    def _host_all(self) -> None:
+        """Host what the image assigns to this broker, and nothing else."""
+        self._hosting = True
+        states = {
+            TopicPartition(name, number): state
+            for name, topic in self._image.topics.items()
+            for number, state in enumerate(topic.partitions)
+        }
+        own = self._plan.broker_id
+        assigned = {each: state.topic_id for each, state in states.items() if own in state.replicas}
+        for partition in [each for each in self._replicas.hosted if each not in assigned]:
+            self._replicas.remove(partition)
+        for partition in self._store.strays(assigned):
+            if partition not in self._replicas.hosted:
+                self._store.delete(partition)
+        self._replicas.update_brokers(self._image.brokers)
+        self._update(states)
+
+    def _update(self, states: Mapping[TopicPartition, PartitionState]) -> None:
+        self._replicas.update(states)
+        for partition, state in states.items():
+            hosted = self._replicas.hosted.get(partition)
+            if hosted is not None:
+                self._reporter.state(hosted, state)
+
+    def _delete(self, delta: ImageDelta) -> None:
+        for topic in delta.topics_deleted:
+            for number in range(len(topic.partitions)):
+                partition = TopicPartition(topic.name, number)
+                hosted = self._replicas.hosted.get(partition)
+                if hosted is not None and hosted.topic_id == topic.topic_id:
+                    self._replicas.remove(partition)
+        self._coordinators.topics_deleted(tuple(topic.name for topic in delta.topics_deleted))
+
+    def _reconfigure(self, delta: ImageDelta) -> None:
+        context, image = self._context, self._image
+        of_brokers = delta.everything or any(each.kind is ResourceKind.BROKER for each in delta.configs)
+        if of_brokers:
+            context.settings = context.settings.altered(
+                cluster=dict(image.configs_of(ResourceName(ResourceKind.BROKER, ""))),
+                broker=dict(image.configs_of(ResourceName(ResourceKind.BROKER, str(context.broker_id)))),
+            )
+            self._replicas.reconfigure(None)
+        else:
+            for each in delta.configs:
+                self._replicas.reconfigure(each.name)
+
+    def _role_changed(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
+        if is_offsets_partition(hosted):
+            self._coordinators.role_changed(hosted, news)
+
+    def _removed(self, hosted: Hosted) -> None:
+        self._housekeeping.forget(hosted)
+
+    # ---------------------------------------------------------------- the life of a broker
+
+    async def _live(self) -> None:
+        """Register, then send heartbeats until there is leave to end."""
+        await self._register()
+        interval_s = self._context.settings.seconds("broker.heartbeat.interval.ms")
+        while not self._may_end.is_set():
+            self._controller_changed = trio.Event()
+            answer = await self._heartbeat(timeout_s=max(interval_s, 1.0))
+            pause_s = interval_s
+            if answer is None or answer.error_code or answer.is_fenced:
+                pause_s = min(FENCED_HEARTBEAT_S, interval_s)
+            if self._wants_shutdown:
+                pause_s = SHUTDOWN_HEARTBEAT_S
+                if answer is not None and not answer.error_code and answer.should_shut_down:
+                    self._may_end.set()
+            with trio.move_on_after(pause_s):
+                await self._controller_changed.wait()
+
+    async def _register(self) -> None:
+        plan = self._plan
+        host, port = plan.advertised or self.address
+        command = RegisterBroker(
+            plan.broker_id,
+            self._incarnation,
+            host,
+            port,
+            plan.settings.text("broker.rack"),
+            self._context.unclean_default,
+        )
+        waits_told = False
+        while True:
+            answered = trio.Event()
+            outcome: list[CommandResult | CommandFailed] = []
+
+            def done(
+                result: CommandResult | CommandFailed,
+                answered: trio.Event = answered,
+                outcome: list[CommandResult | CommandFailed] = outcome,
+            ) -> None:
+                outcome.append(result)
+                answered.set()
+
+            self._link.send(command, done)
+            self._reactor.request_round()
+            await answered.wait()
+            (result,) = outcome
+            if isinstance(result, Registered) and result.error is KafkaErrorCode.NONE:
+                return
+            if not waits_told and isinstance(result, Registered):
+                waits_told = True
+                self._tell("registration_refused", reason=result.message)
+            await trio.sleep(REGISTRATION_RETRY_S)
+
+    async def _heartbeat(self, *, timeout_s: float) -> BrokerHeartbeatResponse | None:
+        applied = self._image.index if self._hosting else -1
+        epoch = self._context.broker_epoch
+        if self._link.leader != self._plan.broker_id:
+            return await self._link.heartbeat(epoch, applied, wants_shutdown=self._wants_shutdown, timeout_s=timeout_s)
+        answers: list[BrokerHeartbeatResponse] = []
+        request = BrokerHeartbeatRequest(
+            cluster_id=self._plan.cluster_id,
+            broker_id=self._plan.broker_id,
+            broker_epoch=epoch,
+            applied_index=applied,
+            wants_shutdown=self._wants_shutdown,
+        )
+        self._node.heartbeat(None, request, answers.append)
+        self._reactor.request_round()
+        await trio.lowlevel.checkpoint()
+        return answers[0] if answers else None
+
+
+def _last_index(group: RaftGroup) -> int:
+    last = group.status()["last_index"]
+    assert isinstance(last, int), "an index is a number"
+    return last
+
+
+def _require_sound(store: BrokerStore) -> None:
+    """A broker that cannot use one of its logs does not start: as a leader in the metadata it would serve nothing."""
+    damaged = [*store.offline.values(), *store.unknown.values()]
+    if damaged:
+        first = damaged[0]
+        raise first if isinstance(first, CorruptLog) else CorruptLog(store.directory, 0, str(first))
+
+
+def _log(event: str, **fields: object) -> None:
+    logger.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))

@@ -1,0 +1,112 @@
+"""Following other brokers: a fetcher for each leader, and what their answers mean for the replicas."""
+
+from collections.abc import Callable, Mapping
+
+from crc32c import crc32c
+
+from kafka_compat.broker.context import Context
+from kafka_compat.broker.fetcher import FetchPosition, ReplicaFetcher
+from kafka_compat.broker.peers import PeerClient
+from kafka_compat.broker.replicas import Replicas
+from kafka_compat.model import TopicPartition
+from kafka_compat.partition.events import FetchAnswered
+from kafka_compat.partition.model import BatchInfo, EpochEnd
+from kafka_compat.protocol.apis.fetch import FetchPartitionResponse
+from kafka_compat.protocol.batch_header import CHECKED_AT, InvalidBatch, batch_headers
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.net.decoder import Buffer
+
+
+class Following:
+    """The fetchers of one broker. `pump` is to be called once a round."""
+
+    def __init__(self, context: Context, peers: Mapping[int, PeerClient], replicas: Callable[[], Replicas]) -> None:
+        self._context = context
+        self._replicas = replicas
+        self._leader_of: dict[TopicPartition, int] = {}
+        self._fetchers = {
+            broker: ReplicaFetcher(peer, context.broker_id, lambda: context.broker_epoch, context.clock, self._answered)
+            for broker, peer in peers.items()
+        }
+
+    def fetch(self, leader: int, partition: TopicPartition, position: FetchPosition) -> None:
+        """See `Fetchers`."""
+        before = self._leader_of.get(partition)
+        if before is not None and before != leader:
+            self._fetchers[before].stop(partition)
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            self._leader_of.pop(partition, None)
+            return  # a broker that this process was given no address of
+        self._leader_of[partition] = leader
+        fetcher.fetch(partition, position)
+
+    def stop(self, partition: TopicPartition) -> None:
+        """See `Fetchers`."""
+        leader = self._leader_of.pop(partition, None)
+        if leader is not None:
+            self._fetchers[leader].stop(partition)
+
+    @property
+    def deadline(self) -> float:
+        """When `pump` is due."""
+        due = [each.deadline for each in self._fetchers.values()]
+        return min((each for each in due if each is not None), default=float("inf"))
+
+    def pump(self, now: float) -> None:
+        """Send the requests that are due."""
+        for fetcher in self._fetchers.values():
+            fetcher.pump(now)
+
+    def _answered(self, partition: TopicPartition, position: FetchPosition, response: FetchPartitionResponse) -> None:
+        replicas = self._replicas()
+        hosted = replicas.hosted.get(partition)
+        if hosted is None or hosted.topic_id != position.topic_id:
+            return
+        error = KafkaErrorCode(response.error_code)
+        batches: tuple[BatchInfo, ...] = ()
+        payload: tuple[Buffer, ...] = ()
+        if response.records:
+            try:
+                batches, payload = _taken_apart(response.records)
+            except InvalidBatch:
+                error = KafkaErrorCode.CORRUPT_MESSAGE
+        diverging = response.diverging_epoch
+        replicas.step(
+            hosted,
+            FetchAnswered(
+                position.leader_epoch,
+                position.offset,
+                error,
+                response.high_watermark,
+                response.log_start_offset,
+                EpochEnd(diverging.epoch, diverging.end_offset) if diverging.epoch >= 0 else None,
+                batches,
+                payload,
+            ),
+        )
+
+
+def _taken_apart(records: Buffer | tuple[Buffer, ...]) -> tuple[tuple[BatchInfo, ...], tuple[Buffer, ...]]:
+    """Returns what the batches of a leader's answer state, and their bytes. Raises `InvalidBatch` for damage."""
+    assert not isinstance(records, tuple), "what was received is one view"
+    view = memoryview(records)
+    infos: list[BatchInfo] = []
+    pieces: list[Buffer] = []
+    for position, header in batch_headers(view):
+        batch = view[position : position + header.size]
+        if crc32c(batch[CHECKED_AT:]) != header.crc:
+            raise InvalidBatch(KafkaErrorCode.CORRUPT_MESSAGE, "the CRC of a leader's batch is wrong", position)
+        pieces.append(batch)
+        infos.append(
+            BatchInfo(
+                header.last_offset_delta + 1,
+                header.size,
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.base_offset,
+                header.leader_epoch,
+            )
+        )
+    return tuple(infos), tuple(pieces)

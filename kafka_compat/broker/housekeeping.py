@@ -1,0 +1,152 @@
+"""What a broker does now and then: retention, compaction, checkpoints of high watermarks, forgetting idle producers and files."""
+
+import logging
+from collections.abc import Callable, Generator
+
+from kafka_compat.broker.context import Context
+from kafka_compat.broker.disk_thread import DiskThread
+from kafka_compat.broker.replicas import Hosted, Replicas
+from kafka_compat.partition.events import LogStartDue
+from kafka_compat.storage.broker_store import BrokerStore
+from kafka_compat.storage.compaction import Compactor
+from kafka_compat.storage.retention import roll_if_due, start_to_keep
+from log.errors import NoSpace
+
+logger = logging.getLogger(__name__)
+
+PRODUCER_EXPIRY_EVERY_S = 600.0
+CLOSE_IDLE_EVERY_S = 10.0
+
+
+class Housekeeping:
+    """Does what is due. `tick` is to be called once a round; long work goes on in small parts, one a round, or in the disk thread."""
+
+    def __init__(self, context: Context, store: BrokerStore, replicas: Replicas, disk: DiskThread) -> None:
+        settings = context.settings
+        now = context.clock()
+        self._context = context
+        self._store = store
+        self._replicas = replicas
+        self._disk = disk
+        self._compactor = Compactor()
+        self._steps: Generator[Callable[[], None] | None, None, None] | None = None
+        self._compacting: Hosted | None = None
+        self._step_under_way = False
+        self._checkpoint_under_way = False
+        self._every: list[tuple[float, Callable[[], None]]] = [
+            (settings.seconds("replica.high.watermark.checkpoint.interval.ms"), self._checkpoint),
+            (settings.seconds("log.retention.check.interval.ms"), self._retain),
+            (max(settings.seconds("log.cleaner.backoff.ms"), 1.0), self._compact),
+            (PRODUCER_EXPIRY_EVERY_S, replicas.expire_producers),
+            (CLOSE_IDLE_EVERY_S, store.close_idle),
+        ]
+        self._due = [now + every_s for every_s, _ in self._every]
+
+    @property
+    def deadline(self) -> float:
+        """When `tick` is due."""
+        return min(self._due)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `tick` should be called again at once."""
+        return self._steps is not None and not self._step_under_way
+
+    def tick(self, now: float) -> None:
+        """Begin what is due, and go on with what has begun."""
+        for number, (every_s, work) in enumerate(self._every):
+            if self._due[number] <= now:
+                self._due[number] = now + every_s
+                work()
+        if self.has_more:
+            self._go_on()
+
+    # ---------------------------------------------------------------- checkpoints
+
+    def _checkpoint(self) -> None:
+        if self._checkpoint_under_way:
+            return
+        values = self._replicas.high_watermarks()
+        self._checkpoint_under_way = True
+        self._disk.submit(lambda: self._store.write_high_watermarks(values), self._checkpointed)
+
+    def _checkpointed(self, error: BaseException | None) -> None:
+        self._checkpoint_under_way = False
+        if isinstance(error, NoSpace):
+            logger.warning("the high watermarks were not written: %s", error)
+        elif error is not None:
+            raise error
+
+    # ---------------------------------------------------------------- retention
+
+    def _retain(self) -> None:
+        now_ms = self._context.wall_ms()
+        for partition, hosted in tuple(self._replicas.hosted.items()):
+            topic = self._context.image.topics.get(partition.topic)
+            if topic is None:
+                continue
+            settings = self._context.topic_settings(topic.configs)
+            if roll_if_due(hosted.log, settings, hosted.high_watermark, now_ms):
+                self._replicas.snapshot_producers(hosted)
+            start = start_to_keep(hosted.log, settings, hosted.high_watermark, now_ms)
+            if start > hosted.log.start_offset:
+                self._replicas.step(hosted, LogStartDue(start))
+
+    # ---------------------------------------------------------------- compaction
+
+    def _compact(self) -> None:
+        if self._steps is not None:
+            return
+        now_ms = self._context.wall_ms()
+        for partition, hosted in self._replicas.hosted.items():
+            topic = self._context.image.topics.get(partition.topic)
+            if topic is None:
+                continue
+            settings = self._context.topic_settings(topic.configs)
+            if not settings.compacted:
+                continue
+            found = self._compactor.begin(
+                hosted.log,
+                high_watermark=hosted.high_watermark,
+                now_ms=now_ms,
+                delete_retention_ms=settings.delete_retention_ms,
+            )
+            if found is not None:
+                self._steps, self._compacting = found.steps(), hosted
+                return
+
+    def _go_on(self) -> None:
+        steps = self._steps
+        assert steps is not None, "only called with work to do"
+        try:
+            work = next(steps)
+        except StopIteration:
+            self._steps = self._compacting = None
+            return
+        except NoSpace as error:
+            logger.warning("a log was not compacted: %s", error)
+            self._steps = self._compacting = None
+            return
+        if work is not None:
+            self._step_under_way = True
+            self._disk.submit(work, self._step_done)
+
+    def _step_done(self, error: BaseException | None) -> None:
+        self._step_under_way = False
+        if error is not None:
+            self.stop()
+            if not isinstance(error, NoSpace):
+                raise error
+            logger.warning("a log was not compacted: %s", error)
+
+    def forget(self, hosted: Hosted) -> None:
+        """The log of this replica is about to be deleted."""
+        if self._compacting is hosted:
+            self.stop()
+        self._compactor.forget(hosted.log.name)
+
+    def stop(self) -> None:
+        """Give up the pass that is under way."""
+        if self._steps is not None:
+            self._steps.close()
+        self._steps = self._compacting = None

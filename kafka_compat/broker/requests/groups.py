@@ -1,0 +1,278 @@
+"""Groups: finds the coordinator of a group, and gives requests to the coordinators of this broker.
+
+A request about several groups is split among the partitions of the offsets topic and its answers joined. Requests that name topics
+by id are translated here, in both directions.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.context import Context
+from kafka_compat.broker.coordinators import Coordinators
+from kafka_compat.broker.topic_creation import TopicCreation
+from kafka_compat.coordinator.answers import refused
+from kafka_compat.coordinator.effects import GroupResponse
+from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
+from kafka_compat.coordinator.partitioning import join_responses, partition_of, split_request
+from kafka_compat.model import NO_LEADER, NO_UUID, OFFSETS_TOPIC
+from kafka_compat.protocol.apis.delete_groups import DELETE_GROUPS
+from kafka_compat.protocol.apis.describe_groups import DESCRIBE_GROUPS
+from kafka_compat.protocol.apis.find_coordinator import (
+    FIND_COORDINATOR,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    FoundCoordinator,
+)
+from kafka_compat.protocol.apis.heartbeat import HEARTBEAT
+from kafka_compat.protocol.apis.join_group import JOIN_GROUP
+from kafka_compat.protocol.apis.leave_group import LEAVE_GROUP
+from kafka_compat.protocol.apis.list_groups import LIST_GROUPS
+from kafka_compat.protocol.apis.offset_commit import (
+    OFFSET_COMMIT,
+    OffsetCommitPartitionResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitTopic,
+    OffsetCommitTopicResponse,
+)
+from kafka_compat.protocol.apis.offset_delete import OFFSET_DELETE
+from kafka_compat.protocol.apis.offset_fetch import (
+    OFFSET_FETCH,
+    OffsetFetchGroup,
+    OffsetFetchGroupPartitionResponse,
+    OffsetFetchGroupResponse,
+    OffsetFetchGroupTopic,
+    OffsetFetchGroupTopicResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.schema import evolved
+
+GROUP_KEY = 0
+KEYS_VERSION = 4
+"""From this version of FindCoordinator a request names several keys."""
+TOPIC_ID_VERSION = 10
+"""From this version OffsetCommit and OffsetFetch name topics by id."""
+Respond = Callable[[GroupResponse], None]
+
+
+class GroupApiRequests:
+    """The handlers of one broker."""
+
+    def __init__(self, context: Context, coordinators: Coordinators, creation: TopicCreation) -> None:
+        self._context = context
+        self._coordinators = coordinators
+        self._creation = creation
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by API key."""
+        plain = (
+            JOIN_GROUP,
+            SYNC_GROUP,
+            HEARTBEAT,
+            LEAVE_GROUP,
+            OFFSET_DELETE,
+            DESCRIBE_GROUPS,
+            LIST_GROUPS,
+            DELETE_GROUPS,
+        )
+        return {
+            FIND_COORDINATOR.key: self.find_coordinator,
+            OFFSET_COMMIT.key: self.offset_commit,
+            OFFSET_FETCH.key: self.offset_fetch,
+            **{api.key: self.ask for api in plain},
+        }
+
+    # ---------------------------------------------------------------- FindCoordinator
+
+    def find_coordinator(self, call: Call) -> None:
+        """The leader of the group's partition. The offsets topic is made when it is first asked for."""
+        if OFFSETS_TOPIC in self._context.image.topics:
+            self._answer_find(call)
+        else:
+            self._creation.create([OFFSETS_TOPIC], lambda: self._answer_find(call))
+
+    def _answer_find(self, call: Call) -> None:
+        request: FindCoordinatorRequest = call.request
+        if call.version >= KEYS_VERSION:
+            found = tuple(self._found(key, request.key_type) for key in request.coordinator_keys)
+            call.answer(FindCoordinatorResponse(coordinators=found))
+            return
+        one = self._found(request.key, request.key_type)
+        call.answer(
+            FindCoordinatorResponse(
+                error_code=one.error_code,
+                error_message=one.error_message,
+                node_id=one.node_id,
+                host=one.host,
+                port=one.port,
+            )
+        )
+
+    def _found(self, key: str, key_type: int) -> FoundCoordinator:
+        if key_type != GROUP_KEY:
+            return _not_found(key, KafkaErrorCode.INVALID_REQUEST, "there are no transactions and no share groups here")
+        image = self._context.image
+        topic = image.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            return _not_found(key, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} could not be made yet")
+        leader = topic.partitions[partition_of(key, len(topic.partitions))].leader
+        broker = None if leader == NO_LEADER else image.brokers.get(leader)
+        if broker is None or broker.fenced:
+            return _not_found(key, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE, "the group's partition has no leader")
+        return FoundCoordinator(
+            key=key,
+            node_id=broker.id,
+            host=broker.host,
+            port=broker.port,
+            error_code=KafkaErrorCode.NONE,
+            error_message=None,
+        )
+
+    # ---------------------------------------------------------------- requests of groups
+
+    def ask(self, call: Call) -> None:
+        """Give the request to those that answer it."""
+        self._ask(call, call.request, call.answer)
+
+    def _ask(self, call: Call, request: GroupRequest, respond: Respond) -> None:
+        topic = self._context.image.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            respond(self._without_topic(call.version, request))
+            return
+        parts = split_request(request, call.version, len(topic.partitions), self._coordinators.led)
+        responses: list[GroupResponse] = []
+        if not parts:
+            respond(join_responses(request, ()))
+            return
+
+        def done(response: GroupResponse) -> None:
+            responses.append(response)
+            if len(responses) == len(parts):
+                respond(join_responses(request, responses))
+
+        for partition, part in parts.items():
+            if not self._coordinators.request(partition, self._arrived(call, part), done):
+                done(refused(call.version, part, KafkaErrorCode.NOT_COORDINATOR))
+
+    @staticmethod
+    def _without_topic(version: int, request: GroupRequest) -> GroupResponse:
+        """Without an offsets topic there are no groups; who looks for one is told to look for its coordinator first."""
+        return refused(version, request, KafkaErrorCode.NOT_COORDINATOR)
+
+    def _arrived(self, call: Call, request: GroupRequest) -> Callable[[int], GroupRequestArrived]:
+        context = self._context
+        identity = context.new_id().hex()
+        suffix = "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:]))
+        return lambda token: GroupRequestArrived(
+            token,
+            call.version,
+            request,
+            context.wall_ms(),
+            call.header.client_id or "",
+            call.client_host,
+            suffix,
+        )
+
+    # ---------------------------------------------------------------- topics by name, by id, and unknown ones
+
+    def offset_commit(self, call: Call) -> None:
+        """Offsets of partitions that do not exist are refused one by one."""
+        request: OffsetCommitRequest = call.request
+        known: list[OffsetCommitTopic] = []
+        unknown: list[OffsetCommitTopicResponse] = []
+        image = self._context.image
+        for topic in request.topics:
+            by_id = call.version >= TOPIC_ID_VERSION
+            found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
+            count = len(found.partitions) if found is not None else 0
+            inside = tuple(each for each in topic.partitions if 0 <= each.partition_index < count)
+            outside = tuple(each for each in topic.partitions if not 0 <= each.partition_index < count)
+            if inside and found is not None:
+                known.append(evolved(topic, name=found.name, partitions=inside))
+            if outside:
+                error = KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if by_id and found is None:
+                    error = KafkaErrorCode.UNKNOWN_TOPIC_ID
+                unknown.append(
+                    OffsetCommitTopicResponse(
+                        name=topic.name,
+                        topic_id=topic.topic_id,
+                        partitions=tuple(
+                            OffsetCommitPartitionResponse(partition_index=each.partition_index, error_code=error)
+                            for each in outside
+                        ),
+                    )
+                )
+        if not known and unknown:
+            call.answer(OffsetCommitResponse(topics=tuple(unknown)))
+            return
+
+        def respond(response: GroupResponse) -> None:
+            assert isinstance(response, OffsetCommitResponse), "a commit is answered as one"
+            call.answer(evolved(response, topics=(*response.topics, *unknown)))
+
+        self._ask(call, evolved(request, topics=tuple(known)), respond)
+
+    def offset_fetch(self, call: Call) -> None:
+        """From version 10 on topics are named by id."""
+        request: OffsetFetchRequest = call.request
+        if call.version < TOPIC_ID_VERSION:
+            self.ask(call)
+            return
+        unknown: dict[str, list[OffsetFetchGroupTopicResponse]] = {}
+        groups = tuple(self._named(group, unknown.setdefault(group.group_id, [])) for group in request.groups)
+
+        def respond(response: GroupResponse) -> None:
+            assert isinstance(response, OffsetFetchResponse), "a fetch of offsets is answered as one"
+            call.answer(
+                evolved(
+                    response, groups=tuple(self._identified(each, unknown[each.group_id]) for each in response.groups)
+                )
+            )
+
+        self._ask(call, evolved(request, groups=groups), respond)
+
+    def _named(self, group: OffsetFetchGroup, unknown: list[OffsetFetchGroupTopicResponse]) -> OffsetFetchGroup:
+        if group.topics is None:
+            return group
+        topics: list[OffsetFetchGroupTopic] = []
+        for topic in group.topics:
+            found = self._context.image.topics_by_id.get(topic.topic_id)
+            if found is not None:
+                topics.append(evolved(topic, name=found.name))
+                continue
+            unknown.append(
+                OffsetFetchGroupTopicResponse(
+                    topic_id=topic.topic_id,
+                    partitions=tuple(
+                        OffsetFetchGroupPartitionResponse(
+                            partition_index=index,
+                            committed_offset=-1,
+                            metadata="",
+                            error_code=KafkaErrorCode.UNKNOWN_TOPIC_ID,
+                        )
+                        for index in topic.partition_indexes
+                    ),
+                )
+            )
+        return evolved(group, topics=tuple(topics))
+
+    def _identified(
+        self, group: OffsetFetchGroupResponse, unknown: list[OffsetFetchGroupTopicResponse]
+    ) -> OffsetFetchGroupResponse:
+        topics: list[Any] = []
+        for topic in group.topics:
+            found = self._context.image.topics.get(topic.name)
+            if topic.topic_id != NO_UUID:
+                topics.append(topic)
+            elif found is not None:
+                topics.append(evolved(topic, topic_id=found.topic_id))
+        return evolved(group, topics=(*topics, *unknown))
+
+
+def _not_found(key: str, error: KafkaErrorCode, message: str) -> FoundCoordinator:
+    return FoundCoordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)
