@@ -446,8 +446,10 @@ def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed
 
 def checked(plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engine: Engine) -> dict[str, Any]:
     """Everything in results.json but the command that repeats it."""
+    test = json.loads((directory / "test.json").read_text())
     try:
-        verdict = check_run(directory, plan.model, engine, allowances=mode.allowances(observed.faults))
+        allowed = of_partitions(mode.allowances(observed.faults), directory, test)
+        verdict = check_run(directory, plan.model, engine, allowances=allowed)
     except (
         UnreadableHistory
     ) as error:  # the recorder's fault, so the run decides nothing; `evidence` names the operations
