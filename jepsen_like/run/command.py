@@ -43,6 +43,7 @@ from jepsen_like.nemesis.table import KINDS, named, usable
 from jepsen_like.progress import RunProgress
 from jepsen_like.report import render_report
 from jepsen_like.report.words import allowed_loss, available, count
+from jepsen_like.run.allowed import of_partitions
 from jepsen_like.run.exercise import RunPlan, exercise, first_cause
 from jepsen_like.run.results import Attempts, Observed, merged
 from jepsen_like.systems.port import Mode, NotServing, System, WrongMode

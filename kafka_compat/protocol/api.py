@@ -7,7 +7,7 @@ version 0, because its client does not know yet what the broker supports (KIP-51
 """
 
 import struct
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafka_compat.protocol import primitives
 from kafka_compat.protocol.compiler import tags_reader, wire_of

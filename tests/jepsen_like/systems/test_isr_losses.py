@@ -55,7 +55,7 @@ def test_states_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_only_a_partition_whose_leader_changed_is_excused_and_only_what_the_old_one_gave(tmp_path: Path) -> None:
     states = told(tmp_path, (0, 0, 1, 1), (0, 1, 2, 1), (0, 2, 3, 1), (12.3, 0, 2, 2))
     (one,) = by_partition([fault(4, 12)], states, acks="1", names=NAMES, origin_ns=S)
-    assert (one.fault, one.objects, one.node, one.epoch_max, one.may_cost_read) == (4, {0}, 1, 1, False)
+    assert (one.fault, one.objects, one.node, one.epoch_max, one.may_cost_read) == (4, frozenset({0}), 1, 1, False)
     assert one.promise == (
         "acks=1: what the next leader had not copied may be lost; the leader of orders-0 went from n1 to n2 at 11.3 s"
     )
@@ -93,7 +93,7 @@ def test_partitions_of_which_nothing_was_told_keep_the_whole_allowance(tmp_path:
     assert by_partition([kill], None, acks="1", names=NAMES) == (kill,)
     states = told(tmp_path, (0, 0, 1, 1))
     (one,) = by_partition([kill], states, acks="1", names=NAMES)
-    assert (one.objects, one.node) == ({1, 2}, NONE)
+    assert (one.objects, one.node) == (frozenset({1, 2}), NONE)
 
 
 def test_without_acknowledgements_nothing_is_promised() -> None:
