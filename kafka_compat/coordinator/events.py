@@ -39,7 +39,7 @@ Record: TypeAlias = tuple[bytes, bytes | None]
 
 @frozen
 class GroupRequestArrived:
-    """A client's request. It is answered exactly once, by an `Answer` with the same token, perhaps much later.
+    """A client's request. It is answered exactly once, by a `GroupAnswer` with the same token, perhaps much later.
 
     Requests about several groups (OffsetFetch from version 8, DescribeGroups, DeleteGroups, ListGroups) are split among the
     partitions first, and the answers joined: `partitioning.split_request` and `partitioning.join_responses`. In OffsetCommit and
