@@ -52,7 +52,8 @@ class GroupRequestArrived:
     """The version of the request's API: it decides a few rules, and which fields of the answer are looked at."""
     request: GroupRequest
     time_ms: int
-    client_id: str = ""
+    client_id: str | None = ""
+    """As in the header of the request; None counts as empty."""
     client_host: str = ""
     """The client's address, as DescribeGroups shows it (Kafka writes `/127.0.0.1`)."""
     member_suffix: str = ""

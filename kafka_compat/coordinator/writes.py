@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from attrs import define, field
 
-from kafka_compat.coordinator.effects import GroupAnswer, AppendRecords, CoordinatorEffect, GroupResponse
+from kafka_compat.coordinator.effects import AppendRecords, CoordinatorEffect, GroupAnswer, GroupResponse
 from kafka_compat.coordinator.events import Record
 from kafka_compat.coordinator.group import ClassicGroup
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupResult

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.core import GroupCoordinator
-from kafka_compat.coordinator.effects import GroupAnswer, AppendRecords, CoordinatorEffect
+from kafka_compat.coordinator.effects import AppendRecords, CoordinatorEffect, GroupAnswer
 from kafka_compat.coordinator.events import (
     CoordinatorEvent,
     GroupRequest,

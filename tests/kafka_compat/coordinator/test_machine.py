@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kafka_compat.coordinator import invariants
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.core import CoordinatorPhase, GroupCoordinator
-from kafka_compat.coordinator.effects import GroupAnswer, AppendRecords, GroupResponse
+from kafka_compat.coordinator.effects import AppendRecords, GroupAnswer, GroupResponse
 from kafka_compat.coordinator.events import (
     CoordinatorEvent,
     GroupRequest,
