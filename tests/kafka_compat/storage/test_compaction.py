@@ -128,6 +128,14 @@ def test_nothing_above_the_high_watermark_counts_or_leaves(high_watermark: int) 
     assert {each.key: each.offset for each in after if each.offset < high_watermark} == newest
 
 
+def test_segments_that_reach_above_the_high_watermark_are_not_written_again() -> None:
+    _, log = filled(memory_disk())
+    facts = log.store_log.segment_facts()
+    assert compact(log, high_watermark=facts[3].first_index + 1).removed > 0
+    sealed = log.store_log.sealed
+    assert [each.first_offset for each in sealed if not each.generation] == [each.first_index for each in facts[3:-1]]
+
+
 @pytest.mark.parametrize(("now_ms", "gone"), [(0, False), (5 * HOUR_MS, True)])
 def test_a_deletion_stays_for_its_time_and_leaves_with_what_it_deleted(now_ms: int, gone: bool) -> None:
     store, log = new_log(memory_disk())
