@@ -102,8 +102,11 @@ class Api(Generic[RequestT, ResponseT]):
         return framed(out)
 
     def decode_request_body(self, body: Buffer, position: int, version: int) -> RequestT:
-        """Returns the request that begins at `position`, after its header; raises `MalformedMessage`."""
-        request: RequestT = self._whole(self.request, memoryview(body), position, version)
+        """Returns the request that begins at `position`, after its header; raises `MalformedMessage`.
+
+        What follows the request is ignored, as Kafka does: librdkafka's Metadata request for all topics ends in three bytes too many.
+        """
+        request: RequestT = self._wire(self.request, version).read(memoryview(body), position)[0]
         return request
 
     def encode_response(self, version: int, correlation_id: int, response: ResponseT) -> list[Buffer]:

@@ -24,7 +24,7 @@ from kafka_compat.protocol.apis.fetch import (
     FetchTopicResponse,
 )
 from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest, MetadataRequestTopic
-from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
+from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from kafka_compat.protocol.compiler import wire_of
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.errors import CannotEncode, MalformedMessage, UnsupportedVersion
@@ -185,9 +185,21 @@ def nameless() -> Any:
     return ProduceTopic(name=name, partition_data=())
 
 
-def test_bytes_after_a_message_are_refused() -> None:
+def test_bytes_after_a_request_are_ignored_as_kafka_does() -> None:
+    request = frame(PRODUCE, 9, PRODUCED)[4:]
+    assert decode_request(request + b"\0").body == decode_request(request).body
+
+
+def test_the_request_of_librdkafka_for_the_metadata_of_all_topics_is_understood() -> None:
+    # Version 13, as librdkafka 2.16 sends it: the null array of topics takes four bytes where it should take one.
+    sent = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
+    assert decode_request(sent).body == MetadataRequest(topics=None, allow_auto_topic_creation=False)
+
+
+def test_bytes_after_a_response_are_refused() -> None:
+    response = PRODUCE.encode_response(9, 1, ProduceResponse(responses=()))
     with pytest.raises(MalformedMessage, match="1 bytes follow"):
-        decode_request(frame(PRODUCE, 9, PRODUCED)[4:] + b"\0")
+        PRODUCE.decode_response(b"".join(response)[4:] + b"\0", 9)
 
 
 @pytest.mark.parametrize(("api", "version", "message"), [case[:3] for case in GOLDEN if case[3]])

@@ -1,0 +1,153 @@
+"""Three brokers that speak Kafka's protocol, Apache's or ours, as a client sees them: who is there, who leads, who is in sync."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from jepsen_like.bench.kafka.apache import APACHE_PORTS, BROKERS, apache_brokers
+from jepsen_like.bench.kafka.fetch import missing_apache
+from jepsen_like.bench.kafka.jars import KAFKA_VERSION
+from jepsen_like.bench.kafka.own import own_brokers, own_version
+from jepsen_like.bench.processes import BenchProcess, running, until
+from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
+
+ASK_WITHIN_S = 2.0
+"""Of one question; a broker that was just killed answers none."""
+WHOLE_WITHIN_S = 60.0
+COMMON_SETTINGS: Mapping[str, str] = {
+    "default.replication.factor": f"{BROKERS}",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": f"{BROKERS}",
+}
+"""What both kinds are started with."""
+
+
+class KafkaCluster:
+    """Three started brokers, ids from 1; `members[0]` is the process of broker 1. No members: they belong to another."""
+
+    def __init__(self, bootstrap: str, members: Sequence[BenchProcess] = ()) -> None:
+        self.bootstrap = bootstrap
+        self.members = members
+        self._admin: AdminClient | None = None
+
+    @property
+    def admin(self) -> AdminClient:
+        """A client for administration, made when it is first asked for."""
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self._admin
+
+    def brokers(self) -> frozenset[int]:
+        """Returns the ids that metadata names; none if no broker answers."""
+        try:
+            return frozenset(self.admin.list_topics(timeout=ASK_WITHIN_S).brokers)
+        except KafkaException:
+            return frozenset()
+
+    def await_brokers(self) -> None:
+        """Wait until metadata names all three. Raises `DidNotAnswer`."""
+        everyone = frozenset(range(1, BROKERS + 1))
+        until(
+            lambda: self.brokers() == everyone,
+            "metadata with all three brokers",
+            within_s=WHOLE_WITHIN_S,
+            every_s=0.1,
+            members=self.members,
+        )
+
+    def create(self, topic: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
+        """Create a topic with three replicas, and wait until all are in sync. Raises `KafkaException`, `DidNotAnswer`."""
+        wanted = NewTopic(topic, num_partitions=partitions, replication_factor=BROKERS, config=dict(settings or {}))
+        for answer in self.admin.create_topics([wanted]).values():
+            answer.result(WHOLE_WITHIN_S)
+        self.await_in_sync(topic, partitions)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic. Raises `KafkaException`."""
+        for answer in self.admin.delete_topics([topic]).values():
+            answer.result(WHOLE_WITHIN_S)
+
+    def leader(self, topic: str, partition: int = 0) -> int | None:
+        """Returns the broker that leads; None while none does, or no broker answers."""
+        found = self._partitions(topic).get(partition)
+        return None if found is None or found.leader < 1 else int(found.leader)
+
+    def in_sync(self, topic: str) -> Sequence[int]:
+        """Returns the size of each partition's set of replicas in sync; empty if no broker answers."""
+        return [len(each.isrs) for _, each in sorted(self._partitions(topic).items())]
+
+    def _partitions(self, topic: str) -> Mapping[int, Any]:
+        """By number, as metadata has them."""
+        try:
+            return dict(self.admin.list_topics(topic, timeout=ASK_WITHIN_S).topics[topic].partitions)
+        except KafkaException:
+            return {}
+
+    def await_in_sync(self, topic: str, partitions: int = 1) -> None:
+        """Wait until every partition has all its replicas in sync. Raises `DidNotAnswer`."""
+        until(
+            lambda: list(self.in_sync(topic)) == [BROKERS] * partitions,
+            f"whole set of replicas in sync of {topic}",
+            within_s=WHOLE_WITHIN_S,
+            every_s=0.05,
+            members=self.members,
+        )
+
+
+def addresses(ports: Sequence[int]) -> str:
+    """Returns the clients' addresses as `bootstrap.servers` takes them."""
+    return ",".join(f"{LOOPBACK}:{port}" for port in ports[:BROKERS])
+
+
+@attrs.frozen
+class KafkaSystem:
+    """One kind of broker."""
+
+    key: str
+    title: str
+    promise: str
+    """What an acknowledgement of acks=all means, as it is run here."""
+    ports: int
+    start: Callable[[Path, Sequence[int], Mapping[str, str]], Sequence[BenchProcess]]
+    """Brokers that are not started yet, in a directory, on so many ports, with settings."""
+    missing: Callable[[], str]
+    """The command that brings what this machine lacks; empty if nothing."""
+    version: Callable[[], str]
+    warm_up_s: float
+    """Load before the first measurement: a JVM is slow until it has compiled what it does."""
+
+    @contextmanager
+    def cluster(self, directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[KafkaCluster]:
+        """Three brokers that know each other; afterwards they and their data are gone."""
+        directory.mkdir(parents=True)
+        try:
+            with ReservedPorts(self.ports) as reserved:
+                members = self.start(directory, reserved.ports, {**COMMON_SETTINGS, **(settings or {})})
+                with running(members):
+                    cluster = KafkaCluster(addresses(reserved.ports), members)
+                    cluster.await_brokers()
+                    yield cluster
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+PROMISE = "in the page cache of every replica in sync, two at least"
+OWN = KafkaSystem("quorumlog", "quorumlog", PROMISE, BROKERS, own_brokers, str, own_version, warm_up_s=1.0)
+APACHE = KafkaSystem(
+    "apache",
+    "Apache Kafka",
+    PROMISE,
+    APACHE_PORTS,
+    apache_brokers,
+    missing_apache,
+    lambda: KAFKA_VERSION,
+    warm_up_s=8.0,
+)
+KAFKA_SYSTEMS: Mapping[str, KafkaSystem] = {system.key: system for system in (OWN, APACHE)}

@@ -1,0 +1,19 @@
+"""What the brokers have stored, by their own word."""
+
+from tests.kafka_compat.clients.by_kafka_python import KafkaAdminClient
+
+
+def stored_bytes(bootstrap: str, topic: str) -> list[int]:
+    """The size of partition 0's log on each broker that has a replica of it (DescribeLogDirs)."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        brokers = admin.describe_log_dirs({topic: [0]})
+    finally:
+        admin.close()
+    return [
+        partition["partition_size"]
+        for broker in brokers
+        for directory in broker["log_dirs"]
+        for each in directory["topics"]
+        for partition in each["partitions"]
+    ]

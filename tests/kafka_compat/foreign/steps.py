@@ -1,0 +1,346 @@
+"""What clients in other languages are asked to do, in order, and what each has to show.
+
+kcat is librdkafka's tool, in the version of the distribution; the others are Kafka's own console tools and a Java program.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+JAVA_CLIENT = Path(__file__).with_name("ForeignClient.java")
+TOOLS = "org.apache.kafka.tools"
+RECORDS = 200
+PERFORMANCE_RECORDS = 20_000
+LINES = "".join(f"key{number}:value {number}\n" for number in range(RECORDS))
+
+
+@attrs.frozen
+class ForeignStep:
+    """One command."""
+
+    name: str
+    command: tuple[str, ...]
+    shows: str
+    """What its output has to have, in words."""
+    pattern: str
+    """The same as a regular expression for `re.search`, over lines."""
+    count: int = 1
+    """How often it matches, at least."""
+    given: str = ""
+    """Its standard input."""
+    lacks: str = ""
+    """What its output may not have."""
+
+    def kept(self, status: int, output: str) -> bool:
+        """Whether it ended well and shows what it must."""
+        found = len(re.findall(self.pattern, output, re.MULTILINE))
+        return status == 0 and found >= self.count and not (self.lacks and re.search(self.lacks, output, re.MULTILINE))
+
+
+@attrs.frozen
+class ForeignPlan:
+    """Where the brokers are, and the names that this run uses."""
+
+    bootstrap: str
+    topic: str
+    classpath: str
+    directory: Path
+    """For files that a tool wants to read."""
+
+    def tool(self, name: str, *arguments: str) -> tuple[str, ...]:
+        """A console tool; a JVM that compiles little starts faster."""
+        jvm = ("java", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", self.classpath)
+        return (*jvm, name, "--bootstrap-server", self.bootstrap, *arguments)
+
+
+def steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
+    """Yields every step; later ones need what earlier ones made."""
+    yield from topic_steps(plan)
+    yield from kcat_steps(plan)
+    yield from console_steps(plan)
+    yield from group_steps(plan)
+    yield from admin_steps(plan)
+    yield ForeignStep(
+        "Java clients",
+        (
+            "java",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            plan.classpath,
+            str(JAVA_CLIENT),
+            plan.bootstrap,
+            f"{plan.topic}-java",
+        ),
+        "21 promises kept, none broken",
+        r"^kept: ",
+        count=21,
+        lacks=r"^BROKEN: ",
+    )
+    yield ForeignStep(
+        "kafka-topics --delete",
+        plan.tool(f"{TOOLS}.TopicCommand", "--delete", "--topic", plan.topic),
+        "no error",
+        r"",
+        lacks="Error",
+    )
+
+
+def topic_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
+    """Topics are made and shown."""
+    tool = f"{TOOLS}.TopicCommand"
+    shape = ("--partitions", "3", "--replication-factor", "3")
+    yield ForeignStep(
+        "kafka-topics --create",
+        plan.tool(tool, "--create", "--topic", plan.topic, *shape),
+        "created",
+        f"^Created topic {plan.topic}",
+    )
+    yield ForeignStep("kafka-topics --list", plan.tool(tool, "--list"), "the topic", f"^{plan.topic}$")
+    yield ForeignStep(
+        "kafka-topics --describe",
+        plan.tool(tool, "--describe", "--topic", plan.topic),
+        "three partitions with three replicas in sync",
+        r"Partition: \d\s+Leader: \d\s+Replicas: \d,\d,\d\s+Isr: \d,\d,\d\b",
+        count=3,
+    )
+
+
+def kcat_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
+    """The tool of librdkafka."""
+    kcat = ("kcat", "-b", plan.bootstrap)
+    yield ForeignStep(
+        "kcat -L", (*kcat, "-L"), "three brokers and the topic", rf'^ 3 brokers:|topic "{plan.topic}"', count=2
+    )
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        yield ForeignStep(
+            f"kcat -P -z {codec}",
+            (*kcat, "-P", "-t", plan.topic, "-p", "0", "-K", ":", "-z", codec),
+            "no error",
+            "",
+            given=LINES,
+            lacks="ERROR|failed",
+        )
+    yield ForeignStep(
+        "kcat -P, acks 1",
+        (*kcat, "-P", "-t", plan.topic, "-p", "0", "-K", ":", "-X", "acks=1"),
+        "no error",
+        "",
+        given=LINES,
+        lacks="ERROR|failed",
+    )
+    yield ForeignStep(
+        "kcat -C",
+        (*kcat, "-C", "-t", plan.topic, "-p", "0", "-o", "beginning", "-e", "-f", "%o %k %s\\n"),
+        f"{5 * RECORDS} records to the end of the partition",
+        r"^\d+ key\d+ value \d+$",
+        count=5 * RECORDS,
+    )
+    yield ForeignStep(
+        "kcat -C -o -3",
+        (*kcat, "-C", "-t", plan.topic, "-p", "0", "-o", "-3", "-e", "-f", "%o\\n"),
+        "the last three offsets",
+        rf"^(?:{'|'.join(str(5 * RECORDS - last) for last in (1, 2, 3))})$",
+        count=3,
+    )
+    yield ForeignStep(
+        "kcat -Q by time",
+        (*kcat, "-Q", "-t", f"{plan.topic}:0:1000"),
+        "offset 0 for a time before all",
+        rf"{plan.topic} \[0\] offset 0",
+    )
+    yield ForeignStep(
+        "kcat -G",
+        (*kcat, "-G", f"{plan.topic}-kcat", plan.topic, "-c", f"{RECORDS}", "-X", "auto.offset.reset=earliest"),
+        f"{RECORDS} records by a group",
+        r"^value \d+$",
+        count=RECORDS,
+    )
+
+
+def console_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
+    """Kafka's console producer, consumer and load."""
+    yield ForeignStep(
+        "kafka-console-producer",
+        plan.tool(
+            f"{TOOLS}.ConsoleProducer",
+            "--topic",
+            plan.topic,
+            "--reader-property",
+            "parse.key=true",
+            "--reader-property",
+            "key.separator=:",
+            "--compression-codec",
+            "zstd",
+        ),
+        "no error",
+        "",
+        given=LINES,
+        lacks="ERROR|Exception",
+    )
+    total = 6 * RECORDS
+    yield ForeignStep(
+        "kafka-console-consumer",
+        plan.tool(
+            f"{TOOLS}.consumer.ConsoleConsumer",
+            "--topic",
+            plan.topic,
+            "--from-beginning",
+            "--max-messages",
+            f"{total}",
+            "--timeout-ms",
+            "20000",
+            "--group",
+            f"{plan.topic}-console",
+            "--formatter-property",
+            "print.offset=true",
+        ),
+        f"{total} records by a group",
+        r"^Offset:\d+\tvalue \d+$",
+        count=total,
+    )
+    yield ForeignStep(
+        "kafka-producer-perf-test",
+        plan.tool(
+            f"{TOOLS}.ProducerPerformance",
+            "--topic",
+            plan.topic,
+            "--num-records",
+            f"{PERFORMANCE_RECORDS}",
+            "--throughput",
+            "-1",
+            "--record-size",
+            "100",
+        ),
+        f"{PERFORMANCE_RECORDS} records sent",
+        f"^{PERFORMANCE_RECORDS} records sent, .* records/sec",
+        lacks="ERROR|Exception",
+    )
+    yield ForeignStep(
+        "kafka-consumer-perf-test",
+        plan.tool(
+            f"{TOOLS}.ConsumerPerformance",
+            "--topic",
+            plan.topic,
+            "--num-records",
+            f"{PERFORMANCE_RECORDS}",
+            "--timeout",
+            "20000",
+        ),
+        "a line of figures",
+        r"^\d{4}-\d\d-\d\d .*, \d{5}, ",
+        lacks="WARNING: Exiting before consuming",
+    )
+    yield ForeignStep(
+        "kafka-get-offsets",
+        plan.tool(f"{TOOLS}.GetOffsetShell", "--topic", plan.topic),
+        "the end of each partition",
+        rf"^{plan.topic}:\d:\d+$",
+        count=3,
+    )
+    yield ForeignStep(
+        "kafka-get-offsets --time earliest",
+        plan.tool(f"{TOOLS}.GetOffsetShell", "--topic", plan.topic, "--time", "earliest"),
+        "zero for each partition",
+        rf"^{plan.topic}:\d:0$",
+        count=3,
+    )
+
+
+def group_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
+    """Groups that the consumers left behind."""
+    tool, group = f"{TOOLS}.consumer.group.ConsumerGroupCommand", f"{plan.topic}-console"
+    yield ForeignStep("kafka-consumer-groups --list", plan.tool(tool, "--list"), "the group", f"^{group}$")
+    yield ForeignStep(
+        "kafka-consumer-groups --describe",
+        plan.tool(tool, "--describe", "--group", group),
+        "offsets and lag of three partitions",
+        rf"^{group}\s+{plan.topic}\s+\d\s+\d+\s+\d+\s+\d+\s",
+        count=3,
+    )
+    yield ForeignStep(
+        "kafka-consumer-groups --describe --state",
+        plan.tool(tool, "--describe", "--group", group, "--state"),
+        "an empty group",
+        rf"^{group}\s+.*\sEmpty\s+0",
+    )
+    yield ForeignStep(
+        "kafka-consumer-groups --reset-offsets",
+        plan.tool(tool, "--reset-offsets", "--group", group, "--topic", plan.topic, "--to-earliest", "--execute"),
+        "new offset 0 for three partitions",
+        rf"{plan.topic}\s+\d\s+0\s*$",
+        count=3,
+    )
+    yield ForeignStep(
+        "kafka-consumer-groups --delete",
+        plan.tool(tool, "--delete", "--group", group),
+        "deleted",
+        "^Deletion of requested consumer groups .* was successful",
+    )
+
+
+def admin_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
+    """Settings, leaders, disks, versions."""
+    entity = ("--entity-type", "topics", "--entity-name", plan.topic)
+    config = "kafka.admin.ConfigCommand"
+    yield ForeignStep(
+        "kafka-configs --alter",
+        plan.tool(config, "--alter", *entity, "--add-config", "retention.ms=86400000"),
+        "completed",
+        f"^Completed updating config for topic {plan.topic}",
+    )
+    yield ForeignStep(
+        "kafka-configs --describe",
+        plan.tool(config, "--describe", *entity),
+        "the changed setting with where it comes from",
+        r"retention.ms=86400000 sensitive=false synonyms=\{DYNAMIC_TOPIC_CONFIG:retention.ms=86400000",
+    )
+    yield ForeignStep(
+        "kafka-configs --describe --all of a broker",
+        plan.tool(config, "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all"),
+        "the broker's own settings",
+        r"^\s+min.insync.replicas=2 ",
+    )
+    yield ForeignStep(
+        "kafka-leader-election",
+        plan.tool(
+            f"{TOOLS}.LeaderElectionCommand", "--election-type", "preferred", "--topic", plan.topic, "--partition", "0"
+        ),
+        "the preferred replica leads already",
+        r"Valid replica already elected for partitions|Successfully completed leader election",
+    )
+    records = plan.directory / "delete.json"
+    records.write_text(f'{{"version": 1, "partitions": [{{"topic": "{plan.topic}", "partition": 0, "offset": 10}}]}}')
+    yield ForeignStep(
+        "kafka-delete-records",
+        plan.tool(f"{TOOLS}.DeleteRecordsCommand", "--offset-json-file", str(records)),
+        "a new first offset",
+        rf"partition: {plan.topic}-0\s+low_watermark: 10",
+    )
+    yield ForeignStep(
+        "kafka-log-dirs",
+        plan.tool(f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", plan.topic),
+        "a replica on each broker",
+        rf'"{plan.topic}-0"',
+        count=1,
+    )
+    yield ForeignStep(
+        "kafka-cluster cluster-id",
+        plan_cluster(plan),
+        "an id",
+        r"^Cluster ID: \S+",
+    )
+    yield ForeignStep(
+        "kafka-broker-api-versions",
+        plan.tool(f"{TOOLS}.BrokerApiVersionsCommand"),
+        "Produce and Fetch usable on three brokers",
+        r"^\s+Produce\(0\): .*\[usable: \d+\]",
+        count=3,
+    )
+
+
+def plan_cluster(plan: ForeignPlan) -> tuple[str, ...]:
+    """Its flags come behind the subcommand."""
+    jvm = ("java", "-XX:TieredStopAtLevel=1", "-cp", plan.classpath)
+    return (*jvm, f"{TOOLS}.ClusterTool", "cluster-id", "--bootstrap-server", plan.bootstrap)
