@@ -177,20 +177,20 @@ class KafkaLoad:
     """All clients of a run (`workload.load.RunningLoad`): producers and a consumer, which live until the final reads are over."""
 
     def __init__(self, plans: Sequence[WorkerPlan], sink: Sink) -> None:
-        self._plans = tuple(plans)
+        self.plans = tuple(plans)
         self._sink = sink
-        self._workers: list[Worker] = []
+        self.workers: list[Worker] = []
         self._is_stopping = False
         self._ends: dict[int, int] = {}
 
     async def run(self) -> None:
         """Drive all clients; returns when `stop` was called and every message has its report. Raises `NotServing`, in a group, if one ends."""
         try:
-            self._workers += [Worker.start(plan) for plan in self._plans]
+            self.workers += [Worker.start(plan) for plan in self.plans]
             if self._is_stopping:
                 self.stop()
             async with trio.open_nursery() as nursery:
-                for worker in self._workers:
+                for worker in self.workers:
                     nursery.start_soon(self._listen, worker, STOPPED)
         except BaseException:
             self._kill()
@@ -199,7 +199,7 @@ class KafkaLoad:
     def stop(self) -> None:
         """Start no more operations."""
         self._is_stopping = True
-        for worker in self._workers:
+        for worker in self.workers:
             worker.tell(STOP)
 
     async def final_reads(self) -> bool:
@@ -207,7 +207,7 @@ class KafkaLoad:
         try:
             with trio.move_on_after(FINAL_WITHIN_S * 2):
                 for role in (SENDER, READER):
-                    told = [worker for worker in self._workers if worker.plan.role == role]
+                    told = [worker for worker in self.workers if worker.plan.role == role]
                     for worker in told:
                         worker.tell(FINAL)
                     answers: list[Any] = []
@@ -221,7 +221,7 @@ class KafkaLoad:
         finally:
             with trio.CancelScope(shield=True):
                 async with trio.open_nursery() as nursery:
-                    for worker in self._workers:
+                    for worker in self.workers:
                         nursery.start_soon(worker.end)
 
     def claimed_ends(self) -> Mapping[int, int]:
@@ -229,9 +229,8 @@ class KafkaLoad:
         return dict(self._ends)
 
     def _kill(self) -> None:
-        for worker in self._workers:
+        for worker in self.workers:
             worker.kill()
-        self._workers.clear()
 
     # ---------------------------------------------------------------- what they say
 

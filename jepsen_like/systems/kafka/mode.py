@@ -9,7 +9,15 @@ from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import KeepRule
 from jepsen_like.systems.kafka import settings as names
-from jepsen_like.systems.kafka.promises import ALL_ACKS, NO_ACKS, IsrRule, describe, losses_allowed
+from jepsen_like.systems.kafka.promises import (
+    ALL_ACKS,
+    ISR_PROMISES,
+    NO_ACKS,
+    IsrRule,
+    MayLose,
+    describe,
+    losses_allowed,
+)
 from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_words, shown
 from jepsen_like.systems.port import FaultSeen, Mode, WrongMode
 
@@ -125,6 +133,11 @@ class KafkaMode(Mode):
             lag_s=int(self.settings[names.LAG_MS]) / 1e3,
             session_s=int(self.settings[names.SESSION_MS]) / 1e3,
         )
+
+    def survives(self, kind: str) -> bool:
+        """By the table."""
+        row = ISR_PROMISES.get((self.rule, kind))
+        return row is not None and row.may_lose is MayLose.NOTHING
 
     def spare(self, nodes: int) -> int:
         """A minority, for the controller needs a majority; and with acks=all no more than leave `min.insync.replicas` copies."""

@@ -32,9 +32,9 @@ _BY_THE_ATTEMPT: Final[Mapping[int, ErrorCode]] = {
     5: ErrorCode.NOT_LEADER,  # LEADER_NOT_AVAILABLE
     6: ErrorCode.NOT_LEADER,  # NOT_LEADER_FOR_PARTITION
     18: ErrorCode.INVALID_REQUEST,  # RECORD_LIST_TOO_LARGE: of the batch, and a retry may be in another one
-    19: ErrorCode.BUSY,  # NOT_ENOUGH_REPLICAS: before it was appended
+    19: ErrorCode.NOT_ENOUGH_REPLICAS,  # NOT_ENOUGH_REPLICAS: before it was appended
     29: ErrorCode.INVALID_REQUEST,  # TOPIC_AUTHORIZATION_FAILED
-    74: ErrorCode.NOT_LEADER,  # FENCED_LEADER_EPOCH
+    74: ErrorCode.FENCED,  # FENCED_LEADER_EPOCH
     75: ErrorCode.NOT_LEADER,  # UNKNOWN_LEADER_EPOCH
     _PURGE_QUEUE: ErrorCode.OTHER,
 }

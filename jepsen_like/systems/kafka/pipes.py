@@ -94,6 +94,7 @@ class WorkerPipe:
         self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()
         os.set_blocking(self._in, False)
         self._unpacker = msgpack.Unpacker()
+        self._waiting: list[Any] = []
 
     def plan(self) -> WorkerPlan:
         """Wait for the plan."""
@@ -101,18 +102,20 @@ class WorkerPipe:
             select.select([self._in], [], [])
             found = self.commands()
             if found:
+                self._waiting = found[1:]  # it may be told to stop before it has begun
                 return WorkerPlan(**found[0])
 
     def commands(self) -> list[Any]:
         """What has come since; `["quit"]` when nothing more can."""
+        waiting, self._waiting = self._waiting, []
         try:
             chunk = os.read(self._in, CHUNK_BYTES)
         except BlockingIOError:
-            return []
+            return waiting
         if not chunk:
-            return [[QUIT]]
+            return [*waiting, [QUIT]]
         self._unpacker.feed(chunk)
-        return list(self._unpacker)
+        return [*waiting, *self._unpacker]
 
     def say(self, *message: Any) -> None:
         """Write one message; waits while the harness does not read."""

@@ -1,6 +1,7 @@
 """Unmodified clients in processes of their own, against librdkafka's mock cluster: what they report stands in the history."""
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,10 +9,14 @@ import pytest
 import trio
 from confluent_kafka import Producer
 
+from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.history.files import HistoryReader, HistoryWriter
-from jepsen_like.history.ops import Action, Op, Outcome
+from jepsen_like.history.ops import Action, ErrorCode, Op, Outcome
 from jepsen_like.systems.kafka.load import load_of
 from jepsen_like.systems.kafka.mode import KafkaMode
+from jepsen_like.systems.kafka.system import KafkaSystem
+from jepsen_like.systems.port import NotServing
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder
 
@@ -72,3 +77,69 @@ async def test_reads_bring_the_values_that_were_sent(tmp_path: Path) -> None:
         sent = placed[read.object, read.offset]
         assert sent.a == read.a
         assert read.t_ret > sent.t_inv
+
+
+async def test_a_group_is_recorded_as_a_queue_that_keeps_its_promises(tmp_path: Path) -> None:
+    mode, system = KafkaMode.of([]), KafkaSystem()
+    (tmp_path / "test.json").write_text(json.dumps(system.described(mode, "group")))
+    with mock_cluster() as servers, HistoryWriter(tmp_path / "history.parquet") as history:
+        recorder = system.recorder("group", history)
+        load = load_of(mode, "group", recorder, servers, "log", LoadPlan(concurrency=CONCURRENCY, rate=200, seed=7))
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(load.run)
+                while recorder.counts.acked < 1500:  # noqa: ASYNC110 - the load tells nobody
+                    await trio.sleep(0.02)
+                load.stop()
+            assert await load.final_reads()
+        assert not recorder.nonsense
+    ops = list(HistoryReader.open(tmp_path / "history.parquet").ops())
+    acked = {op.a for op in ops if op.f is Action.SEND and op.type is Outcome.OK}
+    finals = {op.process for op in ops if op.f is Action.TAIL}
+    assert {op.a for op in ops if op.f is Action.POLL and op.process in finals} == acked
+    assert {op.process for op in ops if op.f is Action.POLL} > finals
+    assert {Action.ASSIGN, Action.REVOKE, Action.COMMIT, Action.COMMITTED} < {op.f for op in ops}
+    verdict = check_run(tmp_path, Model.QUEUE, Engine.LOCAL)
+    assert verdict.as_json()["valid"] is True
+
+
+async def test_a_client_process_that_ends_ends_the_load(tmp_path: Path) -> None:
+    with mock_cluster() as servers, HistoryWriter(tmp_path) as history:
+        recorder = Recorder(history)
+        load = load_of(KafkaMode.of([]), "log", recorder, servers, "log", LoadPlan(concurrency=2, seed=1))
+
+        async def kill_one() -> None:
+            while recorder.counts.acked < 20:  # noqa: ASYNC110 - the load tells nobody
+                await trio.sleep(0.02)
+            load.workers[0].popen.kill()
+
+        with trio.fail_after(60), pytest.RaisesGroup(pytest.RaisesGroup(NotServing)):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(load.run)
+                nursery.start_soon(kill_one)
+        assert all(worker.popen.poll() is not None for worker in load.workers)
+
+
+async def test_messages_to_brokers_that_are_gone_are_of_unknown_outcome(tmp_path: Path) -> None:
+    with HistoryWriter(tmp_path) as history:
+        recorder = Recorder(history)
+        load = load_of(KafkaMode.of([]), "log", recorder, "127.0.0.1:1", "log", LoadPlan(concurrency=2, seed=1))
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(load.run)
+                while recorder.counts.info < 2:  # noqa: ASYNC110 - the load tells nobody
+                    await trio.sleep(0.02)
+                load.stop()
+    ops = list(HistoryReader.open(tmp_path).ops())
+    assert {(op.type, op.err) for op in ops} == {(Outcome.INFO, ErrorCode.TIMEOUT)}
+
+
+async def test_a_load_that_is_stopped_before_it_has_begun_ends(tmp_path: Path) -> None:
+    with mock_cluster() as servers, HistoryWriter(tmp_path) as history:
+        recorder = Recorder(history)
+        load = load_of(KafkaMode.of([]), "log", recorder, servers, "log", LoadPlan(concurrency=2, seed=1))
+        load.stop()
+        with trio.fail_after(30):
+            await load.run()
+            assert await load.final_reads()
+        assert recorder.counts.acked == 3
