@@ -263,15 +263,14 @@ def check_send_order(one: Partition, is_lost: Bools) -> tuple[tuple[Breach, ...]
 def check_replicas(one: Partition) -> tuple[Breach, ...]:
     """Whether the final logs are the same, and the same as what was read at the end; and epochs never fall along one.
 
-    Counts offsets at which two differ, logs that end before another or before the end that consumers were told, and
-    offsets at which an epoch falls or is not that of the acknowledgement.
+    Counts offsets at which two differ, logs that end before another (they are read up to one common end), and offsets at which an
+    epoch falls or is not that of the acknowledgement.
     """
     finals = one.finals
-    end = max([finals.end, *(log.end for log in one.replicas)])
+    end = max((log.end for log in one.replicas), default=0)
     t_ns = one.end_of_time
     differ: dict[int, tuple[int, int]] = {}
-    longest = max((log.end for log in one.replicas), default=0)
-    content, epochs, holder = (np.full(longest, NONE, np.int64) for _ in range(3))
+    content, epochs, holder = (np.full(end, NONE, np.int64) for _ in range(3))
     for number, log in enumerate(one.replicas):
         span = slice(log.first, log.end)
         other = (holder[span] != NONE) & ((content[span] != log.values) | (epochs[span] != log.epochs))
@@ -300,9 +299,10 @@ def check_replicas(one: Partition) -> tuple[Breach, ...]:
             )
         )
     short = [log for log in one.replicas if log.end < end]
-    for log in short[:SHOWN_MAX]:
-        where = f"the partition at {end}"
-        shown.append(Shown((), f"the final log of node {log.node} ends at offset {log.end}, {where}"))
+    shown += [
+        Shown((), f"the final log of node {log.node} ends at offset {log.end}, that of another at {end}")
+        for log in short[:SHOWN_MAX]
+    ]
     count = len(differ) + len(np.unique(one.rows.offset[unlike])) + len(short)
     return breach(Check.REPLICAS, count, shown[:SHOWN_MAX]) + _check_epochs(one, content, epochs)
 

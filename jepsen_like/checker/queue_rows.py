@@ -98,6 +98,8 @@ class Finals:
 
     process: int
     """The consumer of the final read; `NONE`: there was none."""
+    t_ns: int
+    """When the final read began; `NEVER` without one."""
     start: int
     """Where the log begins; what lies before it has left by a rule of retention."""
     end: int
@@ -137,13 +139,14 @@ def finals_of(rows: Columns, replicas: Sequence[FinalLog]) -> Finals:
     ends = np.array([log.end for log in replicas], np.int64)
     if not len(tails):
         start = min((log.first for log in replicas), default=0)
-        return Finals(NONE, start, NONE, NONE, NOTHING, NOTHING, NOTHING, held, ends)
+        return Finals(NONE, NEVER, start, NONE, NONE, NOTHING, NOTHING, NOTHING, held, ends)
     tail = tails[np.argmax(rows.t_inv[tails])]
     process, start, end = int(rows.process[tail]), int(rows.seen[tail]), int(rows.offset[tail])
     read = np.flatnonzero((rows.f == Action.POLL) & (rows.process == process))
     read = read[np.argsort(rows.offset[read], kind="stable")]
     passed = int(rows.offset[read[-1]]) + 1 if len(read) else start
-    return Finals(process, max(start, 0), end, passed, rows.offset[read], rows.a[read], read, held, ends)
+    t_ns = int(rows.t_inv[tail])
+    return Finals(process, t_ns, max(start, 0), end, passed, rows.offset[read], rows.a[read], read, held, ends)
 
 
 @attrs.frozen(eq=False)
@@ -211,7 +214,8 @@ def fate_of(one: Partition, expectations: QueueExpectations) -> Fate:
 
     A message is there if the final read has its value or, where there was none, a final log has it. It is lost if it is not,
     and the final read passed its offset; or no final log has it, where there are any; or, where sends wait for all
-    replicas, it lies at or behind the end that consumers were told. Before the beginning of the log it is expired.
+    replicas, it lies at or behind the end that consumers were told. Before the beginning of the log it is expired. What was
+    acknowledged after the final read had begun is lost only if that passed it.
     """
     rows, sent, finals = one.rows, one.sent, one.finals
     polled = one.polled
@@ -223,18 +227,21 @@ def fate_of(one: Partition, expectations: QueueExpectations) -> Fate:
     if not finals.are_known:
         return Fate(nothing, nothing, 0, 0, was_read)
     read_offset = np.full(len(sent.value), NONE, np.int64)
-    read_offset[entry[by_others][::-1]] = rows.offset[polled][by_others][::-1]  # where it was read first
+    read_ret = np.full(len(sent.value), NEVER, np.int64)
+    others = polled[by_others][::-1]  # so that what was read first counts
+    read_offset[entry[by_others][::-1]], read_ret[entry[by_others][::-1]] = rows.offset[others], rows.t_ret[others]
     is_acked = sent.ok_row != NONE
     offset = np.where(is_acked, rows.offset[sent.ok_row], read_offset)
+    is_before = np.where(is_acked, rows.t_ret[sent.ok_row], read_ret) <= finals.t_ns
     has_final_read = finals.process != NONE
     in_logs = np.isin(sent.value, finals.held)
     is_there = np.isin(sent.value, finals.value) if has_final_read else in_logs
     is_expired = ~is_there & (offset >= 0) & (offset < finals.start)
     is_passed = has_final_read & (offset >= 0) & (offset < finals.passed)
     behind = has_final_read & (offset >= finals.end) & (expectations.acks == "all")
-    is_gone = is_passed | (~in_logs & ((len(finals.ends) > 0) | behind))
     # Of a message whose place is not known, a final read of everything shows as much as one that passed it.
-    is_gone |= (offset < 0) & ~in_logs & has_final_read & (not finals.is_cut_short)
+    unplaced = (offset < 0) & has_final_read & (not finals.is_cut_short)
+    is_gone = is_passed | (is_before & ~in_logs & ((len(finals.ends) > 0) | behind | unplaced))
     missing = ~is_there & ~is_expired
     return Fate(
         lost=np.flatnonzero(missing & is_acked & is_gone),

@@ -96,7 +96,7 @@ class Case:
         passed = max((op.offset + 1 for op in self.final), default=self.tail.seen if self.tail else -1)
         if self.tail and 0 <= told.offset < passed:
             return "lost"
-        if value in self.in_logs:
+        if value in self.in_logs or (self.tail and told.t_ret > self.tail.t_inv):
             return "unseen"
         if self.logs:
             return "lost"
@@ -205,8 +205,7 @@ class Case:
         ends = [first + len(records) for first, records in self.logs.values()]
         differ = {offset for offset, records in at.items() if len(set(records)) > 1}
         differ |= {op.offset for op in self.final if op.offset in at and op.a != at[op.offset][0][0]}
-        end = max([*ends, self.tail.offset if self.tail else -1])
-        self.counts["replicas"] += len(differ) + sum(one < end for one in ends)
+        self.counts["replicas"] += len(differ) + sum(one < max(ends) for one in ends)
         falls = {
             first + place
             for first, records in self.logs.values()

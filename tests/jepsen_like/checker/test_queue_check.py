@@ -240,7 +240,7 @@ PLANTS: list[tuple[Callable[[Run], None], Check, str]] = [
         Check.REPLICAS,
         "read of 6002 at offset 2 by the final log of node 1 in epoch 1, and read of 6003",
     ),
-    (a_replica_that_ends_early, Check.REPLICAS, "the final log of node 2 ends at offset 19, the partition at 20"),
+    (a_replica_that_ends_early, Check.REPLICAS, "the final log of node 2 ends at offset 19, that of another at 20"),
 ]
 
 
@@ -393,6 +393,11 @@ def test_a_final_read_that_ended_early_leaves_it_open(tmp_path: Path) -> None:
     assert verdict.valid is None
     assert verdict.findings.unseen == 3
     assert "3 acknowledged messages of partition 5 were not reached at the end" in verdict.reasons[0]
+
+
+def test_what_is_sent_during_the_final_read_is_not_taken_for_lost(tmp_path: Path) -> None:
+    verdict = judged(written(tmp_path / "run", lambda run: run.send(5900, RECORDS, 90 * S)))
+    assert (verdict.valid, verdict.findings.lost_acked, verdict.findings.unseen) == (None, 0, 1)
 
 
 def test_retries_without_idempotence_may_double(tmp_path: Path) -> None:
