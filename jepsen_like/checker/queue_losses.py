@@ -49,7 +49,7 @@ def explain(one: Partition, fate: Fate, allowances: Sequence[Allowance], expecta
         acked = fate.lost[~forgiven[fate.lost]]
         rows = one.sent.ok_row[acked]
         cost = acked[
-            _in_reach(one, allowance, rows, one.rows.t_inv[rows], one.rows.t_ret[rows])
+            _in_reach(one, allowance, fate.is_there, rows, one.rows.t_inv[rows], one.rows.t_ret[rows])
             & (allowance.may_cost_read | ~fate.was_read[acked])
         ]
         forgiven[cost] = True
@@ -58,7 +58,9 @@ def explain(one: Partition, fate: Fate, allowances: Sequence[Allowance], expecta
         if allowance.may_cost_read:
             read = fate.read_lost[~forgiven[fate.read_lost]]
             began = one.sent.first_inv[read]
-            forgiven[read[_in_reach(one, allowance, _polls_of(one, read), began, np.full(len(read), NEVER))]] = True
+            forgiven[
+                read[_in_reach(one, allowance, fate.is_there, _polls_of(one, read), began, np.full(len(read), NEVER))]
+            ] = True
     return Explained(
         lost=fate.lost[~forgiven[fate.lost]],
         read_lost=fate.read_lost[~forgiven[fate.read_lost]],
@@ -74,7 +76,7 @@ def _polls_of(one: Partition, entries: Ints) -> Ints:
     return order[np.searchsorted(one.rows.a[order], one.sent.value[entries])]
 
 
-def _in_reach(one: Partition, allowance: Allowance, rows: Ints, t_inv: Ints, t_ret: Ints) -> Bools:
+def _in_reach(one: Partition, allowance: Allowance, is_there: Bools, rows: Ints, t_inv: Ints, t_ret: Ints) -> Bools:
     """Which messages, by a row of each, this fault may have cost."""
     columns = one.rows
     reached = (t_inv <= allowance.injected_ns) & (t_ret >= allowance.since_ns)
@@ -83,17 +85,15 @@ def _in_reach(one: Partition, allowance: Allowance, rows: Ints, t_inv: Ints, t_r
     if allowance.epoch_max is not None:
         reached &= (columns.epoch[rows] == NONE) | (columns.epoch[rows] <= allowance.epoch_max)
     if allowance.is_tail:
-        reached &= (columns.offset[rows] == NONE) | (columns.offset[rows] > _survivor(one, allowance))
+        reached &= (columns.offset[rows] == NONE) | (columns.offset[rows] > _survivor(one, allowance, is_there))
     return np.asarray(reached)
 
 
-def _survivor(one: Partition, allowance: Allowance) -> int:
+def _survivor(one: Partition, allowance: Allowance, is_there: Bools) -> int:
     """The highest offset acknowledged before the fault whose message is still there; `NONE` for none."""
-    finals, rows = one.finals, one.rows
-    acked = one.sent.ok_row[one.sent.ok_row != NONE]
-    acked = acked[(rows.t_ret[acked] < allowance.begun_ns) & (rows.offset[acked] != NONE)]
-    kept = acked[np.isin(rows.a[acked], finals.value if finals.process != NONE else finals.held)]
-    return int(rows.offset[kept].max(initial=NONE))
+    rows = one.rows
+    acked = one.sent.ok_row[(one.sent.ok_row != NONE) & is_there]
+    return int(rows.offset[acked[rows.t_ret[acked] < allowance.begun_ns]].max(initial=NONE))
 
 
 def _loss(one: Partition, allowance: Allowance, cost: Ints, expectations: QueueExpectations) -> AllowedLoss:

@@ -207,14 +207,15 @@ class Fate:
     """Acknowledged, and before the beginning of the log."""
     was_read: Bools
     """For each entry of `Sent` whether a consumer other than that of the final read got it."""
+    is_there: Bools
+    """For each entry of `Sent` whether it was there at the end, as far as anything tells."""
 
 
 def fate_of(one: Partition, expectations: QueueExpectations) -> Fate:
     """Returns what was lost of a partition.
 
-    A message is there if the final read has its value or, where there was none, a final log has it. It is lost if it is not,
-    and the final read passed its offset; or no final log has it, where there are any; or, where sends wait for all
-    replicas, it lies at or behind the end that consumers were told. Before the beginning of the log it is expired. What was
+    A message is there if the final read has its value or, where that did not pass its offset, a final log has it. It is lost if it is
+    not there, and the final read passed its offset; or there are final logs; or, where sends wait for all replicas, it lies at or behind the end that consumers were told. Before the beginning of the log it is expired. What was
     acknowledged after the final read had begun is lost only if that passed it.
     """
     rows, sent, finals = one.rows, one.sent, one.finals
@@ -225,7 +226,7 @@ def fate_of(one: Partition, expectations: QueueExpectations) -> Fate:
     was_read[entry[by_others]] = True
     nothing = np.zeros(0, np.int64)
     if not finals.are_known:
-        return Fate(nothing, nothing, 0, 0, was_read)
+        return Fate(nothing, nothing, 0, 0, was_read, np.ones(len(sent.value), np.bool_))
     read_offset = np.full(len(sent.value), NONE, np.int64)
     read_ret = np.full(len(sent.value), NEVER, np.int64)
     others = polled[by_others][::-1]  # so that what was read first counts
@@ -235,13 +236,13 @@ def fate_of(one: Partition, expectations: QueueExpectations) -> Fate:
     is_before = np.where(is_acked, rows.t_ret[sent.ok_row], read_ret) <= finals.t_ns
     has_final_read = finals.process != NONE
     in_logs = np.isin(sent.value, finals.held)
-    is_there = np.isin(sent.value, finals.value) if has_final_read else in_logs
-    is_expired = ~is_there & (offset >= 0) & (offset < finals.start)
     is_passed = has_final_read & (offset >= 0) & (offset < finals.passed)
+    is_there = np.isin(sent.value, finals.value) | (in_logs & ~is_passed)
+    is_expired = ~is_there & (offset >= 0) & (offset < finals.start)
     behind = has_final_read & (offset >= finals.end) & (expectations.acks == "all")
     # Of a message whose place is not known, a final read of everything shows as much as one that passed it.
     unplaced = (offset < 0) & has_final_read & (not finals.is_cut_short)
-    is_gone = is_passed | (is_before & ~in_logs & ((len(finals.ends) > 0) | behind | unplaced))
+    is_gone = is_passed | (is_before & ((len(finals.ends) > 0) | behind | unplaced))
     missing = ~is_there & ~is_expired
     return Fate(
         lost=np.flatnonzero(missing & is_acked & is_gone),
@@ -249,4 +250,5 @@ def fate_of(one: Partition, expectations: QueueExpectations) -> Fate:
         unseen=int((missing & is_acked & ~is_gone).sum()),
         expired=int((is_expired & is_acked).sum()),
         was_read=was_read,
+        is_there=is_there,
     )

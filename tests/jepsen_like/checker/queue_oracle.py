@@ -79,8 +79,13 @@ class Case:
 
     # ---------------------------------------------------------------- losses
 
-    def is_there(self, value: int) -> bool:
-        return value in {op.a for op in self.final} if self.tail else value in self.in_logs
+    @property
+    def passed(self) -> int:
+        return max((op.offset + 1 for op in self.final), default=self.tail.seen if self.tail else -1)
+
+    def is_there(self, value: int, told: Op) -> bool:
+        is_passed = self.tail is not None and 0 <= told.offset < self.passed
+        return value in {op.a for op in self.final} or (value in self.in_logs and not is_passed)
 
     def others_read(self, value: int) -> Op | None:
         return next(
@@ -88,15 +93,15 @@ class Case:
         )
 
     def fate(self, value: int, told: Op) -> str:
-        if (not self.tail and not self.logs) or self.is_there(value):
+        if (not self.tail and not self.logs) or self.is_there(value, told):
             return "there"
         start = self.tail.seen if self.tail else min(first for first, _ in self.logs.values())
         if 0 <= told.offset < start:
             return "expired"
-        passed = max((op.offset + 1 for op in self.final), default=self.tail.seen if self.tail else -1)
+        passed = self.passed
         if self.tail and 0 <= told.offset < passed:
             return "lost"
-        if value in self.in_logs or (self.tail and told.t_ret > self.tail.t_inv):
+        if self.tail and told.t_ret > self.tail.t_inv:
             return "unseen"
         if self.logs:
             return "lost"
@@ -117,7 +122,7 @@ class Case:
         survivors = [
             op.offset
             for value in self.sends
-            if (op := self.of(value, Outcome.OK)) and end_of(op) < fault.begun and self.is_there(value)
+            if (op := self.of(value, Outcome.OK)) and end_of(op) < fault.begun and self.is_there(value, op)
         ]
         return not fault.tail or told.offset == -1 or told.offset > max(survivors, default=-1)
 
