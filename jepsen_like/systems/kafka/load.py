@@ -170,6 +170,7 @@ class Worker:
         self.popen.wait()
         if self.popen.stdin is not None:
             self.popen.stdin.close()
+        self.stdout.close()
         self.stderr.close()
 
 
