@@ -4,38 +4,17 @@ Nothing is installed and nothing is left behind: a peer that is not here becomes
 data lies in a directory of its own, on the disk that is measured, until its system has stopped, also when it is asked to end.
 """
 
-import signal
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import click
 
+from jepsen_like.bench.command_options import BenchNames, earlier, ending_as_by_ctrl_c, make_writable
 from jepsen_like.bench.display import Display
-from jepsen_like.bench.figures import SECTIONS, Document, load
+from jepsen_like.bench.figures import SECTIONS
+from jepsen_like.bench.kafka.command import kafka
 from jepsen_like.bench.sections import SYSTEMS, BenchPlan, Measurement
 from jepsen_like.bench.systems import RecordsMissing
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
-
-
-class _Names(click.ParamType[tuple[str, ...]]):
-    """Some of a few names, with commas between."""
-
-    name = "NAME,..."
-
-    def __init__(self, known: tuple[str, ...]) -> None:
-        self.known = known
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        named = [part.strip() for part in str(value).split(",") if part.strip()]
-        unknown = [part for part in named if part not in self.known]
-        if unknown or not named:
-            self.fail(f"{', '.join(unknown) or 'nothing'} is not among {', '.join(self.known)}", param, ctx)
-        return tuple(part for part in self.known if part in named)
 
 
 @click.group()
@@ -45,10 +24,10 @@ def bench() -> None:
 
 @bench.command()
 @click.option(
-    "--only", type=_Names(SECTIONS), default=",".join(SECTIONS), show_default=True, help="The sections to measure."
+    "--only", type=BenchNames(SECTIONS), default=",".join(SECTIONS), show_default=True, help="The sections to measure."
 )
 @click.option(
-    "--systems", type=_Names(tuple(SYSTEMS)), default=",".join(SYSTEMS), show_default=True, help="Who takes part."
+    "--systems", type=BenchNames(tuple(SYSTEMS)), default=",".join(SYSTEMS), show_default=True, help="Who takes part."
 )
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Of throughput and of restarts.")
 @click.option(
@@ -130,40 +109,4 @@ def raft(
     return ExitStatus.VALID
 
 
-def earlier(output: Path | None) -> Document | None:
-    """Returns the document in the output file, or None. Raises `UsageError` if the file is something else."""
-    try:
-        return None if output is None or not output.exists() else load(output)
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise click.UsageError(f"--output {output} cannot be added to: {error}") from None
-
-
-@contextmanager
-def ending_as_by_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind as Ctrl-C does, once, unless they are ignored (`nohup`)."""
-    taken = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
-
-    def unwind(number: int, frame: FrameType | None) -> None:
-        for each in taken:  # who is asked again is at it
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    for each in taken:
-        signal.signal(each, unwind)
-    try:
-        yield
-    finally:
-        for each in taken:
-            signal.signal(each, signal.SIG_DFL)
-
-
-def make_writable(option: str, directory: Path) -> None:
-    """Make a directory if need be and a file in it for a moment. Raises `EnvironmentMissing` if that fails."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise EnvironmentMissing(
-            f"{option}: {directory} cannot be written to: {error.strerror or error}; choose another"
-        ) from error
+bench.add_command(kafka)

@@ -2,7 +2,7 @@
 
 import attrs
 
-from jepsen_like.history.ops import NONE
+from jepsen_like.history.ops import NEVER, NONE
 
 
 @attrs.frozen(kw_only=True)
@@ -54,10 +54,14 @@ class AllowedLoss:
     of: str = ""
     """The name of the partition, where there are several."""
     object: int = 0
+    origin_ns: int | None = None
+    """What times in words count from; None: they are not told."""
 
     @property
     def reach_s(self) -> float:
         """Returns how long before the fault the earliest lost record was acknowledged, in seconds; 0 for not at all."""
+        if self.allowance.begun_ns >= NEVER:
+            return 0.0
         return max(0, self.allowance.begun_ns - self.first_acked_ns) / 1e9
 
     @property
@@ -71,7 +75,8 @@ class AllowedLoss:
         told = f"{self.records:,} acknowledged records{of}{where}"
         if cause.fault == NONE:
             return f"{told}; {cause.promise}"
+        at = f" at {(cause.begun_ns - self.origin_ns) / 1e9:.1f} s" if self.origin_ns is not None else ""
         return (
-            f"{told}, the earliest acknowledged {self.reach_s:.2f} s before fault {cause.fault} ({cause.kind}); "
+            f"{told}, the earliest acknowledged {self.reach_s:.2f} s before fault {cause.fault} ({cause.kind}{at}); "
             f"{cause.promise}"
         )

@@ -211,6 +211,8 @@ def _checked_queue(
     for found, lost in worker.run(tasks):
         findings = findings.plus(found)
         losses += lost
+    findings = attrs.evolve(findings, t_first=history.began_ns())
+    losses = [attrs.evolve(loss, origin_ns=findings.t_first) for loss in losses]
     return findings, tuple(sorted(losses, key=lambda loss: (loss.allowance.begun_ns, loss.object)))
 
 
@@ -241,7 +243,8 @@ def _forgiving(
     for obj in np.unique(rows.object).tolist():
         of_log = rows.where(rows.object == obj)
         if obj in final:
-            found, lost = _forgiving_log(of_log, obj, final[obj], allowances, expires=expires)
+            of_object = [one for one in allowances if one.reaches(obj)]
+            found, lost = _forgiving_log(of_log, obj, final[obj], of_object, expires=expires)
             losses += lost
         else:
             local = LocalEngine()

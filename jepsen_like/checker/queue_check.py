@@ -144,7 +144,7 @@ def _summed(one: Partition, breaches: Sequence[Breach], expectations: QueueExpec
         counts=counts,
         violations=tuple(in_turn(violations, lambda one_: one_.check, EXPLAINED_MAX)),
         acked=_count(rows, Action.SEND, Outcome.OK),
-        t_first=int(rows.t_inv.min(initial=NEVER)),
+        t_first=int(rows.t_inv[rows.f == Action.SEND].min(initial=NEVER)),
     )
 
 

@@ -353,6 +353,20 @@ class HistoryReader:
         """Returns the number of rows. Raises `UnreadableHistory` for a part that cannot be read."""
         return sum(read_part(path, ("f",)).num_rows for path in self.files())
 
+    def began_ns(self) -> int:
+        """Returns when the load began: with the first message sent, or else the first operation; 0 for none.
+
+        Raises `UnreadableHistory`.
+        """
+        first, first_send = NEVER, NEVER
+        for path in self.files():
+            table = read_part(path, ("f", "t_inv"))
+            f, t_inv = (table.column(name).to_numpy() for name in ("f", "t_inv"))
+            first = min(first, int(t_inv.min(initial=NEVER)))
+            first_send = min(first_send, int(t_inv[f == Action.SEND].min(initial=NEVER)))
+        began = first_send if first_send < NEVER else first
+        return began if began < NEVER else 0
+
     def ops(self) -> Iterator[Op]:
         """Every operation, part by part. For small histories and for tests: a Python object per row."""
         for path in self.files():

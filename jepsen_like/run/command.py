@@ -43,6 +43,7 @@ from jepsen_like.nemesis.table import KINDS, named, usable
 from jepsen_like.progress import RunProgress
 from jepsen_like.report import render_report
 from jepsen_like.report.words import allowed_loss, available, count
+from jepsen_like.run.allowed import of_partitions
 from jepsen_like.run.exercise import RunPlan, exercise, first_cause
 from jepsen_like.run.results import Attempts, Observed, merged
 from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
@@ -446,8 +447,10 @@ def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed
 
 def checked(plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engine: Engine) -> dict[str, Any]:
     """Everything in results.json but the command that repeats it."""
+    test = json.loads((directory / "test.json").read_text())
     try:
-        verdict = check_run(directory, plan.model, engine, allowances=mode.allowances(observed.faults))
+        allowed = of_partitions(mode.allowances(observed.faults), directory, test)
+        verdict = check_run(directory, plan.model, engine, allowances=allowed)
     except (
         UnreadableHistory
     ) as error:  # the recorder's fault, so the run decides nothing; `evidence` names the operations

@@ -63,7 +63,7 @@ class ControllerResigned:
 
 @frozen
 class BrokerHeartbeat:
-    """A broker says that it is alive. Answered at once by `AnswerHeartbeat` with the same token."""
+    """A broker reports that it is alive. Answered at once by `AnswerHeartbeat` with the same token."""
 
     token: int
     connection: int

@@ -187,6 +187,9 @@ def losses_allowed(
                 begun_ns=fault.begun_ns,
                 # A leader that was cut off goes on acknowledging until it learns that another one was elected.
                 injected_ns=_ns(max(fault.injected_ns, fault.ended_ns), session_s + NOTICED_S),
+                # What consumers read is with every member of the ISR, and so are commits of groups.
+                may_cost_read=reaches_back,
+                may_cost_commits=reaches_back,
             )
         )
     return tuple(found)

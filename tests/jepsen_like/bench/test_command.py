@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jepsen_like.bench import figures, sections, systems
-from jepsen_like.bench.command import ending_as_by_ctrl_c
+from jepsen_like.bench.command_options import ending_as_by_ctrl_c
 from jepsen_like.bench.figures import Failover, Throughput
 from jepsen_like.bench.grown import grown
 from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kafka_compat.coordinator import invariants
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.core import CoordinatorPhase, GroupCoordinator
-from kafka_compat.coordinator.effects import Answer, AppendRecords, GroupResponse
+from kafka_compat.coordinator.effects import AppendRecords, GroupAnswer, GroupResponse
 from kafka_compat.coordinator.events import (
     CoordinatorEvent,
     GroupRequest,
@@ -33,6 +33,7 @@ from kafka_compat.coordinator.record_formats import (
     OffsetCommitKey,
     OffsetCommitValue,
     decode_record,
+    group_key,
     offset_key,
 )
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupsRequest
@@ -109,8 +110,10 @@ class GroupMachine(RuleBasedStateMachine):
         self.frontier = 0
         self.under_way: set[int] = set()
         self.next_offset = 1
-        self.sent_in: dict[int, int] = {}
-        self.chosen: dict[int, int] = {}
+        self.deletions = 0
+        self.sent_in: dict[int, tuple[int, int]] = {}
+        """The generation of each leader's assignment; they begin again when the group is deleted."""
+        self.chosen: dict[tuple[int, int], int] = {}
         self.owners: dict[bytes, str] = {}
         self.coordinator = GroupCoordinator(CONFIG)
 
@@ -131,8 +134,9 @@ class GroupMachine(RuleBasedStateMachine):
                     assert write_id == max(self.appended, default=0) + 1 or write_id > self.frontier
                     assert records
                     self.appended[write_id] = records
+                    self.deletions += any(key == group_key(GROUP) and value is None for key, value in records)
                     self.under_way.add(write_id)
-                case Answer(token=token, response=response):
+                case GroupAnswer(token=token, response=response):
                     self.answered(self.open.pop(token), token, response)
 
     def ask(self, client: Client, version: int, request: GroupRequest) -> None:
@@ -148,7 +152,7 @@ class GroupMachine(RuleBasedStateMachine):
             member_suffix=str(self.suffixes),
         )
         if isinstance(request, SyncGroupRequest) and request.assignments:
-            self.sent_in[self.tokens] = request.generation_id
+            self.sent_in[self.tokens] = self.deletions, request.generation_id
         self.step(event)
 
     def answered(self, sent: Sent, token: int, response: GroupResponse) -> None:
@@ -194,8 +198,9 @@ class GroupMachine(RuleBasedStateMachine):
         if not assignment:
             return
         token = int(assignment.partition(b":")[0])
-        assert self.sent_in[token] == request.generation_id, "an assignment of another generation"
-        assert self.chosen.setdefault(request.generation_id, token) == token, "two assignments in one generation"
+        generation = self.sent_in[token]
+        assert generation[1] == request.generation_id, "an assignment of another generation"
+        assert self.chosen.setdefault(generation, token) == token, "two assignments in one generation"
         assert self.owners.setdefault(assignment, sent.client.name) == sent.client.name, "two owners"
 
     def acknowledge(self, request: GroupRequest) -> None:
@@ -405,7 +410,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.tokens += 1
         fetch = OffsetFetchRequest(groups=(OffsetFetchGroup(group_id=GROUP, topics=None),))
         (answer,) = self.coordinator.step(self.now, GroupRequestArrived(self.tokens, 8, fetch, self.time_ms))
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, GroupAnswer)
         assert isinstance(answer.response, OffsetFetchResponse)
         found = {
             (topic.name, each.partition_index): each.committed_offset

@@ -1,0 +1,207 @@
+"""The one client process of a measurement: confluent-kafka, told by lines of JSON what to do (`python -m jepsen_like.bench.kafka.client`).
+
+Latencies of a stream are sampled, from handing a record over to its acknowledgement: they hold the wait in the library's own
+queue, which is full under such a load.
+"""
+
+import itertools
+import json
+import select
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from jepsen_like.bench.workers import say
+
+SAMPLED_EVERY = 50
+HANDED_OVER = 200
+"""Records between two looks at the clock."""
+FLUSH_WITHIN_S = 60.0
+READ_WITHIN_S = 60.0
+CHUNK = 10_000
+BEAT_S = 0.005
+"""Between two records while faults are waited for."""
+FAULT_WITHIN_S = 150.0
+
+
+def main() -> None:
+    """Answer every question with one line; whatever the library raises is an answer too."""
+    for line in sys.stdin:
+        question = json.loads(line)
+        try:
+            say(WORK[question["ask"]](question))
+        except (KafkaException, TimeoutError) as error:
+            say({"failed": f"{question['ask']}: {error}"})
+
+
+def stream(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Records for so many seconds, and the time until the last of them was acknowledged."""
+    producer = Producer({"bootstrap.servers": question["bootstrap"], "log_level": 0, **question["settings"]})
+    topic, value = question["topic"], bytes(question["record_bytes"])
+    latencies: list[int] = []
+    clock = time.perf_counter_ns
+    warm(producer, topic, value)
+    cpu, began = time.process_time(), clock()
+    end = began + int(question["seconds"] * 1e9)
+    count = 0
+    while clock() < end:
+        for number in range(HANDED_OVER):
+            if number % SAMPLED_EVERY:
+                hand_over(producer, topic, value)
+            else:
+                hand_over(producer, topic, value, on_delivery=timed(latencies))
+        count += HANDED_OVER
+        producer.poll(0)
+    left = producer.flush(FLUSH_WITHIN_S)
+    if left:
+        raise TimeoutError(f"{left} records are not acknowledged after {FLUSH_WITHIN_S:g} s")
+    lasted_s = (clock() - began) / 1e9
+    return {
+        "records": count,
+        "warm": 1,
+        "lasted_s": lasted_s,
+        "latencies_ns": latencies,
+        "cpu_s": time.process_time() - cpu,
+    }
+
+
+def warm(producer: Producer, topic: str, value: bytes) -> None:
+    """One record: connections and metadata are there afterwards."""
+    producer.produce(topic, value)
+    if producer.flush(FLUSH_WITHIN_S):
+        raise TimeoutError(f"the first record is not acknowledged after {FLUSH_WITHIN_S:g} s")
+
+
+def hand_over(producer: Producer, topic: str, value: bytes, **settings: Any) -> None:
+    """Give one record to the library; wait while its queue is full."""
+    while True:
+        try:
+            producer.produce(topic, value, **settings)
+            return
+        except BufferError:
+            producer.poll(0.001)
+
+
+def timed(latencies: list[int]) -> Callable[[Any, Any], None]:
+    """What notes how long a record that is handed over now takes. Raises `KafkaException` where it was not written."""
+    began = time.perf_counter_ns()
+
+    def done(error: Any, record: Any) -> None:
+        if error is not None:
+            raise KafkaException(error)
+        latencies.append(time.perf_counter_ns() - began)
+
+    return done
+
+
+def one(question: Mapping[str, Any]) -> dict[str, Any]:
+    """One record after the other, each acknowledged before the next."""
+    producer = Producer({"bootstrap.servers": question["bootstrap"], "log_level": 0, **question["settings"]})
+    topic, value = question["topic"], bytes(question["record_bytes"])
+    latencies: list[int] = []
+    clock = time.perf_counter_ns
+    warm(producer, topic, value)
+    cpu, began = time.process_time(), clock()
+    end = began + int(question["seconds"] * 1e9)
+    while clock() < end:
+        producer.produce(topic, value, on_delivery=timed(latencies))
+        if producer.flush(FLUSH_WITHIN_S):
+            raise TimeoutError(f"a record is not acknowledged after {FLUSH_WITHIN_S:g} s")
+    lasted_s = (clock() - began) / 1e9
+    return {
+        "records": len(latencies),
+        "warm": 1,
+        "lasted_s": lasted_s,
+        "latencies_ns": latencies,
+        "cpu_s": time.process_time() - cpu,
+    }
+
+
+def read(question: Mapping[str, Any]) -> dict[str, Any]:
+    """All of a topic, from the beginning, until the seconds are over; each reading is whole. Latencies: of each reading."""
+    consumer = Consumer(
+        {"bootstrap.servers": question["bootstrap"], "log_level": 0, "group.id": "reader", "enable.auto.commit": False}
+    )
+    places = [TopicPartition(question["topic"], number, 0) for number in range(question["partitions"])]
+    total, count = question["records"], 0
+    latencies: list[int] = []
+    try:
+        whole_reading(consumer, places, min(total, CHUNK))
+        cpu, began = time.process_time(), time.perf_counter_ns()
+        end = began + int(question["seconds"] * 1e9)
+        while (started := time.perf_counter_ns()) < end:
+            whole_reading(consumer, places, total)
+            latencies.append(time.perf_counter_ns() - started)
+            count += total
+        lasted_s = (time.perf_counter_ns() - began) / 1e9
+        cpu_s = time.process_time() - cpu
+    finally:
+        consumer.close()
+    return {"records": count, "warm": 0, "lasted_s": lasted_s, "latencies_ns": latencies, "cpu_s": cpu_s}
+
+
+def whole_reading(consumer: Consumer, places: list[TopicPartition], total: int) -> None:
+    """From the beginning, so many records. Raises `TimeoutError` if they do not come."""
+    consumer.assign(places)
+    left, end = total, time.monotonic() + READ_WITHIN_S
+    while left > 0:
+        for record in consumer.consume(min(left, CHUNK), 0.1):
+            if record.error() is not None:
+                raise KafkaException(record.error())
+            left -= 1
+        if time.monotonic() > end:
+            raise TimeoutError(f"{left} of {total} records were not read within {READ_WITHIN_S:g} s")
+
+
+def gap(question: Mapping[str, Any]) -> dict[str, Any]:
+    """A record every `BEAT_S` until a line comes, which is after a fault, and one handed over after it is acknowledged.
+
+    Returns the longest time between two acknowledgements, and how many records were acknowledged and how many failed.
+    """
+    producer = Producer({"bootstrap.servers": question["bootstrap"], "log_level": 0, **question["settings"]})
+    topic, value = question["topic"], bytes(question["record_bytes"])
+    acknowledged: list[int] = []
+    failed: list[str] = []
+    warm(producer, topic, value)
+    say({"ready": True})
+    after: list[bool] = []
+    told, end = False, time.monotonic() + FAULT_WITHIN_S
+    while not any(after):
+        if time.monotonic() > end:
+            raise TimeoutError(f"nothing was acknowledged within {FAULT_WITHIN_S:g} s of a fault")
+        if not told and select.select([sys.stdin], [], [], 0)[0]:
+            told = bool(sys.stdin.readline())
+        hand_over(producer, topic, value, on_delivery=noting(acknowledged, failed, after, is_after=told))
+        producer.poll(BEAT_S)
+    left = producer.flush(FLUSH_WITHIN_S)
+    longest = max((after - before for before, after in itertools.pairwise(acknowledged)), default=0)
+    return {"acknowledged": len(acknowledged) + 1, "failed": len(failed) + left, "longest_s": longest / 1e9}
+
+
+def noting(
+    acknowledged: list[int], failed: list[str], after: list[bool], *, is_after: bool
+) -> Callable[[Any, Any], None]:
+    """What notes when a record was acknowledged, or that it was not, and whether it was handed over after the fault."""
+
+    def done(error: Any, record: Any) -> None:
+        if error is None:
+            acknowledged.append(time.perf_counter_ns())
+            after.append(is_after)
+        else:
+            failed.append(str(error))
+
+    return done
+
+
+WORK: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "stream": stream,
+    "one": one,
+    "read": read,
+    "gap": gap,
+}
+
+if __name__ == "__main__":
+    main()

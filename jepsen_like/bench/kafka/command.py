@@ -1,0 +1,122 @@
+"""`quorumlog bench kafka`: our Kafka-style brokers and Apache Kafka's under the same client, on the same machine, in one run."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from jepsen_like.bench.command_options import BenchNames, earlier, ending_as_by_ctrl_c, make_writable
+from jepsen_like.bench.display import WIDTH_MIN, Display, show
+from jepsen_like.bench.figures import Document, describe
+from jepsen_like.bench.kafka.fetch import fetch_apache
+from jepsen_like.bench.systems import RecordsMissing
+from jepsen_like.cli import EnvironmentMissing, ExitStatus
+
+SECTIONS = ("throughput", "failover")
+SYSTEMS = ("quorumlog", "apache")
+
+
+@click.command()
+@click.option("--fetch-apache", "fetch", is_flag=True, help="Bring Apache Kafka's jars from Maven Central, and end.")
+@click.option("--only", type=BenchNames(SECTIONS), default=",".join(SECTIONS), show_default=True, help="The sections.")
+@click.option(
+    "--systems", type=BenchNames(SYSTEMS), default=",".join(SYSTEMS), show_default=True, help="Who takes part."
+)
+@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Of throughput.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), default=4.0, show_default=True, help="Of each load in each repeat."
+)
+@click.option("--kills", type=click.IntRange(0), default=5, show_default=True, help="Of a partition's leader.")
+@click.option("--pauses", type=click.IntRange(0), default=3, show_default=True, help="Likewise.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Draws the order and the times of faults.")
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Where data goes meanwhile: the disk that is measured.",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A JSON file for the figures; what it has already of other sections or systems, from this machine, stays.",
+)
+def kafka(
+    fetch: bool,
+    only: tuple[str, ...],
+    systems: tuple[str, ...],
+    repeats: int,
+    seconds: float,
+    kills: int,
+    pauses: int,
+    seed: int,
+    directory: Path,
+    output: Path | None,
+) -> ExitStatus:
+    """Compare three Kafka-style brokers of ours with three of Apache Kafka: one client process of confluent-kafka, acks=all.
+
+    Ends with 0 whatever the figures are; an acknowledged record that is missing in ours is a broken promise.
+    """
+    if fetch:
+        home = fetch_apache(lambda name: click.echo(name, err=True))
+        click.echo(f"Apache Kafka is in {home}", err=True)
+        return ExitStatus.VALID
+    from jepsen_like.bench.kafka.cluster import KAFKA_SYSTEMS
+    from jepsen_like.bench.kafka.measure import KafkaBenchPlan, KafkaMeasurement
+
+    plan = KafkaBenchPlan(
+        sections=only,
+        systems=tuple(KAFKA_SYSTEMS[key] for key in systems),
+        repeats=repeats,
+        seconds=seconds,
+        kills=kills,
+        pauses=pauses,
+        seed=seed,
+        output=output,
+    )
+    before = earlier(output)
+    make_writable("--directory", directory)
+    if output is not None:
+        make_writable("--output", output.resolve().parent)
+    with Display() as display:
+        try:
+            measurement = KafkaMeasurement(plan, directory, before, display)
+        except ValueError as error:
+            raise click.UsageError(f"--output {output} cannot be added to: {error}") from None
+        try:
+            with ending_as_by_ctrl_c():
+                measurement.run()
+        except RecordsMissing as lost:
+            display.line(f"quorumlog lost what it acknowledged: {lost}")
+            return ExitStatus.VIOLATION
+        except EnvironmentMissing:
+            tables(measurement.document)
+            raise
+    tables(measurement.document)
+    return ExitStatus.VALID
+
+
+def tables(document: Document) -> None:
+    """Everything, on stdout."""
+    from jepsen_like.bench.kafka import answers
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH_MIN)
+    for title, head, rows in (
+        (answers.LOADS_TITLE, answers.loads_head(document), answers.loads(document)),
+        (answers.FAULTS_TITLE, answers.FAULTS_HEAD, answers.faults(document)),
+    ):
+        if rows:
+            show(console, title, head, rows)
+    for remark in remarks(document):
+        console.print(remark, soft_wrap=True, markup=False)
+
+
+def remarks(document: Document) -> list[str]:
+    """Returns what the tables need said: the machine and other load on it, and what was not measured."""
+    loads = ", ".join(f"{run.load_average:.1f}" for run in document.runs)
+    return [
+        f"Machine: {describe(document.machine)}. Load average before: {loads}.",
+        *(f"Not measured, {one.section} of {one.system}: {one.why}" for one in document.not_measured),
+    ]
