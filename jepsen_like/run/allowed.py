@@ -67,9 +67,7 @@ def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
     return of_partitions(allowances, directory, test)
 
 
-def of_partitions(
-    allowances: tuple[Allowance, ...], directory: Path, test: Mapping[str, Any]
-) -> tuple[Allowance, ...]:
+def of_partitions(allowances: tuple[Allowance, ...], directory: Path, test: Mapping[str, Any]) -> tuple[Allowance, ...]:
     """Returns the same allowances as what a run recorded of its partitions narrows them; see `systems.isr_losses`.
 
     Of a run that says nothing of a queue in its test.json they stay as they are. Raises `ValueError` for one that says nonsense, and

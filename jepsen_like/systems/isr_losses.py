@@ -71,7 +71,9 @@ def by_partition(
     for change in (change for of_partition in changes.values() for change in of_partition):
         causes = [one for one in for_change if one.begun_ns <= change.t_ns <= one.injected_ns + AFTERMATH_NS]
         name = names.get(change.object, f"partition {change.object}")
-        told = f"the leader of {name} went from n{change.old} to n{change.new} at {(change.t_ns - origin_ns) / 1e9:.1f} s"
+        told = (
+            f"the leader of {name} went from n{change.old} to n{change.new} at {(change.t_ns - origin_ns) / 1e9:.1f} s"
+        )
         if causes:
             cause = max(causes, key=lambda one: one.begun_ns)
             promise = f"{cause.promise}; {told}"

@@ -17,7 +17,7 @@ import trio
 from jepsen_like.cluster.process import die_with_parent
 from jepsen_like.cluster.wires import Address
 from jepsen_like.systems.kafka.mode import KafkaMode
-from jepsen_like.systems.kafka.pipes import (
+from jepsen_like.systems.kafka.worker_pipe import (
     FINAL,
     MEMBER,
     QUIT,
@@ -174,7 +174,7 @@ class Worker:
         self.stderr.close()
 
 
-class KafkaLoad:
+class ClientLoad:
     """All clients of a run (`workload.load.RunningLoad`): producers and a consumer, which live until the final reads are over."""
 
     def __init__(self, plans: Sequence[WorkerPlan], sink: Sink) -> None:
@@ -233,10 +233,10 @@ class KafkaLoad:
         for worker in self.workers:
             worker.kill()
 
-    # ---------------------------------------------------------------- what they say
+    # ---------------------------------------------------------------- what they report
 
     async def _listen(self, worker: Worker, until: str, answers: list[Any] | None = None) -> None:
-        """Record what a worker reports, until it says that it is done."""
+        """Record what a worker reports, until it reports that it is done."""
         while True:
             for what, *content in await worker.messages():
                 self._take(worker.plan, what, content)
@@ -267,8 +267,8 @@ class KafkaLoad:
                 return
 
 
-def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, topic: str, plan: LoadPlan) -> KafkaLoad:
-    """The load of a workload: producers that share concurrency and rate, and beside them a reader, or a group and a reader in the end."""
+def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, topic: str, plan: LoadPlan) -> ClientLoad:
+    """The load of a workload: producers that share concurrency and rate, and a reader, or a group and a reader in the end."""
     reader = WorkerPlan(
         role=READER,
         client=consumer_config(servers, f"readers-{plan.seed}"),
@@ -291,10 +291,10 @@ def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, to
         for number in range(senders)
     ]
     if workload != GROUP_WORKLOAD:
-        return KafkaLoad([*producers, reader], LogSink(recorder, may_retry=mode.is_idempotent))
+        return ClientLoad([*producers, reader], LogSink(recorder, may_retry=mode.is_idempotent))
     assert isinstance(recorder, QueueRecorder)
     client = member_config(servers, f"{GROUP_NAME}-{plan.seed}")
     members = [
         attrs.evolve(reader, role=MEMBER, client=client, index=number, workers=MEMBERS) for number in range(MEMBERS)
     ]
-    return KafkaLoad([*producers, *members, reader], QueueSink(recorder, may_retry=mode.is_idempotent))
+    return ClientLoad([*producers, *members, reader], QueueSink(recorder, may_retry=mode.is_idempotent))

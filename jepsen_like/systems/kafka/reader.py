@@ -1,7 +1,7 @@
 """A consumer of a run, in a process of its own: reads at places it chooses, each a fetch that began after it was asked for.
 
 librdkafka fetches ahead, so records that a plain poll returns may have been read long before it was called. Here every read assigns its
-partition anew from its offset, which makes librdkafka drop what it had: a record that is returned was read between call and return.
+partition again from its offset, which makes librdkafka drop what it had: a record that is returned was read between call and return.
 """
 
 import random
@@ -10,7 +10,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from jepsen_like.systems.kafka.pipes import (
+from jepsen_like.systems.kafka.worker_pipe import (
     FINAL,
     FLUSH_EVERY_NS,
     NOTE,
