@@ -17,6 +17,7 @@ import trio
 from jepsen_like.cluster.process import die_with_parent
 from jepsen_like.cluster.wires import Address
 from jepsen_like.systems.kafka.mode import KafkaMode
+from jepsen_like.systems.kafka.sinks import LogSink, QueueSink, Sink
 from jepsen_like.systems.kafka.worker_pipe import (
     FINAL,
     MEMBER,
@@ -29,7 +30,6 @@ from jepsen_like.systems.kafka.worker_pipe import (
     SentRow,
     WorkerPlan,
 )
-from jepsen_like.systems.kafka.sinks import LogSink, QueueSink, Sink
 from jepsen_like.systems.port import NotServing
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
