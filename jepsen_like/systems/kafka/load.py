@@ -194,7 +194,7 @@ class ClientLoad:
                 for worker in self.workers:
                     nursery.start_soon(self._listen, worker, STOPPED)
         except BaseException:
-            self._kill()
+            self.kill()
             raise
 
     def stop(self) -> None:
@@ -229,7 +229,8 @@ class ClientLoad:
         """By partition: the end that the consumer was told after everything."""
         return dict(self._ends)
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """End every client process now; for a load whose final reads are not wanted."""
         for worker in self.workers:
             worker.kill()
 

@@ -130,6 +130,7 @@ async def test_messages_to_brokers_that_are_gone_are_of_unknown_outcome(tmp_path
                 while recorder.counts.info < 2:  # noqa: ASYNC110 - the load has no event
                     await trio.sleep(0.02)
                 load.stop()
+        load.kill()
     ops = list(HistoryReader.open(tmp_path).ops())
     assert {(op.type, op.err) for op in ops} == {(Outcome.INFO, ErrorCode.TIMEOUT)}
 
