@@ -89,7 +89,7 @@ class Flapping(Parting):
 
 
 class ShrinkIsr(LinkKind):
-    """The followers of one leader are cut off from every other node until nobody is in sync with it.
+    """The followers of one leader are cut off from every other node until no other node is in sync with it.
 
     That needs a majority without them: fewer copies than nodes.
     """
@@ -111,7 +111,7 @@ class ShrinkIsr(LinkKind):
         followers = [node for node in await cluster.control.copies(scope) if node != leader]
         others = [node for node in cluster.targets if node not in followers]
         if not followers:
-            raise Withheld(f"nobody is known to follow n{leader} in {scope or 'this system'}")
+            raise Withheld(f"no node is known to follow n{leader} in {scope or 'this system'}")
         if len(others) <= len(cluster.targets) // 2:
             raise Withheld(
                 f"without {', '.join(f'n{node}' for node in followers)} there is no majority to agree on a smaller ISR: "

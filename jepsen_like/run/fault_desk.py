@@ -45,7 +45,7 @@ class FaultRefused(Exception):
 
 @attrs.frozen
 class FaultWish:
-    """What somebody wants broken. Named `nodes` come before the `target`; no `scope`: one that is led."""
+    """What is to be broken. Named `nodes` come before the `target`; no `scope`: one that is led."""
 
     kind: str
     target: str = Target.LEADER

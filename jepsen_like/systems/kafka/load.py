@@ -17,7 +17,8 @@ import trio
 from jepsen_like.cluster.process import die_with_parent
 from jepsen_like.cluster.wires import Address
 from jepsen_like.systems.kafka.mode import KafkaMode
-from jepsen_like.systems.kafka.pipes import (
+from jepsen_like.systems.kafka.sinks import LogSink, QueueSink, Sink
+from jepsen_like.systems.kafka.worker_pipe import (
     FINAL,
     MEMBER,
     QUIT,
@@ -29,7 +30,6 @@ from jepsen_like.systems.kafka.pipes import (
     SentRow,
     WorkerPlan,
 )
-from jepsen_like.systems.kafka.sinks import LogSink, QueueSink, Sink
 from jepsen_like.systems.port import NotServing
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
@@ -170,10 +170,11 @@ class Worker:
         self.popen.wait()
         if self.popen.stdin is not None:
             self.popen.stdin.close()
+        self.stdout.close()
         self.stderr.close()
 
 
-class KafkaLoad:
+class ClientLoad:
     """All clients of a run (`workload.load.RunningLoad`): producers and a consumer, which live until the final reads are over."""
 
     def __init__(self, plans: Sequence[WorkerPlan], sink: Sink) -> None:
@@ -193,7 +194,7 @@ class KafkaLoad:
                 for worker in self.workers:
                     nursery.start_soon(self._listen, worker, STOPPED)
         except BaseException:
-            self._kill()
+            self.kill()
             raise
 
     def stop(self) -> None:
@@ -228,14 +229,15 @@ class KafkaLoad:
         """By partition: the end that the consumer was told after everything."""
         return dict(self._ends)
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """End every client process now; for a load whose final reads are not wanted."""
         for worker in self.workers:
             worker.kill()
 
-    # ---------------------------------------------------------------- what they say
+    # ---------------------------------------------------------------- what they report
 
     async def _listen(self, worker: Worker, until: str, answers: list[Any] | None = None) -> None:
-        """Record what a worker reports, until it says that it is done."""
+        """Record what a worker reports, until it reports that it is done."""
         while True:
             for what, *content in await worker.messages():
                 self._take(worker.plan, what, content)
@@ -266,8 +268,8 @@ class KafkaLoad:
                 return
 
 
-def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, topic: str, plan: LoadPlan) -> KafkaLoad:
-    """The load of a workload: producers that share concurrency and rate, and beside them a reader, or a group and a reader in the end."""
+def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, topic: str, plan: LoadPlan) -> ClientLoad:
+    """The load of a workload: producers that share concurrency and rate, and a reader, or a group and a reader in the end."""
     reader = WorkerPlan(
         role=READER,
         client=consumer_config(servers, f"readers-{plan.seed}"),
@@ -290,10 +292,10 @@ def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, to
         for number in range(senders)
     ]
     if workload != GROUP_WORKLOAD:
-        return KafkaLoad([*producers, reader], LogSink(recorder, may_retry=mode.is_idempotent))
+        return ClientLoad([*producers, reader], LogSink(recorder, may_retry=mode.is_idempotent))
     assert isinstance(recorder, QueueRecorder)
     client = member_config(servers, f"{GROUP_NAME}-{plan.seed}")
     members = [
         attrs.evolve(reader, role=MEMBER, client=client, index=number, workers=MEMBERS) for number in range(MEMBERS)
     ]
-    return KafkaLoad([*producers, *members, reader], QueueSink(recorder, may_retry=mode.is_idempotent))
+    return ClientLoad([*producers, *members, reader], QueueSink(recorder, may_retry=mode.is_idempotent))

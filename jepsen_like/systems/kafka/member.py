@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from jepsen_like.systems.kafka.pipes import (
+from jepsen_like.systems.kafka.worker_pipe import (
     ASSIGNED,
     COMMITTED,
     FINAL,
@@ -39,7 +39,7 @@ PAUSE_S: Final = 0.02
 _RESETS: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
-class GroupMember:
+class MemberWorker:
     """One worker. `run` returns when the harness tells it to quit."""
 
     def __init__(self, plan: WorkerPlan, pipe: WorkerPipe) -> None:
@@ -231,4 +231,4 @@ class GroupMember:
 
 def run_member(plan: WorkerPlan, pipe: WorkerPipe) -> None:
     """Work until told to quit."""
-    GroupMember(plan, pipe).run()
+    MemberWorker(plan, pipe).run()

@@ -74,6 +74,7 @@ SERVES: Final[Mapping[str, str]] = {
     "shrink-isr": "after the ISR has shrunk to the leader, where min.insync.replicas allows that; else once a follower is back",
 }
 """When partitions are written again under each kind of fault, or still are; what is missing cannot be done to this system."""
+LEADER_ACKS, ALL_ACKS, NO_ACKS = "1", "all", "0"
 UNFLUSHED_HARMS: Final = frozenset(
     name for name, kind in KINDS.items() if kind.reach is Reach.UNFLUSHED and name in SERVES
 )
@@ -82,7 +83,6 @@ ISR_CHECKS: Final = 1.5
 """A replica leaves the ISR when it has been behind for the lag time, which is looked at every half of it."""
 NOTICED_S: Final = 2.0
 """How long after the end of a fault, beyond a session timeout, replicas may go on believing what was true before."""
-LEADER_ACKS, ALL_ACKS, NO_ACKS = "1", "all", "0"
 
 
 @attrs.frozen
@@ -96,9 +96,18 @@ class IsrRule:
     unclean: bool
     flush: str
 
-    def __str__(self) -> str:
+    def named_for(self, loss: MayLose) -> str:
+        """The settings by name, last the one that allows such a loss."""
         least = "min.insync.replicas>1" if self.several else "min.insync.replicas=1"
-        return f"acks={self.acks}, {least}, {'un' if self.unclean else ''}clean elections, flush={self.flush}"
+        words = {
+            MayLose.UNFLUSHED: f"flush={self.flush}",
+            MayLose.OUT_OF_SYNC: f"unclean.leader.election.enable={str(self.unclean).lower()}",
+            MayLose.EVERYTHING: least,
+            MayLose.UNREPLICATED: f"acks={self.acks}",
+        }
+        if loss is MayLose.EVERYTHING and self.acks != ALL_ACKS:
+            loss = MayLose.UNREPLICATED
+        return ", ".join([*(word for of, word in words.items() if of is not loss), words[loss]])
 
 
 @attrs.frozen
@@ -173,7 +182,7 @@ def losses_allowed(
             Allowance(
                 fault=fault.id,
                 kind=fault.kind,
-                promise=f"{rule}: {loss} may be lost",
+                promise=f"isr, {rule.named_for(loss)}: {loss} may be lost",
                 since_ns=-NEVER if reaches_back else _ns(fault.begun_ns, -(ISR_CHECKS * lag_s + NOTICED_S)),
                 begun_ns=fault.begun_ns,
                 # A leader that was cut off goes on acknowledging until it learns that another one was elected.

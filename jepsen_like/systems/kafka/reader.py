@@ -1,7 +1,7 @@
 """A consumer of a run, in a process of its own: reads at places it chooses, each a fetch that began after it was asked for.
 
 librdkafka fetches ahead, so records that a plain poll returns may have been read long before it was called. Here every read assigns its
-partition anew from its offset, which makes librdkafka drop what it had: a record that is returned was read between call and return.
+partition again from its offset, which makes librdkafka drop what it had: a record that is returned was read between call and return.
 """
 
 import random
@@ -10,7 +10,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from jepsen_like.systems.kafka.pipes import (
+from jepsen_like.systems.kafka.worker_pipe import (
     FINAL,
     FLUSH_EVERY_NS,
     NOTE,
@@ -27,7 +27,8 @@ from jepsen_like.workload.payload import decode_value
 
 READ_WITHIN_S: Final = 0.5
 RECORDS_MAX: Final = 64
-"""Of one read."""
+"""Of one read under load."""
+CHUNK_RECORDS: Final = 1000
 FOLLOW_PART, RECENT_PART = 0.6, 0.25
 """Of the reads: on from where the last one ended, or among the newest; the rest anywhere."""
 RECENT_RECORDS: Final = 256
@@ -80,13 +81,20 @@ class Reader:
             return max(0, end - 1 - self._rng.randrange(RECENT_RECORDS))
         return self._rng.randrange(end)
 
-    def _read(self, partition: int, offset: int) -> int:
-        """One read. Returns how many records it brought."""
+    def _read(self, partition: int, offset: int, count: int = RECORDS_MAX) -> int:
+        """One read of at most `count` records, more than `RECORDS_MAX` as they come. Returns how many it brought."""
         t_inv = time.monotonic_ns()
         try:
             self._consumer.assign([TopicPartition(self._plan.topic, partition, offset)])
             first = self._consumer.poll(READ_WITHIN_S)
-            messages = [first, *self._consumer.consume(RECORDS_MAX - 1, timeout=0)] if first is not None else []
+            messages = (
+                [first, *self._consumer.consume(min(count, RECORDS_MAX) - 1, timeout=0)] if first is not None else []
+            )
+            while RECORDS_MAX <= len(messages) < count:
+                more = self._consumer.consume(min(count - len(messages), CHUNK_RECORDS), timeout=READ_WITHIN_S)
+                if not more:
+                    break
+                messages += more
         except KafkaException as error:
             self._pipe.say(NOTE, f"a consumer could not read partition {partition} at {offset}: {error}")
             return 0
@@ -166,7 +174,7 @@ class Reader:
         for partition, end in ends.items():
             offset = starts[partition] if self._plan.reads_whole else max(0, end - LAST_RECORDS)
             while offset < end and time.monotonic() < deadline:
-                offset += self._read(partition, offset)
+                offset += self._read(partition, offset, end - offset if self._plan.reads_whole else RECORDS_MAX)
                 self._flush()
             all_read &= offset >= end
         self._flush(force=True)

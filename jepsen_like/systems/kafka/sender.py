@@ -13,7 +13,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from jepsen_like.systems.kafka.outcomes import NOT_QUEUED
-from jepsen_like.systems.kafka.pipes import (
+from jepsen_like.systems.kafka.worker_pipe import (
     FINAL,
     FLUSH_EVERY_NS,
     QUIT,

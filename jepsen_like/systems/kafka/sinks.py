@@ -5,7 +5,7 @@ from typing import Any, Final, Protocol
 
 from jepsen_like.history.ops import NONE, Action, ErrorCode, Outcome
 from jepsen_like.systems.kafka.outcomes import outcome_of
-from jepsen_like.systems.kafka.pipes import (
+from jepsen_like.systems.kafka.worker_pipe import (
     ASSIGNED,
     COMMITTED,
     POLLED,
@@ -77,7 +77,7 @@ class LogSink:
         request = Request(Action.APPEND, _never_asked, object=row.partition, a=row.value, values=(row.value,))
         outcome, code = outcome_of(row.code, may_retry=self._may_retry)
         if outcome is Outcome.OK and row.offset < 0:
-            # It is stored, but who asks again for a batch that was acknowledged long ago is not told where.
+            # It is stored, but who asks again for a batch that was acknowledged long ago gets no offset.
             outcome, code = Outcome.INFO, ErrorCode.UNKNOWN_OUTCOME
         process = self._processes.of(worker.index, row.slot)
         times = {"t_inv": row.t_inv, "t_ret": row.t_ret}
@@ -98,7 +98,7 @@ class LogSink:
         self.recorder.ok(request, seen, process=process, node=NONE, t_inv=row.t_inv, t_ret=row.t_ret)
 
     def tail(self, partition: int, start: int, end: int, t_inv: int, t_ret: int) -> None:
-        """What a consumer is told of an end says nothing about a log: it may lag behind what was acknowledged with acks=1."""
+        """What a consumer is told of an end proves nothing about a log: it may lag behind what was acknowledged with acks=1."""
         return
 
     def member(self, worker: WorkerPlan, incarnation: int, row: Any) -> None:

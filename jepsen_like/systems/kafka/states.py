@@ -1,4 +1,4 @@
-"""What the brokers of a run have told of their partitions, as `partitions.parquet` has it: leaders, ISRs, high watermarks."""
+"""What the brokers of a run have reported about their partitions, as `partitions.parquet` has it: leaders, ISRs, high watermarks."""
 
 import json
 from pathlib import Path

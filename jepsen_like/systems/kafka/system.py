@@ -19,7 +19,7 @@ from jepsen_like.systems.kafka.load import (
     LOG_WORKLOAD,
     REBALANCE_MS,
     SESSION_MS,
-    KafkaLoad,
+    ClientLoad,
     bootstrap,
     load_of,
 )
@@ -33,7 +33,7 @@ from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
 
 
-class KafkaSystem(System):
+class KafkaAdapter(System):
     """Brokers with ISR replication, each a member of the controllers' group too."""
 
     name: ClassVar[str] = "kafka"
@@ -125,7 +125,7 @@ class KafkaSystem(System):
         addresses: Mapping[int, Address],
         cluster_id: str,
         plan: LoadPlan,
-    ) -> KafkaLoad:
+    ) -> ClientLoad:
         """confluent-kafka, in processes of its own."""
         assert isinstance(mode, KafkaMode)
         return load_of(mode, workload, recorder, bootstrap(addresses), TOPIC, plan)

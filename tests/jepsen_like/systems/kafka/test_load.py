@@ -15,7 +15,7 @@ from jepsen_like.history.files import HistoryReader, HistoryWriter
 from jepsen_like.history.ops import Action, ErrorCode, Op, Outcome
 from jepsen_like.systems.kafka.load import load_of
 from jepsen_like.systems.kafka.mode import KafkaMode
-from jepsen_like.systems.kafka.system import KafkaSystem
+from jepsen_like.systems.kafka.system import KafkaAdapter
 from jepsen_like.systems.port import NotServing
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder
@@ -41,7 +41,7 @@ async def loaded(directory: Path, servers: str, mode: KafkaMode, *, enough: int,
         with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load.run)
-                while recorder.counts.acked < enough:  # noqa: ASYNC110 - the load tells nobody
+                while recorder.counts.acked < enough:  # noqa: ASYNC110 - the load has no event
                     await trio.sleep(0.02)
                 load.stop()
             assert await load.final_reads()
@@ -80,7 +80,7 @@ async def test_reads_bring_the_values_that_were_sent(tmp_path: Path) -> None:
 
 
 async def test_a_group_is_recorded_as_a_queue_that_keeps_its_promises(tmp_path: Path) -> None:
-    mode, system = KafkaMode.of([]), KafkaSystem()
+    mode, system = KafkaMode.of([]), KafkaAdapter()
     (tmp_path / "test.json").write_text(json.dumps(system.described(mode, "group")))
     with mock_cluster() as servers, HistoryWriter(tmp_path / "history.parquet") as history:
         recorder = system.recorder("group", history)
@@ -88,7 +88,7 @@ async def test_a_group_is_recorded_as_a_queue_that_keeps_its_promises(tmp_path: 
         with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load.run)
-                while recorder.counts.acked < 1500:  # noqa: ASYNC110 - the load tells nobody
+                while recorder.counts.acked < 1500:  # noqa: ASYNC110 - the load has no event
                     await trio.sleep(0.02)
                 load.stop()
             assert await load.final_reads()
@@ -109,7 +109,7 @@ async def test_a_client_process_that_ends_ends_the_load(tmp_path: Path) -> None:
         load = load_of(KafkaMode.of([]), "log", recorder, servers, "log", LoadPlan(concurrency=2, seed=1))
 
         async def kill_one() -> None:
-            while recorder.counts.acked < 20:  # noqa: ASYNC110 - the load tells nobody
+            while recorder.counts.acked < 20:  # noqa: ASYNC110 - the load has no event
                 await trio.sleep(0.02)
             load.workers[0].popen.kill()
 
@@ -127,9 +127,10 @@ async def test_messages_to_brokers_that_are_gone_are_of_unknown_outcome(tmp_path
         with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(load.run)
-                while recorder.counts.info < 2:  # noqa: ASYNC110 - the load tells nobody
+                while recorder.counts.info < 2:  # noqa: ASYNC110 - the load has no event
                     await trio.sleep(0.02)
                 load.stop()
+        load.kill()
     ops = list(HistoryReader.open(tmp_path).ops())
     assert {(op.type, op.err) for op in ops} == {(Outcome.INFO, ErrorCode.TIMEOUT)}
 
