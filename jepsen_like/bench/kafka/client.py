@@ -178,7 +178,7 @@ def gap(question: Mapping[str, Any]) -> dict[str, Any]:
         producer.poll(BEAT_S)
     left = producer.flush(FLUSH_WITHIN_S)
     longest = max((after - before for before, after in itertools.pairwise(acknowledged)), default=0)
-    return {"acknowledged": len(acknowledged) + 1, "failed": len(failed) + left, "longest_s": longest / 1e9}
+    return {"acknowledged": len(acknowledged) + 1, "unacknowledged": len(failed) + left, "longest_s": longest / 1e9}
 
 
 def noting(
