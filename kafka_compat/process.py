@@ -23,7 +23,7 @@ import trio
 from kafka_compat.broker.broker import Broker, BrokerPlan, BrokerReplaced
 from kafka_compat.config import InvalidSetting, Settings
 from kafka_compat.config_keys import BROKER_KEYS
-from kafka_compat.storage.checkpoints import WrongDirectory
+from kafka_compat.storage.checkpoints import ForeignDirectory
 from log.errors import CorruptLog, DirectoryLocked, NoSpace, StorageFailed
 from raft import descriptors
 from raft.client_codec import NODE_ID_MAX
@@ -135,7 +135,7 @@ def _environment_line(error: BaseException, plan: BrokerPlan) -> str | None:
     match error:
         case DirectoryLocked():
             return f"{error}; stop that process or choose another --data"
-        case WrongDirectory():
+        case ForeignDirectory():
             return f"{error} (--data)"
         case CorruptLog():
             return (

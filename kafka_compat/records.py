@@ -118,7 +118,7 @@ def encode_kept(header: BatchHeader, kept: Sequence[KafkaRecord]) -> bytes:
 def read_records(batch: Buffer) -> Iterator[KafkaRecord]:
     """Yields the records of one whole batch, in order.
 
-    Raises `UnsupportedCompression`, and `InvalidBatch` for anything that is not as the format says, also if there is more or less of it
+    Raises `UnsupportedCompression`, and `InvalidBatch` for anything that does not follow the format, also if there is more or less of it
     than the header counts, or it grows beyond `DECOMPRESSED_BYTES_MAX`.
     """
     header = read_batch_header(batch)

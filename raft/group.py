@@ -163,18 +163,28 @@ class _CommandCallback:
         self.done(outcome if isinstance(outcome, RaftError) else Applied(outcome[0], outcome[2]))
 
 
+class _Announcement:
+    """A read of this process of which only the heartbeats are wanted."""
+
+    def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
+        """Nobody waits."""
+
+
+_Waiting = _Waiter | _Callback | _CommandCallback | _Announcement
+
+
 class _LocalCaller:
     """The `Caller` of this process: request ids to waiters."""
 
     def __init__(self) -> None:
-        self._waiters: dict[int, _Waiter | _Callback | _CommandCallback] = {}
+        self._waiters: dict[int, _Waiting] = {}
         self._last_id = 0
 
     def new(self) -> tuple[int, _Waiter]:
         waiter = _Waiter()
         return self.add(waiter), waiter
 
-    def add(self, waiter: _Waiter | _Callback | _CommandCallback) -> int:
+    def add(self, waiter: _Waiting) -> int:
         self._last_id += 1
         self._waiters[self._last_id] = waiter
         return self._last_id
@@ -508,6 +518,15 @@ class RaftGroup:
         self._require_working()
         self._driver.apply(self._caller, self._caller.add(_CommandCallback(done)), command)
         self._reactor.request_round()
+
+    def announce(self) -> None:
+        """Tell the other members at once what is committed, not with the next message or heartbeat. Only the leader does so.
+
+        For a program whose members are all to act on what was committed, as soon as possible.
+        """
+        if not self._has_failed:
+            self._driver.read(self._caller, self._caller.add(_Announcement()))
+            self._reactor.has_news = True
 
     async def query(self, command: bytes) -> Applied:
         """Returns the state machine's answer to a query, linearizably. Raises `NotLeader` on any node but the leader."""

@@ -19,11 +19,22 @@ from jepsen_like.checker.columns import Columns, Ints, begins_operation
 from jepsen_like.checker.forgiveness import forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
+from jepsen_like.checker.queue_check import expectations_of
+from jepsen_like.checker.queue_rows import QueueExpectations
+from jepsen_like.checker.queue_tasks import QueueTask, SharedLog
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.retention import judge_retention
 from jepsen_like.checker.tasks import RegistersTask, Shared, Task, loaded, of_model
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Undecided, Verdict
-from jepsen_like.history.files import HistoryReader, KeepRule, Kept, UnreadableHistory, read_dump, read_kept
+from jepsen_like.history.files import (
+    HistoryReader,
+    KeepRule,
+    Kept,
+    UnreadableHistory,
+    bucket_of,
+    read_dump,
+    read_kept,
+)
 from jepsen_like.history.ops import NONE, Action, Outcome
 
 HISTORY: Final = "history.parquet"
@@ -31,6 +42,7 @@ DUMP: Final = "dump.parquet"
 TEST: Final = "test.json"
 ROWS_MANY: Final = 1_000_000
 """So many places of a log are no burden, though nothing lies there."""
+NO_MORE_EXPECTED: Final = QueueExpectations()
 LOG_OBJECT: Final = 0
 """The object that a run without a dump is about."""
 
@@ -73,7 +85,7 @@ def check_run(
     worker: TaskRunner | None = None,
     allowances: Sequence[Allowance] = (),
 ) -> Verdict:
-    """Check a run directory: `history.parquet/`, and for logs `dump.parquet/`.
+    """Check a run directory: `history.parquet/`, for logs and queues `dump.parquet/`, for queues what `test.json` says of them.
 
     `allowances` are the faults of the run that may have cost acknowledged records. `worker` is an engine that runs already
     (of kind `engine`); otherwise one is started and ended. Raises `UnreadableHistory`, and `EnvironmentMissing` when Spark
@@ -88,11 +100,21 @@ def check_run(
             dump = None
             undecided = (Undecided(LOG_OBJECT, "the dump is not whole: it does not say where the logs begin"),)
         undecided += _missing_final_logs(directory, dump, kept)
+    if model is not Model.REGISTER:
         _require_possible(history, kept)
+    expectations = _expectations_of(directory) if model is Model.QUEUE else NO_MORE_EXPECTED
     with contextlib.ExitStack() as stack:
         active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
         verdict = _checked(
-            history, dump, model, engine, active, bounds or SearchBounds(clock=time.process_time), allowances, kept
+            history,
+            dump,
+            model,
+            engine,
+            active,
+            bounds or SearchBounds(clock=time.process_time),
+            allowances,
+            kept,
+            expectations,
         )
     findings = verdict.findings
     if model is Model.LOG:
@@ -138,6 +160,7 @@ def _checked(
     bounds: SearchBounds,
     allowances: Sequence[Allowance] = (),
     kept: Mapping[int, Kept] | None = None,
+    expectations: QueueExpectations = NO_MORE_EXPECTED,
 ) -> Verdict:
     findings = Findings()
     expires = any(one.rule.may_expire for one in (kept or {}).values())
@@ -154,12 +177,58 @@ def _checked(
             else:
                 findings = check_logs(history.files(), worker.run, worker.share, final, expires=expires)
             unchecked = frozenset([Check.LOST]) if final is None else frozenset()
+        case Model.QUEUE:
+            logs = final_logs_of(dump, kept) if dump is not None else {}
+            findings, losses = _checked_queue(history, logs, worker, allowances, expectations)
+            unchecked = frozenset([Check.LOST]) if findings.unread else frozenset()
     if not findings.objects:
         findings = attrs.evolve(findings, undecided=(Undecided(NONE, "the history holds no operations"),))
     elif not findings.ok:
         reason = "no operation of the history is known to have happened, so nothing was tested"
         findings = attrs.evolve(findings, undecided=(*findings.undecided, Undecided(NONE, reason)))
     return Verdict(model=model, engine=engine, findings=findings, unchecked=unchecked, losses=losses)
+
+
+def _checked_queue(
+    history: HistoryReader,
+    logs: Mapping[int, Sequence[FinalLog]],
+    worker: TaskRunner,
+    allowances: Sequence[Allowance],
+    expectations: QueueExpectations,
+) -> tuple[Findings, tuple[AllowedLoss, ...]]:
+    """Every bucket by itself: all of a partition lies in one."""
+    tasks = []
+    for bucket, parts in enumerate(history.parts):
+        if not parts:
+            continue
+        mine = tuple(
+            (number, tuple(_shared(log, worker) for log in of_partition))
+            for number, of_partition in logs.items()
+            if bucket_of(number, len(history.parts)) == bucket
+        )
+        tasks.append(QueueTask(parts, expectations, mine, tuple(allowances)))
+    findings, losses = Findings(), list[AllowedLoss]()
+    for found, lost in worker.run(tasks):
+        findings = findings.plus(found)
+        losses += lost
+    findings = attrs.evolve(findings, t_first=history.began_ns())
+    losses = [attrs.evolve(loss, origin_ns=findings.t_first) for loss in losses]
+    return findings, tuple(sorted(losses, key=lambda loss: (loss.allowance.begun_ns, loss.object)))
+
+
+def _shared(log: FinalLog, worker: TaskRunner) -> SharedLog:
+    return SharedLog(log.node, log.first, worker.share(log.values), worker.share(log.epochs))
+
+
+def _expectations_of(directory: Path) -> QueueExpectations:
+    """What `test.json` says of the queue of a run; what is true of every queue without it."""
+    try:
+        test = json.loads((directory / TEST).read_text())
+        return expectations_of(test)
+    except FileNotFoundError:
+        return NO_MORE_EXPECTED
+    except (OSError, ValueError, AttributeError) as error:
+        raise UnreadableHistory(directory / TEST, f"does not say what the queue is held to ({error})") from error
 
 
 def _forgiving(
@@ -174,7 +243,8 @@ def _forgiving(
     for obj in np.unique(rows.object).tolist():
         of_log = rows.where(rows.object == obj)
         if obj in final:
-            found, lost = _forgiving_log(of_log, obj, final[obj], allowances, expires=expires)
+            of_object = [one for one in allowances if one.reaches(obj)]
+            found, lost = _forgiving_log(of_log, obj, final[obj], of_object, expires=expires)
             losses += lost
         else:
             local = LocalEngine()

@@ -56,6 +56,9 @@ def check(path: Path, model: str, engine: str, master: str | None, as_json: bool
               read offset         ok [offset v] (v nil: nothing there yet), or several such pairs
               tail nil            ok n          (the committed end)
 
+    A queue (partitions, producers, consumers, groups) is checked from a history of ours only, with the final read of each
+    partition and the final logs of its replicas where it has them.
+
     What the history cannot show is named before that, such as losses in a log without final logs; one in which
     nothing is known to have happened is unknown.
 
@@ -121,7 +124,8 @@ def summary(verdict: Verdict) -> Iterator[str]:
     """Returns what was found, for people."""
     found = verdict.findings
     total = found.ok + found.fail + found.info
-    objects = f"{found.objects:,} {verdict.model.value}{'s' * (found.objects != 1)}"
+    thing = "partition" if verdict.model is Model.QUEUE else verdict.model.value
+    objects = f"{found.objects:,} {thing}{'s' * (found.objects != 1)}"
     yield f"{total:,} operations ({found.info:,} of unknown outcome) on {objects}"
     for violation in verdict.violations[:SHOWN_MAX]:
         yield f"{violation.check}: {violation.sentence}"

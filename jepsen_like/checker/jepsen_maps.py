@@ -181,6 +181,10 @@ def operations(
             case Model.LOG:
                 for one in attempts:
                     yield from _log_ops(one, names)
+            case Model.QUEUE:
+                raise UnreadableHistory(
+                    path, "a queue is checked from a history of ours (Parquet), not from operation maps"
+                )
     except BadOperation as error:
         raise UnreadableHistory(path, str(error)) from error
 

@@ -40,6 +40,32 @@ def deed(op: Op) -> str:
                 return f"compare-and-set of {new} that saw {shown(op.seen)}"
             return f"compare-and-set of {new}{_doubt(op)}"
         case _:
+            return _queue_deed(op)
+
+
+def _queue_deed(op: Op) -> str:
+    """Returns an operation on a partition or a group with what it saw."""
+    generation = f" in generation {op.b}" if op.b != NONE else ""
+    group = f" for group {op.a}" if op.a != NONE else ""
+    at = f" at offset {op.offset}" if op.offset != NONE else ""
+    match op.f:
+        case Action.SEND:
+            return f"send of {op.a}{at}{_doubt(op)}"
+        case Action.POLL:
+            return f"poll of {op.a if op.a != NONE else 'bytes that are no value'}{at}"
+        case Action.COMMIT:
+            return f"commit of {op.offset}{group}{generation}{_doubt(op)}"
+        case Action.COMMITTED:
+            return f"reading {shown(op.offset)} as committed{group}"
+        case Action.ASSIGN:
+            return f"assignment{group}{generation}{f' from offset {op.offset}' if op.offset != NONE else ''}"
+        case Action.REVOKE:
+            return f"{'loss' if op.type is Outcome.INFO else 'revocation'}{group}{generation}"
+        case Action.SEEK:
+            return f"seek{f' to offset {op.offset}' if op.offset != NONE else ''}"
+        case Action.APPEND | Action.READ | Action.TAIL | Action.WRITE | Action.CAS:
+            return deed(op)
+        case _:
             assert_never(op.f)
 
 

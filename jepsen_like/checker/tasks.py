@@ -31,6 +31,16 @@ Shared = Ints | Path
 ACTIONS: Final = {
     Model.LOG: (Action.APPEND, Action.READ, Action.TAIL),
     Model.REGISTER: (Action.READ, Action.WRITE, Action.CAS),
+    Model.QUEUE: (
+        Action.SEND,
+        Action.POLL,
+        Action.COMMIT,
+        Action.COMMITTED,
+        Action.ASSIGN,
+        Action.REVOKE,
+        Action.SEEK,
+        Action.TAIL,
+    ),
 }
 """The operations of each model."""
 

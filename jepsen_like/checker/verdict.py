@@ -26,6 +26,8 @@ class Model(enum.Enum):
 
     LOG = "log"
     REGISTER = "register"
+    QUEUE = "queue"
+    """Partitions of topics with producers, consumers and their groups."""
 
 
 class Engine(enum.Enum):
@@ -62,6 +64,18 @@ class Check(enum.StrEnum):
     """A part of a batch, or its records apart or in another order than they were sent."""
     EPOCH = "epoch"
     """A record of two epochs, or one of a lower epoch than a record before it."""
+    REPLICAS = "replicas"
+    """Replicas of a partition that are not the same in the end."""
+    NONMONOTONIC_POLL = "nonmonotonic_poll"
+    """A consumer got a record at or before the place of one it had got, without a seek or a new assignment."""
+    SKIPPED_POLL = "skipped_poll"
+    """A consumer, or a group, passed over a record that is there."""
+    SEND_ORDER = "send_order"
+    """Of one producer's messages to a partition, one sent later stands before one sent earlier."""
+    COMMIT_REGRESS = "commit_regress"
+    """A group found, or went on from, an offset before the one that it had committed."""
+    TWO_OWNERS = "two_owners"
+    """A partition belonged to two members of a group at once."""
 
 
 LOG_CHECKS: Final = (
@@ -77,6 +91,21 @@ LOG_CHECKS: Final = (
     Check.TORN,
     Check.EPOCH,
 )
+QUEUE_CHECKS: Final = (
+    Check.LOST,
+    Check.DUPLICATED,
+    Check.PHANTOM,
+    Check.ABORTED_READ,
+    Check.DIVERGENT_OFFSET,
+    Check.REPLICAS,
+    Check.EPOCH,
+    Check.ORDER,
+    Check.SEND_ORDER,
+    Check.NONMONOTONIC_POLL,
+    Check.SKIPPED_POLL,
+    Check.COMMIT_REGRESS,
+    Check.TWO_OWNERS,
+)
 REGISTER_CHECKS: Final = (
     Check.LINEARIZABLE,
     Check.PHANTOM,
@@ -85,6 +114,16 @@ REGISTER_CHECKS: Final = (
     Check.STALE,
     Check.LOST_UPDATE,
 )
+CHECKS_OF: Final = {Model.LOG: LOG_CHECKS, Model.REGISTER: REGISTER_CHECKS, Model.QUEUE: QUEUE_CHECKS}
+"""The checks of each model, in the order told."""
+UNTESTED_OF_QUEUE: Final = (
+    (Check.REPLICAS, "replicas: no partition has the final logs of two of them"),
+    (Check.SEND_ORDER, "order of sends: not promised, or nothing was sent twice by one producer"),
+    (Check.NONMONOTONIC_POLL, "order of polls: no consumer got two records of a partition in turn"),
+    (Check.COMMIT_REGRESS, "commits: no group's position was read, or resumed, after a commit"),
+    (Check.TWO_OWNERS, "ownership: no partition went from one member of a group to another"),
+)
+"""What a queue's history may lack for a check, in words."""
 
 
 @attrs.frozen
@@ -174,7 +213,11 @@ class Findings:
     t_first: int = NEVER
     """When the earliest operation began."""
     unread: int = 0
-    """Registers whose last acknowledged change no operation asked after."""
+    """Registers whose last acknowledged change no operation asked after; partitions with neither a final read nor final logs."""
+    unseen: int = 0
+    """Acknowledged messages that no final read or log reaches: neither there nor lost."""
+    shown: frozenset[Check] = frozenset()
+    """Of a queue: the checks that something in it could have failed."""
 
     def plus(self, other: "Findings") -> "Findings":
         """Returns both together."""
@@ -196,6 +239,8 @@ class Findings:
             duplicated=self.duplicated + other.duplicated,
             t_first=min(self.t_first, other.t_first),
             unread=self.unread + other.unread,
+            unseen=self.unseen + other.unseen,
+            shown=self.shown | other.shown,
         )
 
 
@@ -225,12 +270,20 @@ class Verdict:
         lines = []
         if not found.acked:
             lines.append("loss: nothing was acknowledged")
+        elif self.model is Model.QUEUE:
+            pass
         elif Check.LOST in self.unchecked:
             lines.append("loss: the history has no final logs")
-        if found.unread:
+        if found.unread and self.model is Model.QUEUE:
+            lines.append(
+                f"loss: {found.unread:,} of {found.objects:,} partitions have neither a final read nor final logs"
+            )
+        elif found.unread:
             lines.append(
                 f"loss: the last acknowledged change of {found.unread:,} of {found.objects:,} registers was never read"
             )
+        if self.model is Model.QUEUE:
+            lines += [line for check, line in UNTESTED_OF_QUEUE if check not in found.shown]
         return tuple(lines)
 
     @property
@@ -247,7 +300,7 @@ class Verdict:
     def checks(self) -> dict[str, dict[str, Any]]:
         """Returns every check of this model: `{name: {valid, count, examples}}`; `linearizable` sums up the others."""
         summary: dict[str, dict[str, Any]] = {}
-        for check in LOG_CHECKS if self.model is Model.LOG else REGISTER_CHECKS:
+        for check in CHECKS_OF[self.model]:
             whole = check is Check.LINEARIZABLE
             count = sum(self.findings.counts.values()) if whole else self.findings.counts.get(check, 0)
             of_this = [one.sentence for one in self.violations if whole or one.check is check]
@@ -285,6 +338,7 @@ class Verdict:
             "acked": found.acked,
             "lost_acked": found.lost_acked,
             "expired": found.expired,
+            **({"unseen": found.unseen} if self.model is Model.QUEUE else {}),
             "lost_allowed": [_loss_as_json(loss, origin_ns) for loss in self.losses],
             "lost_unexplained": found.lost_acked - self.lost_allowed,
             "duplicated": found.duplicated,
@@ -296,6 +350,7 @@ class Verdict:
 def _loss_as_json(loss: AllowedLoss, origin_ns: int) -> dict[str, Any]:
     cause = loss.allowance
     return {
+        **({"object": loss.object, "of": loss.of} if loss.of else {}),
         "fault": cause.fault,
         "kind": cause.kind,
         "promise": cause.promise,

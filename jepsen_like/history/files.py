@@ -26,9 +26,9 @@ from attrs.validators import ge, instance_of
 
 from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, ErrorCode, Op, Outcome
 
-FORMAT_VERSION: Final = 3
-FORMATS_READ: Final = ("1", "2", "3")
-"""Version 2 has reads of what had left the log (`ErrorCode.TRIMMED`), version 3 dumps of several objects."""
+FORMAT_VERSION: Final = 4
+FORMATS_READ: Final = ("1", "2", "3", "4")
+"""Version 2 has reads of what had left the log (`ErrorCode.TRIMMED`), version 3 dumps of several objects, version 4 queues."""
 BUCKETS: Final = 8
 PART_ROWS_MAX: Final = 32768
 PART_SECONDS_MAX: Final = 5.0
@@ -143,6 +143,34 @@ class HistoryWriter:
             )  # fmt: skip
             for values_of_column, value_of_row in zip(rows.arrays, row, strict=True):
                 values_of_column.append(value_of_row)
+        self.recorded += count
+        if len(rows) >= self._part_rows_max:
+            self._close_part(bucket)
+        self._keep_fresh(op.t_inv if op.t_ret == NEVER else op.t_ret)
+
+    def record_rows(self, op: Op, values: Sequence[int], offsets: Sequence[int]) -> None:
+        """Take many records of one operation on one object: row i has `values[i]` at `offsets[i]`, and `op` says the rest.
+
+        Nothing is done per record; arrays of 64-bit integers are taken fastest. Raises `ValueError` if the two are not of
+        one length, the `OSError` of an earlier part that could not be written.
+        """
+        count = len(values)
+        if count != len(offsets):
+            raise ValueError(f"{count} values at {len(offsets)} offsets")
+        if not count:
+            return
+        bucket = bucket_of(op.object, len(self._gathering))
+        rows = self._gathering[bucket]
+        for (name, code), column in zip(COLUMNS, rows.arrays, strict=True):
+            match name:
+                case "a":
+                    column.extend(values)
+                case "offset":
+                    column.extend(offsets)
+                case "count":
+                    column.extend(array(code, (count,)) * count)
+                case _:
+                    column.extend(array(code, (getattr(op, name),)) * count)
         self.recorded += count
         if len(rows) >= self._part_rows_max:
             self._close_part(bucket)
@@ -324,6 +352,20 @@ class HistoryReader:
     def rows(self) -> int:
         """Returns the number of rows. Raises `UnreadableHistory` for a part that cannot be read."""
         return sum(read_part(path, ("f",)).num_rows for path in self.files())
+
+    def began_ns(self) -> int:
+        """Returns when the load began: with the first message sent, or else the first operation; 0 for none.
+
+        Raises `UnreadableHistory`.
+        """
+        first, first_send = NEVER, NEVER
+        for path in self.files():
+            table = read_part(path, ("f", "t_inv"))
+            f, t_inv = (table.column(name).to_numpy() for name in ("f", "t_inv"))
+            first = min(first, int(t_inv.min(initial=NEVER)))
+            first_send = min(first_send, int(t_inv[f == Action.SEND].min(initial=NEVER)))
+        began = first_send if first_send < NEVER else first
+        return began if began < NEVER else 0
 
     def ops(self) -> Iterator[Op]:
         """Every operation, part by part. For small histories and for tests: a Python object per row."""

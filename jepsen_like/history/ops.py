@@ -2,6 +2,8 @@
 
 - A row is one attempt of one client operation on one machine's monotonic clock. A batch of appended records is one row
   per record: same interval, consecutive offsets.
+- Of a queue (partitions, producers, consumers, groups) each sent message and each polled record is one row, and each
+  partition of a commit, an assignment or a revocation. A partition is one object, and everything about it lies in its bucket.
 - Value ids are unique positive 64-bit integers; `NONE` is "nothing there".
 """
 
@@ -24,6 +26,20 @@ class Action(enum.IntEnum):
     TAIL = 2
     WRITE = 3
     CAS = 4
+    SEND = 5
+    """A producer sent one message to one partition."""
+    POLL = 6
+    """A consumer got records."""
+    COMMIT = 7
+    """A member, or a client without one, wrote the position of a group in one partition."""
+    COMMITTED = 8
+    """The position of a group in one partition was asked for."""
+    ASSIGN = 9
+    """A consumer was given a partition, by its group or by itself."""
+    REVOKE = 10
+    """A consumer gave a partition up, or had lost it."""
+    SEEK = 11
+    """A consumer's position in a partition was moved other than by polling."""
 
 
 class Outcome(enum.IntEnum):
@@ -52,6 +68,12 @@ class ErrorCode(enum.IntEnum):
     """A record came back whose filler does not belong to its id."""
     TRIMMED = 12
     """What was to be read had left the log by its retention rule; `seen` is where the log began."""
+    NOT_ENOUGH_REPLICAS = 13
+    """Too few replicas were in sync, and nothing was appended."""
+    FENCED = 14
+    """Of another generation, epoch or member than now: this one has been replaced."""
+    OUT_OF_RANGE = 15
+    """The offset asked for lies outside of the log."""
     OTHER = 99
 
 
@@ -64,6 +86,21 @@ class Op:
     tail: `offset` is the committed end.
     write: `a`. read of a register: `a` is the value seen.
     cas: `a` expected, `b` new, `seen` the value found; `OK` with `seen == a` swapped, `OK` with another did not.
+
+    Of a queue `object` is a partition, `process` a producer, a consumer or a member of a group (a new number whenever the
+    client is created anew); each may have many operations under way, and its rows stand in the order in which it began to
+    send, and got, what they are about:
+
+    send: `a` the value id, `offset` where it landed (`NONE` if the answer does not say), `epoch` the leader's, `node` the broker.
+    poll: one row per record: `a` its value id (`NONE`, with `DAMAGED_VALUE`, for bytes that are no value), `offset`, `count` how
+    many records of this partition the poll brought. All rows of one poll share process, begin and end.
+    commit: `a` the group, `b` the generation (`NONE`: unknown, or no member), `offset` the next record to be read.
+    committed: `a` the group, `offset` what was answered (`NONE`: nothing committed).
+    assign: `a` the group (`NONE`: the client chose by itself), `b` the generation (`NONE`: unknown), `offset` the position to
+    start from (`NONE`: not said). revoke: `a`, `b` likewise; `INFO`: the client did not give it up in time, or has ended.
+    seek: `offset` the new position (`NONE`: by the client's reset rule).
+    tail: `offset` the end that consumers can read to, `seen` where the log begins; `b` is 1 if `process` then reads all of it
+    as the final read of the partition, else `NONE`.
     """
 
     f: Action

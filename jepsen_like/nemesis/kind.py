@@ -21,6 +21,7 @@ from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.machine import Need, lacking
 from jepsen_like.cluster.wires import Network
 from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target
+from jepsen_like.systems.port import Scope
 
 DrawnAs = Literal["down", "paused", "cut"]
 Seen = dict[str, str]
@@ -34,6 +35,8 @@ class Reach(enum.Enum):
     """Processes come and go; the operating system keeps what was written."""
     UNFLUSHED = enum.auto()
     """What no flush has secured."""
+    DISK = enum.auto()
+    """All that lies on the data disk of a node."""
 
 
 @attrs.frozen
@@ -92,6 +95,10 @@ class NemesisKind(abc.ABC):
     @abc.abstractmethod
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
         """Returns what the target means when `leader` leads; `nodes` are all nodes, in order."""
+
+    async def locate(self, cluster: Cluster, scope: Scope, hit: ResolvedTarget) -> ResolvedTarget:
+        """Returns what is really hit, for a kind that has to ask the cluster which nodes those are. Raises `Withheld`."""
+        return hit
 
     @abc.abstractmethod
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:

@@ -4,12 +4,14 @@ import random
 from collections.abc import Sequence
 from typing import ClassVar
 
+import attrs
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.wires import CLEAR, CUT, Condition
-from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Seen, look_at
-from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, around, parted
+from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Seen, Withheld, look_at
+from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, around, both_ways, parted
+from jepsen_like.systems.port import Scope
 
 FLAP_S = (0.05, 0.3)
 """How long a flapping link is cut, and how long it is not."""
@@ -18,6 +20,7 @@ RESET_S = (0.05, 0.5)
 DELAY_S = (0.005, 0.06)
 JITTER_S = (0.0, 0.06)
 """One way; an election timeout is a second and more, so a slow group still serves."""
+SHRINK_POLL_S = 0.1
 BYTES_PER_S = (24 * 1024.0, 256 * 1024.0)
 
 
@@ -83,6 +86,54 @@ class Flapping(Parting):
                     await trio.sleep(rng.uniform(*FLAP_S))
                     cluster.network.impose(condition, hit.pairs, hit.clients)
         return evidence(cluster)
+
+
+class ShrinkIsr(LinkKind):
+    """The followers of one leader are cut off from every other node until nobody is in sync with it.
+
+    That needs a majority without them: fewer copies than nodes.
+    """
+
+    name: ClassVar[str] = "shrink-isr"
+    shows: ClassVar[str] = "cut"
+    targets: ClassVar[tuple[Target, ...]] = ()
+    nodes_min: ClassVar[int] = 3
+    shrinks_within_s: ClassVar[float] = 15.0
+    """How long it holds at most, beyond its time, until the last follower has left."""
+
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
+        """The leader; who follows it is asked later."""
+        return ResolvedTarget((leader,), seed=rng.getrandbits(32))
+
+    async def locate(self, cluster: Cluster, scope: Scope, hit: ResolvedTarget) -> ResolvedTarget:
+        """Every way of the followers."""
+        (leader,) = hit.nodes
+        followers = [node for node in await cluster.control.copies(scope) if node != leader]
+        others = [node for node in cluster.targets if node not in followers]
+        if not followers:
+            raise Withheld(f"nobody is known to follow n{leader} in {scope or 'this system'}")
+        if len(others) <= len(cluster.targets) // 2:
+            raise Withheld(
+                f"without {', '.join(f'n{node}' for node in followers)} there is no majority to agree on a smaller ISR: "
+                "use more nodes, or fewer copies"
+            )
+        apart = tuple((one, other) for one in followers for other in followers if one != other)
+        return attrs.evolve(hit, pairs=(*both_ways(followers, others), *apart), scope=scope)
+
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
+        """All at once."""
+        cluster.network.impose(CUT, hit.pairs, hit.clients)
+        return {}
+
+    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
+        """Until only the leader is in sync."""
+        seen = await super().hold(cluster, hit, hold_s)
+        in_sync: tuple[int, ...] = ()
+        with trio.move_on_after(self.shrinks_within_s):
+            while in_sync != hit.nodes:
+                in_sync = await cluster.control.in_sync(hit.scope) or in_sync
+                await trio.sleep(SHRINK_POLL_S)
+        return {**seen, **evidence(cluster), f"in sync with {hit.scope}": ", ".join(f"n{node}" for node in in_sync)}
 
 
 class Around(LinkKind):

@@ -154,6 +154,7 @@ class Nemesis:
             await self._look_for_leader(rng)
             hit = kind.select(rng, fault.target, self._cluster.targets, self._last_leader[1].node)
             try:
+                hit = await kind.locate(self._cluster, self._last_leader[0], hit)
                 if kind.damages:
                     await self.budget.room_for(self._cluster, hit.nodes)
                 await self._carry_out(fault, kind, hit, intended_ns)

@@ -1,12 +1,16 @@
-"""Faults of processes: killed, stopped, asked to end. A disk keeps what was written to it."""
+"""Faults of processes: killed, stopped, asked to end; and the one after which the disk is a new one."""
 
 import random
-from collections.abc import Sequence
-from typing import ClassVar
+import shutil
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import ClassVar, Final
 
 from jepsen_like.cluster.cluster import Cluster
-from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Seen, look_at
+from jepsen_like.nemesis.kind import DrawnAs, NemesisKind, Reach, Seen, Withheld, look_at
 from jepsen_like.nemesis.targets import Lane, ResolvedTarget, Target, processes
+
+CAUGHT_UP_WITHIN_S: Final = 20.0
 
 
 class ProcessKind(NemesisKind):
@@ -66,3 +70,44 @@ class Pause(ProcessKind):
         for node in hit.nodes:
             cluster.nodes[node].resume()
         return look_at(cluster, hit.nodes)
+
+
+class Wipe(ProcessKind):
+    """SIGKILL, the data directory emptied while the process is down, then started again with nothing.
+
+    Where the mode survives that, it waits until the other nodes hold everything: without another copy any system loses.
+    """
+
+    name: ClassVar[str] = "wipe"
+    targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY)
+    serves_within_s: ClassVar[float] = 20.0
+    """All that the others hold is copied to the node."""
+    reach: ClassVar[Reach] = Reach.DISK
+    damages: ClassVar[bool] = True
+    nodes_min: ClassVar[int] = 3
+
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
+        """Killed together, then emptied one by one."""
+        others = [node for node in cluster.targets if node not in hit.nodes]
+        if cluster.mode.survives(self.name) and not await cluster.caught_up(others, within_s=CAUGHT_UP_WITHIN_S):
+            raise Withheld(f"the other nodes did not hold everything within {CAUGHT_UP_WITHIN_S:g} s")
+        await cluster.kill(hit.nodes)
+        seen = look_at(cluster, hit.nodes)
+        for node in hit.nodes:
+            removed = emptied(cluster.nodes[node].machine.data, cluster.system.kept_by_wipe)
+            seen[str(node)] += f"; {removed:,} bytes removed"
+        return seen
+
+
+def emptied(data: Path, kept: Collection[str]) -> int:
+    """Remove everything in a data directory but the names in `kept`. Returns how many bytes the files held."""
+    removed = 0
+    for path in data.iterdir() if data.is_dir() else ():
+        if path.name in kept:
+            continue
+        removed += sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file())
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return removed

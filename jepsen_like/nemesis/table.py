@@ -6,10 +6,10 @@ from typing import Final
 
 from jepsen_like.nemesis.disks import DamagedFiles, DiskError, DiskFull, DiskShort, DiskSlow
 from jepsen_like.nemesis.kind import Here, Kinds, NemesisKind
-from jepsen_like.nemesis.links import Flapping, HalfOpen, Partition, Reset, Slow, Throttle
+from jepsen_like.nemesis.links import Flapping, HalfOpen, Partition, Reset, ShrinkIsr, Slow, Throttle
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
 from jepsen_like.nemesis.packets import Corrupt, Duplicate, PacketLoss, Reorder
-from jepsen_like.nemesis.processes import Kill, Pause, Restart
+from jepsen_like.nemesis.processes import Kill, Pause, Restart, Wipe
 
 _KINDS: Final[tuple[NemesisKind, ...]] = (
     Kill(),
@@ -33,6 +33,8 @@ _KINDS: Final[tuple[NemesisKind, ...]] = (
     DiskFull(),
     DiskError(),
     DamagedFiles(),
+    Wipe(),
+    ShrinkIsr(),
 )
 KINDS: Final[Kinds] = MappingProxyType({kind.name: kind for kind in _KINDS})
 

@@ -52,6 +52,8 @@ class ResolvedTarget:
     pairs: tuple[Pair, ...] = ()
     clients: tuple[int, ...] = ()
     seed: int = 0
+    scope: str = ""
+    """Whose leader was meant, for a fault to which that matters."""
 
     @property
     def links(self) -> tuple[str, ...]:

@@ -25,8 +25,9 @@ def allowed_loss(results: Mapping[str, Any]) -> str | None:
     if not allowed:
         return None
     promises = [str(row["promise"]) for row in lost if isinstance(row, Mapping) and row.get("promise")] if lost else []
-    # A promise names its mode first: "raft, flush=none: ...".
-    setting = promises[0].partition(":")[0].rpartition(", ")[2] if promises else "this mode"
+    # A promise names its mode first: "raft, flush=none: ...", "acks=1, ...: ...".
+    mode = promises[0].partition(":")[0] if promises else "this mode"
+    setting = mode.partition(", ")[0] if mode.startswith("acks=") else mode.rpartition(", ")[2]
     acked = count(results.get("acked"))
     return f"{allowed:,} of {acked:,} acknowledged {things(results)} were lost, as {setting} allows"
 

@@ -1,12 +1,19 @@
 """What the faults of a recorded run were allowed to cost, from what the run has written down."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 
 from jepsen_like.checker.allowance import Allowance
+from jepsen_like.checker.checking import HISTORY
+from jepsen_like.checker.queue_check import expectations_of
+from jepsen_like.history.files import HistoryReader
+from jepsen_like.history.partition_states import read_states
 from jepsen_like.nemesis.table import KINDS
+from jepsen_like.systems.isr_losses import by_partition
 from jepsen_like.systems.registry import system_named
 
 OLDEST_SYSTEM = "raft"
@@ -22,6 +29,7 @@ class _FaultRead:
     nodes: tuple[int, ...]
     begun_ns: int
     injected_ns: int
+    ended_ns: int
 
 
 def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
@@ -42,10 +50,38 @@ def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
         ) from error
     try:
         faults = [
-            _FaultRead(row["id"], row["kind"], tuple(row["nodes"]), row["begun_ns"], row["injected_ns"])
+            _FaultRead(
+                row["id"],
+                row["kind"],
+                tuple(row["nodes"]),
+                row["begun_ns"],
+                row["injected_ns"],
+                row.get("ended_ns", row["injected_ns"]),
+            )
             for row in rows
             if row["kind"] in KINDS and not row.get("withheld")
         ]
-        return system_named(test.get("system", OLDEST_SYSTEM)).mode_of(test).allowances(faults)
+        allowances = system_named(test.get("system", OLDEST_SYSTEM)).mode_of(test).allowances(faults)
     except (KeyError, TypeError):
         return ()
+    return of_partitions(allowances, directory, test)
+
+
+def of_partitions(
+    allowances: tuple[Allowance, ...], directory: Path, test: Mapping[str, Any]
+) -> tuple[Allowance, ...]:
+    """Returns the same allowances as what a run recorded of its partitions narrows them; see `systems.isr_losses`.
+
+    Of a run that says nothing of a queue in its test.json they stay as they are. Raises `ValueError` for one that says nonsense, and
+    `UnreadableHistory`.
+    """
+    if "queue" not in test:
+        return allowances
+    expectations = expectations_of(test)
+    return by_partition(
+        allowances,
+        read_states(directory),
+        acks=expectations.acks,
+        names=expectations.partitions,
+        origin_ns=HistoryReader.open(directory / HISTORY).began_ns(),
+    )

@@ -13,11 +13,12 @@ import platform
 import random
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from operator import attrgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -42,6 +43,7 @@ from jepsen_like.nemesis.table import KINDS, named, usable
 from jepsen_like.progress import RunProgress
 from jepsen_like.report import render_report
 from jepsen_like.report.words import allowed_loss, available, count
+from jepsen_like.run.allowed import of_partitions
 from jepsen_like.run.exercise import RunPlan, exercise, first_cause
 from jepsen_like.run.results import Attempts, Observed, merged
 from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
@@ -108,16 +110,19 @@ def one_of(option: str, value: str | None, names: Sequence[str]) -> str:
     return value
 
 
-def chosen(names: tuple[str, ...], here: Here) -> tuple[str, ...]:
-    """Returns the kinds of faults to inject.
+def chosen(names: tuple[str, ...], here: Here, refused: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
+    """Returns the kinds of faults to inject; `refused` are those that the system does not take, and why.
 
-    Raises `EnvironmentMissing` for a named kind or a network that does not work here, and `UsageError` for too few nodes.
+    Raises `EnvironmentMissing` for a named kind or a network that does not work here, and `UsageError` for too few nodes or
+    a kind that is refused.
     """
     if here.network is Network.NAMESPACES and (reason := namespaces.lacking()) is not None:
         raise EnvironmentMissing(f"--network {here.network}: {reason}")
     if names == (ALL_NEMESES,):
-        return usable(here)
+        return tuple(name for name in usable(here) if name not in refused)
     for kind in named(names):
+        if kind.name in refused:
+            raise click.UsageError(f"--nemesis {kind.name}: not in this system, {refused[kind.name]}")
         if here.nodes < kind.nodes_min:
             raise click.UsageError(f"a {kind.name} needs at least {kind.nodes_min} nodes")
         lack = kind.lacks(here)
@@ -223,7 +228,9 @@ def run(
     Exit status 0 if every promise was kept, 1 if one was broken, 3 if the check could not decide.
     """
     here = Here(nodes, Network(network))
-    kinds = chosen(kinds, here)
+    if (lack := system.lacking()) is not None:
+        raise EnvironmentMissing(lack)
+    kinds = chosen(kinds, here, system.refused)
     plan = RunPlan(
         system=system.name,
         replication=one_of("--replication", replication, system.replications),
@@ -385,6 +392,7 @@ def description(plan: RunPlan, mode: Mode, command: str) -> dict[str, Any]:
         "network": plan.network.value,
         "workload": plan.workload,
         "settings": dict(mode.settings),
+        **plan.of_system().described(mode, plan.workload),
         "acks_are_durable": mode.acks_are_durable,
         "seed": plan.seed,
         "promise": mode.promise(plan.kinds),
@@ -396,7 +404,17 @@ def description(plan: RunPlan, mode: Mode, command: str) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """What ran."""
     found = {"python": platform.python_version(), "system": platform.platform()}
-    for package in ("quorumlog", "trio", "attrs", "msgpack", "crc32c", "numpy", "pyarrow", "pyspark"):
+    for package in (
+        "quorumlog",
+        "trio",
+        "attrs",
+        "msgpack",
+        "crc32c",
+        "numpy",
+        "pyarrow",
+        "pyspark",
+        "confluent-kafka",
+    ):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -429,8 +447,10 @@ def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed
 
 def checked(plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engine: Engine) -> dict[str, Any]:
     """Everything in results.json but the command that repeats it."""
+    test = json.loads((directory / "test.json").read_text())
     try:
-        verdict = check_run(directory, plan.model, engine, allowances=mode.allowances(observed.faults))
+        allowed = of_partitions(mode.allowances(observed.faults), directory, test)
+        verdict = check_run(directory, plan.model, engine, allowances=allowed)
     except (
         UnreadableHistory
     ) as error:  # the recorder's fault, so the run decides nothing; `evidence` names the operations

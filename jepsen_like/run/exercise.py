@@ -26,9 +26,9 @@ from jepsen_like.run.results import Observed, percentiles
 from jepsen_like.systems.port import Mode, NotServing, System
 from jepsen_like.systems.registry import system_named
 from jepsen_like.workload.load import LoadPlan
-from jepsen_like.workload.recorder import Recorder
 
 LEADER_WITHIN_S = 20.0
+PREPARED_WITHIN_S = 20.0
 AGREE_WITHIN_S = 30.0
 PEACE_S = 1.0
 """Load after the end of a schedule that took longer than planned."""
@@ -118,9 +118,12 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
             leader = await cluster.leader(within_s=LEADER_WITHIN_S)
             if leader is None:
                 raise NotServing(f"no node was elected leader within {LEADER_WITHIN_S:g} s of the start")
+            await cluster.control.prepare(cluster.mode, plan.workload, within_s=PREPARED_WITHIN_S)
+            leader = await cluster.leader(within_s=LEADER_WITHIN_S) or leader
             names = ", ".join(member.name for member in cluster.members.values())
             progress.event(f"{names} listen, n{leader.node} leads in term {leader.epoch}", topic="cluster")
             observed = await _break_it(plan, directory, cluster, progress, interrupted)
+            cluster.system.keep_states(directory, plan.workload)
             roles = tuple(cluster.roles)  # how the nodes are ended is no part of the run
         nursery.cancel_scope.cancel()
     return attrs.evolve(observed, unasked_ends=tuple(cluster.unasked_ends), roles=roles)
@@ -132,7 +135,7 @@ async def _break_it(
     faults = schedule(plan.seed, named(plan.kinds), plan.duration_s)
     not_recovered: list[str] = []
     with HistoryWriter(directory / "history.parquet") as history:
-        recorder = Recorder(history)
+        recorder = cluster.system.recorder(plan.workload, history)
         load = cluster.system.load(
             cluster.mode,
             plan.workload,

@@ -27,7 +27,7 @@ from jepsen_like.run import evidence
 from jepsen_like.run.recovery_time import ServiceRecovery, Writes, availability, elections, recovery, touches_leader
 
 BUCKET_S = 0.25
-WRITES = (Action.APPEND, Action.WRITE, Action.CAS)
+WRITES = (Action.APPEND, Action.WRITE, Action.CAS, Action.SEND)
 EXAMPLES_MAX = 5
 
 DUMP = "dump.parquet"
@@ -50,6 +50,9 @@ class Attempts:
     is_lost: Bools = attrs.field()
     """Which of them are acknowledged appends of a record that the final logs lack."""
 
+    is_queue: bool = False
+    """Whether these are the messages of a queue, of which a producer has many under way."""
+
     @is_lost.default
     def _nothing_lost(self) -> Bools:
         return np.zeros(len(self.f), np.bool_)
@@ -69,12 +72,19 @@ class Attempts:
         obj, process, f, outcome, value, offset, t_inv, t_ret = (
             [np.concatenate(of) for of in zip(*parts, strict=True)] if parts else [np.empty(0, np.int64)] * 8
         )
-        first = np.flatnonzero(begins_operation(process, t_inv, t_ret))
+        sends = np.flatnonzero(f == Action.SEND)
+        if is_queue := len(sends) > 0:  # all else there is the consumers'
+            obj, process, f, outcome, value, offset, t_inv, t_ret = (
+                of[sends] for of in (obj, process, f, outcome, value, offset, t_inv, t_ret)
+            )
+        first = np.arange(len(f)) if is_queue else np.flatnonzero(begins_operation(process, t_inv, t_ret))
         records = np.diff(first, append=len(f))
-        appended = (f == Action.APPEND) & (outcome == Outcome.OK)
+        appended = np.isin(f, (Action.APPEND, Action.SEND)) & (outcome == Outcome.OK)
         lost = _lost(history.with_name(DUMP), obj, np.where(appended, offset, NONE), value)
         of_operation = np.logical_or.reduceat(lost, first) if len(first) else lost
-        return cls(f[first], outcome[first], t_inv[first], t_ret[first], process[first], records, of_operation)
+        return cls(
+            f[first], outcome[first], t_inv[first], t_ret[first], process[first], records, of_operation, is_queue
+        )
 
     @property
     def origin_ns(self) -> int:
@@ -252,7 +262,7 @@ def doubts_about(attempts: Attempts, observed: Observed) -> list[str]:
         *evidence.of_faults(observed.faults, observed.roles, observed.nodes, kinds),
         *([f"interrupted before any {' or '.join(observed.kinds)}, which had been asked for"] if is_too_soon else []),
         *evidence.of_service(observed.faults, attempts.acknowledged_writes()),
-        *evidence.of_history(attempts, observed.counted),
+        *evidence.of_history(attempts, observed.counted, may_overlap=attempts.is_queue),
     ]
 
 

@@ -20,7 +20,7 @@ from jepsen_like.checker.verdict import Model
 from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.observations import Observation
 from jepsen_like.cluster.wires import Address
-from jepsen_like.history.files import DumpWriter, KeepRule
+from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
 
@@ -99,7 +99,11 @@ class Control(abc.ABC):
 
     @abc.abstractmethod
     async def leaders(self) -> Mapping[Scope, Leadership]:
-        """Returns who leads each scope now; a scope without a leader is missing."""
+        """Returns who leads each scope now; a scope without a leader is missing. Once there is a load, those that it writes to."""
+
+    async def is_serving(self) -> bool:
+        """Whether the cluster takes clients: after its start, when nothing is broken."""
+        return bool(await self.leaders())
 
     @abc.abstractmethod
     async def goal(self) -> object | None:
@@ -123,6 +127,18 @@ class Control(abc.ABC):
     @abc.abstractmethod
     async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
         """Send a node any request that it answers, on a new connection to `address`. Returns None if it answered, or why it did not."""
+
+    async def prepare(self, mode: "Mode", workload: str, *, within_s: float) -> None:
+        """Before the load: make what its clients will write to. Raises `NotServing` if that takes longer."""
+        return
+
+    async def copies(self, scope: Scope) -> tuple[int, ...]:
+        """Returns the nodes that hold a copy of what a scope's leader has, that node too; none if that is not known now."""
+        return ()
+
+    async def in_sync(self, scope: Scope) -> tuple[int, ...]:
+        """Returns the copies of a scope on which an acknowledgement waits; none where the system knows no such set, or not now."""
+        return ()
 
     async def read_through(self, node: int) -> None:
         """Let one node read all that it has on its disk, so that damage is met; as far as it gives it."""
@@ -155,6 +171,10 @@ class FaultSeen(Protocol):
     def injected_ns(self) -> int:
         """When it was complete."""
 
+    @property
+    def ended_ns(self) -> int:
+        """When all was undone."""
+
 
 class Mode(abc.ABC):
     """A replication with its settings: what a run is held to."""
@@ -184,6 +204,10 @@ class Mode(abc.ABC):
     def allowances(self, faults: Iterable[FaultSeen]) -> tuple[Allowance, ...]:
         """The faults that may have cost records which this mode had acknowledged, and how far back each may reach."""
 
+    def survives(self, kind: str) -> bool:
+        """Whether a fault of this kind costs nothing that was acknowledged, if the nodes that it does not hit hold all of it."""
+        return True
+
     @abc.abstractmethod
     def spare(self, nodes: int) -> int:
         """How many of `nodes` may be down, or may have lost what they held, while the mode still serves and keeps all."""
@@ -207,6 +231,20 @@ class System(abc.ABC):
     """By kind of fault: settings `name=value` without which it would find little to break; the user's own come first."""
     files: ClassVar[LogFiles]
     """Which of its files can be damaged, and how it ends when it meets damage."""
+    refused: ClassVar[Mapping[str, str]] = {}
+    """By kind of fault: why it is not done to this system."""
+    own_scope: ClassVar[Scope | None] = None
+    """The scope that clients do not write to, if there is one."""
+    kept_by_wipe: ClassVar[tuple[str, ...]] = ()
+    """Names in the data directory that lie on another disk than the data, so that `wipe` leaves them."""
+
+    def lacking(self) -> str | None:
+        """Returns what is not installed here that a run or `up` needs, and what to do, in one line; None if all is there."""
+        return None
+
+    def address_line(self, addresses: Mapping[int, Address]) -> str:
+        """Returns what a client needs to reach the cluster, as `name=value`: the line that `up` prints."""
+        return "nodes=" + ",".join(f"{host}:{port}" for _, (host, port) in sorted(addresses.items()))
 
     @abc.abstractmethod
     def configure(self, words: Sequence[str], replication: str) -> Mode:
@@ -234,6 +272,18 @@ class System(abc.ABC):
     @abc.abstractmethod
     def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
         """Returns the control that asks the running processes. `direct` leads past the faults; `can_answer`: neither ended nor paused."""
+
+    def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
+        """Returns what the load records with."""
+        return Recorder(history)
+
+    def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
+        """What test.json contains in addition, for the check of this workload."""
+        return {}
+
+    def keep_states(self, directory: Path, workload: str) -> None:
+        """After a run: write `partitions.parquet` into its directory, from what its nodes have told, if there is anything to tell."""
+        return
 
     @abc.abstractmethod
     def load(

@@ -5,7 +5,10 @@ from typing import Final
 
 from jepsen_like.systems.port import System
 
-SYSTEMS: Final[dict[str, str]] = {"raft": "jepsen_like.systems.raft.system:RaftSystem"}
+SYSTEMS: Final[dict[str, str]] = {
+    "raft": "jepsen_like.systems.raft.system:RaftSystem",
+    "kafka": "jepsen_like.systems.kafka.system:KafkaSystem",
+}
 """Where the adapter of each system is, by the name that `--system` takes; a test adds its own here."""
 
 

@@ -40,7 +40,7 @@ class Request:
     @property
     def is_write(self) -> bool:
         """Whether it changes anything; what does not may go unrecorded when it has no outcome."""
-        return self.f in (Action.APPEND, Action.WRITE, Action.CAS)
+        return self.f in (Action.APPEND, Action.WRITE, Action.CAS, Action.SEND)
 
 
 @attrs.frozen

@@ -344,8 +344,11 @@ class Broker:
     def on_round_end(self) -> None:
         """See `Participant`."""
         now = self._context.clock()
-        for delta in self._machine.drain_changes():
+        deltas = self._machine.drain_changes()
+        for delta in deltas:
             self._changed(delta)
+        if deltas and self._node.leads and self._group is not None:
+            self._group.announce()  # all brokers are to know soon
         self._note_elected()
         self._link.pump(now)
         self._node.tick(now)
@@ -521,7 +524,7 @@ class Broker:
         interval_s = self._context.settings.seconds("broker.heartbeat.interval.ms")
         while not self._may_end.is_set():
             self._controller_changed = trio.Event()
-            answer = await self._heartbeat(timeout_s=max(interval_s, 1.0))
+            answer = await self._heartbeat(timeout_s=interval_s)
             pause_s = interval_s
             if answer is None or answer.error_code or answer.is_fenced:
                 pause_s = min(FENCED_HEARTBEAT_S, interval_s)
@@ -568,21 +571,30 @@ class Broker:
             await trio.sleep(REGISTRATION_RETRY_S)
 
     async def _heartbeat(self, *, timeout_s: float) -> BrokerHeartbeatResponse | None:
+        """Tell everybody that this broker is alive. Returns what the controller says; None if none answers in time."""
         applied = self._image.index if self._hosting else -1
-        epoch = self._context.broker_epoch
-        if self._link.leader != self._plan.broker_id:
-            return await self._link.heartbeat(epoch, applied, wants_shutdown=self._wants_shutdown, timeout_s=timeout_s)
         answers: list[BrokerHeartbeatResponse] = []
-        request = BrokerHeartbeatRequest(
-            cluster_id=self._plan.cluster_id,
-            broker_id=self._plan.broker_id,
-            broker_epoch=epoch,
-            applied_index=applied,
-            wants_shutdown=self._wants_shutdown,
+        answered = trio.Event()
+
+        def done(answer: BrokerHeartbeatResponse) -> None:
+            answers.append(answer)
+            answered.set()
+
+        self._link.heartbeat(
+            self._context.broker_epoch, applied, done, wants_shutdown=self._wants_shutdown, timeout_s=timeout_s
         )
-        self._node.heartbeat(None, request, answers.append)
+        if self._node.leads:
+            own = BrokerHeartbeatRequest(
+                cluster_id=self._plan.cluster_id,
+                broker_id=self._plan.broker_id,
+                broker_epoch=self._context.broker_epoch,
+                applied_index=applied,
+                wants_shutdown=self._wants_shutdown,
+            )
+            self._node.heartbeat(None, own, done)
         self._reactor.request_round()
-        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(timeout_s):
+            await answered.wait()
         return answers[0] if answers else None
 
 

@@ -153,13 +153,19 @@ class ControllerLink:
         waiting.not_before = self._clock() + RETRY_S
         self._waiting.append(waiting)
 
-    async def heartbeat(
-        self, broker_epoch: int, applied_index: int, *, wants_shutdown: bool, timeout_s: float
-    ) -> BrokerHeartbeatResponse | None:
-        """Send a heartbeat to a controller in another process. Returns its answer; None without one."""
-        leader = self.leader
-        if leader is None or leader == self._broker_id:
-            return None
+    def heartbeat(
+        self,
+        broker_epoch: int,
+        applied_index: int,
+        done: Callable[[BrokerHeartbeatResponse], None],
+        *,
+        wants_shutdown: bool,
+        timeout_s: float,
+    ) -> None:
+        """Send a heartbeat to every other broker; `done` is called with the controller's answer, if one comes.
+
+        The others note it, so that they know who is alive should one of them become the controller.
+        """
         request = BrokerHeartbeatRequest(
             cluster_id=self._cluster_id,
             broker_id=self._broker_id,
@@ -167,8 +173,13 @@ class ControllerLink:
             applied_index=applied_index,
             wants_shutdown=wants_shutdown,
         )
-        response = await self._peers[leader].ask(BROKER_HEARTBEAT, 0, request, timeout_s=timeout_s)
-        return response if isinstance(response, BrokerHeartbeatResponse) else None
+
+        def answered(response: BrokerHeartbeatResponse | PeerFailed) -> None:
+            if isinstance(response, BrokerHeartbeatResponse) and response.error_code != KafkaErrorCode.NOT_CONTROLLER:
+                done(response)
+
+        for peer in self._peers.values():
+            peer.call(BROKER_HEARTBEAT, 0, request, answered, timeout_s=timeout_s)
 
 
 def _error_of(error: RaftError) -> KafkaErrorCode:

@@ -69,16 +69,15 @@ class ImageChanges:
         self.put_partition(key, after)
         return after is not state
 
-    def elect_leaderless(self, topics: TopicImage | None, *, unclean_default: bool) -> None:
-        """Hold elections for the partitions without leader, of one topic or of all, as far as each topic allows."""
+    def elect_leaderless(self, *, unclean_default: bool) -> None:
+        """Hold elections for all partitions without leader, as far as each topic allows."""
         for key in self.image.leaderless():
-            topic = self.image.topics[key.topic]
-            if topics is None or topic is topics:
-                self.elect(key, rule_for(self.image, topic, unclean_default=unclean_default))
+            self.elect(key, rule_for(self.image, self.image.topics[key.topic], unclean_default=unclean_default))
 
     def take_out(self, broker: int, *, unclean_default: bool) -> None:
-        """Take a broker out of every ISR in which it is not the last member, and move its leaderships."""
-        active = {other for other, registration in self.image.brokers.items() if registration.active} - {broker}
+        """Take a broker that is not active any more out of every ISR in which it is not the last member; its leaderships move."""
+        active = {other for other, registration in self.image.brokers.items() if registration.active}
+        assert broker not in active
         for key in self.image.with_member(broker):
             topic = self.image.topics[key.topic]
             rule = rule_for(self.image, topic, unclean_default=unclean_default)

@@ -40,6 +40,7 @@ class ImageDelta:
     partitions: dict[TopicPartition, PartitionState] = attrs.field(factory=dict)
     """New states, those of created topics and partitions included; deleted ones are under `topics_deleted`."""
     topics_created: tuple[TopicImage, ...] = ()
+    """The topics of the image itself, which later commands change; their first states are in `partitions`."""
     topics_deleted: tuple[TopicImage, ...] = ()
     """With their last states."""
     configs: tuple[ResourceName, ...] = ()

@@ -1,7 +1,8 @@
 """Which brokers are alive, decided by the leader of the raft group alone: what to propose from heartbeats, silence and time.
 
-Heartbeats are never written to the log; what follows from them is. A new controller therefore knows of no heartbeat, and gives every
-broker one full session from the moment it became controller. It reads the image of its own machine and changes nothing in it: a
+Heartbeats are never written to the log; what follows from them is. Brokers send them to every other broker, not to the controller alone,
+so that a new controller knows which of them have ended before it was elected. All others get one full session from that moment, because
+it may have been busy, and not have read what they sent. It reads the image of its own machine and changes nothing in it: a
 proposal has its effect when its command comes back through the log, and is repeated if it does not.
 
 Rules (BrokerHeartbeatManager of KRaft): a broker that has applied its own registration is unfenced; one that is silent for a
@@ -57,12 +58,12 @@ class ControllerElected:
 
 @frozen
 class ControllerResigned:
-    """This node does not lead any more; nothing is proposed until it does again."""
+    """This node does not lead any more; nothing is proposed until it does again. Heartbeats are still noted."""
 
 
 @frozen
 class BrokerHeartbeat:
-    """A broker says that it is alive. Answered at once by `AnswerHeartbeat` with the same token."""
+    """A broker reports that it is alive. Answered at once by `AnswerHeartbeat` with the same token."""
 
     token: int
     connection: int
@@ -128,6 +129,8 @@ class _Contact:
     time: float
     connection: int | None = None
     applied_index: int = UNKNOWN_INDEX
+    closed: bool = False
+    """Whether its connection has ended, which stands for the end of its session."""
 
 
 @frozen
@@ -183,22 +186,32 @@ class ControllerLiveness:
     def _begin(self, now: float) -> None:
         self._end()
         self._controller = True
-        self._contacts = {
-            broker.id: _Contact(broker.epoch, now) for broker in self.image.brokers.values() if not broker.fenced
-        }
+        before, self._contacts = self._contacts, {}
+        for broker in self.image.brokers.values():
+            if broker.fenced:
+                continue
+            known = before.get(broker.id)
+            if known is None or known.epoch != broker.epoch:
+                known = _Contact(broker.epoch, now)
+            elif not known.closed:
+                known.time = now
+            self._contacts[broker.id] = known
         if self.settings.balance_interval is not None:
             self._next_balance = now + self.settings.balance_interval
 
     def _end(self) -> None:
         self._controller = False
         self._next_balance = None
-        for held in (self._contacts, self._proposals, self._shutdowns):
+        for held in (self._proposals, self._shutdowns):
             held.clear()
 
     # ---------------------------------------------------------------- heartbeats
 
     def _heartbeat(self, now: float, heartbeat: BrokerHeartbeat) -> list[LivenessEffect]:
         if not self._controller:
+            self._contacts[heartbeat.broker] = _Contact(
+                heartbeat.epoch, now, heartbeat.connection, heartbeat.applied_index
+            )
             return [AnswerHeartbeat(heartbeat.token, KafkaErrorCode.NOT_CONTROLLER)]
         registration = self.image.brokers.get(heartbeat.broker)
         if registration is None:
@@ -264,10 +277,12 @@ class ControllerLiveness:
             if contact.connection != connection:
                 continue
             contact.connection = None
-            if self.settings.fence_on_close and self._serving(broker):
-                # From here on as if its session had expired, so that the proposal is repeated until it has its effect.
+            if self.settings.fence_on_close:
+                # As if its session had expired, so that the proposal is repeated until it has its effect.
                 contact.time = min(contact.time, now - self.settings.session_timeout)
-                effects += self._fence(now, broker, contact, "its connection has ended")
+                contact.closed = True
+                if self._controller and self._serving(broker):
+                    effects += self._fence(now, broker, contact)
         return effects
 
     def _due(self, now: float) -> list[LivenessEffect]:
@@ -281,7 +296,7 @@ class ControllerLiveness:
             if contact is None or contact.epoch != registration.epoch:
                 self._contacts[broker] = _Contact(registration.epoch, now)
             elif self._fence_time(contact, broker) <= now:
-                effects += self._fence(now, broker, contact, f"no heartbeat for {self.settings.session_timeout:g} s")
+                effects += self._fence(now, broker, contact)
         return effects + self._balance(now)
 
     def _serving(self, broker: int) -> bool:
@@ -299,8 +314,10 @@ class ControllerLiveness:
             return expired
         return max(expired, proposal.time + self.settings.retry_interval)
 
-    def _fence(self, now: float, broker: int, contact: _Contact, reason: str) -> list[LivenessEffect]:
-        return self._propose(now, broker, FenceBroker(broker, contact.epoch, self.settings.unclean_default), reason)
+    def _fence(self, now: float, broker: int, contact: _Contact) -> list[LivenessEffect]:
+        command = FenceBroker(broker, contact.epoch, self.settings.unclean_default)
+        silent = f"no heartbeat for {self.settings.session_timeout:g} s"
+        return self._propose(now, broker, command, "its connection has ended" if contact.closed else silent)
 
     def _propose(self, now: float, broker: int, command: Command, reason: str) -> list[LivenessEffect]:
         """Propose a command, unless it is the one that was proposed last, a short time ago."""

@@ -189,7 +189,7 @@ def _unfence(command: UnfenceBroker, changes: ImageChanges) -> Acknowledged:
         return Acknowledged(KafkaErrorCode.INVALID_REQUEST, f"broker {command.broker} is shutting down")
     if registration.fenced:
         changes.put_broker(evolve(registration, fenced=False))
-        changes.elect_leaderless(None, unclean_default=command.unclean_default)
+        changes.elect_leaderless(unclean_default=command.unclean_default)
     return Acknowledged()
 
 
@@ -368,5 +368,4 @@ def _set_configs(change: ResourceChange, changes: ImageChanges, *, unclean_defau
     for setting in change.settings:
         changes.set_config(resource, setting.name, setting.value)
     if any(setting.name == UNCLEAN_ELECTION for setting in change.settings):
-        topic = changes.image.topics[resource.name] if resource.kind is ResourceKind.TOPIC else None
-        changes.elect_leaderless(topic, unclean_default=unclean_default)
+        changes.elect_leaderless(unclean_default=unclean_default)

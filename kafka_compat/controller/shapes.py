@@ -40,7 +40,7 @@ def encode(version: int, shape: Shape, value: object) -> bytes:
 
 
 def decode(version: int, shape: Shape, data: bytes, name: str) -> Any:
-    """Returns the value in `data`; `name` says what it should be. Raises `InvalidRequest` for anything else."""
+    """Returns the value in `data`; `name` is what it should be. Raises `InvalidRequest` for anything else."""
     if type(data) is not bytes or not data:
         raise InvalidRequest(f"{name} must be bytes that begin with a version")
     if data[0] != version:

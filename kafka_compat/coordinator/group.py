@@ -239,7 +239,7 @@ class ClassicGroup:
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         return protocol_type == self.protocol_type and any(
-            self._supporters.get(name) == len(self.members) for name in names
+            self._supporters.get(name, 0) == len(self.members) for name in names
         )
 
     def select_protocol(self) -> str:

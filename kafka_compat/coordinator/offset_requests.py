@@ -215,6 +215,9 @@ class OffsetRequests:
         """Writes tombstones for offsets past their retention, and for groups that have nothing left; these are Dead from now on."""
         changes: list[OffsetChange] = []
         emptied: list[ClassicGroup] = []
+        for group_id in self.offsets.changing_groups():
+            if group_id not in self.groups:  # a commit to a new group may have been written, although it timed out
+                self.groups[group_id] = ClassicGroup(group_id, state_time_ms=self.out.time_ms)
         for group in list(self.groups.values()):
             expired = list(self._expired(group))
             changes += (OffsetChange(group.id, *position, None) for position in expired)
@@ -232,10 +235,14 @@ class OffsetRequests:
         if not (simple or empty or (stable and group.protocol_type == CONSUMER_PROTOCOL_TYPE)):
             return
         emptied_ms = group.state_time_ms if empty and not simple else NO_TIMESTAMP
-        for position, value in self.offsets.of_group(group.id).items():
+        for position, value in self.offsets.latest(group.id).items():
+            if group.subscribes_to(position[0]) or self.offsets.is_under_way(group.id, position):
+                continue
+            if value is None:
+                yield position
+                continue
             base_ms = value.commit_timestamp if emptied_ms == NO_TIMESTAMP else emptied_ms
-            expired = has_expired(value, base_ms, self.out.time_ms, self.config.offsets_retention_ms)
-            if expired and not group.subscribes_to(position[0]) and not self.offsets.is_pending(group.id, position):
+            if has_expired(value, base_ms, self.out.time_ms, self.config.offsets_retention_ms):
                 yield position
 
     def _clean_up(self, changes: list[OffsetChange], emptied: list[ClassicGroup]) -> None:

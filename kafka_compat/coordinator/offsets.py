@@ -55,9 +55,15 @@ class OffsetStore:
         """Every group that has written offsets."""
         yield from self._written
 
-    def is_pending(self, group: str, position: Position) -> bool:
-        """Whether a change of this offset is on its way, or was and may have been written."""
-        return position in self._count_under_way.get(group, {}) or (group, position) in self._unknown
+    def is_under_way(self, group: str, position: Position) -> bool:
+        """Whether a change of this offset is being written."""
+        return position in self._count_under_way.get(group, {})
+
+    def latest(self, group: str) -> Mapping[Position, OffsetCommitValue | None]:
+        """Returns the offsets as they will be when what may have been written is; None for what is deleted by that."""
+        found: dict[Position, OffsetCommitValue | None] = dict(self._written.get(group, {}))
+        found.update((position, value) for (name, position), (_, value) in self._unknown.items() if name == group)
+        return found
 
     def positions(self, group: str) -> list[Position]:
         """Returns every offset of a group, those included that may be written later: what a deletion has to cover."""

@@ -7,7 +7,7 @@ version 0, because its client does not know yet what the broker supports (KIP-51
 """
 
 import struct
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafka_compat.protocol import primitives
 from kafka_compat.protocol.compiler import tags_reader, wire_of
@@ -104,10 +104,9 @@ class Api(Generic[RequestT, ResponseT]):
     def decode_request_body(self, body: Buffer, position: int, version: int) -> RequestT:
         """Returns the request that begins at `position`, after its header; raises `MalformedMessage`.
 
-        Bytes behind it are ignored, as by Kafka: librdkafka 2.16 sends three of them with Metadata 13 for all topics.
+        What follows the request is ignored, as Kafka does: librdkafka's Metadata request for all topics ends in three bytes too many.
         """
-        request: RequestT
-        request, _ = self._wire(self.request, version).read(memoryview(body), position)
+        request: RequestT = self._wire(self.request, version).read(memoryview(body), position)[0]
         return request
 
     def encode_response(self, version: int, correlation_id: int, response: ResponseT) -> list[Buffer]:
@@ -125,16 +124,18 @@ class Api(Generic[RequestT, ResponseT]):
         position = CORRELATION_ID.size
         if self.response_header_version(version):
             position = skip_tags(buffer, position)
-        response: ResponseT
-        response, end = self._wire(self.response, version).read(buffer, position)
-        if end != len(buffer):
-            raise MalformedMessage(f"{len(buffer) - end} bytes follow the message", offset=end)
-        return correlation_id, response
+        return correlation_id, self._whole(self.response, buffer, position, version)
 
     def _wire(self, cls: type, version: int) -> primitives.Wire:
         if version not in self.versions:
             raise KeyError(f"{self.name} has no version {version} here")
         return wire_of(cls, version, version in self.flexible)
+
+    def _whole(self, cls: Any, buffer: memoryview, position: int, version: int) -> Any:
+        value, end = self._wire(cls, version).read(buffer, position)
+        if end != len(buffer):
+            raise MalformedMessage(f"{len(buffer) - end} bytes follow the message", offset=end)
+        return value
 
 
 def decode_correlation_id(body: Buffer) -> int:

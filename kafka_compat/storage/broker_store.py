@@ -35,7 +35,7 @@ from log.store import LOGS_NAME, LogStore
 from log.store_flush import FlushRound
 
 STORE_CONFIG = StoreConfig(segment_bytes_max=SEGMENT_BYTES)
-"""Segments end where a topic's `segment.bytes` says; the store's own bound is only the greatest."""
+"""Segments end at a topic's `segment.bytes`; the store's own bound is only the greatest."""
 
 
 class BrokerStore:
@@ -52,7 +52,7 @@ class BrokerStore:
         self.offline: dict[TopicPartition, LogError] = {}
         """The partitions that cannot, and why."""
         self.unknown: dict[str, LogError] = {}
-        """Names of damaged logs whose partition nobody can tell; they stay where they are."""
+        """Names of damaged logs whose partition cannot be told; they stay where they are."""
         self._disk = disk
         self._store = store
         self._topic_ids: dict[TopicPartition, bytes] = {}
@@ -65,7 +65,7 @@ class BrokerStore:
     ) -> Self:
         """Returns the store in `directory`, opened or made; call `open_all` next.
 
-        Raises `DirectoryLocked` if it is open elsewhere, `WrongDirectory` if it is another broker's, `NoSpace` or `StorageFailed`
+        Raises `DirectoryLocked` if it is open elsewhere, `ForeignDirectory` if it is another broker's, `NoSpace` or `StorageFailed`
         if the disk refuses.
         """
         store = LogStore.open(disk, directory, config)
@@ -122,7 +122,7 @@ class BrokerStore:
     def create(self, partitions: Mapping[TopicPartition, bytes]) -> None:
         """Make the logs of these partitions, given with their topics' ids, durably and side by side; those that are there stay.
 
-        A log of the same name that belongs to another topic id is deleted first; if nobody knows what it belongs to, its error is
+        A log of the same name that belongs to another topic id is deleted first; if it is not known what it belongs to, its error is
         raised, and only `delete` removes it. Raises `NoSpace`, `StorageFailed`, or `ValueError` for a name that is too long; what was
         made until then stays, and the call may be repeated.
         """
@@ -258,7 +258,9 @@ class BrokerStore:
             self._store.delete(name)
             return
         path = f"{self._directory_of(name)}/{IDENTITY_NAME}"
-        error = error or CorruptLog(path, 0, "the file that says which topic the log belongs to is missing or damaged")
+        error = error or CorruptLog(
+            path, 0, "the file that states which topic the log belongs to is missing or damaged"
+        )
         topic, _, partition = name.rpartition("-")
         if topic and partition.isascii() and partition.isdigit():
             self.offline[TopicPartition(topic, int(partition))] = error

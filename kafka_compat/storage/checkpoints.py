@@ -24,8 +24,8 @@ _VERSION: Final = 1
 
 
 @attrs.define
-class WrongDirectory(LogError):
-    """The directory belongs to another broker or cluster, or the file that says so is damaged. Nothing was changed."""
+class ForeignDirectory(LogError):
+    """The directory belongs to another broker or cluster, or the file that states its owner is damaged. Nothing was changed."""
 
     directory: str
     detail: str
@@ -61,7 +61,7 @@ class BrokerMeta:
 
     @classmethod
     def claim(cls, disk: Disk, directory: str, *, cluster_id: str, broker_id: int) -> Self:
-        """Returns it, read or written for the first time. Raises `WrongDirectory` if the directory is another broker's."""
+        """Returns it, read or written for the first time. Raises `ForeignDirectory` if the directory is another broker's."""
         wanted = cls(cluster_id, broker_id)
         path = f"{directory}/{META_NAME}"
         if not disk.exists(path):
@@ -69,9 +69,9 @@ class BrokerMeta:
             return wanted
         found = read_checked(disk, path)
         if found is None:
-            raise WrongDirectory(directory, f"cannot be used: its file {META_NAME!r} is damaged")
+            raise ForeignDirectory(directory, f"cannot be used: its file {META_NAME!r} is damaged")
         if cls(*found) != wanted:
-            raise WrongDirectory(
+            raise ForeignDirectory(
                 directory,
                 f"belongs to broker {found[1]} of cluster {found[0]!r}, not to broker {broker_id} of {cluster_id!r}",
             )

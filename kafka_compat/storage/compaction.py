@@ -1,6 +1,6 @@
 """Compaction of the offsets topic: of each key only the newest record stays.
 
-Looked at is what lies below the high watermark; written anew are the sealed segments there, from the first one on. A record leaves when a newer
+Looked at is what lies below the high watermark; written again are the sealed segments there, from the first one on. A record leaves when a newer
 one has its key; a deletion (a record without a value) leaves when it is older than `delete.retention.ms`, together with everything that it
 deleted. Offsets stay as they are, so there are gaps. A batch whose records cannot be read stays as it is.
 """
@@ -64,15 +64,21 @@ class Compaction:
         closed, close the generator: it removes what it has written.
         """
         changes, run = self.log.changes, self._run()
-        if run:
-            try:
-                yield from self._find_newest(changes)
-                yield from self._count(run, changes)
+        if not run:
+            return
+        end = self.log.store_log.segment_facts()[len(run)].first_index
+        try:
+            yield from self._find_newest(changes)
+            if self.log.changes == changes:
+                yield from self._count(run, end, changes)
+            if self.log.changes == changes:
+                self.clean_offset = min(end, self._seen_offset)
                 if self.removed:
-                    yield from self._rewrite(run, changes)
-                self.done = self.done or (not self.removed and self.log.changes == changes)
-            finally:
-                self._newest.clear()
+                    yield from self._rewrite(run, end, changes)
+                else:
+                    self.done = True
+        finally:
+            self._newest.clear()
 
     # How it is done
 
@@ -81,9 +87,6 @@ class Compaction:
         sealed, facts = self.log.store_log.sealed, self.log.store_log.segment_facts()
         ends = [following.first_index for following in facts[1 : len(sealed) + 1]]
         return [each for each, end in zip(sealed, ends, strict=True) if end <= self.high_watermark]
-
-    def _end_of(self, run: Sequence[SealedSegment]) -> int:
-        return self.log.store_log.segment_facts()[len(run)].first_index
 
     def _chunks(self, start: int, end: int) -> Iterator[Sequence[StoredBatch]]:
         offset = max(start, self.log.start_offset)
@@ -107,8 +110,7 @@ class Compaction:
                 return
         self._seen_offset = end
 
-    def _count(self, run: Sequence[SealedSegment], changes: int) -> Iterator[None]:
-        end = self._end_of(run)
+    def _count(self, run: Sequence[SealedSegment], end: int, changes: int) -> Iterator[None]:
         for batches in self._chunks(run[0].first_offset, end):
             for batch in batches:
                 for each in _records_of(batch) or ():
@@ -124,14 +126,11 @@ class Compaction:
             yield None
             if self.log.changes != changes:
                 return
-        self.clean_offset = min(end, self._seen_offset)
 
-    def _rewrite(self, run: Sequence[SealedSegment], changes: int) -> Iterator[Callable[[], None]]:
-        if self.log.changes != changes:
-            return
+    def _rewrite(self, run: Sequence[SealedSegment], end: int, changes: int) -> Iterator[Callable[[], None]]:
         replacement = self.log.store_log.begin_replacement(run)
         try:
-            for batches in self._chunks(run[0].first_offset, self._end_of(run)):
+            for batches in self._chunks(run[0].first_offset, end):
                 yield partial(replacement.write, list(filter(None, map(self._left_of, batches))))
                 if self.log.changes != changes:
                     break

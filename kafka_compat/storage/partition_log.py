@@ -12,17 +12,16 @@ from typing import Final
 
 from crc32c import crc32c
 
-from kafka_compat.protocol.batch_header import LAYOUT, LENGTH_END, MAGIC, BatchHeader, assigned_start
+from kafka_compat.protocol.batch_header import HEADER_BYTES, LAYOUT, LENGTH_END, MAGIC, BatchHeader, assigned_start
 from kafka_compat.records import first_record_since, newest_time_since
 from kafka_compat.storage.producer_snapshots import ProducerSnapshots, ProducerStates, replay_into
 from log.batch import StoredBatch
 from log.disk import Disk
 from log.errors import StorageFailed
 from log.frame import HEADER_BYTES as FRAME_HEADER_BYTES
-from log.frame import Pieces, checksum
+from log.frame import Buffer, Pieces, checksum
 from log.replacement import Replacement
 from log.store_log import StoreLog
-from raft.net.decoder import Buffer
 
 SEGMENT_BYTES: Final = 1 << 30
 """Kafka's default of `segment.bytes`."""
@@ -46,7 +45,7 @@ class PartitionLog:
         self._active_bytes = log.segment_facts()[-1].size_bytes
         self._unsaved_bytes = 0
         self._snapshots = ProducerSnapshots(disk, log.directory)
-        self._snapshots.remove_after(log.end_offset)
+        self._snapshots.remove_after(log.end_offset, cutting=False)
         self._producers = self.producers_on_disk()
 
     # What the log holds
@@ -106,7 +105,7 @@ class PartitionLog:
     def append_as_leader(self, batches: Sequence[Buffer], leader_epoch: int) -> tuple[int, int]:
         """Append checked batches (see `check_batch`), one in each buffer, at the end. Returns the offset of the first, and the new end.
 
-        Base offset and leader epoch are written anew, no other byte changes, and no batch is copied. The buffers may be used again
+        Base offset and leader epoch are written again, no other byte changes, and no batch is copied. The buffers may be used again
         once it returns. Raises `ValueError` for what is no batch and for an epoch below the log's, and `NoSpace` on a full disk: the
         log is unchanged then.
         """
@@ -114,7 +113,7 @@ class PartitionLog:
         stored: list[StoredBatch] = []
         size = 0
         for batch in batches:
-            _, length, _, magic, _, _, delta, _, newest_ms, *_ = _unpack(batch)
+            _, length, _, magic, _, _, delta, _, newest_ms, *_ = _fields(batch)
             if len(batch) != LENGTH_END + length or magic != MAGIC or delta < 0:
                 raise ValueError(f"{len(batch)} bytes are not one batch: length {length}, magic {magic}, delta {delta}")
             start = assigned_start(length, end_offset, leader_epoch)
@@ -135,7 +134,7 @@ class PartitionLog:
         stored: list[StoredBatch] = []
         size = 0
         for batch in batches:
-            offset, length, epoch, magic, _, _, delta, _, newest_ms, *_ = _unpack(batch)
+            offset, length, epoch, magic, _, _, delta, _, newest_ms, *_ = _fields(batch)
             if len(batch) != LENGTH_END + length or magic != MAGIC or delta < 0 or epoch < 0:
                 raise ValueError(f"{len(batch)} bytes are not one batch: length {length}, magic {magic}, delta {delta}")
             payload = batch if isinstance(batch, bytes) else memoryview(batch)
@@ -177,7 +176,8 @@ class PartitionLog:
 
         Durable with the next flush round. Raises `OffsetOutOfRange` for an offset after the end.
         """
-        self.changes += 1
+        if offset > self.start_offset:
+            self.changes += 1
         return self._log.trim(offset)
 
     # Reading
@@ -296,6 +296,13 @@ class PartitionLog:
         """Where the log will end when it is cut at `offset`."""
         batches = self._log.read(offset, 1)
         return max(self.start_offset, min(offset, batches[0].base_offset)) if batches else offset
+
+
+def _fields(batch: Buffer) -> tuple[int, ...]:
+    """The fields of a batch's header, in order."""
+    if len(batch) < HEADER_BYTES:
+        raise ValueError(f"{len(batch)} bytes are not one batch: shorter than a header")
+    return _unpack(batch)
 
 
 def _view(batch: StoredBatch) -> memoryview:

@@ -1,4 +1,4 @@
-"""What a log knew of its producers at some offset, kept beside the log so that a restart need not read all of it.
+"""What a log knew of its producers at some offset, kept next to the log so that a restart need not read all of it.
 
 A snapshot is a hint: one that is missing, torn or damaged is ignored, and an older one, or none, is taken instead; the headers of the
 batches behind it say the rest. A file is named by the offset where it was taken, and holds msgpack followed by a CRC-32C:
@@ -35,7 +35,7 @@ _SEQUENCES: Final = 1 << 31
 def replay_into(producers: ProducerStates, headers: Iterable[BatchHeader]) -> None:
     """Add to `producers` what these batches, which are in the log, say; nothing is validated."""
     for header in headers:
-        if header.producer_id < 0:
+        if header.producer_id < 0 or header.base_sequence < 0:
             continue
         epoch, batches = producers.get(header.producer_id, (header.producer_epoch, ()))
         if epoch != header.producer_epoch:
@@ -71,7 +71,7 @@ class ProducerSnapshots:
         names = [each.removesuffix(SUFFIX) for each in disk.list_directory(directory) if each.endswith(SUFFIX)]
         self._offsets = sorted(int(each) for each in names if each.isascii() and each.isdigit())
         self._loose_names = True
-        """Whether a name that was removed may still come back after a power cut; after a restart nobody knows."""
+        """Whether a name that was removed may still come back after a power cut; after a restart that is not known."""
 
     @property
     def offsets(self) -> list[int]:
@@ -102,11 +102,16 @@ class ProducerSnapshots:
         for each in self._offsets[:-SNAPSHOTS_MAX]:
             self._remove(each)
 
-    def remove_after(self, offset: int) -> None:
-        """Remove the snapshots that were taken after `offset`, durably."""
-        for each in [each for each in self._offsets if each > offset]:
+    def remove_after(self, offset: int, *, cutting: bool = True) -> None:
+        """Remove the snapshots that were taken after `offset`, durably.
+
+        Before the log is cut there, also those removed earlier must not come back. When it was only found to end there, none of those can
+        be newer.
+        """
+        found = [each for each in self._offsets if each > offset]
+        for each in found:
             self._remove(each)
-        if self._loose_names:
+        if found or (cutting and self._loose_names):
             self._disk.sync_directory(self._directory)
             self._loose_names = False
 

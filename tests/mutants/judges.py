@@ -142,12 +142,12 @@ def check(mutant: Mutant, seeds: range) -> Judgement:
     from tests.jepsen_like.checker.plants_found import first_misjudged
 
     tried = 0
-    for model in Model:
+    for model in (Model.LOG, Model.REGISTER):
         wrong, asked = first_misjudged(model, OPERATIONS)
         tried += asked
         if wrong is not None:
             return Judgement("planted", tried, wrong)
-    for model in Model:
+    for model in (Model.LOG, Model.REGISTER):
         tally = compared(model, SMALL_HISTORIES, seed=5)
         tried += tally.histories
         if tally.differences:

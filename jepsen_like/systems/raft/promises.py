@@ -71,9 +71,9 @@ SERVES: Final[Mapping[str, str]] = {
     "disk-error": _AFTER_ELECTION,
     "damage": _AFTER_ELECTION,
 }
-"""When the group serves again under each kind of fault, or still does."""
+"""When the group serves again under each kind of fault, or still does; what is missing is not done to it."""
 HARMS: Mapping[str, Harm] = {
-    **{kind.name: Harm(kind.name, kind.reach, SERVES[kind.name]) for kind in KINDS.values()},
+    **{kind.name: Harm(kind.name, kind.reach, SERVES[kind.name]) for kind in KINDS.values() if kind.name in SERVES},
     POWER_CUT: Harm(POWER_CUT, Reach.UNFLUSHED, _AFTER_ELECTION),
 }
 """Every kind of fault of `run`, and the power cuts of `sim`."""

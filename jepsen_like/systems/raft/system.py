@@ -31,6 +31,10 @@ class RaftSystem(System):
         "disk-full": ("reserve_bytes=4096",),
         "damage": ("segment_bytes_max=262144",),
     }
+    refused: ClassVar[Mapping[str, str]] = {
+        "wipe": "a voter without its log and its vote would vote once more; use damage",
+        "shrink-isr": "raft has no set of replicas in sync; use partition",
+    }
     files: ClassVar[LogFiles] = LogFiles(
         segments="*.log", indexes="*.index", damage_status=4, damage_words=" is damaged at byte "
     )

@@ -158,7 +158,7 @@ def all_compared(count: int, seed: int, processes: int) -> dict[Model, Tally]:
         for model, total in ((Model.LOG, logs), (Model.REGISTER, count - logs))
         for at in range(0, total, BATCH)
     ]
-    tallies = {model: Tally() for model in Model}
+    tallies = {model: Tally() for model in (Model.LOG, Model.REGISTER)}
     with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         for (model, _, _), tally in zip(work, pool.map(compared, *zip(*work, strict=True)), strict=True):
             tallies[model] = tallies[model].plus(tally)

@@ -133,6 +133,7 @@ class ConfluentClient(Client):
 
     def bounds(self, topic: str, partition: int = 0) -> tuple[int, int]:
         with self._consumer("unused") as consumer:
+            found: tuple[int, int] | None
             found = consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE_S)
         assert found is not None
         return found

@@ -185,19 +185,21 @@ def nameless() -> Any:
     return ProduceTopic(name=name, partition_data=())
 
 
-def test_bytes_after_a_request_are_ignored() -> None:
-    assert decode_request(frame(PRODUCE, 9, PRODUCED)[4:] + b"\0") == decode_request(frame(PRODUCE, 9, PRODUCED)[4:])
+def test_bytes_after_a_request_are_ignored_as_kafka_does() -> None:
+    request = frame(PRODUCE, 9, PRODUCED)[4:]
+    assert decode_request(request + b"\0").body == decode_request(request).body
 
 
-def test_librdkafka_asks_for_all_topics_with_three_bytes_too_many() -> None:
-    sent = bytes.fromhex("0003000d00000003000772646b61666b61 00 00 00 00 00 010000")
-    request = decode_request(sent).body
-    assert request == MetadataRequest(topics=None, allow_auto_topic_creation=False)
+def test_the_request_of_librdkafka_for_the_metadata_of_all_topics_is_understood() -> None:
+    # Version 13, as librdkafka 2.16 sends it: the null array of topics takes four bytes where it should take one.
+    sent = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
+    assert decode_request(sent).body == MetadataRequest(topics=None, allow_auto_topic_creation=False)
 
 
 def test_bytes_after_a_response_are_refused() -> None:
+    response = PRODUCE.encode_response(9, 1, ProduceResponse(responses=()))
     with pytest.raises(MalformedMessage, match="1 bytes follow"):
-        PRODUCE.decode_response(b"".join(PRODUCE.encode_response(9, 1, ProduceResponse(responses=())))[4:] + b"\0", 9)
+        PRODUCE.decode_response(b"".join(response)[4:] + b"\0", 9)
 
 
 @pytest.mark.parametrize(("api", "version", "message"), [case[:3] for case in GOLDEN if case[3]])

@@ -9,7 +9,7 @@ import pytest
 from kafka_compat.protocol.batch_header import CHECKED_AT, check_batch, encode_batch_header, read_batch_header
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import SNAPSHOT_EVERY_BYTES, PartitionLog
-from kafka_compat.storage.producer_snapshots import replay_into
+from kafka_compat.storage.producer_snapshots import ProducerStates, replay_into
 from log.errors import CorruptLog, NoSpace, OffsetOutOfRange, StorageFailed
 from log.memory_disk import MemoryDisk
 from tests.kafka_compat.storage.partition_model import (
@@ -92,10 +92,12 @@ def test_what_does_not_follow_the_log_is_refused_and_changes_nothing() -> None:
         [at(whole, 13, 2), at(whole, 13, 2)],
         [at(whole, 13, 2)[:-1]],
         [at(whole, 13, 2) + b"-"],
+        [at(whole, 13, 2)[:60]],
+        [b""],
     ):
         with pytest.raises(ValueError, match=r"does not follow|not one batch"):
             log.append_as_follower(wrong)
-    for bad in ([whole[:-1]], [whole + whole], [whole[:16] + b"\1" + whole[17:]]):
+    for bad in ([whole[:-1]], [whole[:60]], [b""], [whole + whole], [whole[:16] + b"\1" + whole[17:]]):
         with pytest.raises(ValueError, match="not one batch"):
             log.append_as_leader(bad, 2)
     with pytest.raises(ValueError, match="does not follow"):
@@ -105,6 +107,24 @@ def test_what_does_not_follow_the_log_is_refused_and_changes_nothing() -> None:
         log.append_as_leader([encode_batch_header(negative, whole[61:]) + whole[61:]], 2)
     assert held(log) == before
     assert (log.start_offset, log.end_offset, log.last_epoch) == (0, 13, 2)
+
+
+def test_changes_are_counted_when_something_leaves_the_log() -> None:
+    store, log = filled_store(memory_disk())
+    counts = [log.changes]
+    for call in (
+        lambda: log.append_as_leader([batch()], 9),
+        store.flush,
+        lambda: log.trim(0),
+        lambda: log.trim(4),
+        lambda: log.trim(4),
+        lambda: log.truncate(99),
+        lambda: log.truncate(30),
+        lambda: log.reset(30),
+    ):
+        call()
+        counts.append(log.changes)
+    assert counts == [0, 0, 0, 0, 1, 1, 1, 2, 3]
 
 
 def test_epoch_zero_is_an_epoch_and_none_is_minus_one() -> None:
@@ -300,8 +320,8 @@ def test_the_record_with_the_greatest_time_is_the_first_of_them() -> None:
 # ---------------------------------------------------------------- producers
 
 
-def replayed(log: PartitionLog) -> object:
-    producers: dict[int, tuple[int, tuple[tuple[int, int, int, int], ...]]] = {}
+def replayed(log: PartitionLog) -> ProducerStates:
+    producers: ProducerStates = {}
     replay_into(producers, log.headers())
     return producers
 
@@ -314,13 +334,13 @@ def test_producers_are_known_after_a_restart_with_and_without_snapshots(taken_at
     for number in range(20):
         log.append_as_leader([batch(3, times=number, producer=(number % 3, number // 12, number))], 0)
         if number + 1 in taken_at:
-            log.write_snapshot(replayed(log))  # type: ignore[arg-type]
+            log.write_snapshot(replayed(log))
     expected = replayed(log)
     store.flush()
     found = reopened(fate(disk, 3))
     assert found.take_producers() == expected
     assert found.take_producers() == {}
-    assert {each: epoch for each, (epoch, _) in expected.items()} == {0: 1, 1: 1, 2: 1}  # type: ignore[attr-defined]
+    assert {each: epoch for each, (epoch, _) in expected.items()} == {0: 1, 1: 1, 2: 1}
 
 
 def test_a_snapshot_is_taken_for_what_lies_before_it() -> None:
@@ -335,20 +355,20 @@ def test_a_snapshot_is_taken_for_what_lies_before_it() -> None:
 
 
 def test_a_snapshot_is_due_when_a_segment_ends_and_after_many_bytes() -> None:
-    _, log = new_log(memory_disk(), segment_bytes=1 << 30)
-    log.segment_bytes = 4096
-    assert not log.snapshot_due
-    while len(log.store_log.segment_facts()) == 1:
-        assert not log.snapshot_due
+    _, log = new_log(memory_disk())
+    due = []
+    while len(log.store_log.segment_facts()) < 3:
         log.append_as_leader([batch(size=900)], 0)
-    assert log.snapshot_due
-    log.write_snapshot({})
-    assert not log.snapshot_due
+        due.append(log.snapshot_due)
+        if log.snapshot_due:
+            log.write_snapshot({})
+            assert not log.snapshot_due
+    assert due == [*[False] * 3, True, *[False] * 2, True]
     log.segment_bytes = 1 << 30
     large = batch(size=SNAPSHOT_EVERY_BYTES // 4)
-    for due in (False, False, False, True):
+    for expected in (False, False, False, True):
         log.append_as_leader([large], 0)
-        assert log.snapshot_due is due
+        assert log.snapshot_due is expected
 
 
 @pytest.mark.parametrize("fate", FATES)
@@ -358,10 +378,11 @@ def test_a_snapshot_is_not_taken_for_the_state_of_what_follows_a_truncation(fate
     store, log = new_log(disk)
     for number in range(4):
         log.append_as_leader([batch(producer=(1, 0, number))], 0)
-        log.write_snapshot(replayed(log))  # type: ignore[arg-type]
+        log.write_snapshot(replayed(log))
     store.flush()
-    store = open_broker(killed(disk, 0))
-    log, disk = store.log(PARTITION), store._disk  # type: ignore[assignment]
+    disk = killed(disk, 0)
+    store = open_broker(disk)
+    log = store.log(PARTITION)
     if reset:
         log.reset(1)
     else:
@@ -384,7 +405,7 @@ CHANGES: dict[str, Callable[[BrokerStore, PartitionLog], object]] = {
     "truncate": lambda store, log: log.truncate(31),
     "reset": lambda store, log: log.reset(500),
     "below": lambda store, log: log.truncate(2),
-    "trim": lambda store, log: (log.trim(32), store.flush()),
+    "trim": lambda store, log: (log.trim(32), log.store_log.flush()),
 }
 
 
@@ -395,7 +416,7 @@ def test_whichever_call_fails_the_log_is_found_as_before_or_after(name: str, fat
         disk = memory_disk(seed)
         store, log = filled_store(disk)
         log.trim(4)
-        log.write_snapshot(replayed(log))  # type: ignore[arg-type]
+        log.write_snapshot(replayed(log))
         store.flush()
         return disk, store, log
 

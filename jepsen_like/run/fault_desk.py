@@ -1,0 +1,309 @@
+"""Faults on demand: what `quorumlog fault` asks of the cluster that `quorumlog up` keeps running, over a socket in its directory.
+
+One request a connection: one JSON line each way. `{"do": "status"}`, `{"do": "heal"}`, or
+`{"do": "fault", "kind": "kill", "target": "leader", "nodes": [], "scope": "", "hold_s": null}`; an answer has `error`, or `told`, lines for
+people. A fault holds until `heal`, or for `hold_s`.
+"""
+
+import contextlib
+import json
+import math
+import os
+import random
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import trio
+
+from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.machine import Need
+from jepsen_like.nemesis.kind import NemesisKind, Seen, Withheld
+from jepsen_like.nemesis.links import LinkKind
+from jepsen_like.nemesis.table import KINDS
+from jepsen_like.nemesis.targets import ResolvedTarget, Target, both_ways
+from jepsen_like.systems.port import Leadership, Scope
+
+SOCKET: Final = "control.sock"
+LINE_BYTES_MAX: Final = 64 * 1024
+LEADER_WITHIN_S: Final = 5.0
+LINK_TARGETS: Final = frozenset({Target.HALVES, Target.ONE_WAY, Target.BRIDGE, Target.RING})
+
+
+@attrs.define
+class FaultRefused(Exception):
+    """A fault that cannot be done to this cluster, or not now; the text tells why."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@attrs.frozen
+class FaultWish:
+    """What somebody wants broken. Named `nodes` come before the `target`; no `scope`: one that is led."""
+
+    kind: str
+    target: str = Target.LEADER
+    nodes: Sequence[int] = ()
+    scope: Scope = ""
+    hold_s: float | None = None
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> "FaultWish":
+        """From the wire. Raises `FaultRefused` for one that makes no sense."""
+        try:
+            hold_s = request.get("hold_s")
+            wish = cls(
+                str(request["kind"]),
+                str(request.get("target") or Target.LEADER),
+                tuple(int(node) for node in request.get("nodes", ())),
+                str(request.get("scope", "")),
+                None if hold_s is None else float(hold_s),
+            )
+            Target(wish.target)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FaultRefused(f"not a fault: {error}") from None
+        return wish
+
+
+@attrs.define(eq=False)
+class _Holding:
+    kind: NemesisKind
+    hit: ResolvedTarget
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    is_undone: trio.Event = attrs.field(factory=trio.Event)
+
+
+class FaultDesk:
+    """Breaks one cluster by request, one request at a time. `on_news` is told every line that the requester is told."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        nursery: trio.Nursery,
+        needs: frozenset[Need],
+        on_news: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._cluster = cluster
+        self._nursery = nursery
+        self._needs = needs
+        self._on_news = on_news
+        self._rng = random.Random()
+        self._lock = trio.Lock()
+        self._holding: list[_Holding] = []
+
+    async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out a request. Never raises for what a requester can get wrong."""
+        async with self._lock:
+            try:
+                match request.get("do"):
+                    case "status":
+                        told = await self._status()
+                    case "heal":
+                        told = await self.heal()
+                    case "fault":
+                        told = await self._break(FaultWish.of(request))
+                    case other:
+                        raise FaultRefused(f"no request {other!r}; there are fault, heal and status")
+            except (FaultRefused, Withheld) as refused:
+                return {"error": str(refused)}
+        for line in told if request.get("do") != "status" else ():
+            self._on_news(line)
+        return {"told": told}
+
+    # ---------------------------------------------------------------- breaking
+
+    async def _break(self, wish: FaultWish) -> list[str]:
+        kind = self._kind(wish.kind)
+        scope, leader = await self._leader(wish)
+        hit = await kind.locate(self._cluster, scope, self._select(kind, wish, leader))
+        holding = _Holding(kind, hit)
+        self._holding.append(holding)
+        try:
+            seen = await kind.inject(self._cluster, hit)
+        except Withheld:
+            self._holding.remove(holding)
+            raise
+        self._nursery.start_soon(self._hold, holding, math.inf if wish.hold_s is None else wish.hold_s)
+        until = "until heal" if wish.hold_s is None else f"for {wish.hold_s:g} s"
+        return [f"{kind.name} of {_names(hit)} {until}", *(f"{what}: {text}" for what, text in _worded(seen))]
+
+    def _kind(self, name: str) -> NemesisKind:
+        kind = KINDS.get(name)
+        system = self._cluster.system
+        if kind is None:
+            raise FaultRefused(f"no fault {name!r}; there are {', '.join(self.kinds())}")
+        if name in system.refused:
+            raise FaultRefused(f"{name} is not done to {system.name}: {system.refused[name]}")
+        if not kind.needs <= self._needs:
+            raise FaultRefused(f"the cluster was not started for {name}: start it with quorumlog up --faults {name}")
+        if len(self._cluster.targets) < kind.nodes_min:
+            raise FaultRefused(f"a {name} needs at least {kind.nodes_min} nodes")
+        return kind
+
+    def kinds(self) -> list[str]:
+        """The kinds that can be done to this cluster."""
+        refused = self._cluster.system.refused
+        return [name for name, kind in KINDS.items() if name not in refused and kind.needs <= self._needs]
+
+    async def _leader(self, wish: FaultWish) -> tuple[Scope, Leadership]:
+        """Whose leader is meant, and who that is."""
+        leaders = await self._cluster.leaders(within_s=LEADER_WITHIN_S)
+        if wish.scope and wish.scope not in leaders:
+            raise FaultRefused(f"{wish.scope!r} has no leader; there are {', '.join(sorted(leaders)) or 'none'}")
+        if wish.scope:
+            return wish.scope, leaders[wish.scope]
+        if not leaders:
+            if wish.nodes or wish.target not in (Target.LEADER, Target.ONE_WAY):
+                return "", Leadership(min(self._cluster.targets), 0)
+            raise FaultRefused("nothing has a leader now")
+        # The last in order: what is written to, where there is more than the cluster's own.
+        scope = max(leaders, key=lambda name: (name != self._cluster.system.own_scope, name))
+        return scope, leaders[scope]
+
+    def _select(self, kind: NemesisKind, wish: FaultWish, leader: Leadership) -> ResolvedTarget:
+        nodes = self._cluster.targets
+        if unknown := [node for node in wish.nodes if node not in nodes]:
+            raise FaultRefused(f"no node {unknown[0]}; there are {', '.join(map(str, nodes))}")
+        if not wish.nodes:
+            target = Target(wish.target)
+            if target is not Target.LEADER and target not in kind.targets:
+                raise FaultRefused(
+                    f"a {kind.name} has no target {target.value}; there are {', '.join((Target.LEADER, *kind.targets))}"
+                )
+            return kind.select(self._rng, target, nodes, leader.node)
+        others = [node for node in nodes if node not in wish.nodes]
+        if isinstance(kind, LinkKind):
+            if not others:
+                raise FaultRefused(f"a {kind.name} of all nodes has no other side; leave one out")
+            clients = tuple(wish.nodes) if Target.ONE in kind.targets else ()
+            return ResolvedTarget(tuple(wish.nodes), both_ways(wish.nodes, others), clients, self._rng.getrandbits(32))
+        return ResolvedTarget(tuple(wish.nodes), seed=self._rng.getrandbits(32))
+
+    async def _hold(self, holding: _Holding, hold_s: float) -> None:
+        with holding.scope:
+            seen = await holding.kind.hold(self._cluster, holding.hit, hold_s)
+            for what, text in _worded(seen):
+                self._on_news(f"{what}: {text}")
+        if holding.scope.cancelled_caught:
+            holding.is_undone.set()
+            return
+        async with self._lock:
+            if holding in self._holding:
+                await self._undo(holding)
+        self._on_news(f"{holding.kind.name} of {_names(holding.hit)} is over")
+
+    async def _undo(self, holding: _Holding) -> Seen:
+        self._holding.remove(holding)
+        return await holding.kind.undo(self._cluster, holding.hit)
+
+    # ---------------------------------------------------------------- healing, looking
+
+    async def heal(self) -> list[str]:
+        """Undo all faults, and start and open whatever is not. Returns what was undone."""
+        undone = []
+        for holding in tuple(self._holding):
+            holding.scope.cancel()
+            await self._undo(holding)
+            undone.append(f"{holding.kind.name} of {_names(holding.hit)}")
+        await self._cluster.heal()
+        return [f"healed: {', '.join(undone) or 'nothing was broken by request'}", *self._processes()]
+
+    async def _status(self) -> list[str]:
+        leaders = await self._cluster.leaders(within_s=LEADER_WITHIN_S)
+        broken = [f"holds: {each.kind.name} of {_names(each.hit)}" for each in self._holding]
+        led = [
+            f"{scope or 'the cluster'}: led by n{one.node} in epoch {one.epoch}"
+            for scope, one in sorted(leaders.items())
+        ]
+        return [*self._processes(), *(led or ["nothing has a leader"]), *broken]
+
+    def _processes(self) -> list[str]:
+        return [f"n{node}: {process.observe()}" for node, process in sorted(self._cluster.nodes.items())]
+
+
+def _names(hit: ResolvedTarget) -> str:
+    nodes = ", ".join(f"n{node}" for node in hit.nodes)
+    return f"{nodes} ({', '.join(hit.links)})" if hit.links else nodes
+
+
+def _worded(seen: Seen) -> list[tuple[str, str]]:
+    return [(f"n{what}" if what.isdecimal() else what, text) for what, text in seen.items()]
+
+
+# -------------------------------------------------------------------- the socket
+
+
+@contextmanager
+def _short(directory: Path) -> Iterator[str]:
+    """A path of the socket that is short enough for its address, however long that of the directory is."""
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
+    finally:
+        os.close(descriptor)
+
+
+@asynccontextmanager
+async def desk_open(directory: Path, desk: FaultDesk) -> AsyncIterator[None]:
+    """Answer requests on a socket in `directory`, for this user only. Raises `OSError` if it cannot be made."""
+    listener = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    path = directory / SOCKET
+    path.unlink(missing_ok=True)
+    with _short(directory) as address:
+        await listener.bind(address)
+    path.chmod(0o600)
+    listener.listen()
+
+    async def serve() -> None:
+        while True:
+            connection, _ = await listener.accept()
+            nursery.start_soon(_serve_one, desk, trio.SocketStream(connection))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        try:
+            yield
+        finally:
+            nursery.cancel_scope.cancel()
+            listener.close()
+            path.unlink(missing_ok=True)
+
+
+async def _serve_one(desk: FaultDesk, stream: trio.SocketStream) -> None:
+    async with stream:
+        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            line = b""
+            while not line.endswith(b"\n") and len(line) < LINE_BYTES_MAX:
+                chunk = await stream.receive_some()
+                if not chunk:
+                    return
+                line += chunk
+            try:
+                request = json.loads(line)
+            except ValueError:
+                request = None
+            answer = (
+                await desk.answer(request) if isinstance(request, dict) else {"error": "a request is one JSON object"}
+            )
+            await stream.send_all(json.dumps(answer).encode() + b"\n")
+
+
+def asked(directory: Path, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of the desk in `directory`. Raises `OSError` if none is open there."""
+    with _short(directory) as address, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.connect(address)
+        client.sendall(json.dumps(request).encode() + b"\n")
+        line = b""
+        while chunk := client.recv(LINE_BYTES_MAX):
+            line += chunk
+    if not line:
+        raise ConnectionResetError("the cluster ended before it answered")
+    answer = json.loads(line)
+    assert isinstance(answer, dict)
+    return answer

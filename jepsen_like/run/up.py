@@ -1,0 +1,216 @@
+"""`quorumlog up`: a cluster for clients of one's own, running until Ctrl-C, that `quorumlog fault` breaks from another terminal.
+
+Standard output is one line, what clients need to reach it. Clients and nodes go through the same fault network as in a run. The data
+stays in `--data`: up again goes on with it.
+"""
+
+import json
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import trio
+
+from jepsen_like.cli import EnvironmentMissing, ExitStatus
+from jepsen_like.cluster import namespaces
+from jepsen_like.cluster.cluster import Cluster, open_cluster
+from jepsen_like.cluster.machine import Need
+from jepsen_like.cluster.preload import NoLibrary
+from jepsen_like.cluster.process import NodeDidNotStart
+from jepsen_like.cluster.volumes import NoVolumes
+from jepsen_like.cluster.wires import Network
+from jepsen_like.nemesis.kind import Here
+from jepsen_like.nemesis.table import named
+from jepsen_like.run.command import NODES, NODES_MAX, chosen, one_of, parse_nemesis, parse_system
+from jepsen_like.run.exercise import first_cause
+from jepsen_like.run.fault_desk import SOCKET, FaultDesk, asked, desk_open
+from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
+from jepsen_like.systems.registry import SYSTEMS
+
+DATA: Final = Path("runs/up")
+SERVES_WITHIN_S: Final = 30.0
+POLL_S: Final = 0.1
+LOOK_EVERY_S: Final = 0.5
+DESCRIPTION: Final = "up.json"
+NODES_DIRECTORY: Final = "nodes"
+
+
+@click.command()
+@click.option(
+    "--system",
+    default="raft",
+    show_default=True,
+    callback=parse_system,
+    metavar="NAME",
+    help=f"What to start: {', '.join(SYSTEMS)}.",
+)
+@click.option(
+    "--replication", default=None, metavar="NAME", help="Replication protocol.  [default: the system's first]"
+)
+@click.option("--nodes", type=click.IntRange(1, NODES_MAX), default=NODES, show_default=True, help="Number of nodes.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of every node; may be repeated."
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DATA,
+    show_default=True,
+    help="Directory of the nodes' data; what is there is gone on with.",
+)
+@click.option(
+    "--faults",
+    "kinds",
+    default="none",
+    callback=parse_nemesis,
+    metavar="A,B,C",
+    help="Be ready for faults that need more than a plain directory: power, clock-jump, disk-slow and others; or all.",
+)
+@click.option(
+    "--network",
+    type=click.Choice([each.value for each in Network]),
+    default=Network.PROXIES.value,
+    show_default=True,
+    help="How nodes are connected; as of quorumlog run.",
+)
+def up(
+    *,
+    system: System,
+    replication: str | None,
+    nodes: int,
+    settings: tuple[str, ...],
+    data: Path,
+    kinds: tuple[str, ...],
+    network: str,
+) -> ExitStatus:
+    """Start a cluster and keep it running until Ctrl-C; print one line: what clients need to reach it.
+
+    Exit status 0 after Ctrl-C, 4 if the cluster could not be started.
+    """
+    if (lack := system.lacking()) is not None:
+        raise EnvironmentMissing(lack)
+    here = Here(nodes, Network(network))
+    needs = frozenset[Need]().union(*(kind.needs for kind in named(chosen(kinds, here, system.refused))))
+    try:
+        mode = system.configure(settings, one_of("--replication", replication, system.replications))
+    except WrongMode as error:
+        raise click.UsageError(str(error)) from error
+    cluster_id = claimed(data, system, nodes)
+    try:
+        trio.run(keep_up, data, system, mode, nodes, cluster_id, needs, here.network)
+    except BaseExceptionGroup as group:
+        expected, rest = group.split((NodeDidNotStart, NotServing, NoVolumes, NoLibrary, namespaces.NoNamespaces))
+        if expected is None or rest is not None:
+            raise
+        raise EnvironmentMissing(f"{first_cause(expected)}; see {data / NODES_DIRECTORY}") from group
+    return ExitStatus.VALID
+
+
+def claimed(data: Path, system: System, nodes: int) -> str:
+    """Make the directory, or see that it is of such a cluster. Returns the cluster's id.
+
+    Raises `EnvironmentMissing` if another cluster has it, or runs in it.
+    """
+    description = data / DESCRIPTION
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        found = json.loads(description.read_text()) if description.exists() else None
+    except (OSError, ValueError) as error:
+        raise EnvironmentMissing(f"cannot use {data}: {error}; choose another directory with --data") from error
+    if found is None:
+        if any(data.iterdir()):
+            raise EnvironmentMissing(f"{data} holds something else; choose another directory with --data")
+        found = {"system": system.name, "nodes": nodes, "cluster_id": f"up-{system.name}"}
+        description.write_text(json.dumps(found) + "\n")
+    if (found.get("system"), found.get("nodes")) != (system.name, nodes):
+        raise EnvironmentMissing(
+            f"{data} is of {found.get('nodes')} nodes of {found.get('system')}; remove it, or choose another directory with --data"
+        )
+    if is_up(data):
+        raise EnvironmentMissing(f"a cluster is up in {data} already; choose another directory with --data")
+    return str(found["cluster_id"])
+
+
+def is_up(data: Path) -> bool:
+    """Whether a cluster answers in this directory."""
+    try:
+        asked(data, {"do": "nothing"})
+    except OSError:
+        return False
+    return True
+
+
+async def keep_up(
+    data: Path,
+    system: System,
+    mode: Mode,
+    nodes: int,
+    cluster_id: str,
+    needs: frozenset[Need],
+    network: Network = Network.PROXIES,
+) -> None:
+    """Run the cluster until SIGINT or SIGTERM, then let the nodes end; a second signal ends them. Raises, in a group, what `open_cluster` raises, and `NotServing`."""
+    everything, serving = trio.CancelScope(), trio.CancelScope()
+
+    async def until_told(*, task_status: trio.TaskStatus[None]) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for _ in signals:
+                (everything if serving.cancel_called or not is_open else serving).cancel()
+
+    is_open = False
+    async with trio.open_nursery() as nursery:
+        await nursery.start(until_told)
+        with everything:
+            async with open_cluster(
+                data / NODES_DIRECTORY, system, mode, nodes=nodes, cluster_id=cluster_id, needs=needs, network=network
+            ) as cluster:
+                is_open = True
+                with serving:
+                    await _serve(data, cluster, needs)
+                for node in cluster.nodes.values():
+                    node.resume()
+        nursery.cancel_scope.cancel()
+
+
+async def _serve(data: Path, cluster: Cluster, needs: frozenset[Need]) -> None:
+    """Until cancelled."""
+    with trio.move_on_after(SERVES_WITHIN_S) as patience:
+        while not await cluster.control.is_serving():  # noqa: ASYNC110 - only the nodes know
+            await trio.sleep(POLL_S)
+    if patience.cancelled_caught:
+        raise NotServing(f"the nodes did not serve within {SERVES_WITHIN_S:g} s of the start")
+    async with trio.open_nursery() as nursery:
+        desk = FaultDesk(cluster, nursery, needs, _news)
+        async with desk_open(data, desk):
+            click.echo(cluster.system.address_line(cluster.client_addresses))
+            _news(f"{len(cluster.members)} nodes of {cluster.system.name} serve; Ctrl-C ends them")
+            option = f" --data {data}" if data != DATA else ""
+            _news(
+                f"break them: quorumlog fault kill{option}; heal: quorumlog fault heal{option}; faults: {', '.join(desk.kinds())}"
+            )
+            told = 0
+            while True:
+                await trio.sleep(LOOK_EVERY_S)
+                ends = cluster.unasked_ends
+                for line in ends[told:]:
+                    _news(line)
+                told = len(ends)
+
+
+def _news(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def description_of(data: Path) -> Mapping[str, Any] | None:
+    """What is known of the cluster of a directory; None if there never was one."""
+    try:
+        found = json.loads((data / DESCRIPTION).read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+__all__ = ["DATA", "SOCKET", "description_of", "keep_up", "up"]

@@ -1,0 +1,353 @@
+"""What the harness asks the brokers of a cluster: Metadata, ListOffsets and Fetch, on connections past the fault network.
+
+Each broker's own log is read as a debugging consumer (replica id -2), which any replica answers, to its own end.
+"""
+
+import collections
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+import trio
+
+from jepsen_like.cluster.wires import Address
+from jepsen_like.history.files import DumpWriter
+from jepsen_like.systems.kafka.batch_values import values_of, whole_batches
+from jepsen_like.systems.kafka.mode import KafkaMode
+from jepsen_like.systems.kafka.processes import CONTROLLER, scope_of
+from jepsen_like.systems.kafka.wire import NoAnswer, ask
+from jepsen_like.systems.port import Control, Leadership, Mode, NotServing, Scope
+from jepsen_like.workload.payload import decode_value
+from kafka_compat.model import NO_LEADER, TopicPartition
+from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
+from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
+from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
+from kafka_compat.protocol.apis.list_offsets import (
+    LIST_OFFSETS,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kafka_compat.protocol.apis.metadata import METADATA, MetadataPartition, MetadataRequest, MetadataResponse
+from kafka_compat.protocol.batch_header import InvalidBatch
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+TOPIC: Final = "log"
+"""What a run writes to; its partitions are the objects of the history."""
+ANSWERS_WITHIN_S: Final = 1.0
+READS_WITHIN_S: Final = 30.0
+READ_BYTES: Final = 1024 * 1024
+POLL_S: Final = 0.1
+DEBUGGER: Final = -2
+END, START = -1, -2
+METADATA_VERSION, LIST_VERSION, FETCH_VERSION, CREATE_VERSION = 12, 7, 12, 7
+CREATE_TIMEOUT_MS: Final = 5000
+
+Ends = dict[TopicPartition, int]
+
+
+@attrs.frozen
+class Sight:
+    """What the brokers that answered know together: of each partition the newest state, and who most of them take for the controller."""
+
+    controller: int
+    partitions: Mapping[TopicPartition, MetadataPartition]
+    brokers: frozenset[int]
+
+    @classmethod
+    def of(cls, answers: Mapping[int, MetadataResponse]) -> "Sight":
+        """Of a partition the state of the highest leader epoch counts, and of those the leader's own."""
+        best: dict[TopicPartition, tuple[tuple[int, bool], MetadataPartition]] = {}
+        for node, answer in answers.items():
+            for topic in answer.topics:
+                for state in topic.partitions if topic.name is not None else ():
+                    name = TopicPartition(topic.name or "", state.partition_index)
+                    rank = (state.leader_epoch, state.leader_id == node)
+                    if name not in best or rank > best[name][0]:
+                        best[name] = (rank, state)
+        votes = collections.Counter(answer.controller_id for answer in answers.values() if answer.controller_id >= 0)
+        brokers = frozenset(broker.node_id for answer in answers.values() for broker in answer.brokers)
+        controller = votes.most_common(1)[0][0] if votes else NO_LEADER
+        return cls(controller, {name: state for name, (_, state) in sorted(best.items())}, brokers)
+
+    def of_topic(self, topic: str) -> dict[TopicPartition, MetadataPartition]:
+        """The partitions of one topic."""
+        return {name: state for name, state in self.partitions.items() if name.topic == topic}
+
+
+class KafkaControl(Control):
+    """Asks the brokers of one cluster; every answer is of this moment."""
+
+    def __init__(
+        self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
+    ) -> None:
+        self.topic: str | None = None
+        """What the load writes to, once `prepare` has made it."""
+        self._cluster_id = cluster_id
+        self._direct = dict(direct)
+        self._can_answer = can_answer
+
+    # ---------------------------------------------------------------- what they know
+
+    async def sight(self) -> Sight:
+        """The metadata of every broker that answers."""
+        answers: dict[int, MetadataResponse] = {}
+
+        async def of_one(node: int) -> None:
+            request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+            answer = await self._try(node, METADATA, METADATA_VERSION, request)
+            if answer is not None:
+                answers[node] = answer
+
+        async with trio.open_nursery() as nursery:
+            for node in self._direct:
+                nursery.start_soon(of_one, node)
+        return Sight.of(answers)
+
+    async def leaders(self) -> Mapping[Scope, Leadership]:
+        """The leaders of the partitions that the load writes to; without a load all, and the controller."""
+        sight = await self.sight()
+        wanted = sight.partitions if self.topic is None else sight.of_topic(self.topic)
+        found = {
+            scope_of(*attrs.astuple(name)): Leadership(state.leader_id, state.leader_epoch)
+            for name, state in wanted.items()
+            if state.leader_id != NO_LEADER
+        }
+        if self.topic is None and sight.controller != NO_LEADER:
+            found[CONTROLLER] = Leadership(sight.controller, 0)
+        return found
+
+    async def is_serving(self) -> bool:
+        """Whether there is a controller, and every broker is registered with it and unfenced."""
+        sight = await self.sight()
+        return sight.controller != NO_LEADER and sight.brokers == self._direct.keys()
+
+    async def copies(self, scope: Scope) -> tuple[int, ...]:
+        """The replicas of a partition."""
+        state = await self._state_of(scope)
+        return () if state is None else tuple(state.replica_nodes)
+
+    async def in_sync(self, scope: Scope) -> tuple[int, ...]:
+        """The ISR of a partition, as its leader knows it."""
+        state = await self._state_of(scope)
+        return () if state is None else tuple(sorted(state.isr_nodes))
+
+    async def _state_of(self, scope: Scope) -> MetadataPartition | None:
+        states = (await self.sight()).partitions
+        return next((state for name, state in states.items() if scope_of(*attrs.astuple(name)) == scope), None)
+
+    # ---------------------------------------------------------------- how far they are
+
+    async def goal(self) -> Ends | None:
+        """The end of every partition at its leader; None while one has no leader that answers."""
+        sight = await self.sight()
+        wanted: dict[int, list[TopicPartition]] = {}
+        for name, state in sight.partitions.items():
+            if state.leader_id == NO_LEADER:
+                return None
+            wanted.setdefault(state.leader_id, []).append(name)
+        goal: Ends = {}
+        for node, names in wanted.items():
+            ends = await self._ends(node, names)
+            if ends is None:
+                return None
+            goal |= ends
+        return goal if sight.brokers else None
+
+    async def has_reached(self, node: int, goal: Any) -> bool:
+        """Whether it is in the ISR of every partition that it has a copy of, and holds as much."""
+        sight = await self.sight()
+        mine = [name for name in goal if name in sight.partitions and node in sight.partitions[name].replica_nodes]
+        if node not in sight.brokers or any(node not in sight.partitions[name].isr_nodes for name in mine):
+            return False
+        ends = await self._ends(node, mine)
+        return ends is not None and all(ends[name] >= goal[name] for name in mine)
+
+    async def settle(self, *, within_s: float) -> Mapping[int, int]:
+        """Wait until all replicas of the load's partitions end where their leader does, and all of that is committed."""
+        why = "no broker answers"
+        with trio.move_on_after(within_s):
+            while True:
+                ends, why = await self._settled()
+                if ends is not None:
+                    return {name.partition: end for name, end in ends.items()}
+                await trio.sleep(POLL_S)
+        raise NotServing(f"the brokers do not agree {within_s:g} s after everything was healed: {why}")
+
+    async def _settled(self) -> tuple[Ends | None, str]:
+        """The ends on which all replicas agree; else None and why not."""
+        states = (await self.sight()).of_topic(self.topic or TOPIC)
+        if not states:
+            return None, f"no broker knows the topic {self.topic or TOPIC}"
+        agreed: Ends = {}
+        for name, state in states.items():
+            if state.leader_id == NO_LEADER:
+                return None, f"{name} has no leader"
+            ends = {}
+            for node in state.replica_nodes:
+                found = await self._ends(node, [name])
+                if found is None:
+                    return None, f"n{node} does not tell where its {name} ends"
+                ends[node] = found[name]
+            end = ends[state.leader_id]
+            if set(ends.values()) != {end}:
+                told = ", ".join(f"n{node} at {of_node}" for node, of_node in sorted(ends.items()))
+                return None, f"{name}, led by n{state.leader_id}: {told}"
+            try:
+                committed = (await self._fetch(state.leader_id, name, end)).high_watermark
+            except NoAnswer as error:
+                return None, f"n{state.leader_id}: {error}"
+            if committed != end:
+                return None, f"{name} ends at {end} on n{state.leader_id}, committed to {committed}"
+            agreed[name] = end
+        return agreed, ""
+
+    async def _ends(self, node: int, names: list[TopicPartition], what: int = END) -> Ends | None:
+        """Where a broker's own copies end (or begin); None if it does not tell."""
+        if not names:
+            return {}
+        by_topic: dict[str, list[ListOffsetsPartition]] = {}
+        for name in names:
+            asked = ListOffsetsPartition(partition_index=name.partition, timestamp=what)
+            by_topic.setdefault(name.topic, []).append(asked)
+        topics = tuple(ListOffsetsTopic(name=topic, partitions=tuple(asked)) for topic, asked in by_topic.items())
+        request = ListOffsetsRequest(replica_id=DEBUGGER, topics=topics)
+        answer = await self._try(node, LIST_OFFSETS, LIST_VERSION, request)
+        if answer is None:
+            return None
+        found = {
+            TopicPartition(topic.name, each.partition_index): each.offset
+            for topic in answer.topics
+            for each in topic.partitions
+            if each.error_code == KafkaErrorCode.NONE
+        }
+        return found if found.keys() == set(names) else None
+
+    # ---------------------------------------------------------------- what they hold
+
+    async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
+        """The log of every replica of the load's partitions; objects are the partitions."""
+        states = (await self.sight()).of_topic(self.topic or TOPIC)
+        async with trio.open_nursery() as nursery:
+            for node in self._direct:
+                held = [name for name, state in states.items() if node in state.replica_nodes]
+                nursery.start_soon(self._dump_node, node, held, ends, writer)
+        writer.dumped_ns = time.monotonic_ns()
+
+    async def _dump_node(
+        self, node: int, names: list[TopicPartition], ends: Mapping[int, int], writer: DumpWriter
+    ) -> None:
+        for name in names:
+            starts = await self._ends(node, [name], START)
+            if starts is None:
+                raise NotServing(f"n{node} did not tell where its {name} begins")
+            offset, end = starts[name], ends[name.partition]
+            writer.begin(node, offset, name.partition)
+            while offset < end:
+                try:
+                    records = (await self._fetch(node, name, offset)).records or b""
+                    data = b"".join(records) if isinstance(records, tuple) else records
+                    following = self._dump_records(node, name, offset, end, memoryview(data), writer)
+                except (NoAnswer, InvalidBatch) as error:
+                    raise NotServing(f"n{node} did not give its {name} at {offset}: {error}") from error
+                if following == offset:
+                    raise NotServing(f"n{node} has {name} up to {end} and shows {offset}")
+                offset = following
+
+    @staticmethod
+    def _dump_records(
+        node: int, name: TopicPartition, offset: int, end: int, records: memoryview, writer: DumpWriter
+    ) -> int:
+        """Write down the batches from `offset` on. Returns where they end."""
+        for position, header in whole_batches(records):
+            # The checker wants each value; a damaged record gets one that no client sent.
+            values = [
+                decode_value(value)[0] for at, value in values_of(records, position, header) if offset <= at < end
+            ]
+            if values:
+                writer.record(node, offset, header.leader_epoch, values, size=header.size, obj=name.partition)
+                offset += len(values)
+        return offset
+
+    async def _fetch(self, node: int, name: TopicPartition, offset: int) -> FetchPartitionResponse:
+        """Read a broker's own copy. Raises `NoAnswer`, also for an error of the partition."""
+        wanted = FetchPartition(partition=name.partition, fetch_offset=offset, partition_max_bytes=READ_BYTES)
+        request = FetchRequest(
+            replica_id=DEBUGGER,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=READ_BYTES,
+            topics=(FetchTopic(topic=name.topic, partitions=(wanted,)),),
+        )
+        answer = await ask(self._direct[node], FETCH, FETCH_VERSION, request, within_s=READS_WITHIN_S)
+        parts = [part for topic in answer.responses for part in topic.partitions]
+        if len(parts) != 1 or answer.error_code != KafkaErrorCode.NONE:
+            raise NoAnswer(f"a fetch of {name} was answered with {len(parts)} partitions, error {answer.error_code}")
+        if parts[0].error_code != KafkaErrorCode.NONE:
+            raise NoAnswer(f"a fetch of {name} at {offset} was refused with error {parts[0].error_code}")
+        found: FetchPartitionResponse = parts[0]
+        return found
+
+    # ---------------------------------------------------------------- the rest
+
+    async def prepare(self, mode: Mode, workload: str, *, within_s: float) -> None:
+        """Make the topic of the load, with a leader for each partition and every replica in sync."""
+        assert isinstance(mode, KafkaMode)
+        why = "no broker answers"
+        with trio.move_on_after(within_s):
+            while True:
+                sight = await self.sight()
+                states = sight.of_topic(TOPIC)
+                if len(states) == mode.partitions and all(
+                    state.leader_id != NO_LEADER and len(state.isr_nodes) == len(state.replica_nodes)
+                    for state in states.values()
+                ):
+                    self.topic = TOPIC
+                    return
+                if states:
+                    why = "not all replicas are in sync"
+                elif len(sight.brokers) == len(self._direct):  # replicas are placed on brokers that have registered
+                    why = await self._create(sight, mode) or why
+                await trio.sleep(POLL_S)
+        raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
+
+    async def _create(self, sight: Sight, mode: KafkaMode) -> str | None:
+        """Returns why it was refused, by the last broker that was asked; None if it was made."""
+        wanted = CreateTopic(
+            name=TOPIC,
+            num_partitions=mode.partitions,
+            replication_factor=mode.factor(len(self._direct)),
+            assignments=(),
+            configs=(),
+        )
+        request = CreateTopicsRequest(topics=(wanted,), timeout_ms=CREATE_TIMEOUT_MS)
+        why = "no broker answers"
+        for node in sorted(self._direct, key=lambda node: node != sight.controller):
+            answer = await self._try(
+                node, CREATE_TOPICS, CREATE_VERSION, request, within_s=CREATE_TIMEOUT_MS / 1e3 + ANSWERS_WITHIN_S
+            )
+            for result in answer.topics if answer is not None else ():
+                if result.error_code in (KafkaErrorCode.NONE, KafkaErrorCode.TOPIC_ALREADY_EXISTS):
+                    return None
+                why = f"n{node} refused it with error {result.error_code} {result.error_message or ''}".strip()
+        return why
+
+    async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
+        """By ApiVersions."""
+        try:
+            await ask(address, API_VERSIONS, 0, ApiVersionsRequest(), within_s=within_s)
+        except NoAnswer as error:
+            return str(error)
+        return None
+
+    async def _try(
+        self, node: int, api: Any, version: int, request: Any, *, within_s: float = ANSWERS_WITHIN_S
+    ) -> Any | None:
+        """A broker's response; None if it does not answer at once, or cannot."""
+        if not self._can_answer(node):
+            return None
+        try:
+            return await ask(self._direct[node], api, version, request, within_s=within_s)
+        except NoAnswer:
+            return None

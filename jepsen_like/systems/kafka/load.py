@@ -1,0 +1,299 @@
+"""Clients at work on a Kafka cluster: confluent-kafka as it is, in processes of its own, and what they report as rows of the history.
+
+A message is one operation, from before `produce()` to its delivery report, with a value of its own; a slot of a producer is one client.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import IO, Any, Final
+
+import attrs
+import msgpack
+import trio
+
+from jepsen_like.cluster.process import die_with_parent
+from jepsen_like.cluster.wires import Address
+from jepsen_like.systems.kafka.mode import KafkaMode
+from jepsen_like.systems.kafka.pipes import (
+    FINAL,
+    MEMBER,
+    QUIT,
+    READER,
+    SENDER,
+    STOP,
+    STOPPED,
+    ReadRow,
+    SentRow,
+    WorkerPlan,
+)
+from jepsen_like.systems.kafka.sinks import LogSink, QueueSink, Sink
+from jepsen_like.systems.port import NotServing
+from jepsen_like.workload.load import LoadPlan
+from jepsen_like.workload.queue_recorder import QueueRecorder
+from jepsen_like.workload.recorder import Recorder
+
+SENDERS: Final = 2
+MESSAGE_WITHIN_MS: Final = 8000
+"""librdkafka gives a message up, and its outcome is unknown."""
+REQUEST_WITHIN_MS: Final = 2000
+FINAL_WITHIN_S: Final = 20.0
+QUIT_WITHIN_S: Final = 2.0
+LOG_WORKLOAD, GROUP_WORKLOAD = "log", "group"
+GROUP_NAME: Final = "readers"
+MEMBERS: Final = 3
+SESSION_MS: Final = 3000
+REBALANCE_MS: Final = 10_000
+STDERR_TAIL_BYTES: Final = 2000
+
+COMMON: Final[Mapping[str, Any]] = {
+    "socket.timeout.ms": 2500,
+    "socket.connection.setup.timeout.ms": 2000,
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 500,
+    "retry.backoff.ms": 50,
+    "retry.backoff.max.ms": 500,
+    "topic.metadata.refresh.interval.ms": 1000,
+    "topic.metadata.refresh.fast.interval.ms": 100,
+    "log_level": 0,
+}
+"""Short times: a client that waits long for a broker that is gone measures its own patience."""
+
+
+def bootstrap(addresses: Mapping[int, Address]) -> str:
+    """`bootstrap.servers` of a cluster."""
+    return ",".join(f"{host}:{port}" for _, (host, port) in sorted(addresses.items()))
+
+
+def producer_config(mode: KafkaMode, servers: str) -> dict[str, Any]:
+    """The configuration of a producer. Without a producer id nothing is sent twice, so that a message can be stored once only."""
+    config = {
+        **COMMON,
+        "bootstrap.servers": servers,
+        "acks": mode.acks,
+        "enable.idempotence": mode.is_idempotent,
+        "linger.ms": 1,
+        "message.timeout.ms": MESSAGE_WITHIN_MS,
+        "request.timeout.ms": REQUEST_WITHIN_MS,
+    }
+    return config if mode.is_idempotent else {**config, "retries": 0}
+
+
+def consumer_config(servers: str, group: str) -> dict[str, Any]:
+    """The configuration of a consumer that commits nothing by itself."""
+    return {
+        **COMMON,
+        "bootstrap.servers": servers,
+        "group.id": group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 50,
+        "fetch.error.backoff.ms": 50,
+    }
+
+
+def member_config(servers: str, group: str) -> dict[str, Any]:
+    """The configuration of a member of a group."""
+    return {
+        **consumer_config(servers, group),
+        "session.timeout.ms": SESSION_MS,
+        "heartbeat.interval.ms": SESSION_MS // 6,
+        "max.poll.interval.ms": REBALANCE_MS,
+    }
+
+
+@attrs.define(eq=False)
+class Worker:
+    """A client process, as the harness holds it."""
+
+    plan: WorkerPlan
+    popen: "subprocess.Popen[bytes]"
+    stdout: trio.lowlevel.FdStream
+    stderr: IO[bytes]
+    unpacker: msgpack.Unpacker = attrs.field(factory=lambda: msgpack.Unpacker(strict_map_key=False))
+
+    @classmethod
+    def start(cls, plan: WorkerPlan) -> "Worker":
+        """Start it; it begins at once."""
+        stderr = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the worker
+        popen = subprocess.Popen(
+            [sys.executable, "-m", "jepsen_like.systems.kafka.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            bufsize=0,
+            process_group=0,
+            preexec_fn=die_with_parent(),
+        )
+        assert popen.stdout is not None
+        stdout = trio.lowlevel.FdStream(os.dup(popen.stdout.fileno()))
+        popen.stdout.close()
+        worker = cls(plan, popen, stdout, stderr)
+        worker._write(attrs.asdict(plan))
+        return worker
+
+    def tell(self, command: str) -> None:
+        """A command; one that has ended is told nothing."""
+        try:
+            self._write([command])
+        except OSError:
+            return
+
+    def _write(self, message: Any) -> None:
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(msgpack.packb(message))
+
+    async def messages(self) -> list[Any]:
+        """What it has said since; waits for something. Raises `NotServing` if it has ended."""
+        chunk = await self.stdout.receive_some()
+        if not chunk:
+            self.popen.wait()
+            self.stderr.seek(0)
+            told = self.stderr.read()[-STDERR_TAIL_BYTES:].decode(errors="replace").strip()
+            raise NotServing(f"a client process ended with status {self.popen.returncode}: {told}")
+        self.unpacker.feed(chunk)
+        return list(self.unpacker)
+
+    async def end(self) -> None:
+        """Let it end, or end it."""
+        self.tell(QUIT)
+        deadline = trio.current_time() + QUIT_WITHIN_S
+        while self.popen.poll() is None and trio.current_time() < deadline:  # noqa: ASYNC110 - only the kernel knows
+            await trio.sleep(0.01)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it now."""
+        self.popen.kill()
+        self.popen.wait()
+        if self.popen.stdin is not None:
+            self.popen.stdin.close()
+        self.stderr.close()
+
+
+class KafkaLoad:
+    """All clients of a run (`workload.load.RunningLoad`): producers and a consumer, which live until the final reads are over."""
+
+    def __init__(self, plans: Sequence[WorkerPlan], sink: Sink) -> None:
+        self.plans = tuple(plans)
+        self._sink = sink
+        self.workers: list[Worker] = []
+        self._is_stopping = False
+        self._ends: dict[int, int] = {}
+
+    async def run(self) -> None:
+        """Drive all clients; returns when `stop` was called and every message has its report. Raises `NotServing`, in a group, if one ends."""
+        try:
+            self.workers += [Worker.start(plan) for plan in self.plans]
+            if self._is_stopping:
+                self.stop()
+            async with trio.open_nursery() as nursery:
+                for worker in self.workers:
+                    nursery.start_soon(self._listen, worker, STOPPED)
+        except BaseException:
+            self._kill()
+            raise
+
+    def stop(self) -> None:
+        """Start no more operations."""
+        self._is_stopping = True
+        for worker in self.workers:
+            worker.tell(STOP)
+
+    async def final_reads(self) -> bool:
+        """A last message to every partition, then where each ends and its newest records. Returns False if not all was answered."""
+        try:
+            with trio.move_on_after(FINAL_WITHIN_S * 2):
+                for role in (SENDER, READER):
+                    told = [worker for worker in self.workers if worker.plan.role == role]
+                    for worker in told:
+                        worker.tell(FINAL)
+                    answers: list[Any] = []
+                    async with trio.open_nursery() as nursery:
+                        for worker in told:
+                            nursery.start_soon(self._listen, worker, FINAL, answers)
+                    if not all(answered for answered, _ in answers):
+                        return False
+                return True
+            return False
+        finally:
+            with trio.CancelScope(shield=True):
+                async with trio.open_nursery() as nursery:
+                    for worker in self.workers:
+                        nursery.start_soon(worker.end)
+
+    def claimed_ends(self) -> Mapping[int, int]:
+        """By partition: the end that the consumer was told after everything."""
+        return dict(self._ends)
+
+    def _kill(self) -> None:
+        for worker in self.workers:
+            worker.kill()
+
+    # ---------------------------------------------------------------- what they say
+
+    async def _listen(self, worker: Worker, until: str, answers: list[Any] | None = None) -> None:
+        """Record what a worker reports, until it says that it is done."""
+        while True:
+            for what, *content in await worker.messages():
+                self._take(worker.plan, what, content)
+                if what == FINAL and answers is not None:
+                    answers.append(content)
+                    self._ends |= content[1]
+                if what == until:
+                    return
+
+    def _take(self, worker: WorkerPlan, what: str, content: list[Any]) -> None:
+        match what:
+            case "sends":
+                incarnation, rows = content
+                for row in rows:
+                    self._sink.sent(worker, incarnation, SentRow(*row))
+            case "reads":
+                for row in content[0]:
+                    self._sink.read(worker, ReadRow(*row))
+            case "member":
+                incarnation, rows = content
+                for row in rows:
+                    self._sink.member(worker, incarnation, row)
+            case "tail":
+                self._sink.tail(*content)
+            case "note":
+                self._sink.recorder.note_nonsense(content[0])
+            case _:
+                return
+
+
+def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, topic: str, plan: LoadPlan) -> KafkaLoad:
+    """The load of a workload: producers that share concurrency and rate, and beside them a reader, or a group and a reader in the end."""
+    reader = WorkerPlan(
+        role=READER,
+        client=consumer_config(servers, f"readers-{plan.seed}"),
+        topic=topic,
+        partitions=mode.partitions,
+        seed=plan.seed,
+        reads_whole=workload == GROUP_WORKLOAD,
+    )
+    senders = min(SENDERS, plan.concurrency)
+    producers = [
+        attrs.evolve(
+            reader,
+            role=SENDER,
+            client=producer_config(mode, servers),
+            index=number,
+            workers=senders,
+            slots=plan.concurrency // senders + (number < plan.concurrency % senders),
+            rate=plan.rate / senders,
+        )
+        for number in range(senders)
+    ]
+    if workload != GROUP_WORKLOAD:
+        return KafkaLoad([*producers, reader], LogSink(recorder, may_retry=mode.is_idempotent))
+    assert isinstance(recorder, QueueRecorder)
+    client = member_config(servers, f"{GROUP_NAME}-{plan.seed}")
+    members = [
+        attrs.evolve(reader, role=MEMBER, client=client, index=number, workers=MEMBERS) for number in range(MEMBERS)
+    ]
+    return KafkaLoad([*producers, *members, reader], QueueSink(recorder, may_retry=mode.is_idempotent))

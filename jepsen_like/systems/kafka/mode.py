@@ -1,0 +1,146 @@
+"""The settings of a Kafka cluster and of the clients of a run, and what a run with them is held to."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from jepsen_like.checker.allowance import Allowance
+from jepsen_like.checker.verdict import Model
+from jepsen_like.history.files import KeepRule
+from jepsen_like.systems.kafka import settings as names
+from jepsen_like.systems.kafka.promises import (
+    ALL_ACKS,
+    ISR_PROMISES,
+    NO_ACKS,
+    IsrRule,
+    MayLose,
+    describe,
+    losses_allowed,
+)
+from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_words, shown
+from jepsen_like.systems.port import FaultSeen, Mode, WrongMode
+
+ISR: Final = "isr"
+_RETENTION: Final = ("log.retention.bytes", "log.retention.ms", "log.retention.minutes", "log.retention.hours")
+
+
+@attrs.frozen
+class KafkaMode(Mode):
+    """`settings` are those of a run, by Kafka's names; what is not there has the broker's default."""
+
+    replication: str
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, words: Sequence[str], replication: str = ISR) -> "KafkaMode":
+        """Raises `WrongMode` for a setting that does not exist, a value that it cannot have, and settings that exclude each other."""
+        try:
+            given = parse_words(words)
+        except WrongSettingWord as error:
+            raise WrongMode(f"--set: {error}") from error
+        effective: dict[str, Value] = {**names.RUN_DEFAULTS, **given}
+        if effective[names.ACKS] != ALL_ACKS and names.IDEMPOTENCE not in given:
+            effective[names.IDEMPOTENCE] = False
+        mode = cls(replication, effective)
+        mode.check()
+        return mode
+
+    def check(self) -> None:
+        """Raises `WrongMode` for settings that exclude each other."""
+        if self.is_idempotent and self.acks != ALL_ACKS:
+            raise WrongMode(f"--set: {names.IDEMPOTENCE}=true needs {names.ACKS}=all, not {self.acks}")
+        for factor in (names.FACTOR, names.OFFSETS_FACTOR):
+            if self.min_isr > int(self.settings.get(factor, names.FACTOR_MAX)):
+                raise WrongMode(
+                    f"--set: {names.MIN_ISR}={self.min_isr} can never be met with {factor}={self.settings.get(factor, names.FACTOR_MAX)}"
+                )
+
+    @classmethod
+    def of_test(cls, test: Mapping[str, Any]) -> "KafkaMode":
+        """Of a run's test.json. Raises `KeyError` for one without the settings that promises are made of."""
+        settings = test["settings"]
+        for name in (names.ACKS, names.MIN_ISR, names.UNCLEAN, names.FLUSH, names.LAG_MS, names.SESSION_MS):
+            settings[name]
+        return cls(test["replication"], settings)
+
+    # ---------------------------------------------------------------- what was set
+
+    @property
+    def acks(self) -> str:
+        """0, 1 or all."""
+        return str(self.settings[names.ACKS])
+
+    @property
+    def min_isr(self) -> int:
+        """`min.insync.replicas`."""
+        return int(self.settings[names.MIN_ISR])
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether producers send with a producer id, so that a retry cannot be stored twice."""
+        return bool(self.settings[names.IDEMPOTENCE])
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the topic of a run has; each is an object of its history."""
+        return int(self.settings[names.PARTITIONS])
+
+    @property
+    def rule(self) -> IsrRule:
+        """What decides about losses."""
+        return IsrRule(self.acks, self.min_isr > 1, bool(self.settings[names.UNCLEAN]), str(self.settings[names.FLUSH]))
+
+    def factor(self, nodes: int, name: str = names.FACTOR) -> int:
+        """The replication factor in a cluster of so many brokers; one that was given stays as it is."""
+        return int(self.settings.get(name, min(names.FACTOR_MAX, nodes)))
+
+    def broker_words(self, nodes: int) -> list[str]:
+        """The `name=value` settings of every broker of a cluster of so many."""
+        factors = {name: self.factor(nodes, name) for name in (names.FACTOR, names.OFFSETS_FACTOR)}
+        of_brokers = {name: value for name, value in self.settings.items() if name not in names.CLIENT_SETTINGS}
+        return [f"{name}={shown(value)}" for name, value in sorted({**of_brokers, **factors}.items())]
+
+    # ---------------------------------------------------------------- what is promised
+
+    @property
+    def acks_are_durable(self) -> bool:
+        """Whether a record is on the disks of the whole ISR when it is acknowledged."""
+        return self.settings[names.FLUSH] == names.BEFORE_ACK and self.acks == ALL_ACKS
+
+    def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
+        """Why a run could not be judged."""
+        if model is Model.LOG and self.acks == NO_ACKS:
+            return "with acks=0 no broker says where a record went, so there is no log to judge: use acks=1 or acks=all"
+        if any(name in self.settings for name in _RETENTION):
+            return "what leaves a Kafka log by retention is not judged: leave log.retention.* to its defaults (quorumlog up takes it)"
+        return None
+
+    def keep_rule(self, kinds: Iterable[str]) -> KeepRule:
+        """Nothing leaves a log within the time of a run."""
+        return KeepRule()
+
+    def promise(self, kinds: Iterable[str]) -> str:
+        """In one sentence."""
+        return describe(self.rule, kinds)
+
+    def allowances(self, faults: Iterable[FaultSeen]) -> tuple[Allowance, ...]:
+        """See `promises`."""
+        return losses_allowed(
+            faults,
+            self.rule,
+            min_isr=self.min_isr,
+            lag_s=int(self.settings[names.LAG_MS]) / 1e3,
+            session_s=int(self.settings[names.SESSION_MS]) / 1e3,
+        )
+
+    def survives(self, kind: str) -> bool:
+        """By the table."""
+        row = ISR_PROMISES.get((self.rule, kind))
+        return row is not None and row.may_lose is MayLose.NOTHING
+
+    def spare(self, nodes: int) -> int:
+        """A minority, for the controller needs a majority; and with acks=all no more than leave `min.insync.replicas` copies."""
+        copies = min(self.factor(nodes), nodes)
+        least = self.min_isr if self.acks == ALL_ACKS else 1
+        return max(0, min((nodes - 1) // 2, copies - least))

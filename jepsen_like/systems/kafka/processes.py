@@ -1,0 +1,55 @@
+"""The processes of a Kafka cluster: the command that starts a broker, and what the lines it prints mean."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jepsen_like.cluster.observations import LEADER, Observation, OwnEnd, Ready, RoleReported
+from jepsen_like.cluster.wires import Address
+from jepsen_like.systems.kafka.mode import KafkaMode
+from jepsen_like.systems.port import ProcessPlan, Scope
+
+CONTROLLER: Final[Scope] = "controller"
+METADATA_DIRECTORY: Final = "metadata"
+"""Below a broker's data directory: the log of the controllers' group, its votes, and the broker's incarnation."""
+BROKER_FAILED: Final = 1
+"""The exit status of a broker that ends by itself, if it does not report one."""
+
+
+def scope_of(topic: str, partition: int) -> Scope:
+    """The scope of one partition."""
+    return f"{topic}-{partition}"
+
+
+def broker_command(plan: ProcessPlan) -> list[str]:
+    """The argument vector of one broker, in this interpreter."""
+    assert isinstance(plan.mode, KafkaMode)
+    command = [sys.executable, "-m", "kafka_compat.process", "--cluster-id", plan.cluster_id]
+    command += ["--id", str(plan.member.id), "--listen", _text(plan.listen), "--data", str(plan.data)]
+    for peer, address in plan.peers.items():
+        command += ["--peer", f"{peer}={_text(address)}"]
+    for node, address in plan.advertised.items():
+        command += ["--advertised", f"{node}={_text(address)}"]
+    for word in plan.mode.broker_words(len(plan.advertised)):
+        command += ["--set", word]
+    return command
+
+
+def observe(event: Mapping[str, Any]) -> Observation | None:
+    """What a line of a broker means. Raises `KeyError` or `ValueError` for one without its fields."""
+    match event.get("event"):
+        case "listening":
+            return Ready()
+        case "controller":
+            return RoleReported(str(event.get("role", LEADER)), int(event["term"]), CONTROLLER)
+        case "partition":
+            scope = scope_of(str(event["topic"]), int(event["partition"]))
+            return RoleReported(str(event["role"]), int(event["leader_epoch"]), scope)
+        case "fatal":
+            return OwnEnd(int(event.get("status", BROKER_FAILED)), str(event.get("reason", "")))
+        case _:
+            return None
+
+
+def _text(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"

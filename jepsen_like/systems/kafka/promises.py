@@ -1,0 +1,190 @@
+"""What Kafka's ISR replication promises with every combination of settings under every fault, as data: what may be lost, and when it serves again.
+
+The table contains what the protocol promises, not what usually happens. What decides:
+
+- `acks`: 0 promises nothing; 1 is acknowledged when the leader has it; all when every member of the ISR has it.
+- `min.insync.replicas`: with 1 the leader alone may be the whole ISR, so one lost disk may cost everything. With more an acknowledged record
+  has as many holders. There is no list of eligible leaders outside of the ISR (KIP-966) here, so that protects a record only while another
+  holder is in the ISR when a disk is lost: `wipe` waits for that in such a mode.
+- `unclean.leader.election.enable`: a replica out of the ISR may lead, and everybody else forgets what it does not have.
+- `flush`: with page-cache a power cut takes from a replica what the operating system had not written.
+"""
+
+import enum
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from jepsen_like.checker.allowance import Allowance
+from jepsen_like.history.ops import NEVER
+from jepsen_like.nemesis.kind import Reach
+from jepsen_like.nemesis.table import KINDS
+from jepsen_like.systems.kafka.settings import BEFORE_ACK, PAGE_CACHE
+from jepsen_like.systems.port import FaultSeen
+
+
+class MayLose(enum.IntEnum):
+    """Which acknowledged records a fault may cost; a greater one contains the smaller."""
+
+    NOTHING = 0
+    UNREPLICATED = 1
+    UNFLUSHED = 2
+    OUT_OF_SYNC = 3
+    EVERYTHING = 4
+
+    def __str__(self) -> str:
+        return _WORDS[self]
+
+
+_WORDS: Final[Mapping[MayLose, str]] = {
+    MayLose.NOTHING: "nothing",
+    MayLose.UNREPLICATED: "what the leader had acknowledged and the next leader had not copied yet",
+    MayLose.UNFLUSHED: "what no flush had secured on the last replica in sync",
+    MayLose.OUT_OF_SYNC: "what a leader from outside of the ISR had not copied",
+    MayLose.EVERYTHING: "all that the last replica in sync held",
+}
+
+_AFTER_ELECTION: Final = (
+    "once the controller has moved the leaders to another member of the ISR; with a majority down, once it is back"
+)
+_AFTER_SESSION: Final = "after the session timeout and an election; with a majority stopped, once it is back"
+_SLOWLY: Final = "all the time, slowly; a replica that is too late leaves the ISR"
+SERVES: Final[Mapping[str, str]] = {
+    "kill": _AFTER_ELECTION,
+    "pause": _AFTER_SESSION,
+    "restart": _AFTER_ELECTION,
+    "partition": "where the controller's majority and a member of the ISR are together: after the session timeout; elsewhere not",
+    "flapping": "now and then; for good with the last cut: after an election at most",
+    "slow": _SLOWLY,
+    "throttle": _SLOWLY,
+    "half-open": _AFTER_SESSION,
+    "reset": "after new connections, or an election if the leader's session ends",
+    "loss": _SLOWLY,
+    "duplicate": _SLOWLY,
+    "reorder": _SLOWLY,
+    "corrupt": _SLOWLY,
+    "power": _AFTER_ELECTION,
+    "clock-jump": "throughout: nothing is decided by a wall clock",
+    "clock-drift": "throughout, or after an election: timeouts are as long as their clocks say",
+    "disk-slow": "throughout; a leader whose flushes hang serves as fast as they end",
+    "disk-short": "throughout: a write that was cut short is continued",
+    "wipe": _AFTER_ELECTION,
+    "shrink-isr": "after the ISR has shrunk to the leader, where min.insync.replicas allows that; else once a follower is back",
+}
+"""When partitions are written again under each kind of fault, or still are; what is missing cannot be done to this system."""
+UNFLUSHED_HARMS: Final = frozenset(
+    name for name, kind in KINDS.items() if kind.reach is Reach.UNFLUSHED and name in SERVES
+)
+DISK_HARMS: Final = frozenset(name for name, kind in KINDS.items() if kind.reach is Reach.DISK and name in SERVES)
+ISR_CHECKS: Final = 1.5
+"""A replica leaves the ISR when it has been behind for the lag time, which is looked at every half of it."""
+NOTICED_S: Final = 2.0
+"""How long after the end of a fault, beyond a session timeout, replicas may go on believing what was true before."""
+LEADER_ACKS, ALL_ACKS, NO_ACKS = "1", "all", "0"
+
+
+@attrs.frozen
+class IsrRule:
+    """What of the settings decides about losses."""
+
+    acks: str
+    """As `settings.ACKS`: 0, 1 or all."""
+    several: bool
+    """Whether `min.insync.replicas` is more than 1."""
+    unclean: bool
+    flush: str
+
+    def __str__(self) -> str:
+        least = "min.insync.replicas>1" if self.several else "min.insync.replicas=1"
+        return f"acks={self.acks}, {least}, {'un' if self.unclean else ''}clean elections, flush={self.flush}"
+
+
+@attrs.frozen
+class IsrPromise:
+    """One row: a combination of settings under a fault that is undone in the end."""
+
+    rule: IsrRule
+    harm: str
+    may_lose: MayLose
+    serves: str
+
+
+def _loss(rule: IsrRule, harm: str) -> MayLose:
+    losses = [MayLose.NOTHING]
+    if rule.acks != ALL_ACKS:  # any fault may end a leadership, if only by making heartbeats late
+        losses.append(MayLose.UNREPLICATED)
+    if harm in UNFLUSHED_HARMS and rule.flush != BEFORE_ACK:
+        losses.append(MayLose.UNFLUSHED)
+    if rule.unclean:
+        losses.append(MayLose.OUT_OF_SYNC)
+    if harm in DISK_HARMS and not (rule.acks == ALL_ACKS and rule.several):
+        losses.append(MayLose.EVERYTHING)
+    return max(losses)
+
+
+RULES: Final = tuple(
+    IsrRule(acks, several, unclean, flush)
+    for acks, several, unclean, flush in itertools.product(
+        (NO_ACKS, LEADER_ACKS, ALL_ACKS), (False, True), (False, True), (PAGE_CACHE, BEFORE_ACK)
+    )
+)
+ISR_PROMISES: Final[Mapping[tuple[IsrRule, str], IsrPromise]] = {
+    (rule, harm): IsrPromise(rule, harm, _loss(rule, harm), serves) for rule in RULES for harm, serves in SERVES.items()
+}
+
+
+def describe(rule: IsrRule, harms: Iterable[str]) -> str:
+    """The promise of a run in one sentence."""
+    if rule.acks == NO_ACKS:
+        return "nothing: with acks=0 nothing is acknowledged"
+    losing = [(harm, ISR_PROMISES[rule, harm].may_lose) for harm in harms]
+    losing = [(harm, loss) for harm, loss in losing if loss is not MayLose.NOTHING]
+    if not losing:
+        return "nothing that was acknowledged is lost by any of these faults"
+    by_loss: dict[MayLose, list[str]] = {}
+    for harm, loss in losing:
+        by_loss.setdefault(loss, []).append(harm)
+    told = [f"under {', '.join(names)}, {loss} may be lost" for loss, names in by_loss.items()]
+    return "; ".join(told) + "; nothing else"
+
+
+def losses_allowed(
+    faults: Iterable[FaultSeen], rule: IsrRule, *, min_isr: int, lag_s: float, session_s: float
+) -> tuple[Allowance, ...]:
+    """The faults of a run that may have cost acknowledged records, and how far back each may reach.
+
+    A power cut of fewer nodes than `min_isr` costs nothing unless the ISR had shrunk before, for which there must have been another fault.
+    """
+    seen = sorted(faults, key=lambda fault: fault.begun_ns)
+    found = []
+    for fault in seen:
+        loss = ISR_PROMISES[rule, fault.kind].may_lose
+        others = any(
+            other is not fault and _ns(fault.begun_ns, -(lag_s + session_s)) < other.ended_ns and other.begun_ns < fault.ended_ns
+            for other in seen
+        )  # fmt: skip
+        is_spared = len(fault.nodes) < (min_isr if rule.acks == ALL_ACKS else 1) and not others
+        if loss is MayLose.NOTHING or (loss is MayLose.UNFLUSHED and is_spared):
+            continue
+        reaches_back = loss is not MayLose.UNREPLICATED
+        found.append(
+            Allowance(
+                fault=fault.id,
+                kind=fault.kind,
+                promise=f"{rule}: {loss} may be lost",
+                since_ns=-NEVER if reaches_back else _ns(fault.begun_ns, -(ISR_CHECKS * lag_s + NOTICED_S)),
+                begun_ns=fault.begun_ns,
+                # A leader that was cut off goes on acknowledging until it learns that another one was elected.
+                injected_ns=_ns(max(fault.injected_ns, fault.ended_ns), session_s + NOTICED_S),
+                # What consumers read is with every member of the ISR, and so are commits of groups.
+                may_cost_read=reaches_back,
+                may_cost_commits=reaches_back,
+            )
+        )
+    return tuple(found)
+
+
+def _ns(moment_ns: int, later_s: float) -> int:
+    return moment_ns + round(later_s * 1e9)

@@ -1,0 +1,178 @@
+"""A consumer of a run, in a process of its own: reads at places it chooses, each a fetch that began after it was asked for.
+
+librdkafka fetches ahead, so records that a plain poll returns may have been read long before it was called. Here every read assigns its
+partition anew from its offset, which makes librdkafka drop what it had: a record that is returned was read between call and return.
+"""
+
+import random
+import time
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from jepsen_like.systems.kafka.pipes import (
+    FINAL,
+    FLUSH_EVERY_NS,
+    NOTE,
+    QUIT,
+    READS,
+    STOP,
+    STOPPED,
+    TAIL,
+    ReadRow,
+    WorkerPipe,
+    WorkerPlan,
+)
+from jepsen_like.workload.payload import decode_value
+
+READ_WITHIN_S: Final = 0.5
+RECORDS_MAX: Final = 64
+"""Of one read."""
+FOLLOW_PART, RECENT_PART = 0.6, 0.25
+"""Of the reads: on from where the last one ended, or among the newest; the rest anywhere."""
+RECENT_RECORDS: Final = 256
+LAST_RECORDS: Final = 32
+PAUSE_S: Final = 0.02
+FINAL_WITHIN_S: Final = 18.0
+ANSWER_WITHIN_S: Final = 3.0
+
+
+class Reader:
+    """One worker. `run` returns when the harness tells it to quit."""
+
+    def __init__(self, plan: WorkerPlan, pipe: WorkerPipe) -> None:
+        self._plan = plan
+        self._pipe = pipe
+        self._rng = random.Random(f"reader {plan.seed} {plan.index}")
+        self._consumer = Consumer(dict(plan.client))
+        self._end = dict.fromkeys(range(plan.partitions), 0)
+        """One past the last offset seen, by partition."""
+        self._rows: list[ReadRow] = []
+        self._flushed_ns = time.monotonic_ns()
+
+    def run(self) -> None:
+        """Read until told otherwise."""
+        stopping = False
+        while True:
+            for command, *_ in self._pipe.commands():
+                if command == QUIT:
+                    self._consumer.close()
+                    return
+                if command == STOP and not stopping:
+                    stopping = True
+                    self._flush(force=True)
+                    self._pipe.say(STOPPED)
+                if command == FINAL:
+                    self._final()
+            if stopping or self._plan.reads_whole:
+                time.sleep(PAUSE_S)
+                continue
+            partition = self._rng.randrange(self._plan.partitions)
+            self._read(partition, self._place(partition))
+            self._flush()
+            time.sleep(PAUSE_S * self._rng.random())
+
+    def _place(self, partition: int) -> int:
+        draw, end = self._rng.random(), self._end[partition]
+        if draw < FOLLOW_PART or not end:
+            return end
+        if draw < FOLLOW_PART + RECENT_PART:
+            return max(0, end - 1 - self._rng.randrange(RECENT_RECORDS))
+        return self._rng.randrange(end)
+
+    def _read(self, partition: int, offset: int) -> int:
+        """One read. Returns how many records it brought."""
+        t_inv = time.monotonic_ns()
+        try:
+            self._consumer.assign([TopicPartition(self._plan.topic, partition, offset)])
+            first = self._consumer.poll(READ_WITHIN_S)
+            messages = [first, *self._consumer.consume(RECORDS_MAX - 1, timeout=0)] if first is not None else []
+        except KafkaException as error:
+            self._pipe.say(NOTE, f"a consumer could not read partition {partition} at {offset}: {error}")
+            return 0
+        t_ret = time.monotonic_ns()
+        good = []
+        for message in messages:
+            if message.error() is not None or message.partition() != partition:
+                # The log may end before `offset` after a loss that the mode allows: what is there now is read on from its end.
+                self._end[partition] = min(self._end[partition], offset) // 2
+                break
+            good.append(message)
+        self._note_rows(partition, offset, good, t_inv, t_ret)
+        return len(good)
+
+    def _note_rows(self, partition: int, offset: int, messages: list[Message], t_inv: int, t_ret: int) -> None:
+        """As rows of consecutive records of one epoch."""
+        begin = 0
+        for number, message in enumerate(messages):
+            following = messages[number + 1] if number + 1 < len(messages) else None
+            at = message.offset() or 0
+            if following is None or following.offset() != at + 1 or following.leader_epoch() != message.leader_epoch():
+                self._note_row(partition, messages[begin : number + 1], t_inv, t_ret)
+                begin = number + 1
+            self._end[partition] = max(self._end[partition], at + 1)
+        if messages and messages[0].offset() != offset:
+            self._pipe.say(
+                NOTE, f"a read of partition {partition} at {offset} was answered from {messages[0].offset()} on"
+            )
+
+    def _note_row(self, partition: int, messages: list[Message], t_inv: int, t_ret: int) -> None:
+        decoded = [decode_value(message.value() or b"") for message in messages]
+        epoch = messages[0].leader_epoch()
+        is_whole = all(is_whole for _, is_whole in decoded)
+        values = [value for value, _ in decoded]
+        first = messages[0].offset()
+        self._rows.append(
+            ReadRow(
+                partition,
+                -1 if first is None else first,
+                values,
+                -1 if epoch is None else epoch,
+                is_whole,
+                t_inv,
+                t_ret,
+            )
+        )
+
+    def _flush(self, *, force: bool = False) -> None:
+        now = time.monotonic_ns()
+        if self._rows and (force or now - self._flushed_ns >= FLUSH_EVERY_NS):
+            self._pipe.say(READS, self._rows)
+            self._rows = []
+            self._flushed_ns = now
+
+    # ---------------------------------------------------------------- the end
+
+    def _final(self) -> None:
+        """Ask where each partition ends, and read its newest records, or all."""
+        deadline = time.monotonic() + FINAL_WITHIN_S
+        ends: dict[int, int] = {}
+        starts: dict[int, int] = {}
+        for partition in range(self._plan.partitions):
+            while time.monotonic() < deadline:
+                t_inv = time.monotonic_ns()
+                try:
+                    marks = self._consumer.get_watermark_offsets(
+                        TopicPartition(self._plan.topic, partition), timeout=ANSWER_WITHIN_S
+                    )
+                except KafkaException:
+                    continue
+                if marks is not None:
+                    starts[partition], ends[partition] = marks
+                    if self._plan.reads_whole:
+                        self._pipe.say(TAIL, partition, *marks, t_inv, time.monotonic_ns())
+                    break
+        all_read = len(ends) == self._plan.partitions
+        for partition, end in ends.items():
+            offset = starts[partition] if self._plan.reads_whole else max(0, end - LAST_RECORDS)
+            while offset < end and time.monotonic() < deadline:
+                offset += self._read(partition, offset)
+                self._flush()
+            all_read &= offset >= end
+        self._flush(force=True)
+        self._pipe.say(FINAL, all_read, ends)
+
+
+def run_reader(plan: WorkerPlan, pipe: WorkerPipe) -> None:
+    """Work until told to quit."""
+    Reader(plan, pipe).run()

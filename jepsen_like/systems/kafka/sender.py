@@ -1,0 +1,188 @@
+"""A producer of a run, in a process of its own: messages of one value each, as many under way as it has slots.
+
+A slot sends its next message when the delivery report of the last one has come, and always to the same partition, so that a partition
+without a leader holds up its own slots only. Retries within librdkafka belong to the one message.
+"""
+
+import functools
+import itertools
+import random
+import time
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from jepsen_like.systems.kafka.outcomes import NOT_QUEUED
+from jepsen_like.systems.kafka.pipes import (
+    FINAL,
+    FLUSH_EVERY_NS,
+    QUIT,
+    ROWS_MAX,
+    SENDS,
+    STOP,
+    STOPPED,
+    SentRow,
+    WorkerPipe,
+    WorkerPlan,
+)
+from jepsen_like.workload.payload import encode_value
+
+POLL_S: Final = 0.01
+BACK_OFF_S: Final = 0.05
+DRAINED_WITHIN_S: Final = 5.0
+"""How long a producer that failed for good may take to report what was under way."""
+FINAL_WITHIN_S: Final = 18.0
+
+
+class Sender:
+    """One worker. `run` returns when the harness tells it to quit."""
+
+    def __init__(self, plan: WorkerPlan, pipe: WorkerPipe) -> None:
+        self._plan = plan
+        self._pipe = pipe
+        self._values = itertools.count(1 + plan.index, plan.workers)
+        self._rng = random.Random(f"sender {plan.seed} {plan.index}")
+        first = plan.index * plan.slots
+        self._partition_of = [(first + slot) % plan.partitions for slot in range(plan.slots)]
+        self._rng.shuffle(self._partition_of)
+        self._free = list(range(plan.slots))
+        self._rows: list[SentRow] = []
+        self._flushed_ns = time.monotonic_ns()
+        self._incarnation = 0
+        self._has_failed = False
+        self._producer = self._made()
+        self._started = time.monotonic()
+        self._tickets = 0
+
+    def _made(self) -> Producer:
+        return Producer({**self._plan.client, "error_cb": self._on_error})
+
+    def run(self) -> None:
+        """Send until told otherwise."""
+        stopping = stopped = False
+        while True:
+            for command, *_ in self._pipe.commands():
+                if command == QUIT:
+                    return
+                stopping |= command == STOP
+                if command == FINAL:
+                    self._final()
+            if not stopping:
+                self._send_due()
+            self._producer.poll(POLL_S)
+            if self._has_failed:
+                self._replace()
+            is_idle = len(self._free) == self._plan.slots
+            self._flush(force=is_idle and stopping)
+            if stopping and is_idle and not stopped:
+                stopped = True
+                self._pipe.say(STOPPED)
+
+    # ---------------------------------------------------------------- sending
+
+    def _send_due(self) -> None:
+        while self._free and not self._has_failed:
+            late_us = -1
+            if self._plan.rate:
+                due = self._started + self._tickets / self._plan.rate
+                late_s = time.monotonic() - due
+                if late_s < 0:
+                    return
+                self._tickets += 1
+                late_us = round(late_s * 1e6)
+            if not self._send(self._free.pop(0), late_us):
+                return
+
+    def _send(self, slot: int, late_us: int = -1) -> bool:
+        """Hand a message of a slot to librdkafka. Returns False if it took none."""
+        value = next(self._values)
+        partition = self._partition_of[slot]
+        record = encode_value(value, self._plan.record_bytes)
+        t_inv = time.monotonic_ns()
+        report = functools.partial(self._on_report, slot, value, partition, t_inv, late_us)
+        try:
+            self._producer.produce(self._plan.topic, record, partition=partition, on_delivery=report)
+        except (BufferError, KafkaException):
+            self._ended(SentRow(slot, value, partition, t_inv, time.monotonic_ns(), NOT_QUEUED, -1, late_us))
+            time.sleep(BACK_OFF_S)
+            return False
+        return True
+
+    def _on_report(
+        self,
+        slot: int,
+        value: int,
+        partition: int,
+        t_inv: int,
+        late_us: int,
+        error: KafkaError | None,
+        message: Message,
+    ) -> None:
+        t_ret = time.monotonic_ns()
+        code = 0
+        if error is not None:
+            code = error.code()
+            self._has_failed |= error.fatal()
+        offset = message.offset() if error is None else None
+        self._ended(
+            SentRow(slot, value, partition, t_inv, t_ret, code, -1 if offset is None else max(-1, offset), late_us)
+        )
+
+    def _ended(self, row: SentRow) -> None:
+        self._rows.append(row)
+        self._free.append(row.slot)
+
+    def _on_error(self, error: KafkaError) -> None:
+        """What is not about one message is followed by reports of the messages; a fatal error ends the producer."""
+        self._has_failed |= error.fatal() or error.code() == KafkaError._FATAL
+
+    def _replace(self) -> None:
+        """A producer that failed for good: report what was under way, and go on with a new one."""
+        deadline = time.monotonic() + DRAINED_WITHIN_S
+        while len(self._free) < self._plan.slots and time.monotonic() < deadline:
+            self._producer.poll(POLL_S)
+        if len(self._free) < self._plan.slots:
+            self._producer.purge()
+            self._producer.flush(DRAINED_WITHIN_S)
+        self._flush(force=True)
+        self._incarnation += 1
+        self._has_failed = False
+        self._producer = self._made()
+
+    def _flush(self, *, force: bool = False) -> None:
+        now = time.monotonic_ns()
+        if self._rows and (force or len(self._rows) >= ROWS_MAX or now - self._flushed_ns >= FLUSH_EVERY_NS):
+            self._pipe.say(SENDS, self._incarnation, self._rows)
+            self._rows = []
+            self._flushed_ns = now
+
+    # ---------------------------------------------------------------- the end
+
+    def _final(self) -> None:
+        """Send to every partition of this worker until one message of it is acknowledged."""
+        deadline = time.monotonic() + FINAL_WITHIN_S
+        partitions = set(range(self._plan.index, self._plan.partitions, self._plan.workers))
+        while partitions and time.monotonic() < deadline:
+            for partition in sorted(partitions):
+                slot = self._free.pop(0)
+                self._partition_of[slot] = partition
+                self._send(slot)
+                while slot not in self._free and time.monotonic() < deadline:
+                    self._producer.poll(POLL_S)
+                    if self._has_failed:
+                        self._replace()
+                last = next((row for row in reversed(self._rows) if row.slot == slot), None)
+                if last is not None and last.code == 0:
+                    partitions.discard(partition)
+                self._flush(force=True)
+        while len(self._free) < self._plan.slots:  # until librdkafka has given up on what was under way
+            self._producer.poll(POLL_S)
+            if self._has_failed:
+                self._replace()
+        self._flush(force=True)
+        self._pipe.say(FINAL, not partitions, {})
+
+
+def run_sender(plan: WorkerPlan, pipe: WorkerPipe) -> None:
+    """Work until told to quit."""
+    Sender(plan, pipe).run()

@@ -1,0 +1,130 @@
+"""The names that `--set` takes for the Kafka system, in Kafka's own spelling, with their types and the defaults of a run.
+
+What the clients are told (`acks`, `enable.idempotence`) is taken here; all else is a broker's, checked as a broker does and passed on. `partitions` is short for `num.partitions`.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from kafka_compat.config import InvalidSetting, check_broker_setting
+from kafka_compat.config_keys import BEFORE_ACK, BROKER_KEYS, FLUSH, PAGE_CACHE, ConfigKind
+
+ACKS: Final = "acks"
+IDEMPOTENCE: Final = "enable.idempotence"
+MIN_ISR: Final = "min.insync.replicas"
+UNCLEAN: Final = "unclean.leader.election.enable"
+FACTOR: Final = "default.replication.factor"
+OFFSETS_FACTOR: Final = "offsets.topic.replication.factor"
+PARTITIONS: Final = "num.partitions"
+LAG_MS: Final = "replica.lag.time.max.ms"
+SESSION_MS: Final = "broker.session.timeout.ms"
+ALIASES: Final[Mapping[str, str]] = {"partitions": PARTITIONS}
+FACTOR_MAX: Final = 3
+"""The replication factor where none is given, in a cluster that is large enough."""
+
+Value = int | bool | str
+
+
+@attrs.define
+class WrongSettingWord(Exception):
+    """A word after `--set` that is no setting; the text tells what to give instead."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def _acks(text: str) -> Value:
+    if text not in ("-1", "0", "1", "all"):
+        raise WrongSettingWord(f"takes one of 0, 1, all, not {text!r}")
+    return "all" if text == "-1" else text
+
+
+def _boolean(text: str) -> Value:
+    if text not in ("true", "false"):
+        raise WrongSettingWord(f"takes true or false, not {text!r}")
+    return text == "true"
+
+
+CLIENT_SETTINGS: Final[Mapping[str, Callable[[str], Value]]] = {ACKS: _acks, IDEMPOTENCE: _boolean}
+"""What the producers of a run are told; no broker sees them."""
+RUN_DEFAULTS: Final[Mapping[str, Value]] = {
+    ACKS: "all",
+    IDEMPOTENCE: True,
+    MIN_ISR: 1,
+    UNCLEAN: False,
+    FLUSH: PAGE_CACHE,
+    PARTITIONS: 3,
+    LAG_MS: 2000,
+    SESSION_MS: 2000,
+    "broker.heartbeat.interval.ms": 400,
+    "offsets.topic.num.partitions": 4,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1000,
+}
+"""Kafka's defaults but for the times, which are short enough for elections between two faults, and the small topics."""
+
+
+def parse_words(words: Iterable[str]) -> dict[str, Value]:
+    """Returns `name=value` settings by their full names, as given; raises `WrongSettingWord`."""
+    found: dict[str, Value] = {}
+    for word in words:
+        given, separator, text = (part.strip() for part in word.partition("="))
+        name = ALIASES.get(given, given)
+        if not separator:
+            raise WrongSettingWord(f"{given} needs a value: {given}=…")
+        if name in found:
+            raise WrongSettingWord(f"{name} is given twice")
+        found[name] = _parsed(name, text)
+    return found
+
+
+def _parsed(name: str, text: str) -> Value:
+    if name in CLIENT_SETTINGS:
+        try:
+            return CLIENT_SETTINGS[name](text)
+        except WrongSettingWord as error:
+            raise WrongSettingWord(f"{name} {error}") from None
+    try:
+        kept = check_broker_setting(name, text)
+    except InvalidSetting as error:
+        nearest = difflib.get_close_matches(name, (*CLIENT_SETTINGS, *ALIASES), n=1, cutoff=0.7)
+        hint = f" Did you mean {nearest[0]}?" if nearest and name not in BROKER_KEYS else ""
+        raise WrongSettingWord(f"{error}{hint}") from None
+    kind = BROKER_KEYS[name].kind
+    if kind is ConfigKind.BOOLEAN:
+        return kept == "true"
+    return int(kept) if kind in (ConfigKind.INT, ConfigKind.LONG) else kept
+
+
+def shown(value: Value) -> str:
+    """A value as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+__all__ = [
+    "ACKS",
+    "ALIASES",
+    "BEFORE_ACK",
+    "CLIENT_SETTINGS",
+    "FACTOR",
+    "FACTOR_MAX",
+    "FLUSH",
+    "IDEMPOTENCE",
+    "LAG_MS",
+    "MIN_ISR",
+    "OFFSETS_FACTOR",
+    "PAGE_CACHE",
+    "PARTITIONS",
+    "RUN_DEFAULTS",
+    "SESSION_MS",
+    "UNCLEAN",
+    "Value",
+    "WrongSettingWord",
+    "parse_words",
+    "shown",
+]

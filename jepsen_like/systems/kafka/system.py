@@ -1,0 +1,131 @@
+"""The adapter of the Kafka system."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jepsen_like.checker.verdict import Model
+from jepsen_like.cluster.file_damage import LogFiles
+from jepsen_like.cluster.observations import Observation
+from jepsen_like.cluster.wires import Address
+from jepsen_like.history.files import HistoryWriter
+from jepsen_like.systems.kafka import processes
+from jepsen_like.systems.kafka.control import TOPIC, KafkaControl
+from jepsen_like.systems.kafka.load import (
+    GROUP_NAME,
+    GROUP_WORKLOAD,
+    LOG_WORKLOAD,
+    REBALANCE_MS,
+    SESSION_MS,
+    KafkaLoad,
+    bootstrap,
+    load_of,
+)
+from jepsen_like.systems.kafka.mode import ISR, KafkaMode
+from jepsen_like.systems.kafka.promises import SERVES
+from jepsen_like.systems.kafka.sinks import GROUP
+from jepsen_like.systems.kafka.states import states_of
+from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, Scope, System
+from jepsen_like.workload.load import LoadPlan
+from jepsen_like.workload.queue_recorder import QueueRecorder
+from jepsen_like.workload.recorder import Recorder
+
+
+class KafkaSystem(System):
+    """Brokers with ISR replication, each a member of the controllers' group too."""
+
+    name: ClassVar[str] = "kafka"
+    replications: ClassVar[tuple[str, ...]] = (ISR,)
+    workloads: ClassVar[Mapping[str, Model]] = {LOG_WORKLOAD: Model.LOG, GROUP_WORKLOAD: Model.QUEUE}
+    serves: ClassVar[Mapping[str, str]] = SERVES
+    fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "shrink-isr": ("default.replication.factor=2",),
+    }
+    files: ClassVar[LogFiles] = LogFiles(
+        segments="**/*.log", indexes="**/*.index", damage_status=4, damage_words=" is damaged at byte "
+    )
+    refused: ClassVar[Mapping[str, str]] = {
+        "damage": "a broker does not mend its files by itself; use wipe",
+        "disk-error": "a broker ends when its disk fails, and leaves that to whoever starts it; use kill",
+        "disk-full": "a broker ends when its disk is full; use kill",
+    }
+    own_scope: ClassVar[Scope | None] = processes.CONTROLLER
+    kept_by_wipe: ClassVar[tuple[str, ...]] = (processes.METADATA_DIRECTORY,)
+
+    def lacking(self) -> str | None:
+        """The clients of a run."""
+        if importlib.util.find_spec("confluent_kafka") is not None:
+            return None
+        return (
+            "--system kafka needs the package confluent-kafka, which cannot be imported here; "
+            f"run: {sys.executable} -m pip install 'quorumlog[kafka]'"
+        )
+
+    def address_line(self, addresses: Mapping[int, Address]) -> str:
+        """As clients take it."""
+        return f"bootstrap.servers={bootstrap(addresses)}"
+
+    def configure(self, words: Sequence[str], replication: str) -> Mode:
+        """From Kafka's own names."""
+        return KafkaMode.of(words, replication)
+
+    def mode_of(self, test: Mapping[str, Any]) -> Mode:
+        """From the settings of a run."""
+        return KafkaMode.of_test(test)
+
+    def members(self, nodes: int) -> tuple[Member, ...]:
+        """Brokers 1 to `nodes`."""
+        return tuple(Member(node, "broker") for node in range(1, nodes + 1))
+
+    def command(self, plan: ProcessPlan) -> list[str]:
+        """`python -m kafka_compat.process`."""
+        return processes.broker_command(plan)
+
+    def observe(self, event: Mapping[str, Any]) -> Observation | None:
+        """The events of a broker."""
+        return processes.observe(event)
+
+    def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
+        """By Kafka's protocol."""
+        return KafkaControl(cluster_id, direct, can_answer)
+
+    def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
+        """A queue's for groups."""
+        return QueueRecorder(history) if workload == GROUP_WORKLOAD else Recorder(history)
+
+    def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
+        """What the check of a queue expects of these clients."""
+        assert isinstance(mode, KafkaMode)
+        if workload != GROUP_WORKLOAD:
+            return {}
+        names = {str(partition): processes.scope_of(TOPIC, partition) for partition in range(mode.partitions)}
+        return {
+            "queue": {
+                "acks": mode.acks,
+                "ordered_sends": mode.is_idempotent,
+                "may_duplicate": False,
+                "session_timeout_s": SESSION_MS / 1e3,
+                "rebalance_timeout_s": REBALANCE_MS / 1e3,
+                "partitions": names,
+                "groups": {str(GROUP): GROUP_NAME},
+            }
+        }
+
+    def keep_states(self, directory: Path, workload: str) -> None:
+        """Leaders, replicas in sync and high watermarks, as the brokers told them."""
+        states_of(directory / "nodes", TOPIC).write(directory)
+
+    def load(
+        self,
+        mode: Mode,
+        workload: str,
+        recorder: Recorder,
+        addresses: Mapping[int, Address],
+        cluster_id: str,
+        plan: LoadPlan,
+    ) -> KafkaLoad:
+        """confluent-kafka, in processes of its own."""
+        assert isinstance(mode, KafkaMode)
+        return load_of(mode, workload, recorder, bootstrap(addresses), TOPIC, plan)

@@ -1,0 +1,263 @@
+"""Where what producers, consumers and groups did becomes rows of a history.
+
+Partitions and groups are numbers of the run (`test.json` names them); the load chooses the partition of each message itself,
+so that a message without an answer has one, too. Rows of one process are recorded in the order in which things happened to
+it. All times are nanoseconds on the monotonic clock; `t_inv` is never later, `t_ret` never earlier than the truth.
+
+Automatic commits have no rows, and a check would take what they wrote for something that nobody wrote: turn them off.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
+from jepsen_like.workload.recorder import Recorder
+
+FINAL_READ = 1
+"""`b` of the tail that begins the final read of a partition."""
+
+
+class QueueRecorder(Recorder):
+    """Writes the history of a `queue`. Called from one thread; several processes of a load have one each, with a writer of
+    their own `name` and process numbers that no other uses (`new_process` counts from 0: add what sets them apart).
+
+    `counts` are messages sent, by outcome, and `acked` those acknowledged.
+    """
+
+    def sent(
+        self,
+        value: int,
+        *,
+        partition: int,
+        offset: int,
+        process: int,
+        t_inv: int,
+        t_ret: int,
+        epoch: int = NONE,
+        node: int = NONE,
+    ) -> None:
+        """A message was acknowledged. `t_inv`: before it was given to the client, `t_ret`: when its answer was known.
+
+        `offset` is `NONE` where the answer has none (acks=0). `process` is the producer: of one producer, messages to one
+        partition are recorded in any order, for `t_inv` tells which was sent first.
+        """
+        self.began_ns = min(self.began_ns or t_inv, t_inv)
+        self.counts.ok += 1
+        self.counts.acked += 1
+        self.recent_latency_s.append((t_ret - t_inv) / 1e9)
+        self.last_write_ns = t_ret
+        self._history.record(
+            Op(
+                f=Action.SEND,
+                type=Outcome.OK,
+                t_inv=t_inv,
+                t_ret=t_ret,
+                object=partition,
+                process=process,
+                a=value,
+                offset=offset,
+                epoch=epoch,
+                node=node,
+            )
+        )
+
+    def not_sent(
+        self,
+        value: int,
+        outcome: Outcome,
+        error: ErrorCode,
+        *,
+        partition: int,
+        process: int,
+        t_inv: int,
+        t_ret: int,
+        node: int = NONE,
+    ) -> None:
+        """A message was not acknowledged.
+
+        `FAIL` only for an answer that proves that no attempt appended it, and that none will; every timeout, lost connection,
+        error after an append, and refusal after an earlier attempt without an answer is `INFO`, which has no end.
+        """
+        self.began_ns = min(self.began_ns or t_inv, t_inv)
+        if outcome is Outcome.FAIL:
+            self.counts.fail += 1
+        else:
+            self.counts.info += 1
+        self._history.record(
+            Op(
+                f=Action.SEND,
+                type=outcome,
+                t_inv=t_inv,
+                t_ret=t_ret if outcome is Outcome.FAIL else NEVER,
+                object=partition,
+                process=process,
+                err=error,
+                a=value,
+                node=node,
+            )
+        )
+
+    def polled(
+        self,
+        values: Sequence[int],
+        offsets: Sequence[int],
+        *,
+        partition: int,
+        process: int,
+        t_inv: int,
+        t_ret: int,
+        node: int = NONE,
+        is_whole: bool = True,
+    ) -> None:
+        """A poll brought these records of one partition, in this order; call it for each partition of the poll.
+
+        Best given as `array("q")`: nothing is done per record. A value is `NONE` where the bytes of a record are no value
+        (then `is_whole` is false). A poll that brought nothing needs no row.
+        """
+        op = Op(
+            f=Action.POLL,
+            type=Outcome.OK,
+            t_inv=t_inv,
+            t_ret=t_ret,
+            object=partition,
+            process=process,
+            err=ErrorCode.NONE if is_whole else ErrorCode.DAMAGED_VALUE,
+            node=node,
+        )
+        self._history.record_rows(op, values, offsets)
+
+    def committed(
+        self,
+        outcome: Outcome,
+        *,
+        group: int,
+        offset: int,
+        partition: int,
+        process: int,
+        t_inv: int,
+        t_ret: int,
+        generation: int = NONE,
+        error: ErrorCode = ErrorCode.NONE,
+        node: int = NONE,
+    ) -> None:
+        """A commit of one partition ended so: `offset` is the next record to be read, not the last one that was.
+
+        `generation` is that of the request, where the client tells it.
+        """
+        self._of_group(
+            Action.COMMIT, outcome, group, generation, offset, partition, process, t_inv, t_ret, error=error, node=node
+        )
+
+    def position_read(
+        self, offset: int, *, group: int, partition: int, process: int, t_inv: int, t_ret: int, node: int = NONE
+    ) -> None:
+        """A group's committed offset was asked for and answered; `NONE`: nothing is committed. Failed questions need no row."""
+        self._of_group(
+            Action.COMMITTED,
+            Outcome.OK,
+            group,
+            NONE,
+            offset,
+            partition,
+            process,
+            t_inv,
+            t_ret,
+            error=ErrorCode.NONE,
+            node=node,
+        )
+
+    def assigned(
+        self,
+        partitions: Iterable[int],
+        *,
+        process: int,
+        t_ns: int,
+        group: int = NONE,
+        generation: int = NONE,
+        positions: Sequence[int] = (),
+    ) -> None:
+        """A consumer was given these partitions at `t_ns`: before it polls from them, when its client said so.
+
+        Those that it holds already and keeps (cooperative rebalance) are given again only with a new generation, and not
+        necessarily then. `group` `NONE`: it has chosen them itself. `positions`: where it starts, if that is known.
+        """
+        for place, partition in enumerate(partitions):
+            start = positions[place] if positions else NONE
+            self._of_group(Action.ASSIGN, Outcome.OK, group, generation, start, partition, process, t_ns, t_ns)
+
+    def revoked(
+        self,
+        partitions: Iterable[int],
+        *,
+        process: int,
+        t_ns: int,
+        group: int = NONE,
+        generation: int = NONE,
+        is_lost: bool = False,
+    ) -> None:
+        """A consumer gives these up at `t_ns`: in its client's callback, before its group can give them to another.
+
+        `is_lost`: it did not give them up in time (the client says that they are lost), or it ended. For a consumer that is
+        killed or closed call this just before it is, for all that it holds.
+        """
+        outcome = Outcome.INFO if is_lost else Outcome.OK
+        for partition in partitions:
+            self._of_group(Action.REVOKE, outcome, group, generation, NONE, partition, process, t_ns, t_ns)
+
+    def sought(self, partition: int, offset: int = NONE, *, process: int, t_ns: int) -> None:
+        """A consumer's position was set to `offset` at `t_ns`; `NONE`: by its reset rule, after it was out of range."""
+        self._of_group(Action.SEEK, Outcome.OK, NONE, NONE, offset, partition, process, t_ns, t_ns)
+
+    def final_read(
+        self, partition: int, *, start: int, end: int, process: int, t_inv: int, t_ret: int, node: int = NONE
+    ) -> None:
+        """The final read of a partition begins: after the last message was answered and all is healed.
+
+        `start` and `end` are the earliest and the latest offset as listed between `t_inv` and `t_ret`. `process` is a
+        consumer of its own that now polls all of `start` to `end`, exclusive; its polls follow, and no other row of it.
+        """
+        self._history.record(
+            Op(
+                f=Action.TAIL,
+                type=Outcome.OK,
+                t_inv=t_inv,
+                t_ret=t_ret,
+                object=partition,
+                process=process,
+                b=FINAL_READ,
+                seen=start,
+                offset=end,
+                node=node,
+            )
+        )
+
+    def _of_group(
+        self,
+        f: Action,
+        outcome: Outcome,
+        group: int,
+        generation: int,
+        offset: int,
+        partition: int,
+        process: int,
+        t_inv: int,
+        t_ret: int,
+        *,
+        error: ErrorCode = ErrorCode.NONE,
+        node: int = NONE,
+    ) -> None:
+        has_end = outcome is not Outcome.INFO or f is Action.REVOKE
+        self._history.record(
+            Op(
+                f=f,
+                type=outcome,
+                t_inv=t_inv,
+                t_ret=t_ret if has_end else NEVER,
+                object=partition,
+                process=process,
+                err=error,
+                a=group,
+                b=generation,
+                offset=offset,
+                node=node,
+            )
+        )

@@ -1,0 +1,174 @@
+"""Conversations with `ControllerLiveness`: a script of commands `> ...`, and below each what was answered.
+
+`python -m tests.kafka_compat.controller.conversation --rewrite` renews the answers of all scripts; comments and blank lines stay.
+
+| command | meaning |
+|---|---|
+| `cluster N` | brokers 1 to N, registered and not fenced, and the topic t with N partitions on all of them, led by 1 to N |
+| `elected`, `resigned` | this node becomes the controller, or stops being it |
+| `at T` | the time is T seconds from now on |
+| `beat B [shutdown] [fence] [behind K] [by C] [epoch E]` | a heartbeat of broker B, by connection B unless C; K commands behind |
+| `close C` | connection C ends |
+| `due` | time has passed |
+| `commit` | what was proposed comes back through the log |
+| `lose` | what was proposed never comes back |
+| `register B` | a new process of broker B registers |
+| `join B` | all leaders take broker B into their ISRs |
+| `setting NAME VALUE` | a setting, before `elected` |
+| `show` | the brokers, who leads, and when time is due next |
+"""
+
+import itertools
+import sys
+from pathlib import Path
+
+import attrs
+
+from kafka_compat.controller.commands import BeginShutdown, Command, ElectLeaders, FenceBroker, UnfenceBroker
+from kafka_compat.controller.liveness import (
+    AnswerHeartbeat,
+    BrokerHeartbeat,
+    ControllerElected,
+    ControllerLiveness,
+    ControllerResigned,
+    HeartbeatConnectionClosed,
+    LivenessDue,
+    LivenessEvent,
+    LivenessSettings,
+    ProposeCommand,
+)
+from kafka_compat.model import NO_LEADER
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from tests.kafka_compat.controller.world import World
+
+SCRIPTS = Path(__file__).with_name("scripts")
+
+
+class Conversation:
+    """One node, its machine and its liveness decider."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.liveness = ControllerLiveness(self.world.machine.image)
+        self.now = 0.0
+        self.token = 0
+        self.proposed: list[Command] = []
+
+    def say(self, line: str) -> list[str]:
+        word, *rest = line.split()
+        return list(getattr(self, f"on_{word}")(*rest) or [])
+
+    def step(self, event: LivenessEvent) -> list[str]:
+        before = self.world.machine.snapshot()
+        effects = self.liveness.step(self.now, event)
+        assert self.world.machine.snapshot() == before, "only commands change the image"
+        lines = []
+        for effect in effects:
+            match effect:
+                case ProposeCommand():
+                    self.proposed.append(effect.command)
+                    lines.append(f"propose {shown(effect.command)} ({effect.reason})")
+                case AnswerHeartbeat():
+                    assert effect.token == self.token
+                    lines.append(f"answer {answered(effect)}")
+        return lines
+
+    def on_cluster(self, count: str) -> None:
+        brokers = range(1, int(count) + 1)
+        self.world.start(*brokers)
+        rows = [(*brokers[at:], *brokers[:at]) for at in range(len(brokers))]
+        assert self.world.create("t", *rows).error is KafkaErrorCode.NONE
+
+    def on_setting(self, name: str, value: str) -> None:
+        held = None if value == "none" else value == "yes" if value in ("yes", "no") else float(value)
+        self.liveness.settings = attrs.evolve(self.liveness.settings, **{name: held})  # type: ignore[arg-type]
+        assert isinstance(self.liveness.settings, LivenessSettings)
+
+    def on_elected(self) -> list[str]:
+        return self.step(ControllerElected())
+
+    def on_resigned(self) -> list[str]:
+        return self.step(ControllerResigned())
+
+    def on_at(self, time: str) -> None:
+        assert float(time) >= self.now
+        self.now = float(time)
+
+    def on_beat(self, broker: str, *words: str) -> list[str]:
+        options = {word: int(value) for word, value in itertools.pairwise(words) if value.isdecimal()}
+        self.token += 1
+        registration = self.world.machine.image.brokers.get(int(broker))
+        epoch = options.get("epoch", registration.epoch if registration is not None else 1)
+        applied = self.world.index - options.get("behind", 0)
+        connection = options.get("by", int(broker))
+        wants = ("fence" in words, "shutdown" in words)
+        return self.step(BrokerHeartbeat(self.token, connection, int(broker), epoch, applied, *wants))
+
+    def on_close(self, connection: str) -> list[str]:
+        return self.step(HeartbeatConnectionClosed(int(connection)))
+
+    def on_due(self) -> list[str]:
+        return self.step(LivenessDue())
+
+    def on_commit(self) -> None:
+        for command in self.proposed:
+            self.world.do(command, object)
+        self.proposed.clear()
+
+    def on_lose(self) -> None:
+        self.proposed.clear()
+
+    def on_register(self, broker: str) -> list[str]:
+        return [self.world.register(int(broker)).error.name]
+
+    def on_join(self, broker: str) -> None:
+        for at, state in enumerate(self.world.machine.image.topics["t"].partitions):
+            change = self.world.change(*state.isr, int(broker), partition=at)
+            assert self.world.alter(change).error is KafkaErrorCode.NONE
+
+    def on_show(self) -> list[str]:
+        image = self.world.machine.image
+        brokers = [
+            f"{broker.id}{' fenced' * broker.fenced}{' leaving' * broker.shutting_down}"
+            for _, broker in sorted(image.brokers.items())
+        ]
+        partitions = [
+            f"t-{at} {state.leader if state.leader != NO_LEADER else 'none'} of {','.join(map(str, state.isr))}"
+            for at, state in enumerate(image.topics["t"].partitions)
+        ]
+        return [f"brokers {'; '.join(brokers)}", f"leaders {'; '.join(partitions)}", f"due {self.liveness.deadline}"]
+
+
+def shown(command: Command) -> str:
+    match command:
+        case UnfenceBroker() | FenceBroker() | BeginShutdown():
+            return f"{type(command).__name__} {command.broker}@{command.epoch}"
+        case ElectLeaders(partitions=keys):
+            return f"ElectLeaders {command.election.name} {' '.join(map(str, keys or ()))}"
+        case _:
+            raise AssertionError(command)
+
+
+def answered(answer: AnswerHeartbeat) -> str:
+    if answer.error is not KafkaErrorCode.NONE:
+        return answer.error.name
+    words = ["fenced" if answer.fenced else "unfenced", "caught up" if answer.is_caught_up else "behind"]
+    return ", ".join(words + ["may end"] * answer.should_shut_down)
+
+
+def replay(text: str) -> str:
+    """Returns the script with the answers that are given now."""
+    conversation = Conversation()
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("> "):
+            lines += [line, *conversation.say(line[2:])]
+        elif not line or line.startswith("#"):
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    assert sys.argv[1:] == ["--rewrite"]
+    for script in sorted(SCRIPTS.glob("*.txt")):
+        script.write_text(replay(script.read_text()))

@@ -1,0 +1,261 @@
+"""The machine as raft sees it: bytes in and out, snapshots, and the report of changes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_compat.controller import commands as c
+from kafka_compat.controller.machine import DELTAS_MAX, MetadataMachine
+from kafka_compat.model import PartitionState, TopicPartition
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.errors import InvalidRequest
+from raft.state_machine import SnapshotMachine
+from tests.kafka_compat.controller.world import World, three_brokers, uuid
+
+STATE = PartitionState(uuid(3), (1, 2), (1,), 1, 4, 5, True)
+COMMANDS: list[c.Command] = [
+    c.RegisterBroker(1, uuid(2), "host", 9092, "rack", True),
+    c.RegisterBroker(2**31 - 1, uuid(2**127), "", 0),
+    c.UnfenceBroker(1, 2, True),
+    c.FenceBroker(1, 2**62),
+    c.BeginShutdown(0, 0),
+    c.AllocateProducerIds(1, 2),
+    c.AlterPartition(1, 2, (c.IsrChange(uuid(3), 0, 4, 5, (c.ProposedMember(1, 6), c.ProposedMember(2)), True),)),
+    c.ElectLeaders(c.ElectionType.PREFERRED, (TopicPartition("t", 0),)),
+    c.ElectLeaders(c.ElectionType.UNCLEAN),
+    c.CreateTopics((c.NewTopic("t", uuid(1), 3, 2, configs=(("a", "b"),)),), 2**62, True),
+    c.CreateTopics((c.NewTopic("t", uuid(1), assignment=((0, (1, 2)),)),)),
+    c.DeleteTopics((c.TopicReference("t"), c.TopicReference(topic_id=uuid(1)))),
+    c.CreatePartitions((c.MorePartitions("t", 4), c.MorePartitions("u", 4, ((1,), (2,))))),
+    c.AlterConfigs(
+        (
+            c.ResourceChange(
+                c.ResourceName(c.ResourceKind.BROKER, ""), (c.ConfigSetting("a", None), c.ConfigSetting("b", "c"))
+            ),
+        )
+    ),
+]
+RESULTS: list[c.CommandResult] = [
+    c.Registered(7),
+    c.Registered(error=KafkaErrorCode.DUPLICATE_BROKER_REGISTRATION, message="no"),
+    c.Acknowledged(KafkaErrorCode.STALE_BROKER_EPOCH, "old"),
+    c.ProducerIdsAllocated(1000, 1000),
+    c.PartitionsAltered((c.PartitionAltered(uuid(3), 0, KafkaErrorCode.NONE, "", STATE),)),
+    c.PartitionsAltered((c.PartitionAltered(uuid(3), 0, KafkaErrorCode.UNKNOWN_TOPIC_ID, "?", None),)),
+    c.LeadersElected((c.PartitionElected("t", 0, KafkaErrorCode.ELECTION_NOT_NEEDED, "it leads"),)),
+    c.TopicsCreated((c.TopicCreated("t", uuid(1), 3, 2),)),
+    c.TopicsDeleted((c.TopicDeleted(None, uuid(1), KafkaErrorCode.UNKNOWN_TOPIC_ID, "?"), c.TopicDeleted("t", None))),
+    c.PartitionsCreated((c.TopicGrown("t"),)),
+    c.ConfigsAltered((c.ResourceAltered(c.ResourceName(c.ResourceKind.TOPIC, "t")),)),
+]
+
+
+def named(values: Sequence[object]) -> list[str]:
+    return [f"{type(value).__name__}-{number}" for number, value in enumerate(values)]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=named(COMMANDS))
+def test_a_command_is_the_same_after_its_bytes(command: c.Command) -> None:
+    encoded = c.encode_command(command)
+    assert encoded[0] == 1
+    assert c.decode_command(encoded) == command
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=named(RESULTS))
+def test_a_result_is_the_same_after_its_bytes(result: c.CommandResult) -> None:
+    encoded = c.encode_result(result)
+    assert encoded[0] == 1
+    assert c.decode_result(encoded) == result
+
+
+def test_every_kind_of_command_and_result_has_an_example_here() -> None:
+    assert {type(command) for command in COMMANDS} == set(c.Command.__args__)
+    assert {type(result) for result in RESULTS} == set(c.CommandResult.__args__)
+
+
+def test_the_bytes_of_commands_and_results_never_change() -> None:
+    # They are in logs: a later release has to read them.
+    assert c.encode_command(COMMANDS[3]).hex() == "0192039301cf4000000000000000c2"
+    assert c.encode_command(COMMANDS[8]).hex() == "0192079201c0"
+    assert c.encode_result(RESULTS[0]).hex() == "019201930700a0"
+
+
+def test_a_long_message_is_cut_and_its_result_stays_readable() -> None:
+    cut = c.decode_result(c.encode_result(c.Acknowledged(KafkaErrorCode.INVALID_REQUEST, "x" * 100_000)))
+    assert cut == c.Acknowledged(KafkaErrorCode.INVALID_REQUEST, "x" * c.MESSAGE_MAX)
+
+
+def packed(*value: Any) -> bytes:
+    return b"\x01" + bytes(msgpack.packb(value))
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "version"),
+        (b"\x02\x90", "version 2"),
+        (b"\x01", "msgpack"),
+        (b"\x01\xc1", "msgpack"),
+        (packed(3, (1, 2, False)) + b"\x00", "msgpack"),
+        (packed(99, ()), "unknown number 99"),
+        (packed(3, (1, 2)), "array of 3"),
+        (packed(3, 5), "array of 3"),
+        (packed(True, (1, 2, False)), "a number and an array"),
+        (packed(3, (True, 2, False)), "FenceBroker.broker"),
+        (packed(3, (-1, 2, False)), "FenceBroker.broker"),
+        (packed(3, (1, 2**62 + 1, False)), "FenceBroker.epoch"),
+        (packed(3, (1, 2, 0)), "FenceBroker.unclean_default"),
+        (packed(3, (1, 2.0, False)), "FenceBroker.epoch"),
+        (packed(1, (1, b"short", "h", 1, None, False)), "RegisterBroker.incarnation"),
+        (packed(1, (1, bytes(16), "h" * 40_000, 1, None, False)), "RegisterBroker.host"),
+        (packed(1, (1, bytes(16), "h", 65_536, None, False)), "RegisterBroker.port"),
+        (packed(7, (2, None)), "ElectionType"),
+        (packed(7, (0, (("t",),))), "TopicPartition"),
+        (packed(8, ({}, 0, False)), "array"),
+        (packed(8, ({1: 2}, 0, False)), "msgpack"),
+        (b"\x01\x92\x08\x93\xdd\xff\xff\xff\xff", "msgpack"),
+    ],
+)
+def test_what_is_no_command_is_refused_with_a_reason(data: bytes, text: str) -> None:
+    with pytest.raises(InvalidRequest, match=text):
+        MetadataMachine().check(data, read_only=False)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(COMMANDS), st.integers(0, 200), st.integers(0, 255), st.booleans())
+def test_damaged_bytes_are_refused_or_another_command_and_never_anything_else(
+    command: c.Command, at: int, byte: int, cut: bool
+) -> None:
+    data = bytearray(c.encode_command(command))
+    at %= len(data)
+    if cut:
+        del data[at:]
+    else:
+        data[at] = byte
+    try:
+        other = c.decode_command(bytes(data))
+    except InvalidRequest:
+        return
+    assert c.decode_command(c.encode_command(other)) == other
+    World().apply(bytes(data))
+
+
+def test_the_machine_is_one_that_raft_can_take_snapshots_of() -> None:
+    assert isinstance(MetadataMachine(), SnapshotMachine)
+
+
+def test_queries_and_commands_are_told_apart() -> None:
+    world = three_brokers()
+    query = c.encode_query(c.MetadataQuery.APPLIED_INDEX)
+    world.machine.check(query, read_only=True)
+    assert world.machine.query(query) == str(world.index).encode()
+    assert world.machine.query(c.encode_query(c.MetadataQuery.SNAPSHOT)) == world.machine.snapshot()
+    with pytest.raises(InvalidRequest):
+        world.machine.check(query, read_only=False)
+    with pytest.raises(InvalidRequest):
+        world.machine.check(c.encode_command(COMMANDS[0]), read_only=True)
+    with pytest.raises(InvalidRequest, match="MetadataQuery"):
+        world.machine.query(b"\x01\x05")
+
+
+def busy_world() -> World:
+    world = three_brokers((1, 2, 3), (2, 3, 1), retention_ms="7")
+    world.create("other", (1,), unclean_leader_election_enable="true")
+    world.configure(c.ResourceKind.BROKER, "2", "a", "1")
+    world.configure(c.ResourceKind.BROKER, "", "b", "2")
+    world.do(c.AllocateProducerIds(2, world.epoch(2)), c.ProducerIdsAllocated)
+    world.fence(1)
+    world.shut_down(3)
+    world.register(4, "rack")
+    return world
+
+
+def facts(world: World) -> list[object]:
+    image = world.machine.image
+    of_brokers = [(image.with_member(broker), image.leaderships(broker)) for broker in range(1, 5)]
+    configs = [image.cluster_configs, image.broker_configs]
+    ids = [image.topics_by_id[topic.topic_id] is topic for topic in image.topics.values()]
+    lists = [image.leaderless(), image.not_preferred(), image.balanceable()]
+    return [image.index, image.next_producer_id, image.brokers, image.topics, ids, of_brokers, *lists, *configs]
+
+
+def test_a_machine_restored_from_a_snapshot_goes_on_like_the_one_it_came_from() -> None:
+    world = busy_world()
+    other = three_brokers()
+    other.machine.drain_changes()
+    image = other.machine.image
+    other.machine.restore(world.machine.snapshot())
+    other.index = world.index
+    assert other.machine.image is image, "readers hold it"
+    assert facts(other) == facts(world)
+    assert other.machine.snapshot() == world.machine.snapshot()
+    (delta,) = other.machine.drain_changes()
+    assert (delta.index, delta.everything, delta.partitions) == (world.index, True, {})
+    world.machine.drain_changes()
+    for each in (world, other):
+        each.unfence(1)
+        each.fence(2)
+        each.do(c.DeleteTopics((c.TopicReference("other"),)), c.TopicsDeleted)
+    assert other.machine.drain_changes() == world.machine.drain_changes()
+    assert other.machine.snapshot() == world.machine.snapshot()
+
+
+def test_what_is_no_snapshot_is_refused_and_changes_nothing() -> None:
+    world = busy_world()
+    snapshot = world.machine.snapshot()
+    value: list[Any] = msgpack.unpackb(snapshot[1:])
+    twice = [*value[:3], value[3] * 2, *value[4:]]
+    name, topic_id, partitions, configs = value[3][0]
+    empty = [*value[:3], [[name, topic_id, [[[], *partitions[0][1:]]], configs]], *value[4:]]
+    world.machine.drain_changes()
+    for damaged in (b"", snapshot[:-1], b"\x02" + snapshot[1:], packed(*twice), packed(*empty)):
+        with pytest.raises(InvalidRequest, match="snapshot"):
+            world.machine.restore(damaged)
+    assert world.machine.snapshot() == snapshot
+    assert world.machine.drain_changes() == []
+
+
+def test_equal_clusters_have_equal_snapshots_whatever_the_order_of_what_was_done() -> None:
+    def built(order: tuple[str, str]) -> World:
+        world = World()
+        for broker in (1, 2):
+            world.register(broker, incarnation=broker)
+        for broker in (1, 2):
+            world.unfence(broker)
+        for name in order:
+            topic = c.NewTopic(name, uuid(ord(name)), assignment=((0, (1, 2)),))
+            world.do(c.CreateTopics((topic,)), c.TopicsCreated)
+        for name in order:
+            world.configure(c.ResourceKind.BROKER, "", name, "1")
+        return world
+
+    assert built(("a", "b")).machine.snapshot() == built(("b", "a")).machine.snapshot()
+
+
+def test_a_command_that_has_no_effect_reports_no_change_but_moves_the_index() -> None:
+    world = three_brokers()
+    refused = world.do(c.FenceBroker(1, 999), c.Acknowledged)
+    assert refused.error is KafkaErrorCode.STALE_BROKER_EPOCH
+    assert world.machine.drain_changes() == []
+    assert world.machine.image.index == world.index
+
+
+def test_changes_that_are_never_fetched_come_down_to_one_that_stands_for_everything() -> None:
+    world = three_brokers()
+    for number in range(DELTAS_MAX + 3):
+        world.configure(c.ResourceKind.BROKER, "", "a", str(number))
+    deltas = world.machine.drain_changes()
+    assert [delta.everything for delta in deltas] == [True, False, False]
+    assert deltas[-1].index == world.index
+
+
+def test_a_change_of_one_partition_reports_that_partition_alone() -> None:
+    world = three_brokers((1, 2), (2, 3), (3, 1))
+    world.alter(world.change(2, partition=1))
+    (delta,) = world.machine.drain_changes()
+    assert delta.partitions == {TopicPartition("t", 1): world.state(partition=1)}
+    assert (delta.brokers, delta.topics_created, delta.topics_deleted, delta.configs) == ((), (), (), ())

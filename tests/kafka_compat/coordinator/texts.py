@@ -1,0 +1,91 @@
+"""Responses of the coordinator as one line of a script."""
+
+from typing import assert_never
+
+from kafka_compat.coordinator.effects import GroupResponse
+from kafka_compat.protocol.apis.delete_groups import DeleteGroupsResponse
+from kafka_compat.protocol.apis.describe_groups import DescribeGroupsResponse
+from kafka_compat.protocol.apis.heartbeat import HeartbeatResponse
+from kafka_compat.protocol.apis.join_group import JoinGroupResponse
+from kafka_compat.protocol.apis.leave_group import LeaveGroupResponse
+from kafka_compat.protocol.apis.list_groups import ListGroupsResponse
+from kafka_compat.protocol.apis.offset_commit import OffsetCommitResponse
+from kafka_compat.protocol.apis.offset_delete import OffsetDeleteResponse
+from kafka_compat.protocol.apis.offset_fetch import OffsetFetchResponse
+from kafka_compat.protocol.apis.sync_group import SyncGroupResponse
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+
+def error(code: int) -> str:
+    return "ok" if code == 0 else KafkaErrorCode(code).name
+
+
+def response_text(response: GroupResponse) -> str:
+    match response:
+        case JoinGroupResponse():
+            members = " ".join(each.member_id for each in response.members)
+            skip = " skip" if response.skip_assignment else ""
+            if response.error_code:
+                return f"join {error(response.error_code)} id={response.member_id}"
+            return (
+                f"joined id={response.member_id} gen={response.generation_id} {response.protocol_name}"
+                f" leader={response.leader} [{members}]{skip}"
+            )
+        case SyncGroupResponse():
+            return f"sync {error(response.error_code)} {response.assignment.decode()}".rstrip()
+        case HeartbeatResponse():
+            return f"beat {error(response.error_code)}"
+        case LeaveGroupResponse():
+            members = " ".join(
+                f"{each.member_id or each.group_instance_id}={error(each.error_code)}" for each in response.members
+            )
+            return f"left {error(response.error_code)} {members}".rstrip()
+        case DescribeGroupsResponse():
+            return "; ".join(
+                f"{each.group_id} {error(each.error_code)} {each.group_state} {each.protocol_data} "
+                + " ".join(f"{member.member_id}={member.member_assignment.decode()}" for member in each.members)
+                for each in response.groups
+            ).rstrip()
+        case ListGroupsResponse():
+            groups = " ".join(f"{each.group_id}={each.group_state}" for each in response.groups)
+            return f"listed {error(response.error_code)} {groups}".rstrip()
+        case DeleteGroupsResponse():
+            return "deleted " + " ".join(f"{each.group_id}={error(each.error_code)}" for each in response.results)
+        case OffsetCommitResponse() | OffsetFetchResponse() | OffsetDeleteResponse():
+            return offsets_text(response)
+        case _:
+            assert_never(response)
+
+
+def offsets_text(response: OffsetCommitResponse | OffsetFetchResponse | OffsetDeleteResponse) -> str:
+    match response:
+        case OffsetCommitResponse():
+            return "commit " + " ".join(
+                f"{topic.name}/{each.partition_index}={error(each.error_code)}"
+                for topic in response.topics
+                for each in topic.partitions
+            )
+        case OffsetDeleteResponse():
+            parts = " ".join(
+                f"{topic.name}/{each.partition_index}={error(each.error_code)}"
+                for topic in response.topics
+                for each in topic.partitions
+            )
+            return f"forgot {error(response.error_code)} {parts}".rstrip()
+        case OffsetFetchResponse():
+            return (
+                "fetched "
+                + "; ".join(
+                    f"{error(group.error_code)} "
+                    + " ".join(
+                        f"{topic.name}/{each.partition_index}={each.committed_offset}"
+                        f"{'@' + str(each.committed_leader_epoch) if each.committed_leader_epoch >= 0 else ''}"
+                        f"{':' + each.metadata if each.metadata else ''}"
+                        for topic in group.topics
+                        for each in topic.partitions
+                    )
+                    for group in response.groups
+                )
+            ).rstrip()
+        case _:
+            assert_never(response)

@@ -1,0 +1,377 @@
+"""Compaction: of each key the newest record stays, offsets stay, and whatever fails leaves the log as before or after."""
+
+import random
+from collections.abc import Callable
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_compat.protocol.batch_header import check_batch, encode_batch_header, read_batch_header
+from kafka_compat.records import KafkaRecord, encode_records, read_records
+from kafka_compat.storage import compaction as module
+from kafka_compat.storage.broker_store import BrokerStore
+from kafka_compat.storage.compaction import Compaction, Compactor
+from kafka_compat.storage.partition_log import PartitionLog
+from log.errors import NoSpace, StorageFailed
+from log.memory_disk import MemoryDisk
+from tests.kafka_compat.storage.partition_model import (
+    FATES,
+    PARTITION,
+    Fate,
+    all_lost,
+    held,
+    memory_disk,
+    new_log,
+    open_broker,
+    places,
+    reopened,
+)
+
+HOUR_MS = 3_600_000
+Pair = tuple[bytes | None, bytes | None]
+
+
+def records_of(log: PartitionLog) -> list[KafkaRecord]:
+    return [each for content in held(log) for each in read_records(content)]
+
+
+def table_of(log: PartitionLog) -> dict[bytes | None, bytes | None]:
+    """What a coordinator knows after it has loaded the log; deletions removed."""
+    table = {each.key: each.value for each in records_of(log)}
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def filled(disk: MemoryDisk, *, keys: int = 7, batches: int = 30) -> tuple[BrokerStore, PartitionLog]:
+    """A durable log of several segments, with a batch per second, in which each key is written often and some are deleted."""
+    store, log = new_log(disk)
+    rng = random.Random(1)
+    for at in range(batches):
+        pairs: list[Pair] = []
+        for _ in range(4):
+            value = None if rng.random() < 0.2 else b"%d" % at + bytes(150)
+            pairs.append((b"key%d" % rng.randrange(keys), value))
+        log.append_as_leader([encode_records(pairs, 1000 * at)], at // 10)
+    store.flush()
+    return store, log
+
+
+def compact(
+    log: PartitionLog, *, high_watermark: int | None = None, now_ms: int = 0, keep_ms: int = HOUR_MS
+) -> Compaction:
+    end = log.end_offset if high_watermark is None else high_watermark
+    compaction = Compaction(log, end, now_ms, keep_ms)
+    compaction.run()
+    return compaction
+
+
+def test_the_newest_record_of_each_key_stays_where_it_was() -> None:
+    disk = memory_disk()
+    _, log = filled(disk)
+    before, table = records_of(log), table_of(log)
+    size, sealed_end = log.size_bytes, log.store_log.segment_facts()[-1].first_index
+    newest = {each.key: each.offset for each in before}
+    compaction = compact(log)
+    assert compaction.done
+    expected = [each for each in before if newest[each.key] == each.offset or each.offset >= sealed_end]
+    for found in (log, reopened(all_lost(disk, 0))):
+        assert records_of(found) == expected
+        assert table_of(found) == table
+        assert found.size_bytes < size / 2
+        assert (found.start_offset, found.end_offset) == (0, 120)
+    assert compaction.removed == len(before) - len(expected)
+    for content in held(log):
+        assert read_batch_header(content).last_offset_delta == 3
+        assert len(list(read_records(content))) == read_batch_header(content).count
+    assert all(end - start == 4 for start, end in places(log))
+
+
+def test_what_is_written_anew_has_a_right_checksum_and_its_own_epoch() -> None:
+    _, log = filled(memory_disk())
+    epochs = log.epochs
+    compact(log)
+    for content in held(log):
+        header = read_batch_header(content)
+        whole = attrs.evolve(header, last_offset_delta=header.count - 1)
+        assert encode_batch_header(header, content[61:]) == content[:61]
+        check_batch(encode_batch_header(whole, content[61:]) + content[61:])
+        assert header.leader_epoch == header.base_offset // 40
+        assert header.max_timestamp == header.base_offset // 4 * 1000
+    assert log.epochs == epochs
+
+
+def test_a_log_goes_on_and_is_compacted_again() -> None:
+    disk = memory_disk()
+    store, log = filled(disk)
+    compact(log)
+    for at in range(20):
+        log.append_as_leader([encode_records([(b"key%d" % (at % 7), b"new" + bytes(400))], at)], 5)
+    store.flush()
+    table = table_of(log)
+    assert compact(log).removed > 0
+    assert table_of(log) == table
+    assert compact(log).removed == 0
+    assert table_of(reopened(all_lost(disk, 0))) == table
+
+
+@pytest.mark.parametrize("high_watermark", range(0, 121, 7))
+def test_nothing_above_the_high_watermark_counts_or_leaves(high_watermark: int) -> None:
+    _, log = filled(memory_disk())
+    before = records_of(log)
+    newest = {each.key: each.offset for each in before if each.offset < high_watermark}
+    compact(log, high_watermark=high_watermark)
+    after = records_of(log)
+    assert [each for each in after if each.offset >= high_watermark] == [
+        each for each in before if each.offset >= high_watermark
+    ]
+    assert {each.key: each.offset for each in after if each.offset < high_watermark} == newest
+
+
+@pytest.mark.parametrize(("now_ms", "gone"), [(0, False), (5 * HOUR_MS, True)])
+def test_a_deletion_stays_for_its_time_and_leaves_with_what_it_deleted(now_ms: int, gone: bool) -> None:
+    store, log = new_log(memory_disk())
+    for pair in [(b"a", b"1" * 900), (b"b", b"1" * 900), (b"a", None), (b"c", b"1" * 900)]:
+        log.append_as_leader([encode_records([pair], 1000)], 0)
+    log.roll()
+    log.append_as_leader([encode_records([(b"d", b"1")], 1000)], 0)
+    store.flush()
+    compaction = compact(log, now_ms=now_ms)
+    kept = [(each.key, each.offset) for each in records_of(log)]
+    assert kept == [(b"b", 1), *([] if gone else [(b"a", 2)]), (b"c", 3), (b"d", 4)]
+    assert compaction.oldest_deletion_ms == (None if gone else 1000)
+
+
+def test_what_cannot_be_read_stays_as_it_is() -> None:
+    store, log = new_log(memory_disk())
+    plain = encode_records([(b"a", b"1" * 900)], 1000)
+    header = read_batch_header(plain)
+    odd = [
+        encode_batch_header(attrs.evolve(header, attributes=attributes), plain[61:]) + plain[61:]
+        for attributes in (2, 4, 1, 1 << 5)
+    ]
+    log.append_as_leader([*odd, plain, plain, encode_records([(None, b"x")], 1)], 0)
+    log.roll()
+    log.append_as_leader([plain], 0)
+    store.flush()
+    before = held(log)
+    assert compact(log).removed == 2
+    assert held(log) == [*before[:4], before[6], before[7]]
+
+
+def test_what_was_trimmed_within_a_segment_does_not_come_back() -> None:
+    disk = memory_disk()
+    store, log = filled(disk)
+    log.trim(6)
+    store.flush()
+    table = table_of(log)
+    compact(log)
+    assert log.start_offset == 6
+    assert table_of(reopened(all_lost(disk, 0))) == table
+
+
+def test_more_keys_than_fit_are_compacted_as_far_as_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CHUNK_BYTES", 100_000)
+    store, log = new_log(memory_disk())
+    for at in range(400):
+        log.append_as_leader([encode_records([(b"k%d" % (at % 50), bytes(900))], at)], 0)
+    store.flush()
+    compaction = Compaction(log, log.end_offset, 0, HOUR_MS, keys_max=1)
+    compaction.run()
+    assert compaction.done
+    assert 0 < compaction.removed < 100
+    assert 50 < compaction.clean_offset < 150
+    assert len(records_of(log)) == 400 - compaction.removed
+    assert set(table_of(log)) == {b"k%d" % at for at in range(50)}
+
+
+@given(
+    pairs=st.lists(
+        st.tuples(st.sampled_from([b"a", b"b", b"c", None]), st.none() | st.just(b"v" * 500)), min_size=1, max_size=60
+    ),
+    high_watermark=st.integers(0, 60),
+    trim=st.integers(0, 60),
+)
+def test_what_a_reader_makes_of_the_log_stays_the_same(pairs: list[Pair], high_watermark: int, trim: int) -> None:
+    store, log = new_log(memory_disk())
+    for at, pair in enumerate(pairs):
+        log.append_as_leader([encode_records([pair], at)], 0)
+    log.trim(min(trim, log.end_offset))
+    store.flush()
+    table, end = table_of(log), log.end_offset
+    for now_ms in (0, 10 * HOUR_MS):
+        compact(log, high_watermark=min(high_watermark, end), now_ms=now_ms)
+        assert {key: value for key, value in table_of(log).items() if key} == {
+            key: value for key, value in table.items() if key
+        }
+        assert log.end_offset == end
+
+
+# ---------------------------------------------------------------- what comes in between
+
+
+def changed_between(change: Callable[[PartitionLog], object]) -> None:
+    steps_done = 0
+    for stop_at in range(100):
+        disk = memory_disk()
+        store, log = filled(disk, batches=60)
+        compaction = Compaction(log, log.end_offset, 0, HOUR_MS)
+        expected = None
+        steps = compaction.steps()
+        for at, work in enumerate(steps):
+            if work is not None:
+                work()
+            if at == stop_at:
+                change(log)
+                expected = held(log)
+        if expected is None:
+            break
+        steps_done += 1
+        assert held(log) == expected
+        assert not compaction.done
+        store.flush()
+        assert held(reopened(all_lost(disk, 0))) == expected
+        assert not [path for path in disk.paths() if "-" in path.rpartition("/")[2] and path.endswith(".log")]
+    assert steps_done >= 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda log: log.truncate(50), lambda log: log.reset(9), lambda log: log.trim(50), lambda log: log.trim(1)],
+    ids=["truncate", "reset", "trim", "trim inside"],
+)
+def test_a_log_that_loses_something_meanwhile_is_left_alone(change: Callable[[PartitionLog], object]) -> None:
+    changed_between(change)
+
+
+def test_appends_and_flushes_between_the_steps_are_kept() -> None:
+    disk = memory_disk()
+    store, log = filled(disk)
+    table = table_of(log)
+    compaction = Compaction(log, log.end_offset, 0, HOUR_MS)
+    for at, work in enumerate(compaction.steps()):
+        if work is not None:
+            work()
+        log.append_as_leader([encode_records([(b"later%d" % at, bytes(3000))], 0)], 7)
+        table[b"later%d" % at] = bytes(3000)
+        store.flush()
+    assert compaction.done
+    assert compaction.removed > 0
+    assert table_of(log) == table == table_of(reopened(all_lost(disk, 0)))
+
+
+def test_a_pass_that_is_given_up_leaves_nothing_behind() -> None:
+    for stop_at in range(4):
+        disk = memory_disk()
+        _, log = filled(disk)
+        before, paths = held(log), disk.paths()
+        steps = Compaction(log, log.end_offset, 0, HOUR_MS).steps()
+        for _ in range(stop_at + 1):
+            work = next(steps)
+            if work is not None:
+                work()
+        steps.close()
+        assert (held(log), disk.paths()) == (before, paths)
+        assert compact(log).done
+
+
+# ---------------------------------------------------------------- a disk that fails
+
+
+@pytest.mark.parametrize("fate", FATES)
+def test_whichever_call_fails_the_log_is_found_as_before_or_after(fate: Fate) -> None:
+    disk = memory_disk()
+    _, log = filled(disk)
+    before = held(log)
+    compact(log)
+    after = held(log)
+    seen = []
+    for n in range(1, 200):
+        disk = memory_disk(n)
+        _, log = filled(disk)
+        disk.fail_call(n)
+        try:
+            compact(log)
+        except StorageFailed:
+            seen.append(held(reopened(fate(disk, n))))
+            assert seen[-1] in (before, after)
+        else:
+            break
+    assert len(seen) > 15
+    assert seen[0] == before
+
+
+def test_a_full_disk_leaves_the_log_as_it_was() -> None:
+    failures = 0
+    for room in range(0, 20_000, 1000):
+        disk = memory_disk()
+        _, log = filled(disk, keys=60)
+        before = held(log)
+        disk.capacity_bytes = disk.used_bytes() + room
+        try:
+            compact(log)
+        except NoSpace:
+            failures += 1
+            assert held(log) == before
+            disk.capacity_bytes = None
+            assert compact(log).done
+    assert failures > 2
+
+
+# ---------------------------------------------------------------- when it is worth it
+
+
+def begin(compactor: Compactor, log: PartitionLog, now_ms: int = 0) -> Compaction | None:
+    compaction = compactor.begin(log, high_watermark=log.end_offset, now_ms=now_ms, delete_retention_ms=HOUR_MS)
+    if compaction is not None:
+        compaction.run()
+    return compaction
+
+
+def test_a_log_is_compacted_again_once_half_of_it_is_new_or_a_deletion_may_go() -> None:
+    compactor = Compactor()
+    store, log = filled(memory_disk())
+    assert begin(compactor, log) is not None
+    assert begin(compactor, log) is None
+    log.append_as_leader([encode_records([(b"key1", b"x")], 0)], 5)
+    store.flush()
+    assert begin(compactor, log) is None
+    for at in range(30):
+        log.append_as_leader([encode_records([(b"key1", bytes(900))], at)], 5)
+    store.flush()
+    assert begin(compactor, log) is not None
+    assert begin(compactor, log) is None
+    store.create({PARTITION: b"V" * 16})
+    assert begin(compactor, store.log(PARTITION)) is not None
+
+
+def test_a_deletion_that_became_old_is_worth_a_pass() -> None:
+    compactor = Compactor()
+    store, log = new_log(memory_disk())
+    for pair in [(b"a", b"1" * 900), (b"a", None), (b"b", b"1" * 900), (b"c", None)]:
+        log.append_as_leader([encode_records([pair], 1000 if pair[0] == b"a" else 2000)], 0)
+    log.roll()
+    log.append_as_leader([encode_records([(b"d", b"1")], 1000)], 0)
+    store.flush()
+    first = begin(compactor, log, HOUR_MS)
+    assert first is not None
+    assert first.oldest_deletion_ms == 1000
+    assert begin(compactor, log, HOUR_MS + 1000) is None
+    later = begin(compactor, log, HOUR_MS + 1001)
+    assert later is not None
+    assert (later.removed, later.oldest_deletion_ms) == (1, 2000)
+    assert begin(compactor, log, HOUR_MS + 2000) is None
+    assert begin(compactor, log, HOUR_MS + 2001) is not None
+    assert begin(compactor, log, HOUR_MS + 2001) is None
+
+
+def test_a_pass_that_was_given_up_is_begun_again() -> None:
+    compactor = Compactor()
+    _, log = filled(memory_disk())
+    for _ in range(2):
+        compaction = compactor.begin(log, high_watermark=log.end_offset, now_ms=0, delete_retention_ms=HOUR_MS)
+        assert compaction is not None
+        assert not compaction.done
+    compactor.forget(log.name)
+    assert begin(compactor, log) is not None
+    assert open_broker(memory_disk()).logs == {}
