@@ -113,7 +113,6 @@ class KafkaMeasurement:
         try:
             if "throughput" in plan.sections:
                 self._throughput(systems)
-                self._keep()
             if "failover" in plan.sections:
                 for system in systems:
                     self._failover(system)
@@ -174,6 +173,7 @@ class KafkaMeasurement:
                             self._take(driven.figure(load, system.key, repeat, self._run))
                 except FAILURES as error:
                     self._failed("throughput", system, error, f"in repeat {repeat + 1}")
+            self._keep()
 
     @contextmanager
     def _driven(self, system: KafkaSystem) -> Iterator[tuple[KafkaCluster, LoadWorker]]:
