@@ -37,6 +37,13 @@ def test_a_short_run_measures_ours_and_leaves_nothing_behind(
 def test_what_the_client_cannot_do_is_an_answer_with_its_reason(tmp_path: Path) -> None:
     client = LoadWorker("kafka.client", tmp_path)
     settings = {"message.timeout.ms": 200, "acks": "all"}
-    question = {"ask": "one", "bootstrap": "127.0.0.1:9", "topic": "t", "record_bytes": 1, "seconds": 0.1}
+    question = {
+        "ask": "one",
+        "bootstrap": "127.0.0.1:9",
+        "topic": "t",
+        "partitions": 1,
+        "record_bytes": 1,
+        "seconds": 0.1,
+    }
     with running([client]), pytest.raises(DidNotAnswer, match="one: "):
         client.ask({**question, "settings": settings})
