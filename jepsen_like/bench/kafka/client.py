@@ -71,7 +71,7 @@ def stream(question: Mapping[str, Any]) -> dict[str, Any]:
 def warm(producer: Producer, topic: str, value: bytes, partitions: int) -> int:
     """A record for each partition, which it returns the number of: connections and metadata of all are there afterwards."""
     for number in range(partitions):
-        producer.produce(topic, value, partition=number)
+        producer.produce(topic, value, partition=number, on_delivery=timed([]))
     if producer.flush(FLUSH_WITHIN_S):
         raise TimeoutError(f"the first records are not acknowledged after {FLUSH_WITHIN_S:g} s")
     return partitions

@@ -233,7 +233,10 @@ class KafkaDriver:
     def figure(self, load: KafkaLoad, key: str, repeat: int, run: str) -> Throughput:
         """One load on a new topic, which is deleted afterwards. Raises `RecordsMissing` if it holds less than was acknowledged."""
         topic = self._topic(load)
-        filled = self._work(STREAMS[0], topic, min(FILL_S, self._seconds)) if load.work is KafkaWork.READ else None
+        filled = None
+        if load.work is KafkaWork.READ:
+            fills = attrs.evolve(STREAMS[0], partitions=load.partitions)
+            filled = self._work(fills, topic, min(FILL_S, self._seconds))
         held = self._held(topic, load.partitions)
         cpu_s, kernel_s = self._cpu_s(), kernel_cpu_s()
         answer = self._work(load, topic, self._seconds, records=held)
