@@ -22,6 +22,7 @@ class BenchNames(click.ParamType[tuple[str, ...]]):
         self.known = known
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """See `click.ParamType`."""
         if isinstance(value, tuple):
             return value
         named = [part.strip() for part in str(value).split(",") if part.strip()]

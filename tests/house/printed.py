@@ -11,6 +11,7 @@ from pathlib import Path
 from jepsen_like.bench import answers, figures
 from jepsen_like.cli import COMMANDS
 from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
+from kafka_compat.protocol import registry
 from log.policy import FlushPolicy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,11 +51,17 @@ def benchmark() -> str:
     return "\n".join(parts)
 
 
-PRINTED: Mapping[str, Callable[[], str]] = {"commands": commands, "promises": promises, "benchmark": benchmark}
+PRINTED: Mapping[str, Callable[[], str]] = {
+    "commands": commands,
+    "promises": promises,
+    "benchmark": benchmark,
+    "kafka_apis": registry.table,
+}
 PLACES: Mapping[str, str] = {
     "commands": "README.md",
     "promises": "docs/promises.md",
     "benchmark": "docs/benchmark.md",
+    "kafka_apis": "docs/kafka.md",
 }
 """Which document holds each part."""
 

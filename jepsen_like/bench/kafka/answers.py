@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from jepsen_like.bench.answers import DASH, median_of, titled
 from jepsen_like.bench.failover import KILL, PAUSE
-from jepsen_like.bench.figures import Document, Failover, middle
+from jepsen_like.bench.figures import Document, Failover, describe, middle
 from jepsen_like.bench.kafka.loads import KAFKA_LOADS, KafkaLoad, KafkaWork
 
 OURS, THEIRS = "quorumlog", "apache"
@@ -98,3 +98,12 @@ def faults(document: Document) -> list[list[str]]:
                         ]
                     )
     return rows
+
+
+def remarks(document: Document) -> list[str]:
+    """Returns what the tables need to be read: the machine and other load on it, and what was not measured."""
+    loads = ", ".join(f"{run.load_average:.1f}" for run in document.runs)
+    return [
+        f"Machine: {describe(document.machine)}. Load average before: {loads}. Brokers and client share the cores over loopback.",
+        *(f"Not measured, {one.section} of {one.system}: {one.why}" for one in document.not_measured),
+    ]

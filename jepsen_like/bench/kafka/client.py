@@ -43,7 +43,7 @@ def stream(question: Mapping[str, Any]) -> dict[str, Any]:
     topic, value = question["topic"], bytes(question["record_bytes"])
     latencies: list[int] = []
     clock = time.perf_counter_ns
-    warm(producer, topic, value)
+    warmed = warm(producer, topic, value, question["partitions"])
     cpu, began = time.process_time(), clock()
     end = began + int(question["seconds"] * 1e9)
     count = 0
@@ -61,18 +61,20 @@ def stream(question: Mapping[str, Any]) -> dict[str, Any]:
     lasted_s = (clock() - began) / 1e9
     return {
         "records": count,
-        "warm": 1,
+        "warm": warmed,
         "lasted_s": lasted_s,
         "latencies_ns": latencies,
         "cpu_s": time.process_time() - cpu,
     }
 
 
-def warm(producer: Producer, topic: str, value: bytes) -> None:
-    """One record: connections and metadata are there afterwards."""
-    producer.produce(topic, value)
+def warm(producer: Producer, topic: str, value: bytes, partitions: int) -> int:
+    """A record for each partition, which it returns the number of: connections and metadata of all are there afterwards."""
+    for number in range(partitions):
+        producer.produce(topic, value, partition=number, on_delivery=timed([]))
     if producer.flush(FLUSH_WITHIN_S):
-        raise TimeoutError(f"the first record is not acknowledged after {FLUSH_WITHIN_S:g} s")
+        raise TimeoutError(f"the first records are not acknowledged after {FLUSH_WITHIN_S:g} s")
+    return partitions
 
 
 def hand_over(producer: Producer, topic: str, value: bytes, **settings: Any) -> None:
@@ -103,7 +105,7 @@ def one(question: Mapping[str, Any]) -> dict[str, Any]:
     topic, value = question["topic"], bytes(question["record_bytes"])
     latencies: list[int] = []
     clock = time.perf_counter_ns
-    warm(producer, topic, value)
+    warmed = warm(producer, topic, value, question["partitions"])
     cpu, began = time.process_time(), clock()
     end = began + int(question["seconds"] * 1e9)
     while clock() < end:
@@ -113,7 +115,7 @@ def one(question: Mapping[str, Any]) -> dict[str, Any]:
     lasted_s = (clock() - began) / 1e9
     return {
         "records": len(latencies),
-        "warm": 1,
+        "warm": warmed,
         "lasted_s": lasted_s,
         "latencies_ns": latencies,
         "cpu_s": time.process_time() - cpu,
@@ -165,7 +167,7 @@ def gap(question: Mapping[str, Any]) -> dict[str, Any]:
     topic, value = question["topic"], bytes(question["record_bytes"])
     acknowledged: list[int] = []
     failed: list[str] = []
-    warm(producer, topic, value)
+    warmed = warm(producer, topic, value, question["partitions"])
     say({"ready": True})
     after: list[bool] = []
     told, end = False, time.monotonic() + FAULT_WITHIN_S
@@ -178,7 +180,11 @@ def gap(question: Mapping[str, Any]) -> dict[str, Any]:
         producer.poll(BEAT_S)
     left = producer.flush(FLUSH_WITHIN_S)
     longest = max((after - before for before, after in itertools.pairwise(acknowledged)), default=0)
-    return {"acknowledged": len(acknowledged) + 1, "failed": len(failed) + left, "longest_s": longest / 1e9}
+    return {
+        "acknowledged": len(acknowledged) + warmed,
+        "unacknowledged": len(failed) + left,
+        "longest_s": longest / 1e9,
+    }
 
 
 def noting(

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from jepsen_like.bench.command_options import BenchNames, earlier, ending_as_by_ctrl_c, make_writable
 from jepsen_like.bench.display import WIDTH_MIN, Display, show
-from jepsen_like.bench.figures import Document, describe
+from jepsen_like.bench.figures import Document
 from jepsen_like.bench.kafka.fetch import fetch_apache
 from jepsen_like.bench.systems import RecordsMissing
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
@@ -109,14 +109,5 @@ def tables(document: Document) -> None:
     ):
         if rows:
             show(console, title, head, rows)
-    for remark in remarks(document):
+    for remark in answers.remarks(document):
         console.print(remark, soft_wrap=True, markup=False)
-
-
-def remarks(document: Document) -> list[str]:
-    """Returns what the tables need said: the machine and other load on it, and what was not measured."""
-    loads = ", ".join(f"{run.load_average:.1f}" for run in document.runs)
-    return [
-        f"Machine: {describe(document.machine)}. Load average before: {loads}.",
-        *(f"Not measured, {one.section} of {one.system}: {one.why}" for one in document.not_measured),
-    ]

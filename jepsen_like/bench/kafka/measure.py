@@ -30,12 +30,13 @@ from jepsen_like.bench.figures import (
     save,
 )
 from jepsen_like.bench.kafka.cluster import OWN, KafkaCluster, KafkaSystem
-from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, PARTITIONS, STREAMS, KafkaLoad, KafkaWork
-from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, kernel_cpu_s, running
+from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, STREAMS, KafkaLoad, KafkaWork
+from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, kernel_cpu_s, running, until
 from jepsen_like.bench.systems import RecordsMissing
 from jepsen_like.cli import EnvironmentMissing
 
-ASK_WITHIN_S = 10.0
+ASK_WITHIN_S = 2.0
+COUNTED_WITHIN_S = 30.0
 KAFKA_SECTIONS = ("throughput", "failover")
 FAILURES = (DidNotAnswer, RecordsMissing, KafkaException, OSError, TimeoutError)
 SETTLE_S = (0.3, 0.8)
@@ -112,7 +113,6 @@ class KafkaMeasurement:
         try:
             if "throughput" in plan.sections:
                 self._throughput(systems)
-                self._keep()
             if "failover" in plan.sections:
                 for system in systems:
                     self._failover(system)
@@ -173,6 +173,7 @@ class KafkaMeasurement:
                             self._take(driven.figure(load, system.key, repeat, self._run))
                 except FAILURES as error:
                     self._failed("throughput", system, error, f"in repeat {repeat + 1}")
+            self._keep()
 
     @contextmanager
     def _driven(self, system: KafkaSystem) -> Iterator[tuple[KafkaCluster, LoadWorker]]:
@@ -232,7 +233,10 @@ class KafkaDriver:
     def figure(self, load: KafkaLoad, key: str, repeat: int, run: str) -> Throughput:
         """One load on a new topic, which is deleted afterwards. Raises `RecordsMissing` if it holds less than was acknowledged."""
         topic = self._topic(load)
-        filled = self._work(STREAMS[0], topic, min(FILL_S, self._seconds)) if load.work is KafkaWork.READ else None
+        filled = None
+        if load.work is KafkaWork.READ:
+            fills = attrs.evolve(STREAMS[0], partitions=load.partitions)
+            filled = self._work(fills, topic, min(FILL_S, self._seconds))
         held = self._held(topic, load.partitions)
         cpu_s, kernel_s = self._cpu_s(), kernel_cpu_s()
         answer = self._work(load, topic, self._seconds, records=held)
@@ -310,19 +314,29 @@ class KafkaDriver:
     def _cpu_s(self) -> float:
         return sum(member.cpu_s() for member in self._cluster.members)
 
-    def _held(self, topic: str, partitions: int = PARTITIONS) -> int:
+    def _held(self, topic: str, partitions: int) -> int:
         """How many records a new topic holds, by its brokers' own word."""
         consumer = Consumer({"bootstrap.servers": self._cluster.bootstrap, "group.id": "counter", "log_level": 0})
-        try:
-            held = 0
-            for number in range(partitions):
+        held = 0
+
+        def counted(number: int) -> bool:
+            nonlocal held
+            try:
                 low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), ASK_WITHIN_S)
-                held += high - low
-            return held
+            except KafkaException:  # a broker may not know a new topic yet, or a new leader
+                return False
+            held += high - low
+            return True
+
+        try:
+            for number in range(partitions):
+                until(lambda number=number: counted(number), f"end of {topic}-{number}", within_s=COUNTED_WITHIN_S)  # type: ignore[misc]
         finally:
             consumer.close()
+        return held
 
     def _check(self, topic: str, partitions: int, acknowledged: int) -> None:
+        """Raises `RecordsMissing` if the topic holds less."""
         held = self._held(topic, partitions)
         if held < acknowledged:
             raise RecordsMissing(f"{acknowledged:,} records were acknowledged, {held:,} are there")

@@ -1,0 +1,49 @@
+"""The whole command in short: our brokers alone under every load and fault."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jepsen_like.bench import figures
+from jepsen_like.bench.figures import Failover, Throughput
+from jepsen_like.bench.kafka.loads import KAFKA_LOADS
+from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, running
+from jepsen_like.cli import ExitStatus, execute
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.timeout(300)
+def test_a_short_run_measures_ours_and_leaves_nothing_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    output, data = tmp_path / "kafka.json", tmp_path / "data"
+    arguments = ["bench", "kafka", "--repeats", "1", "--seconds", "0.2", "--kills", "1", "--pauses", "1"]
+    assert execute([*arguments, "--directory", str(data), "--output", str(output)]) == ExitStatus.VALID
+    said = capsys.readouterr()
+    assert "apache not measured" in said.err
+    assert "Three brokers" in said.out
+    found = figures.load(output)
+    rows = [figure for figure in found.figures if isinstance(figure, Throughput)]
+    assert {row.load for row in rows} == {load.key for load in KAFKA_LOADS}
+    assert all(row.records_s > 0 and 0 < row.p50_ms <= row.p99_ms for row in rows)
+    faults = [figure for figure in found.figures if isinstance(figure, Failover)]
+    assert [(figure.fault, len(figure.seconds)) for figure in faults] == [("kill", 1), ("pause", 1)]
+    assert list(data.iterdir()) == []
+
+
+def test_what_the_client_cannot_do_is_an_answer_with_its_reason(tmp_path: Path) -> None:
+    client = LoadWorker("kafka.client", tmp_path)
+    settings = {"message.timeout.ms": 200, "acks": "all"}
+    question = {
+        "ask": "one",
+        "bootstrap": "127.0.0.1:9",
+        "topic": "t",
+        "partitions": 1,
+        "record_bytes": 1,
+        "seconds": 0.1,
+    }
+    with running([client]), pytest.raises(DidNotAnswer, match="one: "):
+        client.ask({**question, "settings": settings})
