@@ -74,6 +74,8 @@ REGISTRATION_RETRY_S = 0.05
 FENCED_HEARTBEAT_S = 0.02
 """Between heartbeats until the controller has unfenced this broker."""
 SHUTDOWN_HEARTBEAT_S = 0.02
+GREETING_TIMEOUT_S = 30.0
+"""A connection whose first request has not come by then is closed."""
 OUTBOUND_BYTES_MAX = 4 * 1024 * 1024
 """Answers that wait for a client to read them; above, nothing more is read from it."""
 METADATA_LOG_BYTES = 16 * MIB
@@ -165,13 +167,15 @@ class Broker:
         self._controller_changed = trio.Event()
         self._deadline_moved = trio.Event()
         self._armed_for = 0.0
+        idle_ms = plan.settings.number("connections.max.idle.ms")
         self._listener: Listener[Any] = Listener(
             reactor,
             listening,
             self._open_connection,
             limits=ListenerLimits(
                 connections_max=min(plan.settings.number("max.connections"), 100_000),
-                greeting_timeout_s=30.0,
+                greeting_timeout_s=GREETING_TIMEOUT_S,
+                idle_timeout_s=None if idle_ms < 0 else max(idle_ms, 1) / 1000,
             ),
             on_refused=lambda name, reason: tell("connection_refused", peer=name, reason=reason),
         )

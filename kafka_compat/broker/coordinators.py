@@ -12,8 +12,7 @@ from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, Hosted, Replicas
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.core import GroupCoordinator
-from kafka_compat.coordinator.effects import Answer as CoordinatorAnswer
-from kafka_compat.coordinator.effects import AppendRecords, GroupResponse
+from kafka_compat.coordinator.effects import AppendRecords, GroupAnswer, GroupResponse
 from kafka_compat.coordinator.events import (
     CoordinatorEvent,
     GroupRequestArrived,
@@ -156,7 +155,7 @@ class Coordinators:
 
     def _step(self, coordinator: HostedCoordinator, event: CoordinatorEvent) -> None:
         for effect in coordinator.decider.step(self._context.clock(), event):
-            if isinstance(effect, CoordinatorAnswer):
+            if isinstance(effect, GroupAnswer):
                 self._answers.pop(effect.token)(effect.response)
             else:
                 self._append(coordinator, effect)

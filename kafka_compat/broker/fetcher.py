@@ -28,14 +28,24 @@ from kafka_compat.protocol.apis.fetch import (
 from log.values import frozen
 
 VERSION = 17
-MAX_WAIT_MS = 500
-RESPONSE_BYTES_MAX = 10 * 1024 * 1024
-PARTITION_BYTES_MAX = 1024 * 1024
-ANSWER_TIMEOUT_S = 5.0
 PAUSE_AFTER_ERROR_S = 0.02
 """A partition that was refused is left out for so long: the leader has probably not heard of its leadership yet."""
 FULL_EPOCH = 0
 NO_SESSION = 0
+
+
+@frozen
+class FetchLimits:
+    """How much, and for how long, a follower fetches; Kafka's settings in brackets."""
+
+    max_wait_ms: int = 500
+    """[replica.fetch.wait.max.ms]"""
+    response_bytes: int = 10 * 1024 * 1024
+    """[replica.fetch.response.max.bytes]"""
+    partition_bytes: int = 1024 * 1024
+    """[replica.fetch.max.bytes]"""
+    answer_timeout_s: float = 30.0
+    """[replica.socket.timeout.ms] In addition to the wait."""
 
 
 @frozen
@@ -70,7 +80,9 @@ class ReplicaFetcher:
         broker_epoch: Callable[[], int],
         clock: Callable[[], float],
         on_answer: OnAnswer,
+        limits: FetchLimits,
     ) -> None:
+        self._limits = limits
         self._peer = peer
         self._clock = clock
         self._broker_id = broker_id
@@ -146,12 +158,12 @@ class ReplicaFetcher:
     def _send(self, sent: _Sent) -> None:
         self._on_way.append(sent)
         request = FetchRequest(
-            max_wait_ms=MAX_WAIT_MS,
+            max_wait_ms=self._limits.max_wait_ms,
             min_bytes=1,
-            max_bytes=RESPONSE_BYTES_MAX,
+            max_bytes=self._limits.response_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
-            topics=_topics(sent.added),
+            topics=_topics(sent.added, self._limits.partition_bytes),
             forgotten_topics_data=() if self._session_id == NO_SESSION else self._forgotten(sent.forgotten),
             replica_state=FetchReplicaState(replica_id=self._broker_id, replica_epoch=self._broker_epoch()),
         )
@@ -162,7 +174,7 @@ class ReplicaFetcher:
             VERSION,
             request,
             lambda response: self._answer(generation, response),
-            timeout_s=MAX_WAIT_MS / 1000 + ANSWER_TIMEOUT_S,
+            timeout_s=self._limits.max_wait_ms / 1000 + self._limits.answer_timeout_s,
         )
 
     def _forgotten(self, partitions: Iterable[TopicPartition]) -> tuple[FetchForgottenTopic, ...]:
@@ -228,7 +240,7 @@ class ReplicaFetcher:
         self._touched = set(self._wanted)
 
 
-def _topics(positions: dict[TopicPartition, FetchPosition]) -> tuple[FetchTopic, ...]:
+def _topics(positions: dict[TopicPartition, FetchPosition], bytes_max: int) -> tuple[FetchTopic, ...]:
     by_topic: dict[bytes, list[FetchPartition]] = {}
     for partition, position in positions.items():
         by_topic.setdefault(position.topic_id, []).append(
@@ -238,7 +250,7 @@ def _topics(positions: dict[TopicPartition, FetchPosition]) -> tuple[FetchTopic,
                 fetch_offset=position.offset,
                 last_fetched_epoch=position.last_fetched_epoch,
                 log_start_offset=position.log_start_offset,
-                partition_max_bytes=PARTITION_BYTES_MAX,
+                partition_max_bytes=bytes_max,
             )
         )
     return tuple(FetchTopic(topic_id=topic_id, partitions=tuple(parts)) for topic_id, parts in by_topic.items())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from crc32c import crc32c
 
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.fetcher import FetchPosition, ReplicaFetcher
+from kafka_compat.broker.fetcher import FetchLimits, FetchPosition, ReplicaFetcher
 from kafka_compat.broker.peers import PeerClient
 from kafka_compat.broker.replicas import Replicas
 from kafka_compat.model import TopicPartition
@@ -24,8 +24,17 @@ class Following:
         self._context = context
         self._replicas = replicas
         self._leader_of: dict[TopicPartition, int] = {}
+        settings = context.settings
+        limits = FetchLimits(
+            settings.number("replica.fetch.wait.max.ms"),
+            settings.number("replica.fetch.response.max.bytes"),
+            settings.number("replica.fetch.max.bytes"),
+            settings.seconds("replica.socket.timeout.ms"),
+        )
         self._fetchers = {
-            broker: ReplicaFetcher(peer, context.broker_id, lambda: context.broker_epoch, context.clock, self._answered)
+            broker: ReplicaFetcher(
+                peer, context.broker_id, lambda: context.broker_epoch, context.clock, self._answered, limits
+            )
             for broker, peer in peers.items()
         }
 

@@ -28,6 +28,7 @@ BACKOFF_S_MAX = 0.5
 DIAL_TIMEOUT_S = 2.0
 UNACKED_S_MAX = 5.0
 """A connection whose bytes are not acknowledged by TCP for so long is closed (TCP_USER_TIMEOUT)."""
+KEEPALIVE_IDLE_S = 2
 OUTBOUND_BYTES_MAX = 64 * 1024 * 1024
 RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 CLOSED_ON_PURPOSE = "this broker stops"
@@ -149,6 +150,10 @@ class PeerClient(Session[Buffer]):
     def _open(self, connected: socket.socket) -> None:
         with suppress(OSError):  # the connection may be gone already
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * UNACKED_S_MAX))
+            # While an answer is waited for nothing is unacknowledged, so a cut path shows only by probes.
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
         decoder = BodyDecoder(RESPONSE_BYTES_MAX)
         decoder.trusted = True
         self._connection = SocketConnection(

@@ -31,7 +31,7 @@ GroupResponse: TypeAlias = (
 
 
 @frozen
-class Answer:
+class GroupAnswer:
     """Send this response to the request that has the token, encoded in the request's version."""
 
     token: int
@@ -49,4 +49,4 @@ class AppendRecords:
     records: tuple[Record, ...]
 
 
-CoordinatorEffect: TypeAlias = Answer | AppendRecords
+CoordinatorEffect: TypeAlias = GroupAnswer | AppendRecords

@@ -39,7 +39,7 @@ Record: TypeAlias = tuple[bytes, bytes | None]
 
 @frozen
 class GroupRequestArrived:
-    """A client's request. It is answered exactly once, by an `Answer` with the same token, perhaps much later.
+    """A client's request. It is answered exactly once, by a `GroupAnswer` with the same token, perhaps much later.
 
     Requests about several groups (OffsetFetch from version 8, DescribeGroups, DeleteGroups, ListGroups) are split among the
     partitions first, and the answers joined: `partitioning.split_request` and `partitioning.join_responses`. In OffsetCommit and
@@ -52,7 +52,8 @@ class GroupRequestArrived:
     """The version of the request's API: it decides a few rules, and which fields of the answer are looked at."""
     request: GroupRequest
     time_ms: int
-    client_id: str = ""
+    client_id: str | None = ""
+    """As in the header of the request; None counts as empty."""
     client_host: str = ""
     """The client's address, as DescribeGroups shows it (Kafka writes `/127.0.0.1`)."""
     member_suffix: str = ""

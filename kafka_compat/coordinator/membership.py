@@ -103,7 +103,7 @@ class Membership:
 
     def _join_new(self, event: GroupRequestArrived, request: JoinGroupRequest, group: ClassicGroup) -> None:
         instance_id = request.group_instance_id
-        prefix = event.client_id if instance_id is None else instance_id
+        prefix = (event.client_id or "") if instance_id is None else instance_id
         new_id = f"{prefix[:MEMBER_ID_PREFIX_MAX]}-{event.member_suffix}"
         existing = group.static_member(instance_id)
         if existing is not None:
@@ -150,7 +150,7 @@ class Membership:
         member = GroupMember(
             id=member_id,
             instance_id=request.group_instance_id,
-            client_id=event.client_id,
+            client_id=event.client_id or "",
             client_host=event.client_host,
             rebalance_timeout_ms=rebalance_timeout_ms(event, request),
             session_timeout_ms=request.session_timeout_ms,

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from attrs import define, field
 
-from kafka_compat.coordinator.effects import Answer, AppendRecords, CoordinatorEffect, GroupResponse
+from kafka_compat.coordinator.effects import AppendRecords, CoordinatorEffect, GroupAnswer, GroupResponse
 from kafka_compat.coordinator.events import Record
 from kafka_compat.coordinator.group import ClassicGroup
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupResult
@@ -115,7 +115,7 @@ class StepOutput:
 
     def answer(self, token: int, response: GroupResponse) -> None:
         """Answers a request."""
-        self.effects.append(Answer(token, response))
+        self.effects.append(GroupAnswer(token, response))
 
     def append(self, records: tuple[Record, ...], pending: PendingWrite) -> int:
         """Orders a write, and remembers what it is for; returns its id."""

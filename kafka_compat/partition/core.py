@@ -80,7 +80,7 @@ class OfflineReplica:
 class PartitionReplica:
     """One replica. `partition` is only its name, for logs.
 
-    `checked` is whether the invariants are checked after every step, which costs about 1.5 µs; a broken one raises `AssertionError`.
+    `checked` is whether the invariants are checked after every step, which costs a few microseconds; a broken one raises `AssertionError`.
     """
 
     __slots__ = ("_checked", "_context", "_log", "_next_request", "_next_state", "partition", "role", "state")

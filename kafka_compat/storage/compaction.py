@@ -6,6 +6,7 @@ deleted. Offsets stay as they are, so there are gaps. A batch whose records cann
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -61,10 +62,11 @@ class Compaction:
         """Yields after each small part, so that the owner can do other things, also to this log.
 
         What it yields, unless None, must be called before it goes on, in any thread. If that raises, or the log is to be deleted or
-        closed, close the generator: it removes what it has written.
+        closed, close the generator: it waits for work that is under way, and removes what was written.
         """
-        changes, run = self.log.changes, self._run()
+        changes, run = self.log.changes, self.segments()
         if not run:
+            self.done = True
             return
         end = self.log.store_log.segment_facts()[len(run)].first_index
         try:
@@ -80,13 +82,13 @@ class Compaction:
         finally:
             self._newest.clear()
 
-    # How it is done
-
-    def _run(self) -> Sequence[SealedSegment]:
-        """The sealed segments that end at or below the high watermark, from the first on."""
+    def segments(self) -> Sequence[SealedSegment]:
+        """Returns what may be written again: the sealed segments that end at or below the high watermark, from the first on."""
         sealed, facts = self.log.store_log.sealed, self.log.store_log.segment_facts()
         ends = [following.first_index for following in facts[1 : len(sealed) + 1]]
         return [each for each, end in zip(sealed, ends, strict=True) if end <= self.high_watermark]
+
+    # How it is done
 
     def _chunks(self, start: int, end: int) -> Iterator[Sequence[StoredBatch]]:
         offset = max(start, self.log.start_offset)
@@ -129,14 +131,16 @@ class Compaction:
 
     def _rewrite(self, run: Sequence[SealedSegment], end: int, changes: int) -> Iterator[Callable[[], None]]:
         replacement = self.log.store_log.begin_replacement(run)
+        work = _Work()
         try:
             for batches in self._chunks(run[0].first_offset, end):
-                yield partial(replacement.write, list(filter(None, map(self._left_of, batches))))
+                yield work.of(partial(replacement.write, list(filter(None, map(self._left_of, batches)))))
                 if self.log.changes != changes:
                     break
             if self.log.changes == changes:
-                yield replacement.finish
+                yield work.of(replacement.finish)
         except BaseException:
+            work.stop()
             with contextlib.suppress(LogError):
                 replacement.abandon()
             raise
@@ -181,6 +185,8 @@ class Compactor:
     ) -> Compaction | None:
         """Returns a pass over this log, to be carried out now; None if it is not worth one."""
         compaction = Compaction(log, high_watermark, now_ms, delete_retention_ms)
+        if not compaction.segments():
+            return None
         before = self._passes.get(log.name)
         if before is not None and before.done and before.log is log and not self._is_due(compaction, before):
             return None
@@ -196,9 +202,32 @@ class Compactor:
         oldest = before.oldest_deletion_ms
         if oldest is not None and oldest < compaction.now_ms - compaction.delete_retention_ms:
             return True
-        run = compaction._run()
+        run = compaction.segments()
         dirty = sum(each.size_bytes for each in run if each.first_offset >= before.clean_offset)
         return dirty > 0 and dirty >= DIRTY_SHARE * sum(each.size_bytes for each in run)
+
+
+class _Work:
+    """What is done in other threads: one thing at a time, and nothing any more after `stop`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def of(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Returns a call that does nothing once this has stopped."""
+
+        def run() -> None:
+            with self._lock:
+                if not self._stopped:
+                    call()
+
+        return run
+
+    def stop(self) -> None:
+        """Wait for what is under way."""
+        with self._lock:
+            self._stopped = True
 
 
 def _bytes_of(batch: StoredBatch) -> bytes | memoryview:

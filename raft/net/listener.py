@@ -2,7 +2,7 @@
 
 A connection is *greeted* once its session has accepted a handshake. One that is not greeted within `greeting_timeout_s`
 is closed, and so is one that leaves a frame unfinished for `frame_timeout_s`, because otherwise a silent or very slow client
-would hold memory without end.
+would hold memory without end. A wire whose clients always have something to send may set `idle_timeout_s` as well.
 """
 
 import resource
@@ -32,6 +32,9 @@ class _Guest(Generic[FrameT]):
     unfinished_since: float = 0.0
     unfinished_after: int | None = None
     """How many frames had arrived when an unfinished one was first seen."""
+    frames_seen: int = 0
+    """How many had arrived at `active_at`, when the last one was noticed."""
+    active_at: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -41,6 +44,8 @@ class ListenerLimits:
     connections_max: int = 1024
     greeting_timeout_s: float = 5.0
     frame_timeout_s: float = 60.0
+    idle_timeout_s: float | None = None
+    """A connection by which no frame came for so long is closed; None: never."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -143,7 +148,9 @@ class Listener(Generic[FrameT]):
 
     async def run(self) -> None:
         """Close connections whose time is up, until cancelled."""
-        period_s = min(self._limits.greeting_timeout_s, self._limits.frame_timeout_s) / 4
+        limits = self._limits
+        timeouts = (limits.greeting_timeout_s, limits.frame_timeout_s, limits.idle_timeout_s)
+        period_s = min(each for each in timeouts if each is not None) / 4
         while True:
             if not self._accepting:
                 await trio.sleep(SHORTAGE_PAUSE_S)
@@ -156,6 +163,8 @@ class Listener(Generic[FrameT]):
         for guest in list(self._guests.values()):
             if not guest.greeted and now - guest.since > self._limits.greeting_timeout_s:
                 guest.connection.close(f"no handshake within {self._limits.greeting_timeout_s:g} s")
+            elif self._is_idle(guest, now):
+                guest.connection.close(f"idle for {self._limits.idle_timeout_s:g} s")
             elif not guest.connection.decoder.pending_bytes:
                 guest.unfinished_after = None
             elif guest.unfinished_after != guest.connection.frames_in:
@@ -163,6 +172,12 @@ class Listener(Generic[FrameT]):
                 guest.unfinished_since = now
             elif now - guest.unfinished_since > self._limits.frame_timeout_s:
                 guest.connection.close(f"a frame was not finished within {self._limits.frame_timeout_s:g} s")
+
+    def _is_idle(self, guest: _Guest[FrameT], now: float) -> bool:
+        if guest.frames_seen != guest.connection.frames_in or not guest.active_at:
+            guest.frames_seen = guest.connection.frames_in
+            guest.active_at = now
+        return self._limits.idle_timeout_s is not None and now - guest.active_at > self._limits.idle_timeout_s
 
     def close(self, reason: str) -> None:
         """Stop listening and close every connection."""

@@ -5,11 +5,12 @@ which is answered once, at once or whenever the work is done; an answer leaves w
 
 No more requests are taken, and then read from the socket, while
 
-- `requests_max` of them have no answer on its way yet, or the answers that wait for an earlier one hold `held_bytes_max`, or
+- `requests_max` of them have no answer on its way yet, or these hold `taken_bytes_max`, or
+- the answers that wait for an earlier one hold `held_bytes_max`, or
 - the client does not read what it was sent (the connection `is_full`).
 
-So a connection holds a bounded amount of memory, besides the answers to `requests_max` requests already taken, and its client
-feels it as back-pressure. A request that is never answered holds up its own connection and no other.
+So a connection holds a bounded amount of memory (one request more than `taken_bytes_max`), apart from the answers to requests already
+taken, and its client feels it as back-pressure. A request that is never answered holds up its own connection and no other.
 """
 
 from collections import deque
@@ -22,14 +23,17 @@ from raft.net.errors import WireError
 
 REQUESTS_MAX = 64
 HELD_BYTES_MAX = 1024 * 1024
+TAKEN_BYTES_MAX = 32 * 1024 * 1024
 
 
 class Reply:
     """The place of one request in the order of answers; for the thread of the loop."""
 
-    __slots__ = ("_pieces", "_session")
+    __slots__ = ("_pieces", "_session", "request_bytes")
 
-    def __init__(self, session: "OrderedSession[FrameT]") -> None:
+    def __init__(self, session: "OrderedSession[FrameT]", request_bytes: int) -> None:
+        self.request_bytes = request_bytes
+        """The size of the request, which its session counts until it is answered."""
         self._session: OrderedSession[FrameT] | None = session
         self._pieces: Sequence[Buffer] | None = None
 
@@ -63,12 +67,15 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         *,
         requests_max: int = REQUESTS_MAX,
         held_bytes_max: int = HELD_BYTES_MAX,
+        taken_bytes_max: int = TAKEN_BYTES_MAX,
     ) -> None:
         self.connection: SocketConnection[FrameT]
         self._serve = serve
         self._on_closed = on_closed
         self._requests_max = requests_max
         self._held_bytes_max = held_bytes_max
+        self._taken_bytes_max = taken_bytes_max
+        self._taken_bytes = 0
         self._backlog: deque[FrameT] = deque()
         """Requests that were read and not yet taken: at most what one read of the socket brings."""
         self._replies: deque[Reply] = deque()
@@ -87,6 +94,7 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         if self.connection.is_closed:
             return
         assert reply.pieces is not None
+        self._taken_bytes -= reply.request_bytes
         self._held_bytes += sum(map(len, reply.pieces))
         while self._replies and (pieces := self._replies[0].pieces) is not None:
             self._replies.popleft()
@@ -118,9 +126,11 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
                     self._paused = True
                     self.connection.pause_reading()
                     return
-                reply = Reply(self)
+                frame = self._backlog.popleft()
+                reply = Reply(self, len(frame) if isinstance(frame, bytes | memoryview) else 0)
                 self._replies.append(reply)
-                self._serve(self._backlog.popleft(), reply)
+                self._taken_bytes += reply.request_bytes
+                self._serve(frame, reply)
         finally:
             self._working = False
         if self._paused:
@@ -130,6 +140,7 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
     def _is_full(self) -> bool:
         return (
             len(self._replies) >= self._requests_max
+            or self._taken_bytes >= self._taken_bytes_max
             or self._held_bytes >= self._held_bytes_max
             or self.connection.is_full
         )

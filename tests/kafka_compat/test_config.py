@@ -262,6 +262,11 @@ def test_the_finest_unit_of_a_retention_counts(assignments: list[str], retention
     assert Settings.from_assignments(assignments).topic({}).retention_ms == retention_ms
 
 
+def test_always_is_told_as_minus_one_in_every_unit() -> None:
+    [row] = Settings({"log.retention.hours": "-1"}).describe_topic({}, ["retention.ms"])
+    assert row.value == "-1"
+
+
 def test_an_altered_value_counts_before_a_finer_unit_on_the_command_line() -> None:
     settings = Settings({"log.retention.ms": "5"}, cluster={"log.retention.ms": "9"})
     assert settings.topic({}).retention_ms == 9

@@ -1,0 +1,1 @@
+"""Tests of the group coordinator: reviewed conversations, record formats, and clients in any order."""

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.core import GroupCoordinator
-from kafka_compat.coordinator.effects import Answer, AppendRecords, CoordinatorEffect
+from kafka_compat.coordinator.effects import AppendRecords, CoordinatorEffect, GroupAnswer
 from kafka_compat.coordinator.events import (
     CoordinatorEvent,
     GroupRequest,
@@ -194,7 +194,7 @@ class Conversation:
             case AppendRecords(write_id=write_id, records=records):
                 self.log[write_id] = records
                 return f"write {write_id}: " + "; ".join(record_text(*record) for record in records)
-            case Answer(token=token, response=response):
+            case GroupAnswer(token=token, response=response):
                 client = self.clients.pop(token)
                 if isinstance(response, JoinGroupResponse):
                     if response.error_code in (KafkaErrorCode.NONE, KafkaErrorCode.MEMBER_ID_REQUIRED):

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kafka_compat.coordinator import invariants
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.core import CoordinatorPhase, GroupCoordinator
-from kafka_compat.coordinator.effects import Answer, AppendRecords, GroupResponse
+from kafka_compat.coordinator.effects import AppendRecords, GroupAnswer, GroupResponse
 from kafka_compat.coordinator.events import (
     CoordinatorEvent,
     GroupRequest,
@@ -136,7 +136,7 @@ class GroupMachine(RuleBasedStateMachine):
                     self.appended[write_id] = records
                     self.deletions += any(key == group_key(GROUP) and value is None for key, value in records)
                     self.under_way.add(write_id)
-                case Answer(token=token, response=response):
+                case GroupAnswer(token=token, response=response):
                     self.answered(self.open.pop(token), token, response)
 
     def ask(self, client: Client, version: int, request: GroupRequest) -> None:
@@ -410,7 +410,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.tokens += 1
         fetch = OffsetFetchRequest(groups=(OffsetFetchGroup(group_id=GROUP, topics=None),))
         (answer,) = self.coordinator.step(self.now, GroupRequestArrived(self.tokens, 8, fetch, self.time_ms))
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, GroupAnswer)
         assert isinstance(answer.response, OffsetFetchResponse)
         found = {
             (topic.name, each.partition_index): each.committed_offset

@@ -96,13 +96,14 @@ def test_a_new_leader_records_its_epoch_though_it_wrote_nothing() -> None:
 
 def test_a_new_leader_does_not_know_what_its_followers_have() -> None:
     leader = leading()
-    leader.step(0.0, fetch(2, 10))
-    assert leader.high_watermark == 6
-    leader.step(0.0, fetch(3, 8))
+    leader.step(0.0, fetch(2, 8))
+    leader.step(0.0, fetch(3, 10))
     assert leader.high_watermark == 8
     leader.step(0.0, PartitionStateChanged(attrs.evolve(STATE, leader_epoch=5, partition_epoch=11)))
     leader.step(0.0, fetch(2, 10, epoch=5))
     assert leader.high_watermark == 8, "what follower 3 had in epoch 4 is forgotten"
+    leader.step(0.0, fetch(3, 9, epoch=5))
+    assert leader.high_watermark == 9
 
 
 def test_the_high_watermark_waits_for_a_follower_about_to_join() -> None:
@@ -115,6 +116,16 @@ def test_the_high_watermark_waits_for_a_follower_about_to_join() -> None:
     leader.step(0.0, Produce(9, -1, BATCH, 5.0))
     assert leader.high_watermark == 10, "it was caught up a moment ago, and would fall behind"
     leader.step(31.0, TimePassed())
+    assert leader.high_watermark == 12
+
+
+def test_while_an_expansion_is_pending_the_high_watermark_waits_for_the_candidate() -> None:
+    leader = leading(isr=(1,))
+    assert of(leader.step(0.0, fetch(2, 10)), SendAlterPartition)
+    leader.step(0.0, Produce(9, -1, BATCH, 99.0))
+    leader.step(31.0, TimePassed())
+    assert leader.high_watermark == 10, "however late it is, the controller may have it in the ISR already"
+    leader.step(31.0, fetch(2, 12, last=4))
     assert leader.high_watermark == 12
 
 
@@ -268,6 +279,10 @@ def test_a_diverging_epoch_truncates_and_moves_no_high_watermark() -> None:
     assert follower.step(0.0, Truncated(7, ())) == [FetchFrom(2, 4, 7, 3, 0)]
 
 
+def test_an_epoch_that_only_the_leader_has_truncates_to_the_end_of_the_largest_below() -> None:
+    assert following().step(0.0, FetchAnswered(4, 10, diverging=EpochEnd(2, 8))) == [TruncateLog(5)]
+
+
 def test_a_truncation_below_the_log_start_resets_the_log() -> None:
     follower = replica(recovered=RecoveredReplica(5, 10, 10, 6, (EpochBegin(3, 5),)))
     follower.step(0.0, PartitionStateChanged(attrs.evolve(STATE, leader=2)))
@@ -276,7 +291,8 @@ def test_a_truncation_below_the_log_start_resets_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("leader_epoch", "fetch_offset"), [pytest.param(3, 10, id="another epoch"), pytest.param(4, 9, id="another offset")]
+    ("leader_epoch", "fetch_offset"),
+    [pytest.param(3, 10, id="another epoch"), pytest.param(4, 9, id="another offset")],
 )
 def test_a_late_answer_is_dropped(leader_epoch: int, fetch_offset: int) -> None:
     follower = following()

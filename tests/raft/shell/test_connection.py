@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from raft.errors import ProtocolError
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, JOIN_BYTES, SocketConnection
@@ -278,6 +279,26 @@ class Door:
         dialled = socket.create_connection(self.listener.address)
         self.reactor.round()
         return dialled
+
+
+async def test_a_connection_by_which_nothing_comes_is_closed_where_that_is_wanted(
+    reactor: Reactor, autojump_clock: MockClock
+) -> None:
+    door = Door(reactor, idle_timeout_s=10.0)
+    with closing(door.dial()) as silent, closing(door.dial()) as busy:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(door.listener.run)
+            for connection in door.connections:
+                door.listener.greeted(connection)
+            for _ in range(4):
+                busy.send(encode_frame(1, b"alive"))
+                reactor.round()
+                await trio.sleep(4)
+            nursery.cancel_scope.cancel()
+        assert [session.closed for session in door.sessions] == [["idle for 10 s"], []]
+        assert silent.recv(1) == b""
+        door.connections[1].close("the test is over")
+    door.listener.close("the test is over")
 
 
 async def test_connections_above_the_bound_are_sent_away(reactor: Reactor) -> None:

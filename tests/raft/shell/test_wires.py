@@ -136,6 +136,16 @@ def test_no_more_requests_are_taken_than_the_bound_until_one_is_answered(reactor
         assert list(served.taken)[-1] == b"e"
 
 
+def test_requests_without_an_answer_are_bounded_in_bytes(reactor: Reactor) -> None:
+    with closing(Served(reactor, taken_bytes_max=4)) as served:
+        served.far.send(framed(b"aaa", b"bbb", b"ccc"))
+        reactor.round()
+        assert list(served.taken) == [b"aaa", b"bbb"], "the one that reaches the bound is still taken"
+        served.taken[b"bbb"].send(b"B")
+        reactor.round()
+        assert list(served.taken) == [b"aaa", b"bbb", b"ccc"], "an answer that waits for an earlier one is counted apart"
+
+
 def test_answers_that_wait_for_an_earlier_one_are_bounded_in_bytes(reactor: Reactor) -> None:
     with closing(Served(reactor, held_bytes_max=10)) as served:
         served.far.send(framed(b"a", b"b"))
