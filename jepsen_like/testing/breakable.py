@@ -1,23 +1,18 @@
-"""What every cluster of a test can do, whatever its nodes are: be asked, cut, healed and held to its promises.
-
-The network is TCP on loopback through fault proxies, whose ports are those that clients get (`addresses`) and that nodes
-tell them. A cut lets nothing through and notifies neither side; on `heal` what waited arrives.
+"""What every raft cluster of a test can do in addition to `faulty`: be asked, and held to its promises.
 
 `check` repairs everything and then holds the cluster to what it promised: see `ledger`. Appends of clients made by
 `client()` count; of other clients, what the nodes reported as committed when they were brought down.
 """
 
 import contextlib
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
-from itertools import combinations
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 
 import attrs
 import trio
 
-from jepsen_like.cluster.wires import CLEAR, CUT, Condition, Pair, Wires
+from jepsen_like.cluster.wires import Wires
+from jepsen_like.testing.faulty import PATIENCE_S, POLL_S, FaultyCluster, WaitedTooLong
 from jepsen_like.testing.ledger import Ledger, LedgerVerdict
 from log.frame import HEADER_BYTES
 from raft.client import Client, OnAttempt, ignore_attempt
@@ -25,24 +20,8 @@ from raft.client_codec import Appended, Records
 from raft.errors import ProtocolError, RaftError, RecordsTrimmed
 from raft.settings import NodeSettings
 
-POLL_S = 0.005
 PROBE_WITHIN_S = 0.25
 """How long a node that reports to lead may take to answer a linearizable read."""
-PATIENCE_S = 10.0
-
-
-@attrs.frozen
-class NodeEvent:
-    """Something that a node reported, or that was done to it; `at_s` counts from the cluster's start."""
-
-    at_s: float
-    node: int
-    event: str
-    fields: dict[str, Any]
-
-    def __str__(self) -> str:
-        told = " ".join(f"{name}={value}" for name, value in self.fields.items())
-        return f"{self.at_s:8.3f}  n{self.node}  {self.event} {told}".rstrip()
 
 
 @attrs.define
@@ -57,16 +36,6 @@ class _Part:
     @property
     def end(self) -> int:
         return self.first + len(self.records)
-
-
-@attrs.define
-class WaitedTooLong(Exception):
-    """The cluster did not reach in time what was waited for."""
-
-    what: str
-
-    def __str__(self) -> str:
-        return self.what
 
 
 class WitnessedClient(Client):
@@ -85,24 +54,16 @@ class WitnessedClient(Client):
         return appended
 
 
-class BreakableCluster(ABC):
+class BreakableCluster(FaultyCluster):
     """What both kinds have in common. Nodes are named by their ids, 1 to n; `ValueError` for any other."""
 
     def __init__(
         self, cluster_id: str, nodes: Iterable[int], addresses: Sequence[str], wires: Wires, settings: NodeSettings
     ) -> None:
         """Use `open`."""
-        self.cluster_id = cluster_id
-        self.nodes = tuple(nodes)
-        self.addresses = list(addresses)
-        """Where clients reach the nodes: "host:port", behind the faults."""
-        self._events: list[NodeEvent] = []
+        super().__init__(cluster_id, nodes, addresses, wires)
         self.ledger = Ledger(retention=settings.retention)
-        self._wires = wires
-        self._cut: frozenset[Pair] = frozenset()
-        self._cut_clients: frozenset[int] = frozenset()
         self._noted: dict[int, int] = {}
-        self._began = time.monotonic()
 
     # ---------------------------------------------------------------- clients
 
@@ -170,85 +131,6 @@ class BreakableCluster(ABC):
                 found.entries += 1
                 found.records += batch.records()[max(0, found.end - batch.base_offset) :]
 
-    # ---------------------------------------------------------------- nodes
-
-    @abstractmethod
-    async def start(self, *nodes: int) -> None:
-        """Start these nodes, on the disks they left behind; all that are down if none is named."""
-
-    @abstractmethod
-    async def stop(self, *nodes: int) -> None:
-        """Stop these nodes cleanly."""
-
-    @abstractmethod
-    async def kill(self, *nodes: int) -> None:
-        """End these nodes as `kill -9` does: no shutdown, connections break, what was written stays written."""
-
-    @abstractmethod
-    async def pause(self, *nodes: int) -> None:
-        """Let these nodes stand still as `kill -STOP` does, until `resume` or `heal`; those that are down stay down."""
-
-    @abstractmethod
-    async def resume(self, *nodes: int) -> None:
-        """Let these nodes go on; all that are paused if none is named."""
-
-    # ---------------------------------------------------------------- the network
-
-    async def cut(self, one: int, other: int) -> None:
-        """Let nothing pass between two nodes."""
-        self._cut_more({(one, other), (other, one)})
-
-    async def cut_one_way(self, sender: int, receiver: int) -> None:
-        """Let nothing pass from the first to the second."""
-        self._cut_more({(sender, receiver)})
-
-    async def cut_clients(self, *nodes: int) -> None:
-        """Let nothing pass between any client and these nodes."""
-        self._cut_more(set(), nodes)
-
-    async def isolate(self, *nodes: int) -> None:
-        """Cut these nodes off from all other nodes and from clients; among themselves they stay connected."""
-        self._cut_more({pair for pair in self._pairs() if (pair[0] in nodes) != (pair[1] in nodes)}, nodes)
-
-    async def partition(self, *groups: Sequence[int]) -> None:
-        """Let nothing pass between nodes of different groups; clients reach them all."""
-        apart = [(one, other) for ones, others in combinations(groups, 2) for one in ones for other in others]
-        self._cut_more({pair for one, other in apart for pair in ((one, other), (other, one))})
-
-    async def heal(self) -> None:
-        """Open every way and let paused nodes go on; nodes that are down stay down."""
-        self._open_ways()
-        await self.resume()
-
-    def _open_ways(self) -> None:
-        self._impose(CLEAR, self._cut, self._cut_clients)
-        self._cut, self._cut_clients = frozenset(), frozenset()
-
-    def _require(self, *nodes: int) -> None:
-        """Raises `ValueError` for a node that is not one of this cluster: a fault without a target would test nothing."""
-        for node in nodes:
-            if node not in self.nodes:
-                raise ValueError(f"there is no node {node}; there are {self.nodes[0]} to {self.nodes[-1]}")
-
-    def _cut_more(self, pairs: Collection[Pair], clients: Collection[int] = ()) -> None:
-        self._require(*(node for pair in pairs for node in pair), *clients)
-        for one, other in pairs:
-            if one == other:
-                raise ValueError(f"node {one} cannot be cut off from itself")
-        self._cut |= frozenset(pairs)
-        self._cut_clients |= frozenset(clients)
-        self._impose(CUT, pairs, clients)
-
-    def _impose(self, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int]) -> None:
-        self._wires.impose(condition, sorted(pairs), sorted(clients))
-
-    def _pairs(self) -> list[Pair]:
-        return [(one, other) for one in self.nodes for other in self.nodes if one != other]
-
-    def _ways_of(self, node: int) -> tuple[set[Pair], set[int]]:
-        """The ways to and from a node that no cut has taken already."""
-        return {pair for pair in self._pairs() if node in pair} - self._cut, {node} - self._cut_clients
-
     # ---------------------------------------------------------------- promises
 
     async def check(self, *, within_s: float = 2 * PATIENCE_S) -> LedgerVerdict:
@@ -302,18 +184,6 @@ class BreakableCluster(ABC):
             self.ledger.on_end(found.end)
         self.ledger.on_committed(node, found.first, found.records)
         self._noted[node] = found.end
-
-    def tell(self, node: int, event: str, **fields: object) -> None:
-        """Write down an event."""
-        self._events.append(NodeEvent(time.monotonic() - self._began, node, event, fields))
-
-    def events(self) -> list[NodeEvent]:
-        """Everything so far, oldest first."""
-        return list(self._events)
-
-    def story(self, last: int = 40) -> str:
-        """The last events, a line each."""
-        return "\n".join(map(str, self.events()[-last:]))
 
 
 def _term_of(status: dict[str, object]) -> tuple[int, bool]:

@@ -12,7 +12,7 @@ one loop with the network between them.
 
 `ProcessCluster` starts `quorumlog node` processes on the real disk in about a second, and breaks them by signals.
 
-What they have in common is in `breakable`. This module is for Trio; `aio` and `sync` have both for asyncio and plain Python.
+What they have in common is in `breakable` and `faulty`. This module is for Trio; `aio` and `sync` have both for asyncio and plain Python.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.location import Site, open_proxies
-from jepsen_like.cluster.wires import CLEAR, CUT
 from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.system import RaftSystem
-from jepsen_like.testing.breakable import BreakableCluster, NodeEvent
+from jepsen_like.testing.breakable import BreakableCluster
+from jepsen_like.testing.faulty import NodeEvent
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.client import Connection
 from raft.client_codec import Records
@@ -86,7 +86,6 @@ class LocalCluster(BreakableCluster):
         self._disks = {node: MemoryDisk(random.Random(rng.getrandbits(64))) for node in ids}
         self._links_up = trio.Event()
         self._links_missing = set(self._pairs())
-        self._without_power: set[int] = set()
 
     @classmethod
     @asynccontextmanager
@@ -151,9 +150,7 @@ class LocalCluster(BreakableCluster):
         for node in nodes or self.nodes:
             if node in self._running:
                 continue
-            if node in self._without_power:
-                self._without_power.discard(node)
-                self._break_connections(node)
+            self._regain_power(node)
             self._running[node] = await self._nursery.start(self._run, node)
             self.tell(node, "started")
 
@@ -212,7 +209,8 @@ class LocalCluster(BreakableCluster):
         for node in nodes:
             await self._note(node)
             disk = self._disks[node].after_kill(self._rng)
-            await self._end_in_silence(node)
+            self._go_dark(node)
+            await self._end(node)
             self._disks[node] = disk
             self._break_connections(node)
             self.tell(node, "killed")
@@ -225,24 +223,12 @@ class LocalCluster(BreakableCluster):
         for node in nodes:
             await self._note(node)
         disks = {node: self._disks[node].after_crash(self._rng, loss=PowerLoss.LOSE_ALL) for node in nodes}
+        self._go_dark(*nodes)
         for node in nodes:
-            self._impose(CUT, *self._ways_of(node))
-        for node in nodes:
-            await self._end_in_silence(node)
+            await self._end(node)
             self._disks[node] = disks[node]
-            self._without_power.add(node)
+            self._lose_power(node)
             self.tell(node, "crashed")
-
-    async def _end_in_silence(self, node: int) -> None:
-        """A node of this process shuts down in order when it is stopped; nothing that it sends then may get out."""
-        self._impose(CUT, *self._ways_of(node))
-        await self._end(node)
-
-    def _break_connections(self, node: int) -> None:
-        """What the kernel tells the others when a process is gone, or does not know a connection any more."""
-        pairs, clients = self._ways_of(node)
-        self._wires.reset(sorted(pairs), sorted(clients))
-        self._impose(CLEAR, pairs, clients)
 
     async def _end(self, node: int) -> None:
         running = self._running.get(node)
@@ -269,16 +255,6 @@ class LocalCluster(BreakableCluster):
                 running.group.resume()
                 running.is_paused = False
                 self.tell(node, "resumed")
-
-    def _ways_of(self, node: int) -> tuple[set[tuple[int, int]], set[int]]:
-        pairs, clients = super()._ways_of(node)
-        dark = self._without_power - {node}
-        return {pair for pair in pairs if dark.isdisjoint(pair)}, clients
-
-    def _open_ways(self) -> None:
-        super()._open_ways()
-        for node in self._without_power:
-            self._impose(CUT, *super()._ways_of(node))
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

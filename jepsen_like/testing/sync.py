@@ -3,7 +3,8 @@
 from typing import TypeVar
 
 from jepsen_like.testing import cluster
-from jepsen_like.testing.breakable import BreakableCluster, NodeEvent
+from jepsen_like.testing.breakable import BreakableCluster
+from jepsen_like.testing.faulty import NodeEvent
 from raft import client
 from raft.client import client_is_closed
 from raft.errors import ShuttingDown

@@ -12,7 +12,8 @@ import pytest
 import trio
 
 from jepsen_like.testing import aio, cluster, sync
-from jepsen_like.testing.breakable import BreakableCluster, WaitedTooLong
+from jepsen_like.testing.breakable import BreakableCluster
+from jepsen_like.testing.faulty import WaitedTooLong
 from jepsen_like.testing.cluster import LocalCluster, ProcessCluster
 from log.errors import StorageFailed
 from raft.client import Client

@@ -1,0 +1,1 @@
+"""Clusters of Kafka brokers that a test can break."""
