@@ -1,0 +1,184 @@
+"""The raft group of the brokers, in the small: one log of committed commands, its leaders, and outcomes that may stay unknown.
+
+The raft core has a simulator of its own; here only what the controller sees of it matters: a command is committed or not, leaders change
+and some of what an old one had proposed is committed all the same, a leader that is cut off goes on believing in itself, and brokers
+learn of commits late.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import attrs
+
+from jepsen_like.simulation.kafka.messages import BrokerMessage, CommittedTold
+from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kernel.network import SimulatedNetwork
+from jepsen_like.simulation.kernel.streams import stream
+from kafka_compat.controller.commands import CommandResult
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+Settled = Callable[[KafkaErrorCode, CommandResult | None], None]
+TICK_S = 0.1
+
+
+class QuorumMember(Protocol):
+    """One broker as the raft group sees it."""
+
+    node: int
+    up: bool
+    paused: bool
+    term: int
+    """The newest term that this process knows."""
+    commit: int
+    """Up to where this process knows that the log is committed."""
+
+    def learn(self, term: int, leader: int, commit: int) -> None:
+        """The group's leader, or news of it, reaches this broker."""
+
+    def settle(self, process: int, settled: Settled, error: KafkaErrorCode, result: CommandResult | None) -> None:
+        """The outcome of what this process proposed, if it still lives."""
+
+    def result_of(self, index: int) -> CommandResult | None:
+        """What its machine answered to the command at `index`, if it was applied in this life."""
+
+
+class QuorumWorld(Protocol):
+    """What the group asks of the world."""
+
+    now: float
+    network: SimulatedNetwork[int, BrokerMessage]
+
+    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action(*arguments)` at time `at`."""
+
+    def committed(self, index: int, command: bytes) -> None:
+        """A command is committed: the truth of the cluster changes."""
+
+
+@attrs.frozen(eq=False)
+class _Proposed:
+    process: int
+    command: bytes
+    settled: Settled
+
+
+class ControlQuorum:
+    """The group. `log[i]` is the command at index i + 1."""
+
+    def __init__(self, world: QuorumWorld, knobs: KafkaKnobs, members: Mapping[int, QuorumMember]) -> None:
+        self.log: list[bytes] = []
+        self.leader: int | None = None
+        self.term = 0
+        self.changes = 0
+        self._world = world
+        self._knobs = knobs
+        self._members = members
+        self._rng: random.Random = stream(knobs.seed, "quorum")
+        self._tail: list[_Proposed] = []
+        self._orphans: list[tuple[int, _Proposed]] = []
+        """Proposed by a leader that was deposed, or did not know yet that it was: unknown once it learns the next term."""
+        self._vacant_since = 0.0
+
+    def begin(self, commands: Sequence[bytes]) -> None:
+        """The log begins with these commands, and broker 1 leads."""
+        for command in commands:
+            self._commit(command)
+        self.term, self.leader = 1, 1
+        self._world.schedule(TICK_S, self._tick)
+
+    # ---------------------------------------------------------------- proposals
+
+    def propose(self, node: int, process: int, command: bytes, settled: Settled) -> None:
+        """A broker that takes itself for the leader proposes a command; `settled` is told what became of it, if anybody knows."""
+        proposed = _Proposed(process, command, settled)
+        if node != self.leader:
+            self._orphans.append((node, proposed))
+            return
+        self._tail.append(proposed)
+        self._world.schedule(self._world.now + self._delay(), self._try_commit, self.term)
+
+    def _delay(self) -> float:
+        return self._knobs.commit_s * (0.5 + self._rng.expovariate(1.0))
+
+    def _try_commit(self, term: int) -> None:
+        if term != self.term or self.leader is None or not self._tail:
+            return
+        if not self._has_majority(self.leader):
+            self._world.schedule(self._world.now + TICK_S / 2, self._try_commit, term)
+            return
+        leader = self._members[self.leader]
+        proposed = self._tail.pop(0)
+        self._commit(proposed.command)
+        index = len(self.log)
+        leader.learn(self.term, self.leader, index)
+        leader.settle(proposed.process, proposed.settled, KafkaErrorCode.NONE, leader.result_of(index))
+        self._tell()
+        if self._tail:
+            self._world.schedule(self._world.now, self._try_commit, term)
+
+    def _commit(self, command: bytes) -> None:
+        self.log.append(command)
+        self._world.committed(len(self.log), command)
+
+    # ---------------------------------------------------------------- leaders
+
+    def _reaches(self, one: int, other: int) -> bool:
+        links = self._world.network.links
+        return one == other or not (links[one, other].cuts or links[other, one].cuts)
+
+    def _works(self, node: int) -> bool:
+        member = self._members[node]
+        return member.up and not member.paused
+
+    def _has_majority(self, node: int) -> bool:
+        if not self._works(node):
+            return False
+        reached = sum(self._works(other) and self._reaches(node, other) for other in self._members)
+        return 2 * reached > len(self._members)
+
+    def _tick(self) -> None:
+        world = self._world
+        world.schedule(world.now + TICK_S, self._tick)
+        if self.leader is not None and self._has_majority(self.leader):
+            self._vacant_since = world.now
+            self._tell()
+        elif world.now - self._vacant_since >= self._knobs.election_s * (0.5 + self._rng.random()):
+            self.elect()
+
+    def elect(self, *, avoid: int | None = None) -> bool:
+        """Elect a broker with a majority, at random but not `avoid`. Returns whether one was elected."""
+        candidates = [node for node in self._members if node != avoid and self._has_majority(node)]
+        if not candidates:
+            return False
+        before, tail = self.leader, self._tail
+        kept = self._rng.randint(0, len(tail))
+        self.leader, self._tail = self._rng.choice(candidates), []
+        self.term += 1
+        self.changes += 1
+        self._vacant_since = self._world.now
+        for proposed in tail[:kept]:
+            self._commit(proposed.command)
+        if before is not None:
+            self._orphans += [(before, proposed) for proposed in tail]
+        self._members[self.leader].learn(self.term, self.leader, len(self.log))
+        self._tell()
+        return True
+
+    def learned(self, member: QuorumMember) -> None:
+        """A broker knows the newest term, so what it had proposed as an earlier leader has ended, nobody can say how."""
+        mine = [proposed for node, proposed in self._orphans if node == member.node]
+        if mine and member.term == self.term:
+            self._orphans = [each for each in self._orphans if each[0] != member.node]
+            for proposed in mine:
+                member.settle(proposed.process, proposed.settled, KafkaErrorCode.REQUEST_TIMED_OUT, None)
+
+    def _tell(self) -> None:
+        """The leader tells those who are behind; the world decides whether they hear it."""
+        leader = self.leader
+        assert leader is not None, "only a leader tells"
+        commit = len(self.log)
+        news = CommittedTold(self.term, leader, commit)
+        for node, member in self._members.items():
+            if node != leader and member.up and (member.commit < commit or member.term < self.term):
+                self._world.network.transmit(self._world.now, (leader, node), news)

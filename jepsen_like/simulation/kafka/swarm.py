@@ -1,0 +1,215 @@
+"""Every seed is another Kafka cluster: its size, its settings, its speeds and its faults, drawn here and nowhere else."""
+
+import random
+from typing import Any
+
+import attrs
+
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.swarm import FaultKind, Knobs, draw_faults
+
+KAFKA_FAULTS = (
+    FaultKind.POWER_CUT,
+    FaultKind.CUT_AFTER_SEND,
+    FaultKind.CUT_AFTER_ANSWER,
+    FaultKind.CUT_ALL,
+    FaultKind.KILL,
+    FaultKind.PAUSE,
+    FaultKind.ISOLATE,
+    FaultKind.HALVES,
+    FaultKind.ONE_WAY,
+    FaultKind.BRIDGE,
+    FaultKind.COUP,
+    FaultKind.RESET,
+    FaultKind.CLOCK_JUMP,
+    FaultKind.SLOW_DISK,
+    FaultKind.LOSS_BURST,
+)
+KAFKA_TELLING = frozenset({FaultKind.COUP, FaultKind.ISOLATE, FaultKind.KILL, FaultKind.CUT_AFTER_ANSWER})
+
+
+@attrs.frozen(kw_only=True)
+class KafkaKnobs(Knobs):
+    """Everything that one seed decides. Seconds of virtual time, probabilities from 0 to 1."""
+
+    replication_factor: int
+    partitions: int
+    """Of the clients' topic; the offsets topic has one."""
+    min_isr: int
+    unclean: bool
+    """unclean.leader.election.enable of the clients' topic."""
+    before_ack: bool
+    """flush=before-ack: only what is flushed counts."""
+    lag_s: float
+    """replica.lag.time.max.ms."""
+    session_s: float
+    """broker.session.timeout.ms; heartbeats come six times in it."""
+    fence_on_close: bool
+    balance_s: float
+    """leader.imbalance.check.interval.seconds; 0: no automatic rebalance."""
+    fetch_wait_s: float
+    fetch_timeout_s: float
+    """When a follower gives up a fetch, and sends it again."""
+    command_timeout_s: float
+    commit_s: float
+    """How long the raft group takes to commit a command."""
+    election_s: float
+    """How long the raft group is without a leader when it has lost one."""
+    apply_lag: float
+    """How likely a broker applies only a part of the commands that it learns of, and the rest later."""
+    flush_s: float
+    writeback_s: float
+    """How often the page cache is written to the disk where no acknowledgement waits for it; 0: never."""
+    checkpoint_s: float
+    """How often high watermarks are checkpointed."""
+    truncation_s: float
+    """How long a truncation takes, at most."""
+    drift: float
+    wipes: float
+    """How likely a power cut costs the whole disk."""
+    graceful: float
+    """How likely a killed broker is asked to shut down instead."""
+    snapshots: float
+    """How likely a broker that starts has a snapshot of the metadata."""
+    acks_all: float
+    """The share of producers with acks=all; others have acks=1 or, seldom, 0."""
+    idempotent: float
+    burst: int
+    """How many batches a producer has on their way at most."""
+    think_s: float
+    retry_s: float
+    request_s: float
+    """How long a client waits for an answer; a produce request may wait so long at the broker, too."""
+    late: float
+    """How likely a request or answer of a client is late by up to three request timeouts, or lost."""
+    readers: int
+    members: int
+    """Members of the consumer group; 0: there is none."""
+    group_session_s: float
+    trims: float
+    """How often retention or DeleteRecords cut a log, per second."""
+
+    @property
+    def patience_s(self) -> float:
+        """The session of a broker: after so much silence others act."""
+        return self.session_s
+
+
+KAFKA_CALM = KafkaKnobs(
+    seed=0,
+    nodes=3,
+    safety_s=4.0,
+    delay_s=0.002,
+    delay_s_spread=0.2,
+    loss=0.0,
+    duplicate=0.0,
+    fifo=True,
+    clients=0,
+    faults=(),
+    replication_factor=3,
+    partitions=1,
+    min_isr=2,
+    unclean=False,
+    before_ack=False,
+    lag_s=1.0,
+    session_s=0.9,
+    fence_on_close=True,
+    balance_s=0.0,
+    fetch_wait_s=0.3,
+    fetch_timeout_s=0.8,
+    command_timeout_s=0.8,
+    commit_s=0.005,
+    election_s=0.3,
+    apply_lag=0.0,
+    flush_s=0.004,
+    writeback_s=1.0,
+    checkpoint_s=1.0,
+    truncation_s=0.0,
+    drift=0.0,
+    wipes=0.0,
+    graceful=0.0,
+    snapshots=0.0,
+    acks_all=1.0,
+    idempotent=1.0,
+    burst=1,
+    think_s=0.05,
+    retry_s=0.1,
+    request_s=0.6,
+    late=0.0,
+    readers=0,
+    members=0,
+    group_session_s=1.0,
+    trims=0.0,
+)
+"""A good network, quick disks, no clients, no faults."""
+
+
+def draw_kafka(seed: int) -> KafkaKnobs:
+    """The cluster of `seed`."""
+    rng = stream(seed, "kafka")
+    nodes = rng.choice((2, 3, 3, 3, 3, 4))
+    factor = min(nodes, rng.choice((2, 3, 3, 3)))
+    session_s = rng.uniform(0.5, 1.2)
+    safety_s = rng.uniform(4.0, 7.0)
+    calm_network = rng.random() < 0.4
+    return attrs.evolve(
+        KAFKA_CALM,
+        seed=seed,
+        nodes=nodes,
+        safety_s=safety_s,
+        delay_s=rng.choice((0.001, 0.005, 0.02)),
+        delay_s_spread=rng.choice((0.2, 1.0, 3.0)),
+        loss=0.0 if calm_network else rng.choice((0.0, 0.01, 0.05)),
+        duplicate=0.0 if calm_network else rng.choice((0.0, 0.03, 0.1)),
+        fifo=calm_network or rng.random() < 0.4,
+        faults=draw_faults(seed, safety_s, KAFKA_FAULTS, KAFKA_TELLING),
+        replication_factor=factor,
+        partitions=rng.choice((1, 1, 2)),
+        min_isr=rng.choice((1, 2, 2, factor)),
+        unclean=rng.random() < 0.3,
+        before_ack=rng.random() < 0.35,
+        lag_s=session_s * rng.choice((0.5, 0.8, 2.0)),
+        session_s=session_s,
+        fence_on_close=rng.random() < 0.7,
+        balance_s=rng.choice((0.0, 0.0, 0.5, 1.5)),
+        fetch_wait_s=rng.choice((0.1, 0.3)),
+        fetch_timeout_s=rng.choice((0.4, 0.8)),
+        command_timeout_s=rng.choice((0.3, 0.8)),
+        commit_s=rng.choice((0.002, 0.01, 0.05)),
+        election_s=rng.choice((0.1, 0.3, 0.8)),
+        **_local(rng),
+        **_load(rng),
+    )
+
+
+def _local(rng: random.Random) -> dict[str, Any]:
+    """What concerns single brokers: disks, clocks, how they apply and end."""
+    return {
+        "apply_lag": rng.choice((0.0, 0.2, 0.6)),
+        "flush_s": rng.choice((0.001, 0.01, 0.05)),
+        "writeback_s": rng.choice((0.0, 0.5, 2.0)),
+        "checkpoint_s": rng.choice((0.3, 1.0, 100.0)),
+        "truncation_s": rng.choice((0.0, 0.0, 0.05, 0.3)),
+        "drift": rng.choice((0.0, 0.0, 0.05, 0.2)),
+        "wipes": rng.choice((0.0, 0.2, 0.6)),
+        "graceful": rng.choice((0.0, 0.3)),
+        "snapshots": rng.choice((0.0, 0.5, 1.0)),
+    }
+
+
+def _load(rng: random.Random) -> dict[str, Any]:
+    """What clients do."""
+    return {
+        "clients": rng.randint(1, 3),
+        "acks_all": rng.choice((0.5, 1.0, 1.0)),
+        "idempotent": rng.choice((0.0, 0.5, 1.0)),
+        "burst": rng.choice((1, 1, 3, 5)),
+        "think_s": rng.choice((0.02, 0.06, 0.2)),
+        "retry_s": rng.choice((0.05, 0.15)),
+        "request_s": rng.choice((0.2, 0.5, 1.0)),
+        "late": rng.choice((0.0, 0.0, 0.03, 0.1)),
+        "readers": rng.choice((0, 1, 1)),
+        "members": rng.choice((0, 0, 2, 3)),
+        "group_session_s": rng.choice((0.6, 1.2)),
+        "trims": rng.choice((0.0, 0.0, 0.0, 1.0)),
+    }
