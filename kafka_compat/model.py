@@ -1,4 +1,4 @@
-"""What partitions, controller, coordinator and storage name in common: brokers, partitions, and what the controller says of them.
+"""What partitions, controller, coordinator and storage name in common: brokers, partitions, and what the controller has decided about them.
 
 Topic ids and incarnations are the 16 bytes of a UUID, as in the protocol.
 """

@@ -167,7 +167,7 @@ class _Announcement:
     """A read of this process of which only the heartbeats are wanted."""
 
     def settle(self, outcome: tuple[int, int, bytes] | RaftError) -> None:
-        """Nobody waits."""
+        """There is no caller that waits."""
 
 
 _Waiting = _Waiter | _Callback | _CommandCallback | _Announcement
@@ -358,21 +358,16 @@ class RaftGroup:
         `cluster_id`, for a retention with a state machine that is no `SnapshotMachine`, for `owns_thread` with a `reactor`, which
         has that setting itself, and for a `listener` without its reactor or with an address to `listen` on; `TypeError` for an object that is no state machine or no settings.
         """
-        if owns_thread and reactor is not None:
-            raise ValueError("a reactor that is given knows by itself whether it owns its thread")
-        if listener is not None and (reactor is None or listen is not None):
-            raise ValueError("a listener that is given comes with its reactor, and with its own address")
+        _require_apart(owns_thread, reactor, listener, listen)
         own_id = NodeId(node_id)
         _require_possible(node_id, members, cluster_id)
         settings = _checked(settings)
         machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
         places = {NodeId(member): address_of(at) for member, at in members.items()}
         with ExitStack() as stack:
-            port: socket.socket | Listener[Any]
-            if listener is None:
-                port = stack.enter_context(bind(*address_of(places[own_id] if listen is None else listen)))
-            else:
-                port = listener
+            port: socket.socket | Listener[Any] = (
+                stack.enter_context(bind(*address_of(listen or places[own_id]))) if listener is None else listener
+            )
             identity = _Identity(cluster_id, own_id, tuple(sorted(members)))
             storage = open_storage(disk or RealDisk(), directory, identity, settings)
             stack.callback(storage.close)
@@ -698,6 +693,15 @@ class RaftGroup:
         self._listener.forget(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, NODE_STOPS):
             self._notify(ConnectionClosed(connection.name, role, reason))
+
+
+def _require_apart(
+    owns_thread: bool, reactor: Reactor | None, listener: Listener[Any] | None, listen: Address | str | None
+) -> None:
+    if owns_thread and reactor is not None:
+        raise ValueError("a reactor that is given knows by itself whether it owns its thread")
+    if listener is not None and (reactor is None or listen is not None):
+        raise ValueError("a listener that is given comes with its reactor, and with its own address")
 
 
 def _checked(settings: NodeSettings | None) -> NodeSettings:

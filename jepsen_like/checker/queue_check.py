@@ -25,7 +25,7 @@ from jepsen_like.checker.queue_records import (
     check_sightings,
     check_times,
 )
-from jepsen_like.checker.queue_rows import Finals, Partition, QueueExpectations, fate_of
+from jepsen_like.checker.queue_rows import Finals, QueueExpectations, QueuePartition, fate_of
 from jepsen_like.checker.verdict import Check, Findings, Undecided, Violation, in_order, in_turn
 from jepsen_like.history.ops import NEVER, Action, Outcome
 
@@ -71,14 +71,16 @@ def check_queue(
     ends = np.append(starts[1:], len(order))
     for number, start, end in zip(numbers.tolist(), starts.tolist(), ends.tolist(), strict=True):
         mine = rows if len(numbers) == 1 else rows.where(order[start:end])
-        found, lost = check_partition(Partition.of(number, mine, replicas.get(number, ())), expectations, allowances)
+        found, lost = check_partition(
+            QueuePartition.of(number, mine, replicas.get(number, ())), expectations, allowances
+        )
         findings = findings.plus(found)
         losses += lost
     return findings, tuple(losses)
 
 
 def check_partition(
-    one: Partition, expectations: QueueExpectations, allowances: Sequence[Allowance]
+    one: QueuePartition, expectations: QueueExpectations, allowances: Sequence[Allowance]
 ) -> tuple[Findings, tuple[AllowedLoss, ...]]:
     """Returns what is wrong with one partition, and which of its losses are allowed."""
     allowances = sorted(allowances, key=lambda allowance: allowance.begun_ns)
@@ -121,7 +123,7 @@ def check_partition(
     ), explained.losses
 
 
-def _summed(one: Partition, breaches: Sequence[Breach], expectations: QueueExpectations) -> Findings:
+def _summed(one: QueuePartition, breaches: Sequence[Breach], expectations: QueueExpectations) -> Findings:
     rows = one.rows
     counts: dict[Check, int] = {}
     violations = []

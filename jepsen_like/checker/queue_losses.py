@@ -20,7 +20,7 @@ import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.columns import Bools, Ints
-from jepsen_like.checker.queue_rows import Fate, Partition, QueueExpectations
+from jepsen_like.checker.queue_rows import Fate, QueueExpectations, QueuePartition
 from jepsen_like.history.ops import NEVER, NONE
 
 EXAMPLES_MAX: Final = 5
@@ -39,7 +39,9 @@ class Explained:
     losses: tuple[AllowedLoss, ...]
 
 
-def explain(one: Partition, fate: Fate, allowances: Sequence[Allowance], expectations: QueueExpectations) -> Explained:
+def explain(
+    one: QueuePartition, fate: Fate, allowances: Sequence[Allowance], expectations: QueueExpectations
+) -> Explained:
     """Returns what each fault may have cost of this partition, and what is left. `allowances` in the order in which they began."""
     forgiven = np.zeros(len(one.sent.value), np.bool_)
     losses = []
@@ -69,14 +71,16 @@ def explain(one: Partition, fate: Fate, allowances: Sequence[Allowance], expecta
     )
 
 
-def _polls_of(one: Partition, entries: Ints) -> Ints:
+def _polls_of(one: QueuePartition, entries: Ints) -> Ints:
     """A row in which each of these was read."""
     polled = one.polled
     order = polled[np.argsort(one.rows.a[polled], kind="stable")]
     return order[np.searchsorted(one.rows.a[order], one.sent.value[entries])]
 
 
-def _in_reach(one: Partition, allowance: Allowance, is_there: Bools, rows: Ints, t_inv: Ints, t_ret: Ints) -> Bools:
+def _in_reach(
+    one: QueuePartition, allowance: Allowance, is_there: Bools, rows: Ints, t_inv: Ints, t_ret: Ints
+) -> Bools:
     """Which messages, by a row of each, this fault may have cost."""
     columns = one.rows
     reached = (t_inv <= allowance.injected_ns) & (t_ret >= allowance.since_ns)
@@ -89,14 +93,14 @@ def _in_reach(one: Partition, allowance: Allowance, is_there: Bools, rows: Ints,
     return np.asarray(reached)
 
 
-def _survivor(one: Partition, allowance: Allowance, is_there: Bools) -> int:
+def _survivor(one: QueuePartition, allowance: Allowance, is_there: Bools) -> int:
     """The highest offset acknowledged before the fault whose message is still there; `NONE` for none."""
     rows = one.rows
     acked = one.sent.ok_row[(one.sent.ok_row != NONE) & is_there]
     return int(rows.offset[acked[rows.t_ret[acked] < allowance.begun_ns]].max(initial=NONE))
 
 
-def _loss(one: Partition, allowance: Allowance, cost: Ints, expectations: QueueExpectations) -> AllowedLoss:
+def _loss(one: QueuePartition, allowance: Allowance, cost: Ints, expectations: QueueExpectations) -> AllowedLoss:
     rows = one.sent.ok_row[cost]
     rows = rows[np.argsort(one.rows.t_ret[rows], kind="stable")]
     placed = one.rows.offset[rows]

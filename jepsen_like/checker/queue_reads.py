@@ -27,7 +27,7 @@ import numpy as np
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.columns import Bools, Columns, Ints
 from jepsen_like.checker.queue_records import SHOWN_MAX, Breach, Shown, Sightings, breach
-from jepsen_like.checker.queue_rows import Partition, QueueExpectations
+from jepsen_like.checker.queue_rows import QueueExpectations, QueuePartition
 from jepsen_like.checker.sentences import told, who
 from jepsen_like.checker.verdict import Check
 from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
@@ -50,7 +50,7 @@ def steps_of(rows: Columns) -> Steps:
     return Steps(moves, np.append(np.zeros(min(len(moves), 1), np.bool_), process[1:] == process[:-1]))
 
 
-def known_offsets(one: Partition, seen: Sightings) -> Ints:
+def known_offsets(one: QueuePartition, seen: Sightings) -> Ints:
     """Returns the offsets, in order, at which something is known to be: no consumer may pass over them."""
     logs = [log.first + np.flatnonzero(log.values != NONE) for log in one.replicas]
     found = np.unique(np.concatenate([seen.offset, one.finals.offset, *logs]))
@@ -63,7 +63,7 @@ def between(known: Ints, low: Ints, high: Ints) -> Bools:
 
 
 def check_polls(
-    one: Partition, seen: Sightings, allowances: Sequence[Allowance]
+    one: QueuePartition, seen: Sightings, allowances: Sequence[Allowance]
 ) -> tuple[tuple[Breach, ...], frozenset[Check]]:
     """Whether each consumer's records follow each other: none again, none passed over, within one tenure.
 
@@ -98,7 +98,7 @@ def check_polls(
     return found, frozenset([name] if len(pair) else [])
 
 
-def _excused(one: Partition, low: Ints, high: Ints, bad: Bools, allowances: Sequence[Allowance]) -> Bools:
+def _excused(one: QueuePartition, low: Ints, high: Ints, bad: Bools, allowances: Sequence[Allowance]) -> Bools:
     """Which steps a fault that costs what was read explains: of each consumer the first after it."""
     excused = np.zeros(len(bad), np.bool_)
     for allowance in allowances:
@@ -158,7 +158,7 @@ def groups_of(rows: Columns) -> list[Group]:
 
 
 def check_groups(
-    one: Partition, seen: Sightings, expectations: QueueExpectations, allowances: Sequence[Allowance]
+    one: QueuePartition, seen: Sightings, expectations: QueueExpectations, allowances: Sequence[Allowance]
 ) -> tuple[tuple[Breach, ...], frozenset[Check]]:
     """Returns what is wrong with the groups that share a partition, and which checks something of them could have failed."""
     found: list[Breach] = []
@@ -176,7 +176,7 @@ def check_groups(
 
 
 def _commits_go_back(
-    one: Partition, group: Group, expectations: QueueExpectations, allowances: Sequence[Allowance]
+    one: QueuePartition, group: Group, expectations: QueueExpectations, allowances: Sequence[Allowance]
 ) -> tuple[tuple[Breach, ...], bool]:
     rows = one.rows
     acked = group.commits[rows.type[group.commits] == Outcome.OK]
@@ -219,7 +219,7 @@ def _commits_go_back(
     return breach(Check.COMMIT_REGRESS, len(bad), shown), could
 
 
-def _costs_commits(one: Partition, rows: Columns, acked: Ints, allowances: Sequence[Allowance]) -> Bools:
+def _costs_commits(one: QueuePartition, rows: Columns, acked: Ints, allowances: Sequence[Allowance]) -> Bools:
     """Which commits a fault may have cost."""
     lost = np.zeros(len(acked), np.bool_)
     for allowance in allowances:
@@ -228,7 +228,7 @@ def _costs_commits(one: Partition, rows: Columns, acked: Ints, allowances: Seque
     return lost
 
 
-def _never_committed(one: Partition, group: Group, expectations: QueueExpectations) -> tuple[Breach, ...]:
+def _never_committed(one: QueuePartition, group: Group, expectations: QueueExpectations) -> tuple[Breach, ...]:
     """Positions that were read though no client wrote them."""
     rows = one.rows
     started = group.commits[rows.type[group.commits] != Outcome.FAIL]
@@ -250,7 +250,7 @@ def _never_committed(one: Partition, group: Group, expectations: QueueExpectatio
 
 
 def _passed_over(
-    one: Partition, seen: Sightings, group: Group, expectations: QueueExpectations, allowances: Sequence[Allowance]
+    one: QueuePartition, seen: Sightings, group: Group, expectations: QueueExpectations, allowances: Sequence[Allowance]
 ) -> tuple[Breach, ...]:
     """First records after an assignment behind everything that the group can have committed, with records between."""
     rows = one.rows
@@ -306,7 +306,7 @@ def _tenures(rows: Columns, group: Group) -> list[_Tenure]:
     return sorted(found, key=lambda tenure: (tenure.start, tenure.row))
 
 
-def _two_owners(one: Partition, group: Group, expectations: QueueExpectations) -> tuple[tuple[Breach, ...], bool]:
+def _two_owners(one: QueuePartition, group: Group, expectations: QueueExpectations) -> tuple[tuple[Breach, ...], bool]:
     rows = one.rows
     tenures = _tenures(rows, group)
     acked = group.commits[rows.type[group.commits] == Outcome.OK]
@@ -347,7 +347,7 @@ def _two_owners(one: Partition, group: Group, expectations: QueueExpectations) -
     return breach(Check.TWO_OWNERS, count, shown[:SHOWN_MAX]), len(processes) > 1
 
 
-def one_name(one: Partition, expectations: QueueExpectations) -> str:
+def one_name(one: QueuePartition, expectations: QueueExpectations) -> str:
     """The partition in words."""
     return expectations.partition(one.number)
 

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.columns import Bools, Ints
-from jepsen_like.checker.queue_rows import NOTHING, Fate, Partition, QueueExpectations
+from jepsen_like.checker.queue_rows import NOTHING, Fate, QueueExpectations, QueuePartition
 from jepsen_like.checker.sentences import told, who
 from jepsen_like.checker.verdict import Check
 from jepsen_like.history.ops import NONE, Action, Op, Outcome
@@ -48,13 +48,13 @@ class Sightings:
     value: Ints
     row: Ints
     replica: Ints
-    """Of the records of final logs: which of `Partition.replicas`."""
+    """Of the records of final logs: which of `QueuePartition.replicas`."""
     place: Ints
     """And at which place there."""
     rows: int
 
     @classmethod
-    def of(cls, one: Partition, is_lost: Bools, is_forgiven: Bools) -> "Sightings":
+    def of(cls, one: QueuePartition, is_lost: Bools, is_forgiven: Bools) -> "Sightings":
         """What clients were told. `is_lost`: entries of `Sent` whose acknowledgement tells nothing any more; `is_forgiven`: that
         may have been read before they were lost."""
         rows = one.rows
@@ -75,7 +75,7 @@ class Sightings:
             rows=len(rows),
         )
 
-    def op(self, one: Partition, at: int) -> Op:
+    def op(self, one: QueuePartition, at: int) -> Op:
         """The operation of a sighting."""
         row = int(self.row[at])
         if row < self.rows:
@@ -83,7 +83,7 @@ class Sightings:
         return one.held_op(int(self.replica[row - self.rows]), int(self.place[row - self.rows]), one.end_of_time)
 
 
-def _held(one: Partition) -> tuple[Ints, Ints, Ints, Ints]:
+def _held(one: QueuePartition) -> tuple[Ints, Ints, Ints, Ints]:
     """Replica, place, offset and value of what final logs contain, each offset once: of the first that has it."""
     found: list[tuple[Ints, Ints, Ints, Ints]] = []
     covered = np.zeros(max((log.end for log in one.replicas), default=0), np.bool_)
@@ -97,7 +97,9 @@ def _held(one: Partition) -> tuple[Ints, Ints, Ints, Ints]:
     return replica, place, offset, value
 
 
-def check_sightings(one: Partition, seen: Sightings, expectations: QueueExpectations) -> tuple[tuple[Breach, ...], int]:
+def check_sightings(
+    one: QueuePartition, seen: Sightings, expectations: QueueExpectations
+) -> tuple[tuple[Breach, ...], int]:
     """Returns what is wrong with values and offsets, and how many values stand at several offsets."""
     divergent = _groups_with_two(seen.offset, seen.value)
     duplicate = _groups_with_two(seen.value, seen.offset)
@@ -140,7 +142,7 @@ def _groups_with_two(major: Ints, minor: Ints) -> list[tuple[int, int]]:
     return [(int(chosen[low]), int(chosen[high])) for low, high in zip(starts, second, strict=True)]
 
 
-def check_origins(one: Partition) -> tuple[Breach, ...]:
+def check_origins(one: QueuePartition) -> tuple[Breach, ...]:
     """What was seen though no client sent it, though its send was refused, or before it was sent; records that are no values.
 
     Counts values, and of records that are none offsets.
@@ -177,16 +179,16 @@ def check_origins(one: Partition) -> tuple[Breach, ...]:
     return found
 
 
-def _ops(one: Partition, rows: Ints) -> list[Op]:
+def _ops(one: QueuePartition, rows: Ints) -> list[Op]:
     return [one.rows.op(int(row)) for row in rows[:SHOWN_MAX]]
 
 
-def _send_of(one: Partition, value: int) -> Op:
+def _send_of(one: QueuePartition, value: int) -> Op:
     sends = np.flatnonzero((one.rows.f == Action.SEND) & (one.rows.a == value))
     return one.rows.op(int(sends[0]))
 
 
-def _held_value(one: Partition, value: int) -> Op:
+def _held_value(one: QueuePartition, value: int) -> Op:
     for number, log in enumerate(one.replicas):
         place = np.flatnonzero(log.values == value)
         if len(place):
@@ -194,7 +196,7 @@ def _held_value(one: Partition, value: int) -> Op:
     raise ValueError(f"no final log contains {value}")
 
 
-def check_times(one: Partition, is_lost: Bools, is_forgiven: Bools) -> tuple[Breach, ...]:
+def check_times(one: QueuePartition, is_lost: Bools, is_forgiven: Bools) -> tuple[Breach, ...]:
     """Whether what was sent after something was there came behind it, and nothing was seen before it was sent.
 
     A log only grows: an offset that a producer or a consumer knew before a send began is lower than that of the send.
@@ -235,7 +237,7 @@ def check_times(one: Partition, is_lost: Bools, is_forgiven: Bools) -> tuple[Bre
     return breach(Check.ORDER, count, shown)
 
 
-def check_send_order(one: Partition, is_lost: Bools) -> tuple[tuple[Breach, ...], bool]:
+def check_send_order(one: QueuePartition, is_lost: Bools) -> tuple[tuple[Breach, ...], bool]:
     """Whether each producer's messages stand in the order in which it sent them; and whether any two of one could show it."""
     rows = one.rows
     acked = np.flatnonzero((rows.f == Action.SEND) & (rows.type == Outcome.OK) & (rows.offset >= 0))
@@ -260,7 +262,7 @@ def check_send_order(one: Partition, is_lost: Bools) -> tuple[tuple[Breach, ...]
     return breach(Check.SEND_ORDER, len(late), shown), is_shown
 
 
-def check_replicas(one: Partition) -> tuple[Breach, ...]:
+def check_replicas(one: QueuePartition) -> tuple[Breach, ...]:
     """Whether the final logs are the same, and the same as what was read at the end; and epochs never fall along one.
 
     Counts offsets at which two differ, logs that end before another (they are read up to one common end), and offsets at which an
@@ -307,7 +309,7 @@ def check_replicas(one: Partition) -> tuple[Breach, ...]:
     return breach(Check.REPLICAS, count, shown[:SHOWN_MAX]) + _check_epochs(one, content, epochs)
 
 
-def _check_epochs(one: Partition, content: Ints, epochs: Ints) -> tuple[Breach, ...]:
+def _check_epochs(one: QueuePartition, content: Ints, epochs: Ints) -> tuple[Breach, ...]:
     shown: list[Shown] = []
     t_ns = one.end_of_time
     falls: dict[int, int] = {}
@@ -336,7 +338,7 @@ def _check_epochs(one: Partition, content: Ints, epochs: Ints) -> tuple[Breach, 
     return breach(Check.EPOCH, len(falls) + len(np.unique(rows.offset[other])), shown)
 
 
-def check_lost(one: Partition, fate: Fate, kept: Sequence[Ints]) -> tuple[Breach, ...]:
+def check_lost(one: QueuePartition, fate: Fate, kept: Sequence[Ints]) -> tuple[Breach, ...]:
     """What was lost and may not have been. `kept`: of the acknowledged and of the read entries, those that nothing forgives."""
     acked, read = kept
     shown = [_lost(one, int(entry), int(one.sent.ok_row[entry])) for entry in acked[:SHOWN_MAX]]
@@ -347,7 +349,7 @@ def check_lost(one: Partition, fate: Fate, kept: Sequence[Ints]) -> tuple[Breach
     return breach(Check.LOST, len(acked) + len(read), shown[:SHOWN_MAX])
 
 
-def _lost(one: Partition, entry: int, row: int) -> Shown:
+def _lost(one: QueuePartition, entry: int, row: int) -> Shown:
     op = one.rows.op(row)
     how = "was acknowledged" if op.f is Action.SEND else "was read"
     finals = one.finals

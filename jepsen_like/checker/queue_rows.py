@@ -150,7 +150,7 @@ def finals_of(rows: Columns, replicas: Sequence[FinalLog]) -> Finals:
 
 
 @attrs.frozen(eq=False)
-class Partition:
+class QueuePartition:
     """Everything about one partition. `rows` are in the order recorded."""
 
     number: int
@@ -160,7 +160,7 @@ class Partition:
     finals: Finals
 
     @classmethod
-    def of(cls, number: int, rows: Columns, replicas: Sequence[FinalLog]) -> "Partition":
+    def of(cls, number: int, rows: Columns, replicas: Sequence[FinalLog]) -> "QueuePartition":
         """From its rows and final logs."""
         ordered = tuple(sorted(replicas, key=lambda log: log.node))
         return cls(number, rows, ordered, Sent.of(rows), finals_of(rows, ordered))
@@ -211,7 +211,7 @@ class Fate:
     """For each entry of `Sent` whether it was there at the end, as far as anything tells."""
 
 
-def fate_of(one: Partition, expectations: QueueExpectations) -> Fate:
+def fate_of(one: QueuePartition, expectations: QueueExpectations) -> Fate:
     """Returns what was lost of a partition.
 
     A message is there if the final read has its value or, where that did not pass its offset, a final log has it. It is lost if it is

@@ -167,17 +167,21 @@ class Broker:
         self._controller_changed = trio.Event()
         self._deadline_moved = trio.Event()
         self._armed_for = 0.0
-        idle_ms = plan.settings.number("connections.max.idle.ms")
-        self._listener: Listener[Any] = Listener(
-            reactor,
+        self._listener = self._listen_on(listening)
+
+    def _listen_on(self, listening: socket.socket) -> Listener[Any]:
+        settings = self._context.settings
+        idle_ms = settings.number("connections.max.idle.ms")
+        return Listener(
+            self._reactor,
             listening,
             self._open_connection,
             limits=ListenerLimits(
-                connections_max=min(plan.settings.number("max.connections"), 100_000),
+                connections_max=min(settings.number("max.connections"), 100_000),
                 greeting_timeout_s=GREETING_TIMEOUT_S,
                 idle_timeout_s=None if idle_ms < 0 else max(idle_ms, 1) / 1000,
             ),
-            on_refused=lambda name, reason: tell("connection_refused", peer=name, reason=reason),
+            on_refused=lambda name, reason: self._tell("connection_refused", peer=name, reason=reason),
         )
 
     def _peers_for(self, purpose: str) -> dict[int, PeerClient]:
@@ -575,7 +579,7 @@ class Broker:
             await trio.sleep(REGISTRATION_RETRY_S)
 
     async def _heartbeat(self, *, timeout_s: float) -> BrokerHeartbeatResponse | None:
-        """Tell everybody that this broker is alive. Returns what the controller says; None if none answers in time."""
+        """Tell all brokers that this one is alive. Returns the answer of the controller; None if there is none in time."""
         applied = self._image.index if self._hosting else -1
         answers: list[BrokerHeartbeatResponse] = []
         answered = trio.Event()

@@ -1,6 +1,6 @@
 """One request of a client, from its frame to its answer.
 
-A `Call` is made for each request that arrives, and answered once, at once or later, with a response, with nothing (Produce
+A `ClientCall` is made for each request that arrives, and answered once, at once or later, with a response, with nothing (Produce
 with acks 0), or by closing the connection. Handlers get calls; what is invalid never reaches them.
 """
 
@@ -18,7 +18,7 @@ from raft.net.ordered import OrderedSession, Reply
 _ALL: Mapping[int, Api[Any, Any]] = {**APIS, **BROKER_APIS}
 
 
-class Call:
+class ClientCall:
     """A request and the place for its answer."""
 
     __slots__ = ("_api", "_reply", "connection", "header", "request")
@@ -59,7 +59,7 @@ class Call:
         self.connection.close(reason)
 
 
-Handler = Callable[[Call], None]
+Handler = Callable[[ClientCall], None]
 
 
 class Requests:
@@ -88,7 +88,7 @@ class Requests:
             handler = self._handlers.get(request.header.api_key)
             if handler is None:
                 raise WireError(f"API {request.header.api_key} is not served on this port")
-            handler(Call(request.header, request.body, reply, connection))
+            handler(ClientCall(request.header, request.body, reply, connection))
         if self._on_greeted is not None:
             # Kafka's protocol has no handshake: a connection counts once its first request was understood.
             greeted, self._on_greeted = self._on_greeted, None

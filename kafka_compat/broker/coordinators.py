@@ -16,11 +16,11 @@ from kafka_compat.coordinator.effects import AppendRecords, GroupAnswer, GroupRe
 from kafka_compat.coordinator.events import (
     CoordinatorEvent,
     GroupRequestArrived,
+    GroupTimePassed,
     LoadFinished,
     RecordsLoaded,
     Resigned,
-    TimePassed,
-    TopicsDeleted,
+    TopicsRemoved,
     WriteFailed,
     Written,
 )
@@ -104,7 +104,7 @@ class Coordinators:
     def topics_deleted(self, topics: tuple[str, ...]) -> None:
         """Offsets that were committed for these topics mean nothing any more."""
         for coordinator in tuple(self._coordinators.values()):
-            self._step(coordinator, TopicsDeleted(topics))
+            self._step(coordinator, TopicsRemoved(topics))
 
     @property
     def is_loading(self) -> bool:
@@ -119,7 +119,7 @@ class Coordinators:
                 del self._loading[number]
         for coordinator in tuple(self._coordinators.values()):
             if coordinator.decider.deadline <= now:
-                self._step(coordinator, TimePassed(self._context.wall_ms()))
+                self._step(coordinator, GroupTimePassed(self._context.wall_ms()))
 
     @property
     def deadline(self) -> float:

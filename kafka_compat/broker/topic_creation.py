@@ -1,4 +1,4 @@
-"""Topics that are made because somebody asked for them: a client's metadata request, or the first use of consumer groups."""
+"""Topics that are made because they are asked for: by a client's metadata request, or the first use of consumer groups."""
 
 from collections.abc import Callable, Iterable
 

@@ -18,12 +18,12 @@ from kafka_compat.coordinator.events import (
     CoordinatorEvent,
     GroupRequest,
     GroupRequestArrived,
+    GroupTimePassed,
     LoadFinished,
     Record,
     RecordsLoaded,
     Resigned,
-    TimePassed,
-    TopicsDeleted,
+    TopicsRemoved,
     WriteFailed,
     Written,
 )
@@ -95,7 +95,7 @@ class GroupCoordinator:
 
     @property
     def deadline(self) -> float:
-        """When `TimePassed` is due next, in seconds of `now`; infinite if nothing waits for time."""
+        """When `GroupTimePassed` is due next, in seconds of `now`; infinite if nothing waits for time."""
         return min(self._next_check, self._due[0][0] if self._due else math.inf)
 
     @property
@@ -123,14 +123,14 @@ class GroupCoordinator:
             case LoadFinished(time_ms=time_ms):
                 self._out.time_ms = time_ms
                 self._begin()
-            case TopicsDeleted(topics=topics):
+            case TopicsRemoved(topics=topics):
                 if self.phase is CoordinatorPhase.LOADING:
                     self._deleted_topics.extend(topics)
                 elif self.phase is CoordinatorPhase.ACTIVE:
                     self._offset_requests.delete_topics(topics)
             case Resigned():
                 self._resign()
-            case TimePassed(time_ms=time_ms):
+            case GroupTimePassed(time_ms=time_ms):
                 self._out.time_ms = time_ms
                 self._expire()
             case _:

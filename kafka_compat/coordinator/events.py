@@ -95,7 +95,7 @@ class LoadFinished:
 
 
 @frozen
-class TopicsDeleted:
+class TopicsRemoved:
     """These topics no longer exist, by the controller's metadata: the offsets committed for them are deleted."""
 
     topics: tuple[str, ...]
@@ -107,12 +107,19 @@ class Resigned:
 
 
 @frozen
-class TimePassed:
+class GroupTimePassed:
     """Time passed; due whenever `GroupCoordinator.deadline` is reached, harmless at any other time."""
 
     time_ms: int
 
 
 CoordinatorEvent: TypeAlias = (
-    GroupRequestArrived | Written | WriteFailed | RecordsLoaded | LoadFinished | TopicsDeleted | Resigned | TimePassed
+    GroupRequestArrived
+    | Written
+    | WriteFailed
+    | RecordsLoaded
+    | LoadFinished
+    | TopicsRemoved
+    | Resigned
+    | GroupTimePassed
 )

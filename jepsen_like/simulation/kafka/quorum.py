@@ -166,7 +166,7 @@ class ControlQuorum:
         return True
 
     def learned(self, member: QuorumMember) -> None:
-        """A broker knows the newest term, so what it had proposed as an earlier leader has ended, nobody can say how."""
+        """A broker knows the newest term, so what it had proposed as an earlier leader has ended, and the outcome is unknown."""
         mine = [proposed for node, proposed in self._orphans if node == member.node]
         if mine and member.term == self.term:
             self._orphans = [each for each in self._orphans if each[0] != member.node]

@@ -98,7 +98,7 @@ class LogSink:
         self.recorder.ok(request, seen, process=process, node=NONE, t_inv=row.t_inv, t_ret=row.t_ret)
 
     def tail(self, partition: int, start: int, end: int, t_inv: int, t_ret: int) -> None:
-        """What a consumer is told of an end proves nothing about a log: it may lag behind what was acknowledged with acks=1."""
+        """The end that a consumer is given proves nothing about a log: it may lag behind what was acknowledged with acks=1."""
         return
 
     def member(self, worker: WorkerPlan, incarnation: int, row: Any) -> None:

@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 
 import trio
 
@@ -55,7 +56,7 @@ class BrokerThread:
 
     async def serving(self) -> None:
         """Wait until clients can use it for the first time. Raises `ShuttingDown` if it ends before."""
-        await outcome(self._loop.submit(lambda broker: broker.serving.wait()))  # type: ignore[arg-type]
+        await outcome(self._loop.submit(lambda broker: broker.serving.wait()))
 
     @property
     def ended(self) -> "Future[None]":
@@ -86,10 +87,8 @@ class BrokerThread:
     async def shut_down(self) -> None:
         """End it as SIGTERM does: it asks for leave first, so that others lead."""
         self.resume()
-        try:
-            await outcome(self._loop.submit(lambda broker: broker.shut_down()))  # type: ignore[arg-type]
-        except ShuttingDown:
-            pass
+        with suppress(ShuttingDown):
+            await outcome(self._loop.submit(lambda broker: broker.shut_down()))
         await self.end()
 
     async def end(self) -> None:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.controller_node import ControllerNode
@@ -36,7 +36,7 @@ class ClusterRequests:
         self._node = node
         self._next_id = 0
         self._ids_end = 0
-        self._waiting: deque[Call] = deque()
+        self._waiting: deque[ClientCall] = deque()
         """Producers that wait for the next block of ids."""
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -51,7 +51,7 @@ class ClusterRequests:
         """A connection has ended; perhaps that of a broker's heartbeats."""
         self._node.connection_closed(connection)
 
-    def command(self, call: Call) -> None:
+    def command(self, call: ClientCall) -> None:
         """Commit a command of another broker, if this one is the controller."""
         request: ControllerCommandRequest = call.request
         if request.cluster_id != self._context.cluster_id:
@@ -59,14 +59,14 @@ class ClusterRequests:
             return
         self._context.controller.propose(request.command, call.answer)
 
-    def heartbeat(self, call: Call) -> None:
+    def heartbeat(self, call: ClientCall) -> None:
         """A broker is alive."""
         request: BrokerHeartbeatRequest = call.request
         self._node.heartbeat(call.connection, request, call.answer)
 
     # ---------------------------------------------------------------- producer ids
 
-    def init_producer_id(self, call: Call) -> None:
+    def init_producer_id(self, call: ClientCall) -> None:
         """A new producer id for an idempotent producer, or the same one with the next epoch (KIP-360)."""
         request: InitProducerIdRequest = call.request
         if request.transactional_id is not None:
@@ -81,7 +81,7 @@ class ClusterRequests:
             if len(self._waiting) == 1:
                 self._refill()
 
-    def _give(self, call: Call) -> None:
+    def _give(self, call: ClientCall) -> None:
         call.answer(InitProducerIdResponse(error_code=KafkaErrorCode.NONE, producer_id=self._next_id, producer_epoch=0))
         self._next_id += 1
 

@@ -5,7 +5,7 @@ A broker describes itself, as its own command line counts; another broker's sett
 
 from collections.abc import Iterable, Mapping
 
-from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import INTERNAL_TOPICS, Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.config import ConfigRow, InvalidSetting, check_dynamic_setting, check_topic_setting
@@ -52,7 +52,7 @@ class ConfigRequests:
 
     # ---------------------------------------------------------------- DescribeConfigs
 
-    def describe(self, call: Call) -> None:
+    def describe(self, call: ClientCall) -> None:
         """The settings of topics, and of this broker."""
         request: DescribeConfigsRequest = call.request
         call.answer(
@@ -91,7 +91,7 @@ class ConfigRequests:
 
     # ---------------------------------------------------------------- IncrementalAlterConfigs
 
-    def alter(self, call: Call) -> None:
+    def alter(self, call: ClientCall) -> None:
         """All changes of a resource or none; those that are wrong are refused here."""
         request: IncrementalAlterConfigsRequest = call.request
         refused: dict[tuple[int, str], IncrementalAlterConfigsResult] = {}

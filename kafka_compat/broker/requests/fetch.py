@@ -5,7 +5,7 @@ notes which may have something new; only these are looked at. A request that fin
 `max_wait_ms`, until one of its partitions has more: for a consumer when the high watermark moves, for a follower when the log
 grows. Another request on its connection, or in its session, ends the wait, too.
 
-A follower's fetch from a leadership that this broker has not heard of waits for the metadata instead of being refused.
+A follower's fetch from a leadership that this broker has not learned of waits for the metadata instead of being refused.
 """
 
 from collections import OrderedDict
@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, Hosted, Replicas
 from kafka_compat.model import NO_EPOCH, NO_UUID, TopicPartition
@@ -128,7 +128,7 @@ class FetchSession:
 class Fetch:
     """One request that is being served."""
 
-    call: Call
+    call: ClientCall
     request: FetchRequest
     session: FetchSession
     full: bool
@@ -155,7 +155,7 @@ class FetchRequests:
 
     # ---------------------------------------------------------------- requests
 
-    def fetch(self, call: Call) -> None:
+    def fetch(self, call: ClientCall) -> None:
         """Answer at once, or when there is enough."""
         request: FetchRequest = call.request
         before = self._by_connection.get(call.connection)
@@ -177,7 +177,9 @@ class FetchRequests:
             self._waiting[fetch] = None
             self._by_connection[call.connection] = fetch
 
-    def _session(self, call: Call, request: FetchRequest, now: float) -> tuple[FetchSession, bool] | KafkaErrorCode:
+    def _session(
+        self, call: ClientCall, request: FetchRequest, now: float
+    ) -> tuple[FetchSession, bool] | KafkaErrorCode:
         by_id = call.version >= 13
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id:
@@ -259,7 +261,7 @@ class FetchRequests:
         return min((each.deadline for each in self._waiting), default=float("inf"))
 
     def connection_closed(self, connection: SocketConnection[Any]) -> None:
-        """Nobody waits for the answer any more."""
+        """The client does not wait for the answer any more."""
         fetch = self._by_connection.get(connection)
         if fetch is not None:
             self._over(fetch)
@@ -445,7 +447,7 @@ def _empty(partition: SessionPartition, hosted: Hosted) -> FetchPartitionRespons
 
 
 def _everything(hosted: Hosted, offset: int) -> AnswerFetch:
-    """For tools that look at one replica (replica id -2): all that is in its log, whoever leads; its own high watermark beside it."""
+    """For tools that look at one replica (replica id -2): all that is in its log, whether it leads or not, and its own high watermark."""
     log = hosted.log
     inside = log.start_offset <= offset <= log.end_offset
     error = KafkaErrorCode.NONE if inside else KafkaErrorCode.OFFSET_OUT_OF_RANGE

@@ -7,7 +7,7 @@ by id are translated here, in both directions.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.coordinators import Coordinators
 from kafka_compat.broker.topic_creation import TopicCreation
@@ -88,14 +88,14 @@ class GroupApiRequests:
 
     # ---------------------------------------------------------------- FindCoordinator
 
-    def find_coordinator(self, call: Call) -> None:
+    def find_coordinator(self, call: ClientCall) -> None:
         """The leader of the group's partition. The offsets topic is made when it is first asked for."""
         if OFFSETS_TOPIC in self._context.image.topics:
             self._answer_find(call)
         else:
             self._creation.create([OFFSETS_TOPIC], lambda: self._answer_find(call))
 
-    def _answer_find(self, call: Call) -> None:
+    def _answer_find(self, call: ClientCall) -> None:
         request: FindCoordinatorRequest = call.request
         if call.version >= KEYS_VERSION:
             found = tuple(self._found(key, request.key_type) for key in request.coordinator_keys)
@@ -134,11 +134,11 @@ class GroupApiRequests:
 
     # ---------------------------------------------------------------- requests of groups
 
-    def ask(self, call: Call) -> None:
+    def ask(self, call: ClientCall) -> None:
         """Give the request to those that answer it."""
         self._ask(call, call.request, call.answer)
 
-    def _ask(self, call: Call, request: GroupRequest, respond: Respond) -> None:
+    def _ask(self, call: ClientCall, request: GroupRequest, respond: Respond) -> None:
         topic = self._context.image.topics.get(OFFSETS_TOPIC)
         if topic is None:
             respond(self._without_topic(call.version, request))
@@ -163,7 +163,7 @@ class GroupApiRequests:
         """Without an offsets topic there are no groups; who looks for one is told to look for its coordinator first."""
         return refused(version, request, KafkaErrorCode.NOT_COORDINATOR)
 
-    def _arrived(self, call: Call, request: GroupRequest) -> Callable[[int], GroupRequestArrived]:
+    def _arrived(self, call: ClientCall, request: GroupRequest) -> Callable[[int], GroupRequestArrived]:
         context = self._context
         identity = context.new_id().hex()
         suffix = "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:]))
@@ -179,7 +179,7 @@ class GroupApiRequests:
 
     # ---------------------------------------------------------------- topics by name, by id, and unknown ones
 
-    def offset_commit(self, call: Call) -> None:
+    def offset_commit(self, call: ClientCall) -> None:
         """Offsets of partitions that do not exist are refused one by one."""
         request: OffsetCommitRequest = call.request
         known: list[OffsetCommitTopic] = []
@@ -217,7 +217,7 @@ class GroupApiRequests:
 
         self._ask(call, evolved(request, topics=tuple(known)), respond)
 
-    def offset_fetch(self, call: Call) -> None:
+    def offset_fetch(self, call: ClientCall) -> None:
         """From version 10 on topics are named by id."""
         request: OffsetFetchRequest = call.request
         if call.version < TOPIC_ID_VERSION:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, Hosted, Replicas
 from kafka_compat.model import NO_LEADER, TopicPartition
@@ -53,7 +53,7 @@ UNKNOWN = -1
 class _Deletion:
     """A DeleteRecords request that waits for the partitions' answers."""
 
-    call: Call
+    call: ClientCall
     waits_for: int = 0
     began: bool = False
     results: list[tuple[str, list[DeleteRecordsPartitionResult]]] = attrs.field(factory=list)
@@ -82,7 +82,7 @@ class LogRequests:
 
     # ---------------------------------------------------------------- ListOffsets
 
-    def list_offsets(self, call: Call) -> None:
+    def list_offsets(self, call: ClientCall) -> None:
         """Offsets by time, below the high watermark; for the debugging replica id -2 of this replica as it is."""
         request: ListOffsetsRequest = call.request
         call.answer(
@@ -154,7 +154,7 @@ class LogRequests:
 
     # ---------------------------------------------------------------- OffsetForLeaderEpoch
 
-    def offset_for_leader_epoch(self, call: Call) -> None:
+    def offset_for_leader_epoch(self, call: ClientCall) -> None:
         """Where epochs end, so that consumers notice a truncation (KIP-320)."""
         request: OffsetForLeaderEpochRequest = call.request
         call.answer(
@@ -189,7 +189,7 @@ class LogRequests:
 
     # ---------------------------------------------------------------- DeleteRecords
 
-    def delete_records(self, call: Call) -> None:
+    def delete_records(self, call: ClientCall) -> None:
         """Move the start of logs; followers adopt it with their next fetch."""
         request: DeleteRecordsRequest = call.request
         deletion = _Deletion(call)
@@ -241,7 +241,7 @@ class LogRequests:
 
     # ---------------------------------------------------------------- DescribeLogDirs
 
-    def describe_log_dirs(self, call: Call) -> None:
+    def describe_log_dirs(self, call: ClientCall) -> None:
         """The one directory of this broker and the logs in it."""
         request: DescribeLogDirsRequest = call.request
         asked = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import INTERNAL_TOPICS, Context
 from kafka_compat.broker.topic_creation import TopicCreation
 from kafka_compat.controller.image import TopicImage
@@ -59,7 +59,7 @@ class MetadataRequests:
             DESCRIBE_TOPIC_PARTITIONS.key: self.describe_topic_partitions,
         }
 
-    def api_versions(self, call: Call) -> None:
+    def api_versions(self, call: ClientCall) -> None:
         """What this broker supports. A version 3 request must name its software, as Kafka demands."""
         request: ApiVersionsRequest = call.request
         named = request.client_software_name and request.client_software_version
@@ -68,7 +68,7 @@ class MetadataRequests:
 
     # ---------------------------------------------------------------- Metadata
 
-    def metadata(self, call: Call) -> None:
+    def metadata(self, call: ClientCall) -> None:
         """Brokers and topics. Topics that are asked for and do not exist are made first, where that is allowed."""
         request: MetadataRequest = call.request
         asks_all = request.topics is None or (call.version == 0 and not request.topics)
@@ -86,7 +86,7 @@ class MetadataRequests:
             name for name in dict.fromkeys(names) if name not in self._image.topics and is_valid_topic_name(name)
         )
 
-    def _answer_metadata(self, call: Call, asked: tuple[MetadataRequestTopic, ...] | None) -> None:
+    def _answer_metadata(self, call: ClientCall, asked: tuple[MetadataRequestTopic, ...] | None) -> None:
         context = self._context
         if asked is None:
             topics = tuple(map(self._topic, self._image.topics.values()))
@@ -143,7 +143,7 @@ class MetadataRequests:
 
     # ---------------------------------------------------------------- the others
 
-    def describe_cluster(self, call: Call) -> None:
+    def describe_cluster(self, call: ClientCall) -> None:
         """The brokers, from version 2 on with the fenced ones if that is asked for."""
         request: DescribeClusterRequest = call.request
         context = self._context
@@ -174,7 +174,7 @@ class MetadataRequests:
             )
         )
 
-    def describe_topic_partitions(self, call: Call) -> None:
+    def describe_topic_partitions(self, call: ClientCall) -> None:
         """Topics in the order of their names, in parts of at most `response_partition_limit` partitions."""
         request: DescribeTopicPartitionsRequest = call.request
         room = min(request.response_partition_limit, PARTITIONS_MAX)

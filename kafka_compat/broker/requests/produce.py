@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import INTERNAL_TOPICS, Context
 from kafka_compat.broker.replicas import Answer, Hosted, Replicas
 from kafka_compat.controller.image import TopicImage
@@ -40,7 +40,7 @@ NOT_APPENDED = -1
 class _Outcome:
     """What one request waits for."""
 
-    call: Call
+    call: ClientCall
     waits_for: int = 0
     topics: list[tuple[ProduceTopic, list[ProducePartitionResponse]]] = attrs.field(factory=list)
     leaders: dict[int, None] = attrs.field(factory=dict)
@@ -59,7 +59,7 @@ class ProduceRequests:
         """Returns the handlers by API key."""
         return {PRODUCE.key: self.produce}
 
-    def produce(self, call: Call) -> None:
+    def produce(self, call: ClientCall) -> None:
         """Append the batches, each for itself."""
         request: ProduceRequest = call.request
         outcome = _Outcome(call)
@@ -108,7 +108,7 @@ class ProduceRequests:
 
     def _refusal(
         self,
-        call: Call,
+        call: ClientCall,
         request: ProduceRequest,
         topic: TopicImage | None,
         partition: ProducePartition,

@@ -6,7 +6,7 @@ broker has applied it.
 
 from collections.abc import Mapping
 
-from kafka_compat.broker.calls import Call, Handler
+from kafka_compat.broker.calls import ClientCall, Handler
 from kafka_compat.broker.context import INTERNAL_TOPICS, Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.config import ConfigRow, InvalidSetting, check_topic_setting
@@ -81,7 +81,7 @@ class TopicRequests:
 
     # ---------------------------------------------------------------- CreateTopics
 
-    def create_topics(self, call: Call) -> None:
+    def create_topics(self, call: ClientCall) -> None:
         """Topics whose settings are wrong are refused here, all others by the controller."""
         request: CreateTopicsRequest = call.request
         refused: dict[str, CreateTopicResult] = {}
@@ -148,7 +148,7 @@ class TopicRequests:
 
     # ---------------------------------------------------------------- DeleteTopics
 
-    def delete_topics(self, call: Call) -> None:
+    def delete_topics(self, call: ClientCall) -> None:
         """By name or id."""
         request: DeleteTopicsRequest = call.request
         references = [TopicReference(name=each) for each in request.topic_names] + [
@@ -186,7 +186,7 @@ class TopicRequests:
 
     # ---------------------------------------------------------------- CreatePartitions
 
-    def create_partitions(self, call: Call) -> None:
+    def create_partitions(self, call: ClientCall) -> None:
         """More partitions for topics that exist."""
         request: CreatePartitionsRequest = call.request
         wanted = tuple(
@@ -219,7 +219,7 @@ class TopicRequests:
 
     # ---------------------------------------------------------------- ElectLeaders
 
-    def elect_leaders(self, call: Call) -> None:
+    def elect_leaders(self, call: ClientCall) -> None:
         """The preferred leader, or one that is out of sync."""
         request: ElectLeadersRequest = call.request
         asked = request.topic_partitions

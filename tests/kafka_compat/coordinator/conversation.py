@@ -25,12 +25,12 @@ from kafka_compat.coordinator.events import (
     CoordinatorEvent,
     GroupRequest,
     GroupRequestArrived,
+    GroupTimePassed,
     LoadFinished,
     Record,
     RecordsLoaded,
     Resigned,
-    TimePassed,
-    TopicsDeleted,
+    TopicsRemoved,
     WriteFailed,
     Written,
 )
@@ -99,7 +99,7 @@ class Conversation:
             case "wait":
                 yield from self.wait(float(plain[0]))
             case "topics":
-                yield from self.step(TopicsDeleted(tuple(plain)))
+                yield from self.step(TopicsRemoved(tuple(plain)))
             case "resign":
                 yield from self.step(Resigned())
             case "load":
@@ -118,7 +118,7 @@ class Conversation:
         end = self.now + seconds
         while (due := self.coordinator.deadline) <= end:
             self.now = max(self.now, due)
-            yield from (f"{self.now:g}s {line}" for line in self.step(TimePassed(self.time_ms)))
+            yield from (f"{self.now:g}s {line}" for line in self.step(GroupTimePassed(self.time_ms)))
         self.now = end
 
     def ask(self, verb: str, plain: list[str], options: dict[str, str]) -> Iterator[str]:

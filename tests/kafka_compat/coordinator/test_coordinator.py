@@ -11,10 +11,10 @@ from kafka_compat.coordinator.core import GroupCoordinator
 from kafka_compat.coordinator.effects import AppendRecords, GroupAnswer
 from kafka_compat.coordinator.events import (
     GroupRequestArrived,
+    GroupTimePassed,
     LoadFinished,
     RecordsLoaded,
     Resigned,
-    TimePassed,
     WriteFailed,
     Written,
 )
@@ -66,9 +66,9 @@ def test_the_deadline_is_that_of_what_comes_next() -> None:
     assert coordinator.deadline == 600.0  # retention is looked at
     coordinator.step(1.0, GroupRequestArrived(1, 3, join(), 0, "c", "/h", "1"))
     assert coordinator.deadline == 4.0  # the first rebalance
-    (answer,) = coordinator.step(4.0, TimePassed(0))
+    (answer,) = coordinator.step(4.0, GroupTimePassed(0))
     assert isinstance(answer, GroupAnswer)
-    assert coordinator.step(4.0, TimePassed(0)) == ()
+    assert coordinator.step(4.0, GroupTimePassed(0)) == ()
     assert coordinator.deadline == 14.0  # its session
     coordinator.step(5.0, Resigned())
     assert coordinator.deadline == math.inf
@@ -117,7 +117,7 @@ def test_reports_of_writes_that_are_not_known_change_nothing() -> None:
     coordinator.step(0.0, Resigned())
     assert coordinator.step(0.0, Written(1)) == ()
     assert coordinator.step(0.0, LoadFinished(0)) == ()
-    assert coordinator.step(0.0, TimePassed(0)) == ()
+    assert coordinator.step(0.0, GroupTimePassed(0)) == ()
 
 
 @pytest.mark.parametrize("version", JOIN_GROUP.versions)
@@ -125,7 +125,7 @@ def test_answers_to_join_can_be_encoded_in_every_version(version: int) -> None:
     coordinator = active(CoordinatorConfig(group_initial_rebalance_delay_ms=0))
     effects = list(coordinator.step(0.0, GroupRequestArrived(1, version, join(), 0, None, "/h", "1")))
     effects += coordinator.step(0.0, GroupRequestArrived(2, version, join("-1"), 0, None, "/h", "2"))
-    effects += coordinator.step(0.0, TimePassed(0))
+    effects += coordinator.step(0.0, GroupTimePassed(0))
     effects += coordinator.step(0.0, GroupRequestArrived(3, version, join("other"), 0, None, "/h", "3"))
     answers = [each.response for each in effects if isinstance(each, GroupAnswer)]
     assert len(answers) == 3
@@ -137,7 +137,7 @@ def test_answers_to_join_can_be_encoded_in_every_version(version: int) -> None:
 def test_a_member_id_fits_into_the_protocol_whatever_the_client_id() -> None:
     coordinator = active(CoordinatorConfig(group_initial_rebalance_delay_ms=0))
     coordinator.step(0.0, GroupRequestArrived(1, 3, join(), 0, "\u20ac" * 10_900, "/h", "1"))
-    (answer,) = coordinator.step(0.0, TimePassed(0))
+    (answer,) = coordinator.step(0.0, GroupTimePassed(0))
     assert isinstance(answer, GroupAnswer)
     assert isinstance(answer.response, JoinGroupResponse)
     JOIN_GROUP.encode_response(3, 1, answer.response)

@@ -19,12 +19,12 @@ from kafka_compat.coordinator.events import (
     CoordinatorEvent,
     GroupRequest,
     GroupRequestArrived,
+    GroupTimePassed,
     LoadFinished,
     Record,
     RecordsLoaded,
     Resigned,
-    TimePassed,
-    TopicsDeleted,
+    TopicsRemoved,
     WriteFailed,
     Written,
 )
@@ -346,7 +346,7 @@ class GroupMachine(RuleBasedStateMachine):
             topic = OffsetDeleteTopic(name="u", partitions=(OffsetDeletePartition(partition_index=0),))
             self.ask(client, 0, OffsetDeleteRequest(group_id=GROUP, topics=(topic,)))
         else:
-            self.step(TopicsDeleted(("u",)))
+            self.step(TopicsRemoved(("u",)))
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 3.0, 9.0, 20.0]))
     def time_passes(self, seconds: float) -> None:
@@ -355,7 +355,7 @@ class GroupMachine(RuleBasedStateMachine):
     def pass_time(self, end: float, *, written: bool = False) -> None:
         while (due := self.coordinator.deadline) <= end:
             self.now = max(self.now, due)
-            self.step(TimePassed(self.time_ms))
+            self.step(GroupTimePassed(self.time_ms))
             while written and self.under_way:
                 self.is_written(0)
         self.now = end

@@ -200,6 +200,11 @@ def console_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
         r"^Offset:\d+\tvalue \d+$",
         count=total,
     )
+    yield from load_steps(plan)
+
+
+def load_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
+    """Kafka's own load generators."""
     yield ForeignStep(
         "kafka-producer-perf-test",
         plan.tool(
