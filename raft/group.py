@@ -348,15 +348,14 @@ class RaftGroup:
         other tasks of this Trio loop may wait up to 20 ms: for a program that is only this node. A program that serves more than
         this group gives a `reactor`, on which it has its own listeners and perhaps other groups; it runs the reactor, and closes it
         when all groups are closed. An error in the loop then ends all of them, and is raised by `reactor.run`. Closing the group
-        waits, in the loop, for a flush that is under way. A program that serves its own protocol and the group on one port gives the
-        `listener` of that port as well, hands connections of the native wire to `take_over` (`raft.net.sharing`), and closes the
-        listener before the group.
+        waits, in the loop, for a flush under way. A program that serves its own protocol and the group on one port gives the `listener`
+        of that port as well, hands connections of the native wire to `take_over` (`raft.net.sharing`), and closes it before the group.
 
         Raises `OSError` if the port cannot be bound; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`, `WrongStateMachine`,
         `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot be used. Addresses may change between
         starts, the ids of the members may not. Raises `ValueError`, before anything is touched, for invalid ids, addresses or
-        `cluster_id`, for a retention with a state machine that is no `SnapshotMachine`, for `owns_thread` with a `reactor`, which
-        has that setting itself, and for a `listener` without its reactor or with an address to `listen` on; `TypeError` for an object that is no state machine or no settings.
+        `cluster_id`, for a retention with a state machine that is no `SnapshotMachine`, for `owns_thread` with a `reactor`, which has that
+        setting itself, and for a `listener` without its reactor or with an address; `TypeError` for no state machine or no settings.
         """
         _require_apart(owns_thread, reactor, listener, listen)
         own_id = NodeId(node_id)
