@@ -364,9 +364,7 @@ class RaftGroup:
         machine = _fit_machine(RegisterMachine() if state_machine is None else state_machine, settings)
         places = {NodeId(member): address_of(at) for member, at in members.items()}
         with ExitStack() as stack:
-            port: socket.socket | Listener[Any] = (
-                stack.enter_context(bind(*address_of(listen or places[own_id]))) if listener is None else listener
-            )
+            port = listener or stack.enter_context(bind(*address_of(listen or places[own_id])))
             identity = _Identity(cluster_id, own_id, tuple(sorted(members)))
             storage = open_storage(disk or RealDisk(), directory, identity, settings)
             stack.callback(storage.close)
