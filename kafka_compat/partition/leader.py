@@ -340,7 +340,7 @@ class LeaderReplica:
         out.append(AnswerLatestOffset(event.token, error, offset, log.log_start, epoch))
 
     def log_start_due(self, event: LogStartDue, out: list[Effect]) -> None:
-        """Retention moves as far as it may; DeleteRecords moves as far as it says, or not at all."""
+        """Retention moves as far as it may; DeleteRecords moves as far as it states, or not at all."""
         log = self._log
         offset = log.high_watermark if event.offset == NO_OFFSET else event.offset
         error = NONE
