@@ -4,6 +4,7 @@ Nothing moves by itself: messages wait on their links, time passes on command. T
 its decisions reach the brokers as messages.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -380,7 +381,7 @@ class World:
         """Deadlines are met in their order."""
         end = self.now + seconds
         while True:
-            due = min((each.deadline for each in self.live()), default=end)
+            due = min((each.deadline for each in self.live()), default=math.inf)
             if due > end:
                 break
             self.now = max(self.now, due)
