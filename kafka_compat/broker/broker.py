@@ -370,7 +370,7 @@ class Broker:
             round_ = self._store.begin_round()
             self._flush_round = round_, waiting
             self._disk.submit(round_.run, self._flushed)
-        if self._coordinators.is_loading or self._housekeeping.has_more:
+        if self._coordinators.is_loading or self._housekeeping.has_more or self._fetches.has_more:
             self._reactor.has_news = True
         if self._deadline() < self._armed_for:
             self._deadline_moved.set()

@@ -79,6 +79,8 @@ class FetchSession:
     by_replica: dict[Hosted, SessionPartition] = attrs.field(factory=dict)
     waiting: "Fetch | None" = None
     used_at: float = 0.0
+    connection: SocketConnection[Any] | None = None
+    """By which it was used last; the session ends with it, since its client begins anew on another one."""
 
     def appended(self, hosted: Hosted) -> None:
         """See `Watcher`: a follower wants what is not committed yet."""
@@ -119,9 +121,9 @@ class FetchSession:
 
     def close(self) -> None:
         """Watch nothing any more."""
-        for partition in self.partitions.values():
-            if partition.hosted is not None:
-                partition.hosted.watchers.pop(self, None)
+        for hosted in self.by_replica:
+            hosted.watchers.pop(self, None)
+        self.by_replica.clear()
 
 
 @attrs.define(eq=False)
@@ -147,6 +149,7 @@ class FetchRequests:
         """Least recently used first."""
         self._waiting: dict[Fetch, None] = {}
         self._by_connection: dict[SocketConnection[Any], Fetch] = {}
+        self._sessions_of: dict[SocketConnection[Any], dict[FetchSession, None]] = {}
         self._lag_time_s = context.settings.seconds("replica.lag.time.max.ms")
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -170,6 +173,10 @@ class FetchRequests:
         if session.waiting is not None:
             self._finish(session.waiting)
         session.used_at = now
+        if session.id and session.connection is not call.connection:
+            self._leave_connection(session)
+            session.connection = call.connection
+            self._sessions_of.setdefault(call.connection, {})[session] = None
         self._take_changes(session, request, now)
         fetch = Fetch(call, request, session, full, now + max(request.max_wait_ms, 0) / 1000)
         if not self._try(fetch, now, last_chance=request.max_wait_ms <= 0):
@@ -184,7 +191,12 @@ class FetchRequests:
                 self._close(request.session_id)
             follower = request.replica_state.replica_id if call.version >= 15 else request.replica_id
             session = FetchSession(0, 0, by_id, follower, self)
-            if request.session_epoch == INITIAL_EPOCH and request.topics and self._make_room(now):
+            if (
+                request.session_epoch == INITIAL_EPOCH
+                and request.topics
+                # However many consumers there are, replication goes on at its pace.
+                and (follower >= 0 or self._make_room(now))
+            ):
                 session.id = self._new_id()
                 session.next_epoch = 1
                 self._sessions[session.id] = session
@@ -221,7 +233,16 @@ class FetchRequests:
         if session is not None:
             if session.waiting is not None:
                 self._finish(session.waiting)
+            self._leave_connection(session)
             session.close()
+
+    def _leave_connection(self, session: FetchSession) -> None:
+        if session.connection is not None:
+            others = self._sessions_of[session.connection]
+            del others[session]
+            if not others:
+                del self._sessions_of[session.connection]
+            session.connection = None
 
     def _take_changes(self, session: FetchSession, request: FetchRequest, now: float) -> None:
         for forgotten in request.forgotten_topics_data:
@@ -254,15 +275,24 @@ class FetchRequests:
                 self._over(fetch)
 
     @property
+    def has_more(self) -> bool:
+        """Whether `pump` should be called again at once: one fetch may have moved what another waits for."""
+        return bool(self.woken)
+
+    @property
     def deadline(self) -> float:
         """When `pump` is due."""
         return min((each.deadline for each in self._waiting), default=float("inf"))
 
     def connection_closed(self, connection: SocketConnection[Any]) -> None:
-        """Nobody waits for the answer any more."""
+        """Nobody waits for the answer any more, and the sessions of the connection are over."""
         fetch = self._by_connection.get(connection)
         if fetch is not None:
             self._over(fetch)
+            if not fetch.session.id:
+                fetch.session.close()
+        for session in tuple(self._sessions_of.get(connection, ())):
+            self._close(session.id)
 
     def _finish(self, fetch: Fetch) -> None:
         """Answer with what there is."""
@@ -285,14 +315,15 @@ class FetchRequests:
         got = 0
         urgent = False
         found: list[tuple[SessionPartition, FetchPartitionResponse]] = []
+        left: list[SessionPartition] = []
         for partition in looked_at:
-            response, size, is_urgent = self._look(fetch, partition, room - got, is_first=not got, now=now)
+            response, size, is_urgent = self._look(fetch, partition, room - got, is_first=not got, now=now, left=left)
             got += size
             urgent = urgent or is_urgent
             found.append((partition, response))
         if not (last_chance or urgent or got >= request.min_bytes):
             return False
-        fetch.session.news.clear()
+        session.news = dict.fromkeys(left)
         self._send(fetch, found)
         if not session.id:
             session.close()
@@ -326,9 +357,19 @@ class FetchRequests:
         )
 
     def _look(
-        self, fetch: Fetch, partition: SessionPartition, room: int, *, is_first: bool, now: float
+        self,
+        fetch: Fetch,
+        partition: SessionPartition,
+        room: int,
+        *,
+        is_first: bool,
+        now: float,
+        left: list[SessionPartition],
     ) -> tuple[FetchPartitionResponse, int, bool]:
-        """Returns the answer for one partition, the bytes that it holds, and whether the client should know at once."""
+        """Returns the answer for one partition, the bytes that it holds, and whether the client should know at once.
+
+        Who has records for which there is no room is added to `left`: the next request looks again.
+        """
         session = fetch.session
         hosted, error = self._replica_of(partition)
         session.watch(partition, hosted)
@@ -343,12 +384,15 @@ class FetchRequests:
             return self._refused(hosted, partition, answer), 0, True
         records: tuple[Buffer, ...] | bytes = _NO_RECORDS
         size = 0
-        if answer.start < answer.end and (room > 0 or is_first):
+        if answer.start < answer.end and not (room > 0 or is_first):
+            left.append(partition)
+        elif answer.start < answer.end:
             limit = min(asked.partition_max_bytes, room)
             batches = hosted.log.read(answer.start, max(limit, 1), answer.end)
             size = sum(map(len, batches))
             if size > limit and not is_first:
                 batches, size = [], 0  # only the first may be larger than there is room for
+                left.append(partition)
             records = tuple(batches)
         response = FetchPartitionResponse(
             partition_index=asked.partition,
