@@ -88,7 +88,9 @@ class ControllerLink:
     @property
     def deadline(self) -> float | None:
         """When `pump` is due; None if nothing waits."""
-        return min((min(each.deadline, max(each.not_before, 0.0)) for each in self._waiting), default=None)
+        if self.leader is None:  # nothing can be sent before there is one, which `leader_changed` tells
+            return min((each.deadline for each in self._waiting), default=None)
+        return min((min(each.deadline, each.not_before) for each in self._waiting), default=None)
 
     def pump(self, now: float) -> None:
         """Send what waits for a leader, and give up what has waited for too long."""
