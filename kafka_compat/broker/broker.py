@@ -158,6 +158,7 @@ class Broker:
         self._housekeeping = Housekeeping(context, store, self._replicas, self._disk)
         self._handlers = self._all_handlers()
         self._flush_round: tuple[FlushRound, list[tuple[Hosted, int, int]]] | None = None
+        self._failed = False
         self._hosting = False
         self._leadership: LeaderChanged | None = None
         self._elected_at: int | None = None
@@ -279,16 +280,25 @@ class Broker:
     def _close(self) -> None:
         """Everything has stopped; keep what a restart would have to find out again."""
         self._reactor.detach(self)
-        self._housekeeping.stop()
-        self._listener.close(BROKER_STOPS)
-        self._disk.close()
-        if self._flush_round is not None:
-            self._store.end_round(self._flush_round[0])
-        self._store.close(
-            broker_epoch=self._context.broker_epoch,
-            producers=self._replicas.producers(),
-            high_watermarks=self._replicas.high_watermarks(),
-        )
+        try:
+            self._housekeeping.stop()
+            self._listener.close(BROKER_STOPS)
+            self._disk.close()
+            if self._flush_round is not None:
+                self._store.end_round(self._flush_round[0])
+        except BaseException:
+            self._failed = True
+            raise
+        finally:
+            if self._failed or self._replicas.broken:
+                # What deciders know may be more than what the logs hold: a restart reads it from these.
+                self._store.abandon()
+            else:
+                self._store.close(
+                    broker_epoch=self._context.broker_epoch,
+                    producers=self._replicas.producers(),
+                    high_watermarks=self._replicas.high_watermarks(),
+                )
 
     @property
     def address(self) -> Address:
@@ -377,6 +387,7 @@ class Broker:
 
     def on_failed(self) -> None:
         """See `Participant`: the raft group, which fails with this broker, ends the block."""
+        self._failed = True
 
     def _flushed(self, error: BaseException | None) -> None:
         assert self._flush_round is not None, "a flush that has ended had begun"

@@ -139,6 +139,8 @@ class Replicas:
         self._armed = 0
         self._flush_before_ack = context.settings.flushes_before_ack
         self._unflushed: dict[Hosted, None] = {}
+        self.broken = False
+        """Whether carrying out a step failed: what deciders know may be more than what is in the logs."""
 
     # ---------------------------------------------------------------- lookups
 
@@ -175,6 +177,9 @@ class Replicas:
         try:
             while self._events:
                 self._step(*self._events.popleft())
+        except BaseException:
+            self.broken = True
+            raise
         finally:
             self._stepping = False
 
@@ -218,6 +223,7 @@ class Replicas:
                     hosted.log.reset(effect.start)
                 case MoveLogStart():
                     hosted.log.trim(effect.log_start)
+                    self._unflushed[hosted] = None  # the files of what was trimmed go with the next flush
                     for watcher in tuple(hosted.watchers):
                         watcher.moved(hosted)
                 case StopFetching():
@@ -307,7 +313,7 @@ class Replicas:
             self.step(hosted, TimePassed())
 
     def take_unflushed(self) -> list[tuple[Hosted, int, int]]:
-        """Returns what acknowledgements wait for: replicas, with their logs' ends and numbers of changes now."""
+        """Returns what acknowledgements and deleted files wait for: replicas, with their logs' ends and numbers of changes now."""
         taken, self._unflushed = self._unflushed, {}
         return [(each, each.log.end_offset, each.log.changes) for each in taken]
 
@@ -323,7 +329,7 @@ class Replicas:
 
     @property
     def has_unflushed(self) -> bool:
-        """Whether acknowledgements wait for a flush that has not begun."""
+        """Whether acknowledgements or deleted files wait for a flush that has not begun."""
         return bool(self._unflushed)
 
     def expire_producers(self) -> None:
