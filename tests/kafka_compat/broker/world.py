@@ -61,10 +61,13 @@ class Asked:
     version: int
 
     @property
+    def is_answered(self) -> bool:
+        return self.reply.pieces is not None
+
+    @property
     def answer(self) -> Any:
-        """What it was answered with; None while it waits."""
-        if self.reply.pieces is None:
-            return None
+        """What it was answered with."""
+        assert self.reply.pieces is not None, "it waits"
         frame = b"".join(map(bytes, self.reply.pieces))
         return self.api.decode_response(frame[4:], self.version)[1]
 
@@ -128,7 +131,7 @@ class World:
     def topic(self, name: str, partitions: int = 1, replicas: tuple[int, ...] = (OWN,), **state: Any) -> bytes:
         """Make a topic that this broker leads. Returns its id."""
         topic_id = self.context.new_id()
-        given = {"isr": replicas, "leader": OWN, "leader_epoch": 0, "partition_epoch": 0} | state
+        given: dict[str, Any] = {"isr": replicas, "leader": OWN, "leader_epoch": 0, "partition_epoch": 0} | state
         states = [PartitionState(topic_id, replicas, **given) for _ in range(partitions)]
         old = self.image.topics.get(name)
         if old is not None:
