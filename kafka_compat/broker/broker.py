@@ -23,7 +23,7 @@ from typing import Any, Self
 import attrs
 import trio
 
-from kafka_compat.broker.calls import Handler, Requests
+from kafka_compat.broker.calls import Gate, Handler, Requests
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed, ControllerLink
 from kafka_compat.broker.controller_node import ControllerNode
@@ -157,6 +157,7 @@ class Broker:
         self._cluster_requests = ClusterRequests(context, self._node)
         self._housekeeping = Housekeeping(context, store, self._replicas, self._disk)
         self._handlers = self._all_handlers()
+        self._gate = Gate()
         self._flush_round: tuple[FlushRound, list[tuple[Hosted, int, int]]] | None = None
         self._failed = False
         self._hosting = False
@@ -312,8 +313,8 @@ class Broker:
 
     async def shut_down(self, within_s: float = 5.0) -> bool:
         """Ask the controller for leave, so that others lead what this broker leads. Returns whether it was given in time."""
-        if not self._context.settings.flag("controlled.shutdown.enable"):
-            return False
+        if not self._context.settings.flag("controlled.shutdown.enable") or not self._hosting:
+            return False  # who is not registered leads nothing
         self._wants_shutdown = True
         self._controller_changed.set()
         with trio.move_on_after(within_s):
@@ -323,7 +324,7 @@ class Broker:
     # ---------------------------------------------------------------- connections
 
     def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Any]:
-        requests = Requests(self._handlers, self._connection_closed, self._listener.greeted)
+        requests = Requests(self._handlers, self._gate, self._connection_closed, self._listener.greeted)
         session = requests.session
         request_bytes_max = self._context.settings.number("socket.request.max.bytes")
 
@@ -345,6 +346,7 @@ class Broker:
 
     def _connection_closed(self, connection: SocketConnection[Any], reason: str) -> None:
         self._listener.forget(connection)
+        self._gate.forget(connection)
         self._fetches.connection_closed(connection)
         self._cluster_requests.connection_closed(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, BROKER_STOPS):
@@ -361,6 +363,8 @@ class Broker:
         deltas = self._machine.drain_changes()
         for delta in deltas:
             self._changed(delta)
+        if self._hosting and not self._gate.is_open:
+            self._gate.open()
         if deltas and self._node.leads and self._group is not None:
             self._group.announce()  # all brokers are to know soon
         self._note_elected()

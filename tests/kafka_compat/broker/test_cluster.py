@@ -8,10 +8,11 @@ import trio
 from kafka_compat.model import NO_LEADER
 from kafka_compat.protocol.api import RequestHeader
 from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
+from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest
 from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records
-from tests.kafka_compat.broker.cluster import cluster
+from tests.kafka_compat.broker.cluster import Cluster, cluster
 
 NONE = KafkaErrorCode.NONE
 
@@ -128,3 +129,36 @@ async def test_clusters_of_other_sizes_serve(count: int) -> None:
         await brokers.until(lambda: brokers.knows("t"))
         async with brokers.client(brokers.state("t").leader) as writer:
             assert await writer.produce("t", b"x") == (NONE, 0)
+
+
+async def test_a_broker_that_knows_nothing_yet_lets_clients_wait() -> None:
+    """Or a client would be told that its topics do not exist."""
+    async with trio.open_nursery() as nursery:
+        brokers = Cluster(nursery, 3, {})
+        await brokers.start(1)
+        async with brokers.client(1) as client:
+            answers = []
+
+            async def ask() -> None:
+                answers.append(await client.ask(METADATA, 9, MetadataRequest(topics=None), timeout_s=30))
+
+            async with trio.open_nursery() as asking:
+                asking.start_soon(ask)
+                for _ in range(10):
+                    await trio.sleep(0.01)
+                assert answers == []
+                await brokers.start(2)
+                await brokers.start(3)
+            assert answers[0].brokers is not None
+            assert brokers.running[1].broker._hosting
+        for running in list(brokers.running.values()):
+            await running.kill()
+
+
+async def test_a_broker_without_a_controller_stops_at_once() -> None:
+    async with trio.open_nursery() as nursery:
+        brokers = Cluster(nursery, 3, {})
+        await brokers.start(1)
+        with trio.fail_after(1):
+            assert not await brokers.running[1].broker.shut_down()
+        await brokers.kill(1)
