@@ -134,6 +134,7 @@ class Broker:
             for purpose in ("fetch", "controller")
         }
         self._link = ControllerLink(plan.cluster_id, plan.broker_id, self._peers_for("controller"), clock)
+        self._link.applied = lambda: self._image.index
         context = self._context = Context(
             cluster_id=plan.cluster_id,
             broker_id=plan.broker_id,

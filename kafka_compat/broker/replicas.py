@@ -285,7 +285,7 @@ class Replicas:
                 answer = AlterPartitionAnswered(order.request, KafkaErrorCode.UNKNOWN_SERVER_ERROR)
             self.step(hosted, answer)
 
-        context.controller.send(AlterPartition(context.broker_id, context.broker_epoch, (change,)), done)
+        context.controller.send(AlterPartition(context.broker_id, context.broker_epoch, (change,)), done, at_once=True)
 
     def _change_role(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
         hosted.role = news.role

@@ -126,3 +126,24 @@ def test_heartbeats_go_to_everybody_and_only_a_controller_answers(world: World) 
     assert not answers
     world.peers[3].calls[0][1](BrokerHeartbeatResponse(error_code=0))
     assert len(answers) == 1
+
+
+@pytest.mark.parametrize("comes", ["in time", "too late"])
+def test_a_result_is_given_out_when_this_broker_has_it_too(world: World, comes: str) -> None:
+    """Or the client that is told of a new topic would not find it here."""
+    applied = 4
+    world.link.applied = lambda: applied
+    world.link.leader_changed(2)
+    world.send()
+    done = world.peers[2].calls.pop()[1]
+    done(ControllerCommandResponse(error_code=0, index=5, result=encode_result(RESULT)))
+    world.link.pump(world.now)
+    assert world.outcomes == []
+    assert world.link.deadline == 10.0 + COMMAND_TIMEOUT_S
+    if comes == "in time":
+        applied = 5
+    else:
+        world.now = 10.0 + COMMAND_TIMEOUT_S
+    world.link.pump(world.now)
+    assert world.outcomes == [RESULT]
+    assert world.link.deadline is None
