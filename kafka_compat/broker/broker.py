@@ -530,6 +530,7 @@ class Broker:
                 self._replicas.reconfigure(each.name)
 
     def _role_changed(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
+        self._fetches.role_changed()
         if is_offsets_partition(hosted):
             self._coordinators.role_changed(hosted, news)
 

@@ -5,7 +5,8 @@ notes which may have something new; only these are looked at. A request that fin
 `max_wait_ms`, until one of its partitions has more: for a consumer when the high watermark moves, for a follower when the log
 grows. Another request on its connection, or in its session, ends the wait, too.
 
-A follower's fetch from a leadership that this broker has not heard of waits for the metadata instead of being refused.
+A follower's fetch from a leadership, or of a topic, that this broker has not heard of waits for the metadata instead of being
+refused, since a follower pauses after an error: a new topic would begin with that pause.
 """
 
 from collections import OrderedDict
@@ -40,6 +41,8 @@ CONSUMER = -1
 DEBUG_CONSUMER = -2
 SESSION_KEPT_S = 120.0
 """A session that was not used for so long may make room for another one."""
+METADATA_WAIT_S = 0.5
+"""A follower that asks for an unknown partition is told so after this time: it may have heard of a new topic first."""
 _NO_RECORDS = b""
 _NOT_LEADING = (KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, KafkaErrorCode.FENCED_LEADER_EPOCH)
 
@@ -59,6 +62,8 @@ class SessionPartition:
     high_watermark: int = -1
     """As it was sent last; the log start likewise."""
     log_start: int = -1
+    unknown_since: float | None = None
+    """When a follower first asked for it and there was no replica here."""
     failed: bool = False
     """Whether the last answer was an error, so that the next request looks again."""
 
@@ -150,6 +155,8 @@ class FetchRequests:
         self._waiting: dict[Fetch, None] = {}
         self._by_connection: dict[SocketConnection[Any], Fetch] = {}
         self._sessions_of: dict[SocketConnection[Any], dict[FetchSession, None]] = {}
+        self._strangers: dict[FetchSession, None] = {}
+        """Followers that wait for a partition of which this broker has not heard."""
         self._lag_time_s = context.settings.seconds("replica.lag.time.max.ms")
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -234,6 +241,7 @@ class FetchRequests:
             if session.waiting is not None:
                 self._finish(session.waiting)
             self._leave_connection(session)
+            self._strangers.pop(session, None)
             session.close()
 
     def _leave_connection(self, session: FetchSession) -> None:
@@ -274,6 +282,14 @@ class FetchRequests:
             if fetch in self._waiting and self._try(fetch, now, last_chance=False):
                 self._over(fetch)
 
+    def role_changed(self) -> None:
+        """Some replica has another role, or is new: perhaps the one that a follower waits for."""
+        if self._strangers:
+            strangers, self._strangers = self._strangers, {}
+            for session in strangers:
+                if session.waiting is not None:
+                    self.woken[session.waiting] = None
+
     @property
     def has_more(self) -> bool:
         """Whether `pump` should be called again at once: one fetch may have moved what another waits for."""
@@ -290,6 +306,7 @@ class FetchRequests:
         if fetch is not None:
             self._over(fetch)
             if not fetch.session.id:
+                self._strangers.pop(fetch.session, None)
                 fetch.session.close()
         for session in tuple(self._sessions_of.get(connection, ())):
             self._close(session.id)
@@ -320,12 +337,14 @@ class FetchRequests:
             response, size, is_urgent = self._look(fetch, partition, room - got, is_first=not got, now=now, left=left)
             got += size
             urgent = urgent or is_urgent
-            found.append((partition, response))
+            if response is not None:
+                found.append((partition, response))
         if not (last_chance or urgent or got >= request.min_bytes):
             return False
         session.news = dict.fromkeys(left)
         self._send(fetch, found)
         if not session.id:
+            self._strangers.pop(session, None)
             session.close()
         return True
 
@@ -365,8 +384,8 @@ class FetchRequests:
         is_first: bool,
         now: float,
         left: list[SessionPartition],
-    ) -> tuple[FetchPartitionResponse, int, bool]:
-        """Returns the answer for one partition, the bytes that it holds, and whether the client should know at once.
+    ) -> tuple[FetchPartitionResponse | None, int, bool]:
+        """Returns the answer for one partition (None: not yet), its bytes, and whether the client should know at once.
 
         Who has records for which there is no room is added to `left`: the next request looks again.
         """
@@ -374,7 +393,11 @@ class FetchRequests:
         hosted, error = self._replica_of(partition)
         session.watch(partition, hosted)
         if hosted is None:
+            if session.follower >= 0 and self._may_come(session, partition, now):
+                left.append(partition)
+                return None, 0, False
             return _failed(partition, error), 0, True
+        partition.unknown_since = None
         asked = partition.asked
         if session.follower >= 0 and asked.current_leader_epoch > hosted.leader_epoch:
             return _empty(partition, hosted), 0, False  # the metadata is on its way
@@ -404,6 +427,13 @@ class FetchRequests:
             records=records,
         )
         return response, size, False
+
+    def _may_come(self, session: FetchSession, partition: SessionPartition, now: float) -> bool:
+        """Whether the metadata about this partition may be on its way."""
+        if partition.unknown_since is None:
+            partition.unknown_since = now
+        self._strangers[session] = None
+        return now - partition.unknown_since < METADATA_WAIT_S
 
     def _replica_of(self, partition: SessionPartition) -> tuple[Hosted | None, KafkaErrorCode]:
         topic_id, name, number = partition.key

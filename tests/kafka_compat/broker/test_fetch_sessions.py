@@ -19,13 +19,13 @@ def broker() -> Iterator[World]:
 
 
 def asking(topic_id: bytes, offsets: dict[int, int], **fields: object) -> FetchRequest:
-    given: dict[str, object] = {"max_wait_ms": 500, "min_bytes": 1, "session_epoch": 0, "max_bytes": MIB} | fields
+    given: dict[str, object] = {"max_wait_ms": 500, "min_bytes": 1, "session_epoch": 0, "max_bytes": MIB}
     partitions = tuple(
         FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=MIB)
         for number, offset in offsets.items()
     )
     topics = (FetchTopic(topic_id=topic_id, partitions=partitions),) if offsets else ()
-    return FetchRequest(topics=topics, **given)  # type: ignore[arg-type]
+    return FetchRequest(**given | {"topics": topics} | fields)  # type: ignore[arg-type]
 
 
 def test_a_partition_for_which_there_was_no_room_comes_with_the_next_request(broker: World) -> None:
@@ -126,6 +126,38 @@ def test_a_topic_made_again_is_another_topic(broker: World) -> None:
     (refused,) = broker.fetch(asking(old, {}, session_id=session, session_epoch=1)).answer.responses[0].partitions
     assert refused.error_code == KafkaErrorCode.UNKNOWN_TOPIC_ID
     assert records_of(broker.fetch(asking(new, {0: 0})).answer)
+
+
+def test_a_follower_that_knows_more_waits_until_this_broker_knows_it_too(broker: World) -> None:
+    """An error would make it pause, and every new topic would begin with that pause."""
+    known = broker.topic("known", replicas=(1, 2))
+    new = broker.topic("t", replicas=(1, 2))
+    image = broker.image.topics["t"]
+    broker.replicas.remove(TopicPartition("t", 0))
+    del broker.image.topics["t"], broker.image.topics_by_id[new]
+    follower = FetchReplicaState(replica_id=2, replica_epoch=2)
+    partition = FetchPartition(partition=0, current_leader_epoch=0, fetch_offset=0, partition_max_bytes=MIB)
+    topics = tuple(FetchTopic(topic_id=each, partitions=(partition,)) for each in (new, known))
+    asked = broker.fetch(asking(known, {}, replica_state=follower, topics=topics))
+    broker.pump()
+    assert not asked.is_answered
+    broker.image.topics["t"] = broker.image.topics_by_id[new] = image
+    broker.replicas.update({TopicPartition("t", 0): image.partitions[0]})
+    broker.produce("t")
+    broker.fetches.role_changed()
+    broker.pump()
+    assert list(records_of(asked.answer)) == [0]
+    assert [topic.topic_id for topic in asked.answer.responses if topic.partitions[0].records] == [new]
+
+
+def test_a_follower_is_told_in_time_that_a_topic_is_gone(broker: World) -> None:
+    follower = FetchReplicaState(replica_id=2, replica_epoch=2)
+    asked = broker.fetch(asking(bytes(15) + b"x", {0: 0}, replica_state=follower))
+    broker.pump()
+    assert not asked.is_answered
+    broker.now += 0.5
+    broker.pump()
+    assert asked.answer.responses[0].partitions[0].error_code == KafkaErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_a_large_first_batch_is_sent_whole_and_only_the_first(broker: World) -> None:
