@@ -24,8 +24,8 @@ NONE = KafkaErrorCode.NONE
 
 
 def of_producer(sequence: int) -> bytes:
-    """A batch of 4 kB of the idempotent producer 5."""
-    plain = encode_records([(None, bytes(4000))], 1)
+    """A batch of 40 kB of the idempotent producer 5."""
+    plain = encode_records([(None, bytes(40_000))], 1)
     header = attrs.evolve(read_batch_header(plain), producer_id=5, producer_epoch=0, base_sequence=sequence)
     return encode_batch_header(header, plain[HEADER_BYTES:]) + plain[HEADER_BYTES:]
 
@@ -75,7 +75,7 @@ async def test_a_batch_that_met_a_full_disk_is_not_confirmed_after_the_restart(f
     async def fill(client: Client) -> None:
         nonlocal confirmed
         assert await client.create("t", 1) is NONE
-        disk.capacity_bytes = 400_000
+        disk.capacity_bytes = disk.used_bytes() + 1_000_000
         for sequence in range(1000):
             with suppress(AssertionError):  # the connection ended
                 assert await produce(client, sequence) == (NONE, sequence)
@@ -84,6 +84,7 @@ async def test_a_batch_that_met_a_full_disk_is_not_confirmed_after_the_restart(f
             await trio.sleep_forever()
 
     assert isinstance(await ended_by(disk, fill, flush=flush), NoSpace)
+    assert confirmed > 10
     disk.capacity_bytes = None
 
     async def go_on(client: Client) -> None:
