@@ -170,16 +170,11 @@ class Broker:
         self._controller_changed = trio.Event()
         self._deadline_moved = trio.Event()
         self._armed_for = 0.0
-        idle_ms = plan.settings.number("connections.max.idle.ms")
         self._listener: Listener[Any] = Listener(
             reactor,
             listening,
             self._open_connection,
-            limits=ListenerLimits(
-                connections_max=min(plan.settings.number("max.connections"), 100_000),
-                greeting_timeout_s=GREETING_TIMEOUT_S,
-                idle_timeout_s=None if idle_ms < 0 else max(idle_ms, 1) / 1000,
-            ),
+            limits=_limits(plan.settings),
             on_refused=lambda name, reason: tell("connection_refused", peer=name, reason=reason),
         )
 
@@ -592,7 +587,7 @@ class Broker:
             await trio.sleep(REGISTRATION_RETRY_S)
 
     async def _heartbeat(self, *, timeout_s: float) -> BrokerHeartbeatResponse | None:
-        """Tell everybody that this broker is alive. Returns what the controller says; None if none answers in time."""
+        """Tell everybody that this broker is alive. Returns the controller's answer; None if none answers in time."""
         applied = self._image.index if self._hosting else -1
         answers: list[BrokerHeartbeatResponse] = []
         answered = trio.Event()
@@ -617,6 +612,15 @@ class Broker:
         with trio.move_on_after(timeout_s):
             await answered.wait()
         return answers[0] if answers else None
+
+
+def _limits(settings: Settings) -> ListenerLimits:
+    idle_ms = settings.number("connections.max.idle.ms")
+    return ListenerLimits(
+        connections_max=min(settings.number("max.connections"), 100_000),
+        greeting_timeout_s=GREETING_TIMEOUT_S,
+        idle_timeout_s=None if idle_ms < 0 else max(idle_ms, 1) / 1000,
+    )
 
 
 def _last_index(group: RaftGroup) -> int:

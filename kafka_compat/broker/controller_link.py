@@ -2,7 +2,7 @@
 
 A command is sent to the leader that is known. If nothing was committed for certain (no leader, a broker that is not the
 leader any more, no connection) it is sent again, until its time is up; if that is not certain, its outcome is unknown and
-the caller is told so. A result is given out once this broker has applied its command, too: a client that was told of a new topic
+the caller is told so. A result is given out once this broker has applied its command, too: a client that knows of a new topic
 finds it here. The controller refuses what no longer applies (epochs, names that exist), so a caller that knows what it is
 doing may send it again.
 """

@@ -1,11 +1,11 @@
 """Fetches from one leader all partitions that this broker follows there, with Kafka's own Fetch in an incremental session (KIP-227).
 
-The replica of a partition says where to fetch from (`fetch`), and is told once what came (`on_answer`); until it says so again,
+The replica of a partition orders where to fetch from (`fetch`), and gets what came once (`on_answer`); until it orders again,
 the partition is not fetched. At most two requests are on their way: one waits at the leader, and when partitions are to be
 fetched from elsewhere a second one follows it, which ends that wait. So each request names only what changed since the one before.
 
 An answer belongs to the positions that its request found in the session, not to those ordered since; the replica is given both, and
-ignores what came too late. When the connection breaks, or the leader has forgotten the session, all begins anew with a full request.
+ignores what came too late. When the connection breaks, or the leader has forgotten the session, all begins again with a full request.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ RESPONSE_BYTES_MAX = 10 * 1024 * 1024
 PARTITION_BYTES_MAX = 1024 * 1024
 ANSWER_TIMEOUT_S = 5.0
 PAUSE_AFTER_ERROR_S = 0.02
-"""A partition that was refused is left out for so long: the leader has probably not heard of its leadership yet."""
+"""A partition that was refused is left out for so long: the leader probably does not know of its leadership yet."""
 FULL_EPOCH = 0
 NO_SESSION = 0
 

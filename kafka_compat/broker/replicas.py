@@ -1,7 +1,7 @@
 """The replicas of this broker: carries out what their deciders order, on logs, at the controller and at other brokers.
 
 A `Hosted` is one replica with its log. Events go in by `step`, and all effects of a step are carried out before the next event.
-Whoever waits for a replica watches it: fetch sessions (new data, high watermark, role) and coordinators.
+A caller that waits for a replica watches it: fetch sessions (new data, high watermark, role) and coordinators.
 
 A failed disk ends the broker, as it does in Kafka with one log directory: another replica can lead, this one cannot know what it has.
 """
@@ -69,7 +69,7 @@ Answer = AnswerProduce | CloseConnection | AnswerFetch | AnswerEpochEnd | Answer
 
 
 class Watcher(Protocol):
-    """Somebody who waits for something about a replica. Called in the middle of a step: note it, and act when the round ends."""
+    """A part of the broker that waits for something about a replica. Called in the middle of a step: note it, and act when the round ends."""
 
     def appended(self, hosted: "Hosted") -> None:
         """The log is longer."""
@@ -160,7 +160,7 @@ class Replicas:
         return self._last_token
 
     def forget(self, token: int) -> None:
-        """Nobody waits for an answer: one that has not come by now will not come (Produce with acks=0)."""
+        """No one waits for an answer: one that has not come by now will not come (Produce with acks=0)."""
         self._answers.pop(token, None)
 
     # ---------------------------------------------------------------- steps
@@ -251,7 +251,7 @@ class Replicas:
             self.snapshot_producers(hosted)
 
     def snapshot_producers(self, hosted: Hosted) -> None:
-        """Keep what is known of the producers beside the log, so that a restart has less to read."""
+        """Keep what is known of the producers next to the log, so that a restart has less to read."""
         now = self._context.clock()
         hosted.log.write_snapshot(kept_of(hosted.decider.producer_snapshot(now), self._context.wall_ms()))
 

@@ -244,7 +244,7 @@ class BrokerStore:
             self._store.close()
 
     def abandon(self) -> None:
-        """Release the directory after a failure of the broker: nothing is written beside the logs, as if it had been killed."""
+        """Release the directory after a failure of the broker: nothing is written outside of the logs, as if it had been killed."""
         with contextlib.suppress(LogError):
             self._store.close()
 

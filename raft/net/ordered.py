@@ -150,7 +150,7 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         self._resuming = False
         if self.connection.is_closed:
             return
-        self.connection.reactor.has_news = True  # whoever works once a round has not seen these requests
+        self.connection.reactor.has_news = True  # those that work once a round have not seen these requests
         try:
             self._work()
         except WireError as error:

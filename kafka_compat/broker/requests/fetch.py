@@ -5,7 +5,7 @@ notes which may have something new; only these are looked at. A request that fin
 `max_wait_ms`, until one of its partitions has more: for a consumer when the high watermark moves, for a follower when the log
 grows. Another request on its connection, or in its session, ends the wait, too.
 
-A follower's fetch from a leadership, or of a topic, that this broker has not heard of waits for the metadata instead of being
+A follower's fetch from a leadership, or of a topic, that this broker does not know of waits for the metadata instead of being
 refused, since a follower pauses after an error: a new topic would begin with that pause.
 """
 
@@ -42,7 +42,7 @@ DEBUG_CONSUMER = -2
 SESSION_KEPT_S = 120.0
 """A session that was not used for so long may make room for another one."""
 METADATA_WAIT_S = 0.5
-"""A follower that asks for an unknown partition is told so after this time: it may have heard of a new topic first."""
+"""A follower that asks for an unknown partition is told so after this time: it may know of a new topic first."""
 _NO_RECORDS = b""
 _NOT_LEADING = (KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, KafkaErrorCode.FENCED_LEADER_EPOCH)
 
@@ -85,7 +85,7 @@ class FetchSession:
     waiting: "Fetch | None" = None
     used_at: float = 0.0
     connection: SocketConnection[Any] | None = None
-    """By which it was used last; the session ends with it, since its client begins anew on another one."""
+    """By which it was used last; the session ends with it, since its client begins again on another one."""
 
     def appended(self, hosted: Hosted) -> None:
         """See `Watcher`: a follower wants what is not committed yet."""
@@ -156,7 +156,7 @@ class FetchRequests:
         self._by_connection: dict[SocketConnection[Any], Fetch] = {}
         self._sessions_of: dict[SocketConnection[Any], dict[FetchSession, None]] = {}
         self._strangers: dict[FetchSession, None] = {}
-        """Followers that wait for a partition of which this broker has not heard."""
+        """Followers that wait for a partition that this broker does not know."""
         self._lag_time_s = context.settings.seconds("replica.lag.time.max.ms")
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -301,7 +301,7 @@ class FetchRequests:
         return min((each.deadline for each in self._waiting), default=float("inf"))
 
     def connection_closed(self, connection: SocketConnection[Any]) -> None:
-        """Nobody waits for the answer any more, and the sessions of the connection are over."""
+        """No client waits for the answer any more, and the sessions of the connection are over."""
         fetch = self._by_connection.get(connection)
         if fetch is not None:
             self._over(fetch)
@@ -519,7 +519,7 @@ def _empty(partition: SessionPartition, hosted: Hosted) -> FetchPartitionRespons
 
 
 def _everything(hosted: Hosted, offset: int) -> AnswerFetch:
-    """For tools that look at one replica (replica id -2): all that is in its log, whoever leads; its own high watermark beside it."""
+    """For tools that look at one replica (replica id -2): all that is in its log, leader or not, with its own high watermark."""
     log = hosted.log
     inside = log.start_offset <= offset <= log.end_offset
     error = KafkaErrorCode.NONE if inside else KafkaErrorCode.OFFSET_OUT_OF_RANGE

@@ -116,7 +116,7 @@ class Cluster:
     async def until(self, condition: Any, within_s: float = 15.0) -> None:
         """Wait until a condition about the brokers holds; looks after every few rounds of theirs."""
         with trio.fail_after(within_s):
-            while not condition():  # noqa: ASYNC110 - a broker tells nobody of what it learns
+            while not condition():  # noqa: ASYNC110 - a broker has no event for what it learns
                 await trio.sleep(0.01)
 
     @asynccontextmanager

@@ -130,7 +130,7 @@ def test_heartbeats_go_to_everybody_and_only_a_controller_answers(world: World) 
 
 @pytest.mark.parametrize("comes", ["in time", "too late"])
 def test_a_result_is_given_out_when_this_broker_has_it_too(world: World, comes: str) -> None:
-    """Or the client that is told of a new topic would not find it here."""
+    """Or a client whose topic was made would not find it here."""
     applied = 4
     world.link.applied = lambda: applied
     world.link.leader_changed(2)

@@ -1,4 +1,4 @@
-"""A disk that is full or fails ends the broker, and what is on it afterwards says nothing that is not so."""
+"""A disk that is full or fails ends the broker, and what is on it afterwards is true."""
 
 import random
 from contextlib import suppress

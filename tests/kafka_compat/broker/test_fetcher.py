@@ -148,7 +148,7 @@ def test_a_topic_made_again_under_its_name_replaces_the_old_one_in_the_session(w
     world.pump()
     assert world.sent() == ({(NEW_ID, 0): 0}, {(ID, 0)}, SESSION, 2)
     world.leader.answer((ID, 0, KafkaErrorCode.UNKNOWN_TOPIC_ID))
-    assert world.answers == [], "the old topic's error says nothing about the new one"
+    assert world.answers == [], "the old topic's error is not the new one's"
     world.leader.answer((NEW_ID, 0, 0))
     assert world.answers == [(A, new, 0)]
 

@@ -306,4 +306,4 @@ def test_no_request_is_taken_within_the_answer_that_makes_room_for_it(reactor: R
         assert list(served.taken) == [b"a"]
         reactor.round()
         assert list(served.taken) == [b"a", b"b"]
-        assert reactor.has_more(), "whoever works once a round is called for it"
+        assert reactor.has_more(), "those that work once a round are called for it"
