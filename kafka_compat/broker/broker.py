@@ -531,6 +531,7 @@ class Broker:
 
     def _removed(self, hosted: Hosted) -> None:
         self._housekeeping.forget(hosted)
+        self._reporter.forget(hosted)
 
     # ---------------------------------------------------------------- the life of a broker
 
