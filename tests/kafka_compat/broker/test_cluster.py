@@ -162,3 +162,33 @@ async def test_a_broker_without_a_controller_stops_at_once() -> None:
         with trio.fail_after(1):
             assert not await brokers.running[1].broker.shut_down()
         await brokers.kill(1)
+
+
+@pytest.mark.parametrize("unclean", ["true", "false"])
+async def test_only_an_unclean_election_makes_a_replica_lead_that_was_out_of_sync(unclean: str) -> None:
+    async with cluster() as brokers:
+        async with brokers.client(1) as client:
+            assert await client.create("t", 2, unclean_leader_election_enable=unclean) is NONE
+        leader, follower = (
+            brokers.state("t").leader,
+            next(each for each in brokers.state("t").replicas if each != brokers.state("t").leader),
+        )
+        async with brokers.client(leader) as client:
+            assert (await client.produce("t", b"both"))[0] is NONE
+            await brokers.kill(follower)
+            await brokers.until(lambda: brokers.state("t").isr == (leader,))
+            assert (await client.produce("t", b"one"))[0] is NONE
+        await brokers.kill(leader)
+        await brokers.start(follower)
+        await brokers.running[follower].broker.serving.wait()
+        if unclean == "true":
+            await brokers.until(lambda: brokers.leads(follower, "t"))
+            async with brokers.client(follower) as client:
+                assert (await client.produce("t", b"new"))[0] is NONE
+                assert await client.values("t") == [b"both", b"new"]
+        else:
+            assert brokers.state("t").leader == NO_LEADER
+            await brokers.start(leader)
+            await brokers.until(lambda: brokers.running[leader].broker.serving.is_set() and brokers.leads(leader, "t"))
+            async with brokers.client(leader) as client:
+                assert await client.values("t") == [b"both", b"one"]
