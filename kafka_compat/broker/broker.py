@@ -23,7 +23,7 @@ from typing import Any, Self
 import attrs
 import trio
 
-from kafka_compat.broker.calls import Handler, Requests
+from kafka_compat.broker.calls import Gate, Handler, Requests
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed, ControllerLink
 from kafka_compat.broker.controller_node import ControllerNode
@@ -134,6 +134,7 @@ class Broker:
             for purpose in ("fetch", "controller")
         }
         self._link = ControllerLink(plan.cluster_id, plan.broker_id, self._peers_for("controller"), clock)
+        self._link.applied = lambda: self._image.index
         context = self._context = Context(
             cluster_id=plan.cluster_id,
             broker_id=plan.broker_id,
@@ -157,7 +158,9 @@ class Broker:
         self._cluster_requests = ClusterRequests(context, self._node)
         self._housekeeping = Housekeeping(context, store, self._replicas, self._disk)
         self._handlers = self._all_handlers()
+        self._gate = Gate()
         self._flush_round: tuple[FlushRound, list[tuple[Hosted, int, int]]] | None = None
+        self._failed = False
         self._hosting = False
         self._leadership: LeaderChanged | None = None
         self._elected_at: int | None = None
@@ -167,21 +170,12 @@ class Broker:
         self._controller_changed = trio.Event()
         self._deadline_moved = trio.Event()
         self._armed_for = 0.0
-        self._listener = self._listen_on(listening)
-
-    def _listen_on(self, listening: socket.socket) -> Listener[Any]:
-        settings = self._context.settings
-        idle_ms = settings.number("connections.max.idle.ms")
-        return Listener(
-            self._reactor,
+        self._listener: Listener[Any] = Listener(
+            reactor,
             listening,
             self._open_connection,
-            limits=ListenerLimits(
-                connections_max=min(settings.number("max.connections"), 100_000),
-                greeting_timeout_s=GREETING_TIMEOUT_S,
-                idle_timeout_s=None if idle_ms < 0 else max(idle_ms, 1) / 1000,
-            ),
-            on_refused=lambda name, reason: self._tell("connection_refused", peer=name, reason=reason),
+            limits=_limits(plan.settings),
+            on_refused=lambda name, reason: tell("connection_refused", peer=name, reason=reason),
         )
 
     def _peers_for(self, purpose: str) -> dict[int, PeerClient]:
@@ -283,16 +277,25 @@ class Broker:
     def _close(self) -> None:
         """Everything has stopped; keep what a restart would have to find out again."""
         self._reactor.detach(self)
-        self._housekeeping.stop()
-        self._listener.close(BROKER_STOPS)
-        self._disk.close()
-        if self._flush_round is not None:
-            self._store.end_round(self._flush_round[0])
-        self._store.close(
-            broker_epoch=self._context.broker_epoch,
-            producers=self._replicas.producers(),
-            high_watermarks=self._replicas.high_watermarks(),
-        )
+        try:
+            self._housekeeping.stop()
+            self._listener.close(BROKER_STOPS)
+            self._disk.close()
+            if self._flush_round is not None:
+                self._store.end_round(self._flush_round[0])
+        except BaseException:
+            self._failed = True
+            raise
+        finally:
+            if self._failed or self._replicas.broken:
+                # What deciders know may be more than what the logs hold: a restart reads it from these.
+                self._store.abandon()
+            else:
+                self._store.close(
+                    broker_epoch=self._context.broker_epoch,
+                    producers=self._replicas.producers(),
+                    high_watermarks=self._replicas.high_watermarks(),
+                )
 
     @property
     def address(self) -> Address:
@@ -306,8 +309,8 @@ class Broker:
 
     async def shut_down(self, within_s: float = 5.0) -> bool:
         """Ask the controller for leave, so that others lead what this broker leads. Returns whether it was given in time."""
-        if not self._context.settings.flag("controlled.shutdown.enable"):
-            return False
+        if not self._context.settings.flag("controlled.shutdown.enable") or not self._hosting:
+            return False  # who is not registered leads nothing
         self._wants_shutdown = True
         self._controller_changed.set()
         with trio.move_on_after(within_s):
@@ -317,7 +320,7 @@ class Broker:
     # ---------------------------------------------------------------- connections
 
     def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Any]:
-        requests = Requests(self._handlers, self._connection_closed, self._listener.greeted)
+        requests = Requests(self._handlers, self._gate, self._connection_closed, self._listener.greeted)
         session = requests.session
         request_bytes_max = self._context.settings.number("socket.request.max.bytes")
 
@@ -339,6 +342,7 @@ class Broker:
 
     def _connection_closed(self, connection: SocketConnection[Any], reason: str) -> None:
         self._listener.forget(connection)
+        self._gate.forget(connection)
         self._fetches.connection_closed(connection)
         self._cluster_requests.connection_closed(connection)
         if reason not in (CLOSED_BY_OTHER_SIDE, BROKER_STOPS):
@@ -355,6 +359,8 @@ class Broker:
         deltas = self._machine.drain_changes()
         for delta in deltas:
             self._changed(delta)
+        if self._hosting and not self._gate.is_open:
+            self._gate.open()
         if deltas and self._node.leads and self._group is not None:
             self._group.announce()  # all brokers are to know soon
         self._note_elected()
@@ -374,13 +380,14 @@ class Broker:
             round_ = self._store.begin_round()
             self._flush_round = round_, waiting
             self._disk.submit(round_.run, self._flushed)
-        if self._coordinators.is_loading or self._housekeeping.has_more:
+        if self._coordinators.is_loading or self._housekeeping.has_more or self._fetches.has_more:
             self._reactor.has_news = True
         if self._deadline() < self._armed_for:
             self._deadline_moved.set()
 
     def on_failed(self) -> None:
         """See `Participant`: the raft group, which fails with this broker, ends the block."""
+        self._failed = True
 
     def _flushed(self, error: BaseException | None) -> None:
         assert self._flush_round is not None, "a flush that has ended had begun"
@@ -518,11 +525,13 @@ class Broker:
                 self._replicas.reconfigure(each.name)
 
     def _role_changed(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
+        self._fetches.role_changed()
         if is_offsets_partition(hosted):
             self._coordinators.role_changed(hosted, news)
 
     def _removed(self, hosted: Hosted) -> None:
         self._housekeeping.forget(hosted)
+        self._reporter.forget(hosted)
 
     # ---------------------------------------------------------------- the life of a broker
 
@@ -604,6 +613,15 @@ class Broker:
         with trio.move_on_after(timeout_s):
             await answered.wait()
         return answers[0] if answers else None
+
+
+def _limits(settings: Settings) -> ListenerLimits:
+    idle_ms = settings.number("connections.max.idle.ms")
+    return ListenerLimits(
+        connections_max=min(settings.number("max.connections"), 100_000),
+        greeting_timeout_s=GREETING_TIMEOUT_S,
+        idle_timeout_s=None if idle_ms < 0 else max(idle_ms, 1) / 1000,
+    )
 
 
 def _last_index(group: RaftGroup) -> int:

@@ -62,16 +62,50 @@ class ClientCall:
 Handler = Callable[[ClientCall], None]
 
 
+class Gate:
+    """Keeps the calls of clients until this broker knows the cluster.
+
+    Before that it would answer that there are no brokers and no topics, and a client would believe it. What brokers ask each other is
+    served at once, because without it no broker would come to know anything.
+    """
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._waiting: list[tuple[Handler, ClientCall]] = []
+
+    def admit(self, handler: Handler, call: ClientCall) -> None:
+        """Give the call to its handler, now or when the gate opens."""
+        if self.is_open or call.header.api_key in BROKER_APIS:
+            handler(call)
+        else:
+            self._waiting.append((handler, call))
+
+    def open(self) -> None:
+        """Serve what has waited, and from now on everything. Opening twice is harmless."""
+        self.is_open = True
+        waiting, self._waiting = self._waiting, []
+        for handler, call in waiting:
+            if not call.connection.is_closed:
+                handler(call)
+
+    def forget(self, connection: SocketConnection[Any]) -> None:
+        """A connection has ended."""
+        if self._waiting:
+            self._waiting = [each for each in self._waiting if each[1].connection is not connection]
+
+
 class Requests:
     """Takes the frames of one connection, makes calls of them and gives each to the handler of its API."""
 
     def __init__(
         self,
         handlers: Mapping[int, Handler],
+        gate: Gate,
         on_closed: Callable[[SocketConnection[Any], str], None],
         on_greeted: Callable[[SocketConnection[Any]], None],
     ) -> None:
         self._handlers = handlers
+        self._gate = gate
         self._on_greeted: Callable[[SocketConnection[Any]], None] | None = on_greeted
         self.session: OrderedSession[Buffer] = OrderedSession(self._serve, on_closed)
 
@@ -88,7 +122,7 @@ class Requests:
             handler = self._handlers.get(request.header.api_key)
             if handler is None:
                 raise WireError(f"API {request.header.api_key} is not served on this port")
-            handler(ClientCall(request.header, request.body, reply, connection))
+            self._gate.admit(handler, ClientCall(request.header, request.body, reply, connection))
         if self._on_greeted is not None:
             # Kafka's protocol has no handshake: a connection counts once its first request was understood.
             greeted, self._on_greeted = self._on_greeted, None

@@ -2,7 +2,8 @@
 
 A command is sent to the leader that is known. If nothing was committed for certain (no leader, a broker that is not the
 leader any more, no connection) it is sent again, until its time is up; if that is not certain, its outcome is unknown and
-the caller is told so. The controller refuses what no longer applies (epochs, names that exist), so a caller that knows what it is
+the caller is told so. A result is given out once this broker has applied its command, too: a client that knows of a new topic
+finds it here. The controller refuses what no longer applies (epochs, names that exist), so a caller that knows what it is
 doing may send it again.
 """
 
@@ -28,6 +29,7 @@ from raft.group import RaftGroup
 COMMAND_TIMEOUT_S = 5.0
 """How long a broker waits for the answer to one request to the controller."""
 RETRY_S = 0.05
+MAX_INDEX = 2**63 - 1
 
 
 @attrs.frozen
@@ -52,6 +54,17 @@ class _Waiting:
     done: CommandDone
     deadline: float
     not_before: float = 0.0
+    at_once: bool = False
+
+
+@attrs.define
+class _Unapplied:
+    """A result that this broker's image does not have yet."""
+
+    index: int
+    deadline: float
+    done: CommandDone
+    result: CommandResult
 
 
 class ControllerLink:
@@ -68,15 +81,23 @@ class ControllerLink:
         """The broker whose process is the controller, as far as this one knows."""
         self.group: RaftGroup | None = None
         """Set once it is open."""
+        self.applied: Callable[[], int] = lambda: MAX_INDEX
+        """The index of the last command that this broker has applied."""
         self._cluster_id = cluster_id
         self._broker_id = broker_id
         self._peers = peers
         self._clock = clock
         self._waiting: list[_Waiting] = []
+        self._unapplied: list[_Unapplied] = []
 
-    def send(self, command: Command, done: CommandDone, *, timeout_s: float = COMMAND_TIMEOUT_S) -> None:
-        """Have a command carried out; `done` is called once, in the loop, with its result or a `CommandFailed`."""
-        self._try(_Waiting(encode_command(command), done, self._clock() + timeout_s))
+    def send(
+        self, command: Command, done: CommandDone, *, timeout_s: float = COMMAND_TIMEOUT_S, at_once: bool = False
+    ) -> None:
+        """Have a command carried out; `done` is called once, in the loop, with its result or a `CommandFailed`.
+
+        With `at_once` the result need not be in this broker's image yet.
+        """
+        self._try(_Waiting(encode_command(command), done, self._clock() + timeout_s, at_once=at_once))
 
     def leader_changed(self, leader: int | None) -> None:
         """The raft group has another leader, or none that is known."""
@@ -88,10 +109,17 @@ class ControllerLink:
     @property
     def deadline(self) -> float | None:
         """When `pump` is due; None if nothing waits."""
-        return min((min(each.deadline, max(each.not_before, 0.0)) for each in self._waiting), default=None)
+        due = [each.deadline for each in self._unapplied]
+        if self.leader is None:  # nothing can be sent before there is one, which `leader_changed` tells
+            due += [each.deadline for each in self._waiting]
+        else:
+            due += [min(each.deadline, each.not_before) for each in self._waiting]
+        return min(due, default=None)
 
     def pump(self, now: float) -> None:
-        """Send what waits for a leader, and give up what has waited for too long."""
+        """Send what waits for a leader, give up what has waited for too long, and give out what has been applied."""
+        if self._unapplied:
+            self._give_out(now)
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
@@ -102,6 +130,14 @@ class ControllerLink:
                 self._try(each)
             else:
                 self._waiting.append(each)
+
+    def _give_out(self, now: float) -> None:
+        applied = self.applied()
+        ready = [each for each in self._unapplied if each.index <= applied or each.deadline <= now]
+        if ready:
+            self._unapplied = [each for each in self._unapplied if each.index > applied and each.deadline > now]
+        for each in ready:
+            each.done(each.result)
 
     def propose(self, command: bytes, done: Callable[[ControllerCommandResponse], None]) -> None:
         """Have a command carried out by this process, if it is the controller; `done` gets the answer for the broker that asked."""
@@ -142,7 +178,11 @@ class ControllerLink:
             else:
                 self._again(waiting)
         elif response.error_code == KafkaErrorCode.NONE:
-            waiting.done(decode_result(response.result))
+            result = decode_result(response.result)
+            if waiting.at_once or response.index <= self.applied():
+                waiting.done(result)
+            else:
+                self._unapplied.append(_Unapplied(response.index, waiting.deadline, waiting.done, result))
         elif response.error_code in (KafkaErrorCode.NOT_CONTROLLER, KafkaErrorCode.THROTTLING_QUOTA_EXCEEDED):
             self._again(waiting)
         else:

@@ -129,7 +129,7 @@ class Coordinators:
     def _load(self, coordinator: HostedCoordinator) -> None:
         log, end = coordinator.hosted.log, coordinator.load_end
         if coordinator.loaded_to < end:
-            batches = log.read(coordinator.loaded_to, LOAD_BYTES, end)
+            batches = log.read(max(coordinator.loaded_to, log.start_offset), LOAD_BYTES, end)
             records = tuple(
                 (each.key, each.value) for batch in batches for each in read_records(batch) if each.key is not None
             )

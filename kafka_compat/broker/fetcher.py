@@ -1,6 +1,6 @@
 """Fetches from one leader all partitions that this broker follows there, with Kafka's own Fetch in an incremental session (KIP-227).
 
-The replica of a partition orders where to fetch from (`fetch`), and is given once what came (`on_answer`); until it orders it again,
+The replica of a partition orders where to fetch from (`fetch`), and gets what came once (`on_answer`); until it orders again,
 the partition is not fetched. At most two requests are on their way: one waits at the leader, and when partitions are to be
 fetched from elsewhere a second one follows it, which ends that wait. So each request names only what changed since the one before.
 
@@ -29,7 +29,7 @@ from log.values import frozen
 
 VERSION = 17
 PAUSE_AFTER_ERROR_S = 0.02
-"""A partition that was refused is left out for so long: the leader has probably not learned of its leadership yet."""
+"""A partition that was refused is left out for so long: the leader probably does not know of its leadership yet."""
 FULL_EPOCH = 0
 NO_SESSION = 0
 
@@ -59,12 +59,16 @@ class FetchPosition:
     log_start_offset: int
 
 
+Key = tuple[bytes, int]
+"""Topic id and partition: a topic that was made again under its old name is another one."""
+
+
 @attrs.define
 class _Sent:
     """A request on its way: what it changed in the session."""
 
-    added: dict[TopicPartition, FetchPosition]
-    forgotten: set[TopicPartition]
+    added: dict[Key, FetchPosition]
+    forgotten: set[Key]
 
 
 OnAnswer = Callable[[TopicPartition, FetchPosition, FetchPartitionResponse], None]
@@ -88,16 +92,18 @@ class ReplicaFetcher:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._on_answer = on_answer
-        self._wanted: dict[TopicPartition, FetchPosition] = {}
-        self._touched: set[TopicPartition] = set()
+        self._keys: dict[TopicPartition, Key] = {}
+        """The partitions that this broker follows at the leader."""
+        self._names: dict[Key, TopicPartition] = {}
+        self._wanted: dict[Key, FetchPosition] = {}
+        self._touched: set[Key] = set()
         """Partitions whose order may differ from what the session has."""
-        self._paused: dict[TopicPartition, float] = {}
-        self._names: dict[tuple[bytes, int], TopicPartition] = {}
+        self._paused: dict[Key, float] = {}
         self._session_id = NO_SESSION
         self._session_epoch = FULL_EPOCH
-        self._in_session: dict[TopicPartition, FetchPosition] = {}
+        self._in_session: dict[Key, FetchPosition] = {}
         """What the session has after the last request that was sent."""
-        self._answered: dict[TopicPartition, FetchPosition] = {}
+        self._answered: dict[Key, FetchPosition] = {}
         """What the session had for the last request that was answered."""
         self._on_way: deque[_Sent] = deque()
         self._generation = 0
@@ -106,15 +112,26 @@ class ReplicaFetcher:
 
     def fetch(self, partition: TopicPartition, position: FetchPosition) -> None:
         """Fetch a partition from `position`, once."""
-        self._wanted[partition] = position
-        self._names[position.topic_id, partition.partition] = partition
-        self._touched.add(partition)
+        key = (position.topic_id, partition.partition)
+        if self._keys.get(partition) != key:
+            self.stop(partition)
+            self._keys[partition] = key
+            self._names[key] = partition
+        self._wanted[key] = position
+        self._touched.add(key)
 
     def stop(self, partition: TopicPartition) -> None:
-        """Do not fetch this partition; an answer that is on its way is ignored by the replica."""
-        self._paused.pop(partition, None)
-        if self._wanted.pop(partition, None) is not None or partition in self._in_session:
-            self._touched.add(partition)
+        """Do not fetch this partition; an answer that is on its way is ignored."""
+        key = self._keys.pop(partition, None)
+        if key is None:
+            return
+        del self._names[key]
+        self._paused.pop(key, None)
+        self._wanted.pop(key, None)
+        if key in self._in_session:
+            self._touched.add(key)
+        else:
+            self._touched.discard(key)
 
     @property
     def deadline(self) -> float | None:
@@ -129,27 +146,27 @@ class ReplicaFetcher:
     def pump(self, now: float) -> None:
         """Send a request if there is something to say, or none is on its way."""
         if self._paused:
-            for partition in [each for each, until in self._paused.items() if until <= now]:
-                del self._paused[partition]
-                self._touched.add(partition)
+            for key in [each for each, until in self._paused.items() if until <= now]:
+                del self._paused[key]
+                self._touched.add(key)
         if len(self._on_way) >= 2 or (self._on_way and self._session_id == NO_SESSION):
             return
         if not self._touched and (self._on_way or not self._in_session):
             return
-        added: dict[TopicPartition, FetchPosition] = {}
-        forgotten: set[TopicPartition] = set()
-        for partition in self._touched:
-            position = None if partition in self._paused else self._wanted.get(partition)
+        added: dict[Key, FetchPosition] = {}
+        forgotten: set[Key] = set()
+        for key in self._touched:
+            position = None if key in self._paused else self._wanted.get(key)
             if position is None:
-                if partition in self._in_session:
-                    forgotten.add(partition)
-            elif self._in_session.get(partition) != position:
-                added[partition] = position
+                if key in self._in_session:
+                    forgotten.add(key)
+            elif self._in_session.get(key) != position:
+                added[key] = position
         if not added and self._on_way:
             return  # what is to be forgotten can wait for the next request
         self._touched.clear()
-        for partition in forgotten:
-            del self._in_session[partition]
+        for key in forgotten:
+            del self._in_session[key]
         self._in_session.update(added)
         if not self._in_session and not forgotten:
             return
@@ -164,7 +181,7 @@ class ReplicaFetcher:
             session_id=self._session_id,
             session_epoch=self._session_epoch,
             topics=_topics(sent.added, self._limits.partition_bytes),
-            forgotten_topics_data=() if self._session_id == NO_SESSION else self._forgotten(sent.forgotten),
+            forgotten_topics_data=() if self._session_id == NO_SESSION else _forgotten(sent.forgotten),
             replica_state=FetchReplicaState(replica_id=self._broker_id, replica_epoch=self._broker_epoch()),
         )
         self._session_epoch = self._session_epoch + 1 if self._session_epoch < 2**31 - 1 else 1
@@ -176,19 +193,6 @@ class ReplicaFetcher:
             lambda response: self._answer(generation, response),
             timeout_s=self._limits.max_wait_ms / 1000 + self._limits.answer_timeout_s,
         )
-
-    def _forgotten(self, partitions: Iterable[TopicPartition]) -> tuple[FetchForgottenTopic, ...]:
-        by_topic: dict[bytes, list[int]] = {}
-        for partition in partitions:
-            position = self._answered.get(partition) or self._position_on_way(partition)
-            if position is not None:
-                by_topic.setdefault(position.topic_id, []).append(partition.partition)
-        return tuple(
-            FetchForgottenTopic(topic_id=topic_id, partitions=tuple(numbers)) for topic_id, numbers in by_topic.items()
-        )
-
-    def _position_on_way(self, partition: TopicPartition) -> FetchPosition | None:
-        return next((each.added[partition] for each in reversed(self._on_way) if partition in each.added), None)
 
     # ---------------------------------------------------------------- answers
 
@@ -203,30 +207,28 @@ class ReplicaFetcher:
             if response.session_id == NO_SESSION:  # the leader has no room for a session: every request is a full one
                 self._session_epoch = FULL_EPOCH
         sent = self._on_way.popleft()
-        for partition in sent.forgotten:
-            self._answered.pop(partition, None)
+        for key in sent.forgotten:
+            self._answered.pop(key, None)
         self._answered.update(sent.added)
         if self._session_id == NO_SESSION:
             self._touched.update(self._wanted)
             self._in_session.clear()
         for topic in response.responses:
             for each in topic.partitions:
-                self._give(topic.topic_id, each)
+                self._give((topic.topic_id, each.partition_index), each)
         if self._session_id == NO_SESSION:
             self._answered.clear()
 
-    def _give(self, topic_id: bytes, response: FetchPartitionResponse) -> None:
-        partition = self._names.get((topic_id, response.partition_index))
-        if partition is None:
+    def _give(self, key: Key, response: FetchPartitionResponse) -> None:
+        partition = self._names.get(key)
+        position = self._answered.get(key)
+        if partition is None or position is None:
             return
-        position = self._answered.get(partition)
-        if position is None:
-            return
-        if self._wanted.get(partition) == position:
-            del self._wanted[partition]
-            self._touched.add(partition)
+        if self._wanted.get(key) == position:
+            del self._wanted[key]
+            self._touched.add(key)
             if response.error_code:
-                self._paused[partition] = self._clock() + PAUSE_AFTER_ERROR_S
+                self._paused[key] = self._clock() + PAUSE_AFTER_ERROR_S
         self._on_answer(partition, position, response)
 
     def _begin_anew(self) -> None:
@@ -240,12 +242,21 @@ class ReplicaFetcher:
         self._touched = set(self._wanted)
 
 
-def _topics(positions: dict[TopicPartition, FetchPosition], bytes_max: int) -> tuple[FetchTopic, ...]:
+def _forgotten(keys: Iterable[Key]) -> tuple[FetchForgottenTopic, ...]:
+    by_topic: dict[bytes, list[int]] = {}
+    for topic_id, number in keys:
+        by_topic.setdefault(topic_id, []).append(number)
+    return tuple(
+        FetchForgottenTopic(topic_id=topic_id, partitions=tuple(numbers)) for topic_id, numbers in by_topic.items()
+    )
+
+
+def _topics(positions: dict[Key, FetchPosition], bytes_max: int) -> tuple[FetchTopic, ...]:
     by_topic: dict[bytes, list[FetchPartition]] = {}
-    for partition, position in positions.items():
+    for (_, number), position in positions.items():
         by_topic.setdefault(position.topic_id, []).append(
             FetchPartition(
-                partition=partition.partition,
+                partition=number,
                 current_leader_epoch=position.leader_epoch,
                 fetch_offset=position.offset,
                 last_fetched_epoch=position.last_fetched_epoch,

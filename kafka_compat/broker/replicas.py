@@ -1,7 +1,7 @@
 """The replicas of this broker: carries out what their deciders order, on logs, at the controller and at other brokers.
 
 A `Hosted` is one replica with its log. Events go in by `step`, and all effects of a step are carried out before the next event.
-What waits for a replica watches it: fetch sessions (new data, high watermark, role) and coordinators.
+A caller that waits for a replica watches it: fetch sessions (new data, high watermark, role) and coordinators.
 
 A failed disk ends the broker, as it does in Kafka with one log directory: another replica can lead, this one cannot know what it has.
 """
@@ -69,7 +69,7 @@ Answer = AnswerProduce | CloseConnection | AnswerFetch | AnswerEpochEnd | Answer
 
 
 class Watcher(Protocol):
-    """Waits for something about a replica. Called in the middle of a step: note it, and act when the round ends."""
+    """A part of the broker that waits for something about a replica. Called in the middle of a step: note it, and act when the round ends."""
 
     def appended(self, hosted: "Hosted") -> None:
         """The log is longer."""
@@ -139,6 +139,8 @@ class Replicas:
         self._armed = 0
         self._flush_before_ack = context.settings.flushes_before_ack
         self._unflushed: dict[Hosted, None] = {}
+        self.broken = False
+        """Whether carrying out a step failed: what deciders know may be more than what is in the logs."""
 
     # ---------------------------------------------------------------- lookups
 
@@ -158,7 +160,7 @@ class Replicas:
         return self._last_token
 
     def forget(self, token: int) -> None:
-        """No client waits for an answer: one that has not come by now will not come (Produce with acks=0)."""
+        """No one waits for an answer: one that has not come by now will not come (Produce with acks=0)."""
         self._answers.pop(token, None)
 
     # ---------------------------------------------------------------- steps
@@ -175,6 +177,9 @@ class Replicas:
         try:
             while self._events:
                 self._step(*self._events.popleft())
+        except BaseException:
+            self.broken = True
+            raise
         finally:
             self._stepping = False
 
@@ -218,6 +223,7 @@ class Replicas:
                     hosted.log.reset(effect.start)
                 case MoveLogStart():
                     hosted.log.trim(effect.log_start)
+                    self._unflushed[hosted] = None  # the files of what was trimmed go with the next flush
                     for watcher in tuple(hosted.watchers):
                         watcher.moved(hosted)
                 case StopFetching():
@@ -279,7 +285,7 @@ class Replicas:
                 answer = AlterPartitionAnswered(order.request, KafkaErrorCode.UNKNOWN_SERVER_ERROR)
             self.step(hosted, answer)
 
-        context.controller.send(AlterPartition(context.broker_id, context.broker_epoch, (change,)), done)
+        context.controller.send(AlterPartition(context.broker_id, context.broker_epoch, (change,)), done, at_once=True)
 
     def _change_role(self, hosted: Hosted, news: PartitionRoleChanged) -> None:
         hosted.role = news.role
@@ -307,7 +313,7 @@ class Replicas:
             self.step(hosted, TimePassed())
 
     def take_unflushed(self) -> list[tuple[Hosted, int, int]]:
-        """Returns what acknowledgements wait for: replicas, with their logs' ends and numbers of changes now."""
+        """Returns what acknowledgements and deleted files wait for: replicas, with their logs' ends and numbers of changes now."""
         taken, self._unflushed = self._unflushed, {}
         return [(each, each.log.end_offset, each.log.changes) for each in taken]
 
@@ -323,7 +329,7 @@ class Replicas:
 
     @property
     def has_unflushed(self) -> bool:
-        """Whether acknowledgements wait for a flush that has not begun."""
+        """Whether acknowledgements or deleted files wait for a flush that has not begun."""
         return bool(self._unflushed)
 
     def expire_producers(self) -> None:

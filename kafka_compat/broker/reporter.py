@@ -50,6 +50,11 @@ class Reporter:
         if hosted.leads and self._isrs.get(hosted.partition) != state.isr:
             self._partition(hosted, state.isr)
 
+    def forget(self, hosted: Hosted) -> None:
+        """The replica is gone."""
+        self._isrs.pop(hosted.partition, None)
+        self._moved.pop(hosted, None)
+
     def _partition(self, hosted: Hosted, isr: tuple[int, ...]) -> None:
         self._isrs[hosted.partition] = isr
         self._tell(

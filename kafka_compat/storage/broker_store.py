@@ -243,6 +243,11 @@ class BrokerStore:
         finally:
             self._store.close()
 
+    def abandon(self) -> None:
+        """Release the directory after a failure of the broker: nothing is written outside of the logs, as if it had been killed."""
+        with contextlib.suppress(LogError):
+            self._store.close()
+
     # How it is done
 
     def _directory_of(self, name: str) -> str:

@@ -82,7 +82,7 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         """Those not yet sent, in the order of their requests."""
         self._held_bytes = 0
         self._paused = False
-        self._working = False
+        self._resuming = False
 
     def on_frames(self, frames: list[FrameT]) -> None:
         """See `Session`."""
@@ -117,22 +117,16 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
 
     def _work(self) -> None:
         """Take requests while there is room for their answers."""
-        if self._working:
-            return  # an answer within `serve`
-        self._working = True
-        try:
-            while self._backlog:
-                if self._is_full():
-                    self._paused = True
-                    self.connection.pause_reading()
-                    return
-                frame = self._backlog.popleft()
-                reply = Reply(self, len(frame) if isinstance(frame, bytes | memoryview) else 0)
-                self._replies.append(reply)
-                self._taken_bytes += reply.request_bytes
-                self._serve(frame, reply)
-        finally:
-            self._working = False
+        while self._backlog:
+            if self._is_full():
+                self._paused = True
+                self.connection.pause_reading()
+                return
+            frame = self._backlog.popleft()
+            reply = Reply(self, len(frame) if isinstance(frame, bytes | memoryview) else 0)
+            self._replies.append(reply)
+            self._taken_bytes += reply.request_bytes
+            self._serve(frame, reply)
         if self._paused:
             self._paused = False
             self.connection.resume_reading()
@@ -146,8 +140,18 @@ class OrderedSession(Session[FrameT], Generic[FrameT]):
         )
 
     def _resume(self) -> None:
-        if self._paused:
-            try:
-                self._work()
-            except WireError as error:
-                self.connection.refuse(error)
+        """Take more requests at the end of the round, never within the answer that makes room: who answers is in the middle of its work."""
+        if self._paused and not self._resuming and not self._is_full():
+            self._resuming = True
+            self.connection.reactor.flush_later(self, urgent=False)
+
+    def flush(self) -> None:
+        """The reactor's call: there is room."""
+        self._resuming = False
+        if self.connection.is_closed:
+            return
+        self.connection.reactor.has_news = True  # those that work once a round have not seen these requests
+        try:
+            self._work()
+        except WireError as error:
+            self.connection.refuse(error)

@@ -5,7 +5,8 @@ notes which may have something new; only these are looked at. A request that fin
 `max_wait_ms`, until one of its partitions has more: for a consumer when the high watermark moves, for a follower when the log
 grows. Another request on its connection, or in its session, ends the wait, too.
 
-A follower's fetch from a leadership that this broker has not learned of waits for the metadata instead of being refused.
+A follower's fetch from a leadership, or of a topic, that this broker does not know of waits for the metadata instead of being
+refused, since a follower pauses after an error: a new topic would begin with that pause.
 """
 
 from collections import OrderedDict
@@ -40,6 +41,8 @@ CONSUMER = -1
 DEBUG_CONSUMER = -2
 SESSION_KEPT_S = 120.0
 """A session that was not used for so long may make room for another one."""
+METADATA_WAIT_S = 0.5
+"""A follower that asks for an unknown partition is told so after this time: it may know of a new topic first."""
 _NO_RECORDS = b""
 _NOT_LEADING = (KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, KafkaErrorCode.FENCED_LEADER_EPOCH)
 
@@ -59,6 +62,8 @@ class SessionPartition:
     high_watermark: int = -1
     """As it was sent last; the log start likewise."""
     log_start: int = -1
+    unknown_since: float | None = None
+    """When a follower first asked for it and there was no replica here."""
     failed: bool = False
     """Whether the last answer was an error, so that the next request looks again."""
 
@@ -79,6 +84,8 @@ class FetchSession:
     by_replica: dict[Hosted, SessionPartition] = attrs.field(factory=dict)
     waiting: "Fetch | None" = None
     used_at: float = 0.0
+    connection: SocketConnection[Any] | None = None
+    """By which it was used last; the session ends with it, since its client begins again on another one."""
 
     def appended(self, hosted: Hosted) -> None:
         """See `Watcher`: a follower wants what is not committed yet."""
@@ -119,9 +126,9 @@ class FetchSession:
 
     def close(self) -> None:
         """Watch nothing any more."""
-        for partition in self.partitions.values():
-            if partition.hosted is not None:
-                partition.hosted.watchers.pop(self, None)
+        for hosted in self.by_replica:
+            hosted.watchers.pop(self, None)
+        self.by_replica.clear()
 
 
 @attrs.define(eq=False)
@@ -147,6 +154,9 @@ class FetchRequests:
         """Least recently used first."""
         self._waiting: dict[Fetch, None] = {}
         self._by_connection: dict[SocketConnection[Any], Fetch] = {}
+        self._sessions_of: dict[SocketConnection[Any], dict[FetchSession, None]] = {}
+        self._strangers: dict[FetchSession, None] = {}
+        """Followers that wait for a partition that this broker does not know."""
         self._lag_time_s = context.settings.seconds("replica.lag.time.max.ms")
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -170,6 +180,10 @@ class FetchRequests:
         if session.waiting is not None:
             self._finish(session.waiting)
         session.used_at = now
+        if session.id and session.connection is not call.connection:
+            self._leave_connection(session)
+            session.connection = call.connection
+            self._sessions_of.setdefault(call.connection, {})[session] = None
         self._take_changes(session, request, now)
         fetch = Fetch(call, request, session, full, now + max(request.max_wait_ms, 0) / 1000)
         if not self._try(fetch, now, last_chance=request.max_wait_ms <= 0):
@@ -186,7 +200,12 @@ class FetchRequests:
                 self._close(request.session_id)
             follower = request.replica_state.replica_id if call.version >= 15 else request.replica_id
             session = FetchSession(0, 0, by_id, follower, self)
-            if request.session_epoch == INITIAL_EPOCH and request.topics and self._make_room(now):
+            if (
+                request.session_epoch == INITIAL_EPOCH
+                and request.topics
+                # However many consumers there are, replication goes on at its pace.
+                and (follower >= 0 or self._make_room(now))
+            ):
                 session.id = self._new_id()
                 session.next_epoch = 1
                 self._sessions[session.id] = session
@@ -223,7 +242,17 @@ class FetchRequests:
         if session is not None:
             if session.waiting is not None:
                 self._finish(session.waiting)
+            self._leave_connection(session)
+            self._strangers.pop(session, None)
             session.close()
+
+    def _leave_connection(self, session: FetchSession) -> None:
+        if session.connection is not None:
+            others = self._sessions_of[session.connection]
+            del others[session]
+            if not others:
+                del self._sessions_of[session.connection]
+            session.connection = None
 
     def _take_changes(self, session: FetchSession, request: FetchRequest, now: float) -> None:
         for forgotten in request.forgotten_topics_data:
@@ -255,16 +284,34 @@ class FetchRequests:
             if fetch in self._waiting and self._try(fetch, now, last_chance=False):
                 self._over(fetch)
 
+    def role_changed(self) -> None:
+        """Some replica has another role, or is new: perhaps the one that a follower waits for."""
+        if self._strangers:
+            strangers, self._strangers = self._strangers, {}
+            for session in strangers:
+                if session.waiting is not None:
+                    self.woken[session.waiting] = None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `pump` should be called again at once: one fetch may have moved what another waits for."""
+        return bool(self.woken)
+
     @property
     def deadline(self) -> float:
         """When `pump` is due."""
         return min((each.deadline for each in self._waiting), default=float("inf"))
 
     def connection_closed(self, connection: SocketConnection[Any]) -> None:
-        """The client does not wait for the answer any more."""
+        """No client waits for the answer any more, and the sessions of the connection are over."""
         fetch = self._by_connection.get(connection)
         if fetch is not None:
             self._over(fetch)
+            if not fetch.session.id:
+                self._strangers.pop(fetch.session, None)
+                fetch.session.close()
+        for session in tuple(self._sessions_of.get(connection, ())):
+            self._close(session.id)
 
     def _finish(self, fetch: Fetch) -> None:
         """Answer with what there is."""
@@ -287,16 +334,19 @@ class FetchRequests:
         got = 0
         urgent = False
         found: list[tuple[SessionPartition, FetchPartitionResponse]] = []
+        left: list[SessionPartition] = []
         for partition in looked_at:
-            response, size, is_urgent = self._look(fetch, partition, room - got, is_first=not got, now=now)
+            response, size, is_urgent = self._look(fetch, partition, room - got, is_first=not got, now=now, left=left)
             got += size
             urgent = urgent or is_urgent
-            found.append((partition, response))
+            if response is not None:
+                found.append((partition, response))
         if not (last_chance or urgent or got >= request.min_bytes):
             return False
-        fetch.session.news.clear()
+        session.news = dict.fromkeys(left)
         self._send(fetch, found)
         if not session.id:
+            self._strangers.pop(session, None)
             session.close()
         return True
 
@@ -328,14 +378,28 @@ class FetchRequests:
         )
 
     def _look(
-        self, fetch: Fetch, partition: SessionPartition, room: int, *, is_first: bool, now: float
-    ) -> tuple[FetchPartitionResponse, int, bool]:
-        """Returns the answer for one partition, the bytes that it holds, and whether the client should know at once."""
+        self,
+        fetch: Fetch,
+        partition: SessionPartition,
+        room: int,
+        *,
+        is_first: bool,
+        now: float,
+        left: list[SessionPartition],
+    ) -> tuple[FetchPartitionResponse | None, int, bool]:
+        """Returns the answer for one partition (None: not yet), its bytes, and whether the client should know at once.
+
+        Who has records for which there is no room is added to `left`: the next request looks again.
+        """
         session = fetch.session
         hosted, error = self._replica_of(partition)
         session.watch(partition, hosted)
         if hosted is None:
+            if session.follower >= 0 and self._may_come(session, partition, now):
+                left.append(partition)
+                return None, 0, False
             return _failed(partition, error), 0, True
+        partition.unknown_since = None
         asked = partition.asked
         if session.follower >= 0 and asked.current_leader_epoch > hosted.leader_epoch:
             return _empty(partition, hosted), 0, False  # the metadata is on its way
@@ -345,12 +409,15 @@ class FetchRequests:
             return self._refused(hosted, partition, answer), 0, True
         records: tuple[Buffer, ...] | bytes = _NO_RECORDS
         size = 0
-        if answer.start < answer.end and (room > 0 or is_first):
+        if answer.start < answer.end and not (room > 0 or is_first):
+            left.append(partition)
+        elif answer.start < answer.end:
             limit = min(asked.partition_max_bytes, room)
             batches = hosted.log.read(answer.start, max(limit, 1), answer.end)
             size = sum(map(len, batches))
             if size > limit and not is_first:
                 batches, size = [], 0  # only the first may be larger than there is room for
+                left.append(partition)
             records = tuple(batches)
         response = FetchPartitionResponse(
             partition_index=asked.partition,
@@ -362,6 +429,13 @@ class FetchRequests:
             records=records,
         )
         return response, size, False
+
+    def _may_come(self, session: FetchSession, partition: SessionPartition, now: float) -> bool:
+        """Whether the metadata about this partition may be on its way."""
+        if partition.unknown_since is None:
+            partition.unknown_since = now
+        self._strangers[session] = None
+        return now - partition.unknown_since < METADATA_WAIT_S
 
     def _replica_of(self, partition: SessionPartition) -> tuple[Hosted | None, KafkaErrorCode]:
         topic_id, name, number = partition.key
@@ -447,7 +521,7 @@ def _empty(partition: SessionPartition, hosted: Hosted) -> FetchPartitionRespons
 
 
 def _everything(hosted: Hosted, offset: int) -> AnswerFetch:
-    """For tools that look at one replica (replica id -2): all that is in its log, whether it leads or not, and its own high watermark."""
+    """For tools that look at one replica (replica id -2): all that is in its log, leader or not, with its own high watermark."""
     log = hosted.log
     inside = log.start_offset <= offset <= log.end_offset
     error = KafkaErrorCode.NONE if inside else KafkaErrorCode.OFFSET_OUT_OF_RANGE

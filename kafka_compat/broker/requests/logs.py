@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import attrs
 
 from kafka_compat.broker.calls import ClientCall, Handler
-from kafka_compat.broker.context import Context
+from kafka_compat.broker.context import INTERNAL_TOPICS, Context
 from kafka_compat.broker.replicas import Answer, Hosted, Replicas
 from kafka_compat.model import NO_LEADER, TopicPartition
 from kafka_compat.partition.effects import AnswerEpochEnd, AnswerLatestOffset, AnswerLogStart
@@ -47,6 +47,8 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 LATEST, EARLIEST, NEWEST_TIME, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 DEBUG_CONSUMER = -2
 UNKNOWN = -1
+OFFSET_NOT_AVAILABLE_VERSION = 5
+"""Clients that send older versions of ListOffsets know LEADER_NOT_AVAILABLE instead, after which they try again, too."""
 
 
 @attrs.define(eq=False)
@@ -90,7 +92,9 @@ class LogRequests:
                 topics=tuple(
                     ListOffsetsTopicResponse(
                         name=topic.name,
-                        partitions=tuple(self._offset(request, topic.name, each) for each in topic.partitions),
+                        partitions=tuple(
+                            self._offset(call.version, request, topic.name, each) for each in topic.partitions
+                        ),
                     )
                     for topic in request.topics
                 )
@@ -98,7 +102,7 @@ class LogRequests:
         )
 
     def _offset(
-        self, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
+        self, version: int, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
     ) -> ListOffsetsPartitionResponse:
         index = asked.partition_index
         hosted = self._replicas.by_name(topic, index)
@@ -113,7 +117,10 @@ class LogRequests:
             latest.error is not KafkaErrorCode.OFFSET_NOT_AVAILABLE or asked.timestamp not in (EARLIEST, EARLIEST_LOCAL)
         )
         if fatal:
-            return ListOffsetsPartitionResponse(partition_index=index, error_code=latest.error)
+            error = latest.error
+            if error is KafkaErrorCode.OFFSET_NOT_AVAILABLE and version < OFFSET_NOT_AVAILABLE_VERSION:
+                error = KafkaErrorCode.LEADER_NOT_AVAILABLE
+            return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
         return self._found(hosted, asked, latest)
 
     def _latest(self, hosted: Hosted, leader_epoch: int) -> AnswerLatestOffset:
@@ -211,8 +218,9 @@ class LogRequests:
         results: list[DeleteRecordsPartitionResult],
     ) -> None:
         hosted = self._replicas.by_name(topic, index)
-        if hosted is None:
-            error = self._missing(topic, index)
+        if hosted is None or topic in INTERNAL_TOPICS:
+            # Groups would lose what they have committed.
+            error = KafkaErrorCode.INVALID_TOPIC_EXCEPTION if hosted is not None else self._missing(topic, index)
             results.append(DeleteRecordsPartitionResult(partition_index=index, low_watermark=UNKNOWN, error_code=error))
             return
 
@@ -253,7 +261,7 @@ class LogRequests:
         for partition, hosted in sorted(self._replicas.hosted.items()):
             if asked is None or partition in asked:
                 by_topic.setdefault(partition.topic, []).append(_described(hosted))
-        space = os.statvfs(self._context.data)
+        total, usable = _space(self._context.data)
         call.answer(
             DescribeLogDirsResponse(
                 results=(
@@ -263,12 +271,21 @@ class LogRequests:
                         topics=tuple(
                             DescribeLogDirsTopic(name=topic, partitions=tuple(each)) for topic, each in by_topic.items()
                         ),
-                        total_bytes=space.f_blocks * space.f_frsize,
-                        usable_bytes=space.f_bavail * space.f_frsize,
+                        total_bytes=total,
+                        usable_bytes=usable,
                     ),
                 )
             )
         )
+
+
+def _space(directory: str) -> tuple[int, int]:
+    """Returns the bytes of the file system, and those that are free; unknown for a disk in memory."""
+    try:
+        space = os.statvfs(directory)
+    except OSError:
+        return UNKNOWN, UNKNOWN
+    return space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
 
 
 def _described(hosted: Hosted) -> DescribeLogDirsPartition:

@@ -4,6 +4,7 @@ The time that a request allows is how long its sender waits for the controller; 
 broker has applied it.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 from kafka_compat.broker.calls import ClientCall, Handler
@@ -86,9 +87,10 @@ class TopicRequests:
         request: CreateTopicsRequest = call.request
         refused: dict[str, CreateTopicResult] = {}
         wanted: list[NewTopic] = []
-        names = [each.name for each in request.topics]
+        names = Counter(each.name for each in request.topics)
+        asked = {each.name: each for each in request.topics}
         for topic in request.topics:
-            if names.count(topic.name) > 1:
+            if names[topic.name] > 1:
                 refused[topic.name] = _refused(topic.name, KafkaErrorCode.INVALID_REQUEST, "the topic is named twice")
                 continue
             try:
@@ -98,11 +100,11 @@ class TopicRequests:
 
         def done(result: CommandResult | CommandFailed) -> None:
             if isinstance(result, TopicsCreated):
-                made = {each.name: self._created(each, request) for each in result.topics}
+                made = {each.name: self._created(each, asked) for each in result.topics}
             else:
                 failed = _failure(result)
                 made = {each.name: _refused(each.name, failed.error, failed.reason) for each in wanted}
-            call.answer(CreateTopicsResponse(topics=tuple((refused | made)[name] for name in dict.fromkeys(names))))
+            call.answer(CreateTopicsResponse(topics=tuple((refused | made)[name] for name in names)))
 
         if not wanted:
             done(TopicsCreated(()))
@@ -131,10 +133,10 @@ class TopicRequests:
             configs,
         )
 
-    def _created(self, made: TopicCreated, request: CreateTopicsRequest) -> CreateTopicResult:
+    def _created(self, made: TopicCreated, asked: Mapping[str, CreateTopic]) -> CreateTopicResult:
         if made.error:
             return _refused(made.name, made.error, made.message)
-        overrides = next((dict(_configs(each)) for each in request.topics if each.name == made.name), {})
+        overrides = dict(_configs(asked[made.name]))
         rows = self._context.settings.describe_topic(overrides)
         return CreateTopicResult(
             name=made.name,

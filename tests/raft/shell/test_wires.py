@@ -294,3 +294,16 @@ def test_what_a_transformed_connection_sends_is_masked_and_a_wrong_handshake_clo
             reactor.round()
             assert other_notes.closed == ["protocol error: not a greeting"]
     connection.close("over")
+
+
+def test_no_request_is_taken_within_the_answer_that_makes_room_for_it(reactor: Reactor) -> None:
+    """Who answers is in the middle of its work: a request served there would find it half done."""
+    with closing(Served(reactor, requests_max=1)) as served:
+        served.far.send(framed(b"a", b"b"))
+        reactor.round()
+        assert list(served.taken) == [b"a"]
+        served.taken[b"a"].send(b"answer")
+        assert list(served.taken) == [b"a"]
+        reactor.round()
+        assert list(served.taken) == [b"a", b"b"]
+        assert reactor.has_more(), "those that work once a round are called for it"

@@ -1,0 +1,194 @@
+"""Three brokers in one process: what was acknowledged survives, and clients cannot end a broker."""
+
+import random
+
+import pytest
+import trio
+
+from kafka_compat.model import NO_LEADER
+from kafka_compat.protocol.api import RequestHeader
+from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
+from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest
+from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.records import encode_records
+from tests.kafka_compat.broker.cluster import Cluster, cluster
+
+NONE = KafkaErrorCode.NONE
+
+
+async def test_what_all_replicas_acknowledged_survives_the_end_of_the_leader() -> None:
+    async with cluster() as brokers:
+        async with brokers.client(1) as client:
+            assert await client.create("t", 3) is NONE
+        await brokers.until(lambda: brokers.knows("t"))
+        old = brokers.state("t").leader
+        async with brokers.client(old) as client:
+            for number in range(20):
+                assert await client.produce("t", b"%d" % number) == (NONE, number)
+        await brokers.kill(old)
+        await brokers.until(lambda: brokers.state("t").leader not in (old, NO_LEADER))
+        new = brokers.state("t").leader
+        async with brokers.client(new) as client:
+            await brokers.until(lambda: brokers.leads(new, "t"))
+            assert (await client.produce("t", b"after"))[0] is NONE
+            assert await client.values("t") == [b"%d" % number for number in range(20)] + [b"after"]
+        await brokers.start(old)
+        await brokers.until(lambda: len(brokers.state("t").isr) == 3)
+
+
+async def test_with_before_ack_a_power_cut_of_all_brokers_loses_nothing() -> None:
+    async with cluster(flush="before-ack") as brokers:
+        async with brokers.client(1) as client:
+            assert await client.create("t", 3) is NONE
+        await brokers.until(lambda: brokers.knows("t"))
+        async with brokers.client(brokers.state("t").leader) as client:
+            for number in range(5):
+                assert await client.produce("t", b"%d" % number) == (NONE, number)
+        # The disks as a power cut at this moment leaves them.
+        cut = {each: disk.after_crash(random.Random(each)) for each, disk in brokers.disks.items()}
+        for each in (1, 2, 3):
+            await brokers.kill(each)
+        brokers.disks = cut
+        for each in (1, 2, 3):
+            await brokers.start(each)
+        for running in list(brokers.running.values()):
+            await running.broker.serving.wait()
+        await brokers.until(lambda: brokers.state("t").leader != NO_LEADER)
+        leader = brokers.state("t").leader
+        await brokers.until(lambda: brokers.leads(leader, "t"))
+        async with brokers.client(leader) as client:
+            assert (await client.produce("t", b"after"))[0] is NONE
+            assert await client.values("t") == [b"0", b"1", b"2", b"3", b"4", b"after"]
+
+
+async def test_controlled_shutdown_moves_leaderships_first() -> None:
+    async with cluster() as brokers:
+        async with brokers.client(1) as client:
+            assert await client.create("t", 3) is NONE
+        await brokers.until(lambda: brokers.knows("t"))
+        leader = brokers.state("t").leader
+        assert await brokers.running[leader].broker.shut_down()
+        assert brokers.state("t").leader not in (leader, NO_LEADER)
+        assert leader not in brokers.state("t").isr
+
+
+async def test_a_topic_made_again_at_once_is_replicated() -> None:
+    async with cluster() as brokers, brokers.client(1) as client:
+        for attempt in range(3):
+            assert await client.create("t", 3) is NONE
+            await brokers.until(lambda: all(each.broker._replicas.by_name("t", 0) for each in brokers.running.values()))
+            leader = brokers.state("t").leader
+            async with brokers.client(leader) as writer:
+                with trio.fail_after(3):
+                    assert await writer.produce("t", b"%d" % attempt) == (NONE, 0)
+            assert await client.delete("t") is NONE
+
+
+async def test_a_client_that_sends_far_ahead_cannot_end_a_broker() -> None:
+    """More requests than are taken at once, and fetches among them, which are then served when a produce is answered."""
+    async with cluster() as brokers:
+        async with brokers.client(1) as client:
+            assert await client.create("t", 3) is NONE
+        await brokers.until(lambda: brokers.knows("t"))
+        leader = brokers.state("t").leader
+        batch = encode_records([(None, b"v")], 1)
+        produce = ProduceRequest(
+            acks=-1,
+            timeout_ms=5000,
+            topic_data=(ProduceTopic(name="t", partition_data=(ProducePartition(index=0, records=batch),)),),
+        )
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
+        fetch = FetchRequest(max_wait_ms=0, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(partition,)),))
+        frames = b""
+        for number in range(300):
+            if number % 3 == 2:
+                pieces = FETCH.encode_request(RequestHeader(FETCH.key, 12, number, "x"), fetch)
+            else:
+                pieces = PRODUCE.encode_request(RequestHeader(PRODUCE.key, 9, number, "x"), produce)
+            frames += b"".join(map(bytes, pieces))
+        stream = await trio.open_tcp_stream(*brokers.addresses[leader])
+        await stream.send_all(frames)
+        received = b""
+        answered: list[int] = []
+        with trio.fail_after(10):
+            while len(answered) < 300:
+                received += await stream.receive_some(1 << 16)
+                while len(received) >= 4 and len(received) >= 4 + int.from_bytes(received[:4]):
+                    answered.append(int.from_bytes(received[4:8]))
+                    received = received[4 + int.from_bytes(received[:4]) :]
+        assert answered == list(range(300))
+        assert len(brokers.running) == 3
+        await stream.aclose()
+
+
+@pytest.mark.parametrize("count", [1, 5])
+async def test_clusters_of_other_sizes_serve(count: int) -> None:
+    async with cluster(count) as brokers, brokers.client(1) as client:
+        assert await client.create("t", count) is NONE
+        await brokers.until(lambda: brokers.knows("t"))
+        async with brokers.client(brokers.state("t").leader) as writer:
+            assert await writer.produce("t", b"x") == (NONE, 0)
+
+
+async def test_a_broker_that_knows_nothing_yet_lets_clients_wait() -> None:
+    """Or a client would be told that its topics do not exist."""
+    async with trio.open_nursery() as nursery:
+        brokers = Cluster(nursery, 3, {})
+        await brokers.start(1)
+        async with brokers.client(1) as client:
+            answers = []
+
+            async def ask() -> None:
+                answers.append(await client.ask(METADATA, 9, MetadataRequest(topics=None), timeout_s=30))
+
+            async with trio.open_nursery() as asking:
+                asking.start_soon(ask)
+                for _ in range(10):
+                    await trio.sleep(0.01)
+                assert answers == []
+                await brokers.start(2)
+                await brokers.start(3)
+            assert answers[0].brokers is not None
+            assert brokers.running[1].broker._hosting
+        for running in list(brokers.running.values()):
+            await running.kill()
+
+
+async def test_a_broker_without_a_controller_stops_at_once() -> None:
+    async with trio.open_nursery() as nursery:
+        brokers = Cluster(nursery, 3, {})
+        await brokers.start(1)
+        with trio.fail_after(1):
+            assert not await brokers.running[1].broker.shut_down()
+        await brokers.kill(1)
+
+
+@pytest.mark.parametrize("unclean", ["true", "false"])
+async def test_only_an_unclean_election_makes_a_replica_lead_that_was_out_of_sync(unclean: str) -> None:
+    async with cluster() as brokers:
+        async with brokers.client(1) as client:
+            assert await client.create("t", 2, unclean_leader_election_enable=unclean) is NONE
+        leader, follower = (
+            brokers.state("t").leader,
+            next(each for each in brokers.state("t").replicas if each != brokers.state("t").leader),
+        )
+        async with brokers.client(leader) as client:
+            assert (await client.produce("t", b"both"))[0] is NONE
+            await brokers.kill(follower)
+            await brokers.until(lambda: brokers.state("t").isr == (leader,))
+            assert (await client.produce("t", b"one"))[0] is NONE
+        await brokers.kill(leader)
+        await brokers.start(follower)
+        await brokers.running[follower].broker.serving.wait()
+        if unclean == "true":
+            await brokers.until(lambda: brokers.leads(follower, "t"))
+            async with brokers.client(follower) as client:
+                assert (await client.produce("t", b"new"))[0] is NONE
+                assert await client.values("t") == [b"both", b"new"]
+        else:
+            assert brokers.state("t").leader == NO_LEADER
+            await brokers.start(leader)
+            await brokers.until(lambda: brokers.running[leader].broker.serving.is_set() and brokers.leads(leader, "t"))
+            async with brokers.client(leader) as client:
+                assert await client.values("t") == [b"both", b"one"]

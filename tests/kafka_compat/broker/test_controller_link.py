@@ -1,0 +1,149 @@
+"""Commands on their way to the controller: sent again while they certainly failed, given up in time, never left unanswered."""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from kafka_compat.broker.controller_link import COMMAND_TIMEOUT_S, RETRY_S, CommandFailed, ControllerLink
+from kafka_compat.broker.peers import PeerFailed
+from kafka_compat.controller.commands import AllocateProducerIds, ProducerIdsAllocated, encode_result
+from kafka_compat.protocol.apis.controller import (
+    BROKER_HEARTBEAT,
+    CONTROLLER_COMMAND,
+    BrokerHeartbeatResponse,
+    ControllerCommandResponse,
+)
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+COMMAND = AllocateProducerIds(1, 1)
+RESULT = ProducerIdsAllocated(1000, 1000)
+NOT_CONTROLLER = ControllerCommandResponse(error_code=KafkaErrorCode.NOT_CONTROLLER)
+
+
+@attrs.define
+class Peer:
+    """A broker to which calls are noted."""
+
+    calls: list[tuple[Any, Callable[[Any], None]]] = attrs.field(factory=list)
+
+    def call(self, api: Any, version: int, request: Any, done: Callable[[Any], None], *, timeout_s: float) -> None:
+        self.calls.append((api, done))
+
+
+class World:
+    def __init__(self) -> None:
+        self.now = 10.0
+        self.peers = {2: Peer(), 3: Peer()}
+        self.link = ControllerLink("c", 1, self.peers, lambda: self.now)  # type: ignore[arg-type]
+        self.outcomes: list[Any] = []
+
+    def send(self) -> None:
+        self.link.send(COMMAND, self.outcomes.append)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_without_a_controller_nothing_is_due_before_the_command_is_given_up(world: World) -> None:
+    """Or the broker would spin until there is one."""
+    world.send()
+    world.now += 2 * RETRY_S
+    world.link.pump(world.now)
+    assert world.link.deadline == 10.0 + COMMAND_TIMEOUT_S
+    world.now = 10.0 + COMMAND_TIMEOUT_S
+    world.link.pump(world.now)
+    assert [each.definite for each in world.outcomes] == [True]
+    assert world.link.deadline is None
+
+
+def test_a_command_is_sent_as_soon_as_there_is_a_controller(world: World) -> None:
+    world.send()
+    world.link.leader_changed(2)
+    world.link.pump(world.now)
+    ((api, done),) = world.peers[2].calls
+    assert api is CONTROLLER_COMMAND
+    done(ControllerCommandResponse(error_code=0, index=5, result=encode_result(RESULT)))
+    assert world.outcomes == [RESULT]
+
+
+def test_who_is_not_the_controller_any_more_is_asked_again_after_a_pause_and_another_at_once(world: World) -> None:
+    world.link.leader_changed(2)
+    world.send()
+    world.peers[2].calls.pop()[1](NOT_CONTROLLER)
+    world.link.pump(world.now)
+    assert not world.peers[2].calls
+    assert world.link.deadline == world.now + RETRY_S
+    world.link.leader_changed(3)
+    world.link.pump(world.now)
+    assert len(world.peers[3].calls) == 1
+
+
+@pytest.mark.parametrize("was_sent", [False, True])
+def test_only_what_certainly_was_not_sent_is_sent_again(world: World, was_sent: bool) -> None:
+    world.link.leader_changed(2)
+    world.send()
+    world.peers[2].calls.pop()[1](PeerFailed("gone", was_sent=was_sent))
+    world.now += RETRY_S
+    world.link.pump(world.now)
+    assert len(world.peers[2].calls) == (0 if was_sent else 1)
+    assert [each.definite for each in world.outcomes] == ([False] if was_sent else [])
+    if was_sent:
+        assert world.outcomes[0].error is KafkaErrorCode.REQUEST_TIMED_OUT
+
+
+def test_an_unknown_outcome_stays_unknown(world: World) -> None:
+    world.link.leader_changed(2)
+    world.send()
+    world.peers[2].calls.pop()[1](ControllerCommandResponse(error_code=KafkaErrorCode.REQUEST_TIMED_OUT))
+    assert [each.definite for each in world.outcomes] == [False]
+
+
+def test_a_refused_command_was_certainly_not_carried_out(world: World) -> None:
+    world.link.leader_changed(2)
+    world.send()
+    world.peers[2].calls.pop()[1](ControllerCommandResponse(error_code=KafkaErrorCode.INVALID_REQUEST))
+    assert isinstance(world.outcomes[0], CommandFailed)
+    assert world.outcomes[0].definite
+
+
+def test_a_process_without_a_group_is_not_the_controller(world: World) -> None:
+    answers: list[ControllerCommandResponse] = []
+    world.link.propose(b"x", answers.append)
+    assert [each.error_code for each in answers] == [KafkaErrorCode.NOT_CONTROLLER]
+
+
+def test_heartbeats_go_to_everybody_and_only_a_controller_answers(world: World) -> None:
+    answers: list[BrokerHeartbeatResponse] = []
+    world.link.heartbeat(1, 5, answers.append, wants_shutdown=False, timeout_s=1.0)
+    for peer in world.peers.values():
+        assert [api for api, _ in peer.calls] == [BROKER_HEARTBEAT]
+    world.peers[2].calls[0][1](BrokerHeartbeatResponse(error_code=KafkaErrorCode.NOT_CONTROLLER))
+    world.peers[2].calls[0][1](PeerFailed("gone", was_sent=True))
+    assert not answers
+    world.peers[3].calls[0][1](BrokerHeartbeatResponse(error_code=0))
+    assert len(answers) == 1
+
+
+@pytest.mark.parametrize("comes", ["in time", "too late"])
+def test_a_result_is_given_out_when_this_broker_has_it_too(world: World, comes: str) -> None:
+    """Or a client whose topic was made would not find it here."""
+    applied = 4
+    world.link.applied = lambda: applied
+    world.link.leader_changed(2)
+    world.send()
+    done = world.peers[2].calls.pop()[1]
+    done(ControllerCommandResponse(error_code=0, index=5, result=encode_result(RESULT)))
+    world.link.pump(world.now)
+    assert world.outcomes == []
+    assert world.link.deadline == 10.0 + COMMAND_TIMEOUT_S
+    if comes == "in time":
+        applied = 5
+    else:
+        world.now = 10.0 + COMMAND_TIMEOUT_S
+    world.link.pump(world.now)
+    assert world.outcomes == [RESULT]
+    assert world.link.deadline is None

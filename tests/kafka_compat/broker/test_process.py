@@ -1,0 +1,165 @@
+"""The broker process: its flags, its events and its exit statuses."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kafka_compat.broker.cluster import free_ports
+
+ENDS_WITHIN_S = 30
+
+
+class Process:
+    """One broker process; reads its events."""
+
+    def __init__(self, directory: Path, *flags: str, port: int | None = None, broker: int = 1) -> None:
+        self.port = port or free_ports(1)[0][1]
+        base = [
+            "--id",
+            str(broker),
+            "--cluster-id",
+            "c",
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--data",
+            str(directory),
+        ]
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "kafka_compat.process", *base, *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def until(self, event: str) -> dict[str, Any]:
+        """Read events up to the first of this name."""
+        assert self.popen.stdout is not None
+        for line in self.popen.stdout:
+            told: dict[str, Any] = json.loads(line)
+            if told["event"] == event:
+                return told
+        raise AssertionError(f"the process ended without {event}: {self.errors()}")
+
+    def errors(self) -> str:
+        return self.popen.communicate(timeout=ENDS_WITHIN_S)[1]
+
+    def end(self) -> int:
+        return self.popen.wait(ENDS_WITHIN_S)
+
+    def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self.popen.send_signal(number)
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts processes, none of which outlives the test."""
+    started: list[Process] = []
+
+    def begin(*args: Any, **more: Any) -> Process:
+        started.append(Process(*args, **more))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.popen.kill()
+        each.popen.communicate()
+
+
+def peers_that_are_down() -> list[str]:
+    return [f"--peer={number}=127.0.0.1:{address[1]}" for number, address in enumerate(free_ports(2), 2)]
+
+
+def test_a_broker_serves_and_stops_when_asked_and_starts_again(start: Start, tmp_path: Path) -> None:
+    for _ in range(2):
+        broker = start(tmp_path)
+        broker.until("listening")
+        broker.until("serving")
+        broker.signal()
+        assert broker.until("stopping")["signal"] == "SIGTERM"
+        broker.until("stopped")
+        assert broker.end() == 0
+
+
+def test_without_a_controller_a_signal_stops_it_too(start: Start, tmp_path: Path) -> None:
+    broker = start(tmp_path, *peers_that_are_down())
+    broker.until("listening")
+    broker.signal(signal.SIGINT)
+    assert broker.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (("--set", "min.insync.replica=2"), "min.insync.replica"),
+        (("--set", "nonsense"), "--set"),
+        (("--peer", "1=127.0.0.1:1"), "--peer"),
+        (("--peer", "2"), "--peer"),
+        (("--unknown",), "--unknown"),
+    ],
+)
+def test_wrong_usage_has_status_2_and_says_what_is_wrong(
+    start: Start, tmp_path: Path, flags: tuple[str, ...], reason: str
+) -> None:
+    broker = start(tmp_path / "data", *flags)
+    assert broker.end() == 2
+    assert reason in broker.errors()
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_port_that_is_taken_has_status_4_and_is_named(start: Start, tmp_path: Path) -> None:
+    first = start(tmp_path / "1")
+    first.until("listening")
+    second = start(tmp_path / "2", port=first.port)
+    assert second.end() == 4
+    assert f"cannot listen on 127.0.0.1:{first.port}" in second.errors()
+
+
+def test_a_directory_in_use_has_status_4(start: Start, tmp_path: Path) -> None:
+    start(tmp_path).until("listening")
+    second = start(tmp_path)
+    assert second.until("fatal")["status"] == 4
+    assert second.end() == 4
+
+
+def test_the_directory_of_another_broker_has_status_4(start: Start, tmp_path: Path) -> None:
+    first = start(tmp_path)
+    first.until("serving")
+    first.signal()
+    assert first.end() == 0
+    other = start(tmp_path, broker=2)
+    assert "--data" in other.until("fatal")["reason"]
+    assert other.end() == 4
+
+
+def test_a_directory_that_cannot_be_made_has_status_4_and_is_named(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    broker = start(tmp_path / "file" / "data")
+    reason = broker.until("fatal")["reason"]
+    assert broker.end() == 4
+    assert "cannot listen" not in reason
+    assert str(tmp_path / "file") in reason
+
+
+def test_a_damaged_log_has_status_4_and_is_named(start: Start, tmp_path: Path) -> None:
+    first = start(tmp_path)
+    first.until("serving")
+    first.signal()
+    assert first.end() == 0
+    damaged = tmp_path / "partitions" / "logs" / "t-0"
+    damaged.mkdir(parents=True)
+    (damaged / "manifest").write_bytes(os.urandom(200))
+    again = start(tmp_path)
+    reason = again.until("fatal")["reason"]
+    assert "t-0" in reason
+    assert "partitions" in reason
+    assert again.end() == 4
