@@ -66,6 +66,7 @@ class Process:
     port: int
     serving: threading.Event = attrs.field(factory=threading.Event)
     reasons: Counter[str] = attrs.field(factory=Counter)
+    last_events: list[str] = attrs.field(factory=list)
 
     def listen(self) -> None:
         """Take in the broker's events until it ends."""
@@ -74,6 +75,9 @@ class Process:
             event = json.loads(line)
             if event["event"] == "serving":
                 self.serving.set()
+            elif event["event"] in ("fatal", "stopping", "proposes"):
+                self.last_events.append(line)
+                del self.last_events[:-5]
             elif event["event"] == "connection_closed":
                 self.reasons[str(event["reason"])] += 1
 
@@ -256,7 +260,11 @@ def _fuzz(frames: int, rng: random.Random, directory: Path) -> dict[str, Any]:
                 try:
                     fates[send_fuzzed(broker.port, frame)] += 1
                 except OSError as error:
-                    raise AssertionError(f"frame {count}, {frame}: {error!r}; exit {broker.process.poll()}") from error
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        broker.process.wait(10)
+                    raise AssertionError(
+                        f"frame {count}, {frame}: {error!r}; exit {broker.process.poll()} {broker.last_events}"
+                    ) from error
                 kinds[frame.flaw] += 1
                 reached += frame.reaches_decoder
                 if count % MEMORY_EVERY == 0:

@@ -34,7 +34,11 @@ class FuzzedFrame:
 
     data: bytes
     flaw: str
-    native: bool = False
+
+    @property
+    def native(self) -> bool:
+        """Whether the connection becomes one of the raft wire: its first byte after the length is 1."""
+        return self.flaw == "native" or self.data[4:5] == b"\x01"
 
     @property
     def whole(self) -> bool:
@@ -183,7 +187,7 @@ def fuzzed_frame(rng: random.Random) -> FuzzedFrame:
     choice = rng.random()
     if choice < 0.05:
         data, _ = damaged_frame(PEER_MESSAGES if rng.random() < 0.5 else CLIENT_REQUESTS, rng)
-        return FuzzedFrame(data, "native", native=True)
+        return FuzzedFrame(data, "native")
     frame = request(rng)
     if choice < 0.5:
         return FuzzedFrame(bytes(frame), "values")
