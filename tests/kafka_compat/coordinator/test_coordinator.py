@@ -100,6 +100,16 @@ def test_timed_out_commits_take_no_more_memory_than_their_offsets() -> None:
     assert len(coordinator.offsets.positions("g")) == 1
 
 
+def test_a_retention_without_end_is_kept_as_the_last_time_there_is() -> None:
+    coordinator = active()
+    partition = OffsetCommitPartition(partition_index=0, committed_offset=5, committed_metadata="")
+    topics = (OffsetCommitTopic(name="t", partitions=(partition,)),)
+    request = OffsetCommitRequest(group_id="g", member_id="", retention_time_ms=2**63 - 1, topics=topics)
+    effects = coordinator.step(0.0, GroupRequestArrived(1, 2, request, 1_000))
+    (append,) = (each for each in effects if isinstance(each, AppendRecords))
+    assert len(append.records) == 1
+
+
 def test_a_record_that_cannot_be_read_is_an_error_and_an_unknown_one_is_not() -> None:
     coordinator = GroupCoordinator()
     known = offset_key("g", "t", 0), offset_value(OffsetCommitValue(offset=1, metadata="", commit_timestamp=0))
