@@ -207,11 +207,11 @@ def send_fuzzed(port: int, frame: FuzzedFrame) -> str:
             connection.sendall(b"".join(API_VERSIONS.encode_request(marker, ApiVersionsRequest())))
             connection.settimeout(WAIT_S if frame.key in MAY_WAIT else HANG_S)
             body = read_body(connection)
-        except (EOFError, ConnectionResetError, BrokenPipeError):
-            return "closed" if frame.whole else "left"
         except TimeoutError:
             assert frame.whole and frame.key in MAY_WAIT, f"no answer to {frame}"
             return "waiting"
+        except (EOFError, OSError):
+            return "closed" if frame.whole else "left"
     if body[:4] == struct.pack(">i", MARKER) and frame.correlation_id != MARKER:
         assert frame.key == PRODUCE.key, f"no answer to {frame}"
         return "no answer"

@@ -13,6 +13,7 @@ import attrs
 from kafka_compat.protocol import schema
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.batch_header import BatchHeader, encode_batch_header
+from kafka_compat.protocol.errors import CannotEncode
 from kafka_compat.protocol.registry import APIS, BROKER_APIS
 from kafka_compat.protocol.schema import NO_UUID, NamedField, rows
 from tests.fuzz.wire import CLIENT_REQUESTS, PEER_MESSAGES, damaged_frame
@@ -24,7 +25,19 @@ READS = (1, 2, 3, 23, 75)
 ALL: dict[int, Api[Any, Any]] = {**APIS, **BROKER_APIS}
 VERSIONS = [(api, version) for _, api in sorted(ALL.items()) for version in api.versions]
 TOPICS = ["", ".", "..", "/", "../../escaped", "a/b", "t" * 249, "t" * 250, "é" * 64, "a\0b", "__consumer_offsets"]
-TEXTS = ["", "g", "group", "x" * 5_000, "é" * 300, "-1", "retention.ms", "cleanup.policy", "range", "consumer"]
+TEXTS = [
+    "",
+    "g",
+    "group",
+    "x" * 5_000,
+    "é" * 300,
+    "-1",
+    "retention.ms",
+    "cleanup.policy",
+    "range",
+    "consumer",
+    "x" * 40_000,
+]
 COUNTS = [-1, 2**31 - 1, -(2**31), 2**31 - 2, 65_536]
 
 
@@ -129,6 +142,10 @@ def scalar(row: NamedField, key: int, rng: random.Random) -> Any:
         return rng.choice([-1, 0, 1, 1, -1, 2, -2])
     if row.name in ("partition", "partition_index", "index", "partition_indexes") and rng.random() < 0.6:
         return 0
+    if row.name in ("member_id", "generation_id", "generation_id_or_member_epoch") and rng.random() < 0.6:
+        return "" if of is schema.STRING else -1  # so that commits need no member
+    if row.name == "group_instance_id" and rng.random() < 0.6:
+        return None
     if row.name == "broker_id" and key in BROKER_APIS:
         return rng.choice([0, -1, 2, 99, 2**31 - 1])
     if id(of) in sizes:
@@ -172,8 +189,12 @@ def request(rng: random.Random) -> bytearray:
     if rng.random() < 0.2:
         api = ALL[rng.choice([0, 1, 11])]
         version = rng.choice(api.versions)
-    header = RequestHeader(api.key, version, rng.getrandbits(31), rng.choice([None, "", "fuzz", "c" * 1_000]))
-    return bytearray(b"".join(api.encode_request(header, message(api.request, api.key, version, rng))))
+    header = RequestHeader(api.key, version, rng.getrandbits(31), rng.choice([None, "", "fuzz", "c" * 30_000]))
+    while True:
+        try:
+            return bytearray(b"".join(api.encode_request(header, message(api.request, api.key, version, rng))))
+        except CannotEncode:
+            continue  # a text that is too long for a version that is not flexible
 
 
 def sized(data: bytearray) -> bytes:
