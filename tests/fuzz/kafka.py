@@ -3,6 +3,8 @@
 `python -m tests.fuzz.kafka --frames 100000 --seed 1` starts one broker, sends that many requests of every API and version (and frames
 of the raft wire), each on a connection of its own, and prints what came of them. It fails unless
 
+- every request with valid encoding is answered, but for those whose errors have no place in an answer (Produce with acks=0, and
+  DescribeTopicPartitions),
 - every whole request is answered by a response that can be decoded, or its connection is closed with a logged reason; only Fetch,
   JoinGroup and SyncGroup may wait,
 - a healthy client's produce requests are acknowledged throughout, and what was acknowledged can be read afterwards,
@@ -44,6 +46,8 @@ MEMORY_EVERY = 250
 WARM_UP = 1_000
 MAY_WAIT = (1, 11, 14)
 """Fetch, JoinGroup and SyncGroup."""
+MAY_CLOSE = (0, 75)
+"""Produce and DescribeTopicPartitions."""
 WAIT_S = 0.02
 HANG_S = 15.0
 MARKER = 0x5AFE
@@ -258,13 +262,16 @@ def _fuzz(frames: int, rng: random.Random, directory: Path) -> dict[str, Any]:
             for count in range(frames):
                 frame = fuzzed_frame(rng)
                 try:
-                    fates[send_fuzzed(broker.port, frame)] += 1
+                    fate = send_fuzzed(broker.port, frame)
                 except OSError as error:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         broker.process.wait(10)
                     raise AssertionError(
                         f"frame {count}, {frame}: {error!r}; exit {broker.process.poll()} {broker.last_events}"
                     ) from error
+                valid = frame.flaw == "values" and frame.key not in MAY_CLOSE
+                assert fate != "closed" or not valid, f"a request that can be decoded was not answered: {frame}"
+                fates[fate] += 1
                 kinds[frame.flaw] += 1
                 reached += frame.reaches_decoder
                 if count % MEMORY_EVERY == 0:

@@ -1,7 +1,6 @@
 """DescribeTopicPartitions with cursors that no answer has given."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 

@@ -143,7 +143,9 @@ def test_requests_without_an_answer_are_bounded_in_bytes(reactor: Reactor) -> No
         assert list(served.taken) == [b"aaa", b"bbb"], "the one that reaches the bound is still taken"
         served.taken[b"bbb"].send(b"B")
         reactor.round()
-        assert list(served.taken) == [b"aaa", b"bbb", b"ccc"], "an answer that waits for an earlier one is counted apart"
+        assert list(served.taken) == [b"aaa", b"bbb", b"ccc"], (
+            "an answer that waits for an earlier one is counted apart"
+        )
 
 
 def test_answers_that_wait_for_an_earlier_one_are_bounded_in_bytes(reactor: Reactor) -> None:
