@@ -42,6 +42,7 @@ campaign: $(DEV)
 	$(BIN)/quorumlog sim --explore
 	$(BIN)/python -m tests.jepsen_like.checker.differential --count 1000000
 	$(BIN)/python -m tests.fuzz.wire --frames 100000 --seed 1
+	$(BIN)/python -m tests.fuzz.kafka --frames 100000 --seed 1
 	$(BIN)/python -m tests.mutants run --happy
 	$(BIN)/python -m tests.mutation
 

@@ -38,6 +38,7 @@ from kafka_compat.coordinator.record_formats import (
     OffsetCommitKey,
     OffsetCommitValue,
     decode_record,
+    fits,
 )
 from kafka_compat.coordinator.writes import (
     UNKNOWN_OUTCOMES,
@@ -146,7 +147,11 @@ class GroupCoordinator:
             case CoordinatorPhase.RESIGNED:
                 self._refuse(event, KafkaErrorCode.NOT_COORDINATOR)
             case CoordinatorPhase.ACTIVE:
-                self._serve(event, event.request)
+                error = _not_recordable(event.request)
+                if error is KafkaErrorCode.NONE:
+                    self._serve(event, event.request)
+                else:
+                    self._refuse(event, error)
 
     def _serve(self, event: GroupRequestArrived, request: GroupRequest) -> None:
         match request:
@@ -336,3 +341,14 @@ def _while_loading(version: int, request: GroupRequest) -> GroupResponse:
     if isinstance(request, SyncGroupRequest):
         return refused(version, request, KafkaErrorCode.REBALANCE_IN_PROGRESS)
     return refused(version, request, KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+def _not_recordable(request: GroupRequest) -> KafkaErrorCode:
+    """Returns why what the request would leave in the offsets topic has no place in a record; NONE if it has."""
+    if isinstance(request, JoinGroupRequest | OffsetCommitRequest) and not fits(request.group_id):
+        return KafkaErrorCode.INVALID_GROUP_ID
+    if isinstance(request, JoinGroupRequest):
+        names = (each.name for each in request.protocols)
+        if not fits(request.group_instance_id, request.protocol_type, *names):
+            return KafkaErrorCode.INVALID_REQUEST
+    return KafkaErrorCode.NONE

@@ -38,6 +38,7 @@ from kafka_compat.protocol.apis.offset_fetch import (
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID
 
+TIMESTAMP_MAX = 2**63 - 1
 GROUP_NOT_FOUND_VERSION = 9
 """From this version of OffsetCommit an unknown group is GROUP_ID_NOT_FOUND; before, ILLEGAL_GENERATION."""
 CLEAN_UP_RECORDS_MAX = 1000
@@ -79,7 +80,7 @@ class OffsetRequests:
 
     def _changes(self, request: OffsetCommitRequest) -> Iterator[OffsetChange]:
         time_ms, retention_ms = self.out.time_ms, request.retention_time_ms
-        expires = NO_TIMESTAMP if retention_ms < 0 else time_ms + retention_ms
+        expires = NO_TIMESTAMP if retention_ms < 0 else min(time_ms + retention_ms, TIMESTAMP_MAX)
         for topic in request.topics:
             for partition in topic.partitions:
                 metadata = partition.committed_metadata or ""

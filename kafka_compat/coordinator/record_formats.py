@@ -14,6 +14,7 @@ from kafka_compat.protocol.primitives import Wire
 from kafka_compat.protocol.schema import array, int32, int64, message, octets, string
 from raft.net.decoder import Buffer
 
+TEXT_BYTES_MAX = 2**15 - 1
 VERSION = struct.Struct(">h")
 OFFSET_KEY_VERSIONS = range(2)
 OFFSET_KEY_VERSION = 1
@@ -148,3 +149,8 @@ def _decode(cls: type, data: bytes, *, flexible: bool) -> Any:
     if end != len(data):
         raise MalformedMessage(f"{len(data) - end} bytes follow the record", offset=end)
     return value
+
+
+def fits(*texts: str | None) -> bool:
+    """Whether these texts can stand in a record: their length in UTF-8 has 15 bits there, and more in flexible requests."""
+    return all(text is None or len(text.encode()) <= TEXT_BYTES_MAX for text in texts)

@@ -182,6 +182,9 @@ class MetadataRequests:
             call.close(f"a part of {request.response_partition_limit} partitions was asked for")
             return
         cursor = request.cursor
+        if cursor is not None and cursor.partition_index < 0:
+            call.close(f"a part that begins at partition {cursor.partition_index} was asked for")
+            return
         names = sorted({each.name for each in request.topics} or set(self._image.topics))
         if cursor is not None:
             names = [each for each in names if each >= cursor.topic_name]
@@ -195,11 +198,12 @@ class MetadataRequests:
                 topics.append(DescribedTopic(error_code=code, name=name, topic_id=NO_UUID, partitions=()))
                 continue
             first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+            first = min(first, len(topic.partitions))
             end = min(len(topic.partitions), first + room)
             if room <= 0:
                 following = DescribeTopicPartitionsCursor(topic_name=name, partition_index=0)
                 break
-            topics.append(self._described(topic, range(max(first, 0), end)))
+            topics.append(self._described(topic, range(first, end)))
             room -= end - first
             if end < len(topic.partitions):
                 following = DescribeTopicPartitionsCursor(topic_name=name, partition_index=end)

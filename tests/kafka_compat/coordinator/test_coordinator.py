@@ -59,6 +59,12 @@ def join(member_id: str = "", **others: object) -> JoinGroupRequest:
     return JoinGroupRequest(**(fields | others))  # type: ignore[arg-type]
 
 
+def commit(group: str, retention_time_ms: int = -1) -> OffsetCommitRequest:
+    partition = OffsetCommitPartition(partition_index=0, committed_offset=5, committed_metadata="")
+    topic = OffsetCommitTopic(name="t", partitions=(partition,))
+    return OffsetCommitRequest(group_id=group, member_id="", retention_time_ms=retention_time_ms, topics=(topic,))
+
+
 def test_the_deadline_is_that_of_what_comes_next() -> None:
     loading = GroupCoordinator()
     assert loading.deadline == math.inf
@@ -98,6 +104,41 @@ def test_timed_out_commits_take_no_more_memory_than_their_offsets() -> None:
         coordinator.step(0.0, WriteFailed(append.write_id, KafkaErrorCode.REQUEST_TIMED_OUT))
     assert coordinator.waiting_writes == 0
     assert len(coordinator.offsets.positions("g")) == 1
+
+
+def test_a_retention_without_end_is_kept_as_the_last_time_there_is() -> None:
+    coordinator = active()
+    effects = coordinator.step(0.0, GroupRequestArrived(1, 2, commit("g", retention_time_ms=2**63 - 1), 1_000))
+    (append,) = (each for each in effects if isinstance(each, AppendRecords))
+    assert len(append.records) == 1
+
+
+LONG = "é" * 2**14
+"""One byte more than a text in a record may have (2^15 - 1)."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        (commit(LONG), KafkaErrorCode.INVALID_GROUP_ID),
+        (join(group_id=LONG), KafkaErrorCode.INVALID_GROUP_ID),
+        (join(group_instance_id=LONG), KafkaErrorCode.INVALID_REQUEST),
+        (join(protocol_type=LONG), KafkaErrorCode.INVALID_REQUEST),
+        (join(protocols=(JoinGroupProtocol(name=LONG, metadata=b""),)), KafkaErrorCode.INVALID_REQUEST),
+    ],
+    ids=["commit", "group", "instance", "type", "protocol"],
+)
+def test_texts_that_no_record_has_room_for_are_refused(
+    asked: JoinGroupRequest | OffsetCommitRequest, error: KafkaErrorCode
+) -> None:
+    coordinator = active()
+    (answer,) = coordinator.step(0.0, GroupRequestArrived(1, 9, asked, 1_000))
+    assert isinstance(answer, GroupAnswer)
+    if isinstance(answer.response, JoinGroupResponse):
+        assert answer.response.error_code == error
+    else:
+        assert isinstance(answer.response, OffsetCommitResponse)
+        assert answer.response.topics[0].partitions[0].error_code == error
 
 
 def test_a_record_that_cannot_be_read_is_an_error_and_an_unknown_one_is_not() -> None:

@@ -1,0 +1,247 @@
+"""Requests of every API and version of the Kafka port with values that a client should not send, and frames that are damaged.
+
+They are made from the tables of the protocol: a random value for each field, drawn from what is hostile to its type and name.
+Nothing here can undo what a healthy client was promised: its topic is only ever read.
+"""
+
+import random
+import struct
+from typing import Any
+
+import attrs
+
+from kafka_compat.protocol import schema
+from kafka_compat.protocol.api import Api, RequestHeader
+from kafka_compat.protocol.batch_header import BatchHeader, encode_batch_header
+from kafka_compat.protocol.errors import CannotEncode
+from kafka_compat.protocol.registry import APIS, BROKER_APIS
+from kafka_compat.protocol.schema import NO_UUID, NamedField, rows
+from tests.fuzz.wire import CLIENT_REQUESTS, PEER_MESSAGES, damaged_frame
+
+CLUSTER = "fuzz"
+HEALTHY, TARGET = "healthy-records", "fuzz-target"
+READS = (1, 2, 3, 23, 75)
+"""APIs that only read, so that they may name the healthy topic."""
+ALL: dict[int, Api[Any, Any]] = {**APIS, **BROKER_APIS}
+VERSIONS = [(api, version) for _, api in sorted(ALL.items()) for version in api.versions]
+TOPICS = ["", ".", "..", "/", "../../escaped", "a/b", "t" * 249, "t" * 250, "é" * 64, "a\0b", "__consumer_offsets"]
+TEXTS = [
+    "",
+    "g",
+    "group",
+    "x" * 5_000,
+    "é" * 300,
+    "-1",
+    "retention.ms",
+    "cleanup.policy",
+    "range",
+    "consumer",
+    "x" * 40_000,
+]
+COUNTS = [-1, 2**31 - 1, -(2**31), 2**31 - 2, 65_536]
+
+
+@attrs.frozen
+class FuzzedFrame:
+    """Bytes to send; `whole` if they are exactly one frame of Kafka's wire, whose header begins with what is stated."""
+
+    data: bytes
+    flaw: str
+
+    @property
+    def native(self) -> bool:
+        """Whether the connection becomes one of the raft wire: its first byte after the length is 1."""
+        return self.flaw == "native" or self.data[4:5] == b"\x01"
+
+    @property
+    def whole(self) -> bool:
+        """Whether the broker need not wait for more, and is told of no frame after it."""
+        return not self.native and len(self.data) >= 4 and struct.unpack_from(">i", self.data)[0] == len(self.data) - 4
+
+    @property
+    def key(self) -> int:
+        """The API, -1 where the header is cut."""
+        return int(struct.unpack_from(">h", self.data, 4)[0]) if len(self.data) >= 12 else -1
+
+    @property
+    def version(self) -> int:
+        """Of the request."""
+        return int(struct.unpack_from(">h", self.data, 6)[0]) if len(self.data) >= 12 else -1
+
+    @property
+    def correlation_id(self) -> int:
+        """Of the request."""
+        return int(struct.unpack_from(">i", self.data, 8)[0]) if len(self.data) >= 12 else -1
+
+    @property
+    def reaches_decoder(self) -> bool:
+        """Whether the API and the version are served, so that the message itself is looked at."""
+        return self.whole and self.key in ALL and self.version in ALL[self.key].versions
+
+
+def number(bits: int, rng: random.Random) -> int:
+    """An end of the range, a small number or any."""
+    last = 2 ** (bits - 1)
+    choice = rng.random()
+    if choice < 0.5:
+        return rng.choice([0, 0, 0, 1, 1, -1, 2, 3])
+    return rng.choice([-last, last - 1, -2]) if choice < 0.75 else rng.randrange(-last, last)
+
+
+def batch(rng: random.Random) -> bytes:
+    """One batch, right or wrong in one of many ways."""
+    body = rng.randbytes(rng.choice([0, 1, 20, 300]))
+    count = rng.choice([1, 1, 1, 2, 0, -1, 2**31 - 1])
+    attributes = rng.choice([0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 48, 0x7FFF, -1])
+    header = BatchHeader(
+        number(64, rng), 0, number(32, rng), 2, 0, attributes,
+        rng.choice([count - 1, count - 1, 0, -1, 2**31 - 1]) if count > -1 else -1,
+        number(64, rng), number(64, rng), rng.choice([-1, -1, number(64, rng)]), number(16, rng), number(32, rng), count,
+    )  # fmt: skip
+    return encode_batch_header(header, body) + body
+
+
+def records(rng: random.Random) -> bytes:
+    """A record set as Produce has it."""
+    data = bytearray(batch(rng))
+    match rng.randrange(10):
+        case 0:
+            del data[rng.randrange(len(data)) :]
+        case 1:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        case 2:
+            struct.pack_into(">i", data, 8, rng.choice([*COUNTS, 0, 48, 49, len(data) - 11, len(data) - 13]))
+        case 3:
+            data += batch(rng)
+        case 4:
+            data[16] = rng.choice([0, 1, 3, 255])
+        case 5:
+            data = bytearray(rng.choice([b"", rng.randbytes(100), bytes(1_200_000)]))
+        case _:
+            pass
+    return bytes(data)
+
+
+def text(name: str, key: int, rng: random.Random) -> str:
+    """A text for a field of that name."""
+    if name == "cluster_id":
+        return rng.choice([CLUSTER, "another", ""])
+    if "topic" in name or name == "name":
+        choice = rng.random()
+        if choice < 0.5:
+            return HEALTHY if key in READS and rng.random() < 0.3 else TARGET
+        return rng.choice(TOPICS) if choice < 0.9 else rng.choice(TEXTS)
+    return rng.choice(TEXTS)
+
+
+def scalar(row: NamedField, key: int, rng: random.Random) -> Any:
+    """A value of a field that is no message."""
+    of = row.field.of
+    sizes = {id(schema.INT8): 8, id(schema.INT16): 16, id(schema.INT32): 32, id(schema.INT64): 64}
+    if row.name == "acks":
+        return rng.choice([-1, 0, 1, 1, -1, 2, -2])
+    if row.name in ("partition", "partition_index", "index", "partition_indexes") and rng.random() < 0.6:
+        return 0
+    if row.name in ("member_id", "generation_id", "generation_id_or_member_epoch") and rng.random() < 0.6:
+        return "" if of is schema.STRING else -1  # so that commits need no member
+    if row.name == "group_instance_id" and rng.random() < 0.6:
+        return None
+    if row.name == "broker_id" and key in BROKER_APIS:
+        return rng.choice([0, -1, 2, 99, 2**31 - 1])
+    if id(of) in sizes:
+        return number(sizes[id(of)], rng)
+    if of is schema.BOOL:
+        return rng.random() < 0.5
+    if of is schema.UUID:
+        return rng.choice([NO_UUID, rng.randbytes(16)])
+    if of is schema.STRING:
+        return text(row.name, key, rng)
+    if of is schema.RECORDS:
+        return records(rng)
+    assert of is schema.BYTES, row
+    return rng.randbytes(rng.choice([0, 1, 30, 3_000]))
+
+
+def message(cls: Any, key: int, version: int, rng: random.Random) -> Any:
+    """A message of a class, with what its version can carry."""
+    return cls(**{row.name: value(row, key, version, rng) for row in rows(cls) if version in row.field.versions})
+
+
+def value(row: NamedField, key: int, version: int, rng: random.Random) -> Any:
+    """A value of one field."""
+    field = row.field
+    if field.tag is not None and rng.random() < 0.5:
+        return field.default
+    if version in field.nullable and rng.random() < 0.2:
+        return None
+
+    def one() -> Any:
+        return message(field.of, key, version, rng) if isinstance(field.of, type) else scalar(row, key, rng)
+
+    if field.is_array:
+        return tuple(one() for _ in range(rng.choice([0, 1, 1, 1, 2, 3])))
+    return one()
+
+
+def request(rng: random.Random) -> bytearray:
+    """A frame with a request that can be decoded."""
+    api, version = rng.choice(VERSIONS)
+    if rng.random() < 0.2:
+        api = ALL[rng.choice([0, 1, 11])]
+        version = rng.choice(api.versions)
+    header = RequestHeader(api.key, version, rng.getrandbits(31), rng.choice([None, "", "fuzz", "c" * 30_000]))
+    while True:
+        try:
+            return bytearray(b"".join(api.encode_request(header, message(api.request, api.key, version, rng))))
+        except CannotEncode:
+            continue  # a text that is too long for a version that is not flexible
+
+
+def sized(data: bytearray) -> bytes:
+    """The frame with its length put right."""
+    struct.pack_into(">i", data, 0, len(data) - 4)
+    return bytes(data)
+
+
+def fuzzed_frame(rng: random.Random) -> FuzzedFrame:
+    """A frame and what is wrong with it; about four in five reach the decoder of an API."""
+    choice = rng.random()
+    if choice < 0.05:
+        data, _ = damaged_frame(PEER_MESSAGES if rng.random() < 0.5 else CLIENT_REQUESTS, rng)
+        return FuzzedFrame(data, "native")
+    frame = request(rng)
+    if choice < 0.5:
+        return FuzzedFrame(bytes(frame), "values")
+    if choice < 0.85:
+        return FuzzedFrame(sized(mutated(frame, rng)), "mutated")
+    match rng.randrange(5):
+        case 0:
+            struct.pack_into(">h", frame, 6, rng.choice([-1, 99, 2**15 - 1, -(2**15)]))
+            return FuzzedFrame(bytes(frame), "version")
+        case 1:
+            struct.pack_into(">h", frame, 4, rng.choice([4, 5, 7, 24, 68, 250, -1, 2**15 - 1, -(2**15)]))
+            return FuzzedFrame(bytes(frame), "key")
+        case 2:
+            return FuzzedFrame(bytes(frame[: rng.randrange(1, len(frame))]), "partial")
+        case 3:
+            struct.pack_into(">i", frame, 0, rng.choice([2**31 - 1, 2**30, 104_857_601, -1, -(2**31)]))
+            return FuzzedFrame(bytes(frame), "oversized")
+        case _:
+            return FuzzedFrame(sized(bytearray(4) + rng.randbytes(rng.randrange(300))), "noise")
+
+
+def mutated(frame: bytearray, rng: random.Random) -> bytearray:
+    """The frame changed after the fixed part of its header."""
+    at = rng.randrange(12, len(frame))
+    match rng.randrange(4):
+        case 0:
+            for _ in range(rng.choice([1, 1, 4])):
+                frame[rng.randrange(12, len(frame))] ^= 1 << rng.randrange(8)
+        case 1:
+            del frame[at:]
+        case 2:
+            frame[at:at] = rng.randbytes(rng.randrange(1, 40))
+        case _:
+            absurd = rng.choice([struct.pack(">i", rng.choice(COUNTS)), b"\xff\xff\xff\xff\x07", b"\xff" * 10, b"\0"])
+            frame[at : at + len(absurd)] = absurd
+    return frame
