@@ -1,6 +1,6 @@
 """Kafka clusters that a test can break, for plain Python: those of `cluster`, by the same names, in blocking calls from any thread."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jepsen_like.testing.faulty import NodeEvent
 from jepsen_like.testing.kafka import cluster
@@ -30,6 +30,19 @@ class _KafkaFace(Face[KafkaT_co]):
     ) -> None:
         """Have `check` look for this record, which a broker acknowledged."""
         self._loop.living.acknowledged(topic, partition, offset, value, key)
+
+    def producer(self, **settings: Any) -> Any:
+        """Returns a producer of confluent-kafka with acks=all; `check` looks for everything that is acknowledged to it.
+
+        `settings` are the client's own, with underscores for dots. Raises `ImportError` without confluent-kafka, `ValueError` for
+        other acks, with which records may be lost.
+        """
+        from jepsen_like.testing.kafka.producer import WitnessedProducer
+
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        if str(given.setdefault("acks", "all")) not in ("all", "-1"):
+            raise ValueError(f"acks={given['acks']} promises nothing that could be checked; use a producer of your own")
+        return WitnessedProducer({"bootstrap.servers": self.bootstrap_servers, **given}, self.acknowledged)
 
     def forget(self, topic: str) -> None:
         """The test deleted this topic: `check` looks for nothing of it."""

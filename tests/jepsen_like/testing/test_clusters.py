@@ -13,8 +13,8 @@ import trio
 
 from jepsen_like.testing import aio, cluster, sync
 from jepsen_like.testing.breakable import BreakableCluster
-from jepsen_like.testing.faulty import WaitedTooLong
 from jepsen_like.testing.cluster import LocalCluster, ProcessCluster
+from jepsen_like.testing.faulty import WaitedTooLong
 from log.errors import StorageFailed
 from raft.client import Client
 from raft.errors import OutcomeUnknown, RaftError
