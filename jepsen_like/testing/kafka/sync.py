@@ -1,5 +1,6 @@
 """Kafka clusters that a test can break, for plain Python: those of `cluster`, by the same names, in blocking calls from any thread."""
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from jepsen_like.testing.faulty import NodeEvent
@@ -31,16 +32,16 @@ class _KafkaFace(Face[KafkaT_co]):
         """Have `check` look for this record, which a broker acknowledged."""
         self._loop.living.acknowledged(topic, partition, offset, value, key)
 
-    def producer(self, **settings: Any) -> Any:
+    def producer(self, settings: Mapping[str, Any] | None = None) -> Any:
         """Returns a producer of confluent-kafka with acks=all; `check` looks for everything that is acknowledged to it.
 
-        `settings` are the client's own, with underscores for dots. Raises `ImportError` without confluent-kafka, `ValueError` for
+        `settings` are the client's own, by its names. Raises `ImportError` without confluent-kafka, `ValueError` for
         other acks, with which records may be lost.
         """
         from jepsen_like.testing.kafka.producer import WitnessedProducer
 
-        given = {name.replace("_", "."): value for name, value in settings.items()}
-        if str(given.setdefault("acks", "all")) not in ("all", "-1"):
+        given = {"acks": "all", **(settings or {})}
+        if str(given["acks"]) not in ("all", "-1"):
             raise ValueError(f"acks={given['acks']} promises nothing that could be checked; use a producer of your own")
         return WitnessedProducer({"bootstrap.servers": self.bootstrap_servers, **given}, self.acknowledged)
 

@@ -4,7 +4,6 @@ import asyncio
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import trio
@@ -17,7 +16,9 @@ from kafka_compat.model import TopicPartition
 from kafka_compat.records import encode_records
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python reads its resources by a call that Python will drop
+    warnings.simplefilter(
+        "ignore", DeprecationWarning
+    )  # kafka-python reads its resources by a call that Python will drop
     from kafka import KafkaProducer
 
 NAME = TopicPartition("orders", 0)
@@ -25,7 +26,7 @@ QUIET = {"log_level": 0}
 
 
 def send(cluster: LocalKafka | ProcessKafka, *values: bytes) -> None:
-    producer = cluster.producer(**QUIET)
+    producer = cluster.producer(QUIET)
     for value in values:
         producer.produce("orders", value)
     assert producer.flush(30) == 0
@@ -166,6 +167,5 @@ def test_nothing_is_left_behind() -> None:
 
 
 def test_acks_that_promise_nothing_are_refused(kafka_cluster: LocalKafka) -> None:
-    options: dict[str, Any] = {"acks": 1}
     with pytest.raises(ValueError, match="acks=1 promises nothing"):
-        kafka_cluster.producer(**options)
+        kafka_cluster.producer({"acks": 1})
