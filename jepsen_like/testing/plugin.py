@@ -8,6 +8,9 @@
 
 - `raft_cluster`: nodes inside the test's process, there in milliseconds (`jepsen_like.testing.cluster.LocalCluster`).
 - `raft_processes`: real processes, for `kill -9` and `kill -STOP` (`ProcessCluster`); about a second to start.
+- `kafka_cluster`, `kafka_processes`: the same of Kafka brokers, for unmodified clients, which get `kafka_cluster.bootstrap_servers`;
+  `kafka_cluster_factory(brokers=3, settings={...})` makes one within the test; `@pytest.mark.kafka_cluster(brokers=3, settings={...},
+  check=True)` sets them up.
 - `@pytest.mark.raft_cluster(nodes=5, settings=["flush=none"], check=False)` sets them up: `nodes`, `settings`, for
   `raft_cluster` also `seed` and `state_machine`; and whether the cluster is checked at the end.
 
@@ -18,29 +21,35 @@ Async tests use the fixtures, too: the cluster runs in a thread of its own, so o
 `check`) is better made in `asyncio.to_thread` or `trio.to_thread.run_sync`. Importing this module imports nothing but pytest.
 """
 
+import contextlib
 import difflib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
+    from jepsen_like.testing.kafka.sync import LocalKafka, ProcessKafka
     from jepsen_like.testing.sync import LocalCluster, ProcessCluster
 
+    AnyCluster = LocalCluster | ProcessCluster | LocalKafka | ProcessKafka
+
 T = TypeVar("T")
-ClusterT = TypeVar("ClusterT", "LocalCluster", "ProcessCluster")
+ClusterT = TypeVar("ClusterT", "LocalCluster", "ProcessCluster", "LocalKafka", "ProcessKafka")
 MARKER = (
     "raft_cluster(nodes=3, settings=(), check=True, ...): how the cluster of `raft_cluster` or `raft_processes` is made"
 )
-CLUSTERS: "pytest.StashKey[dict[str, LocalCluster | ProcessCluster]]" = pytest.StashKey()
+KAFKA_MARKER = "kafka_cluster(brokers=3, settings={}, check=True, ...): how the cluster of `kafka_cluster` or `kafka_processes` is made"
+CLUSTERS: "pytest.StashKey[dict[str, AnyCluster]]" = pytest.StashKey()
 STORIES = pytest.StashKey[dict[str, str]]()
 """The last events of each cluster as they were when its test ended or failed: what comes after is the harness's doing."""
 HAS_FAILED = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Make the markers known."""
     config.addinivalue_line("markers", MARKER)
+    config.addinivalue_line("markers", KAFKA_MARKER)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -58,7 +67,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def _story(item: pytest.Item, name: str, cluster: "LocalCluster | ProcessCluster") -> str:
+def _story(item: pytest.Item, name: str, cluster: "AnyCluster") -> str:
     """The last events of a cluster, up to the first time that this is called for it."""
     stories = item.stash.setdefault(STORIES, {})
     if name not in stories:
@@ -92,19 +101,61 @@ def raft_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessCluster]"
         yield from _lend(request, cluster, is_checked)
 
 
-def _options(request: pytest.FixtureRequest, names: Sequence[str]) -> tuple[dict[str, Any], bool]:
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalKafka]":
+    """Three brokers in this process, which all serve; see `jepsen_like.testing.kafka.sync.LocalKafka`."""
+    from jepsen_like.testing.kafka.sync import LocalKafka
+
+    options, is_checked = _options(request, ("brokers", "settings", "seed", "check"), "kafka_cluster")
+    with LocalKafka.open(**options) as cluster:
+        yield from _lend(request, cluster, is_checked)
+
+
+@pytest.fixture
+def kafka_cluster_factory(request: pytest.FixtureRequest) -> "Iterator[Callable[..., LocalKafka]]":
+    """Makes clusters like `kafka_cluster`: `kafka_cluster_factory(brokers=3, settings={...}, check=True)`; each is checked at the end."""
+    from jepsen_like.testing.kafka.sync import LocalKafka
+
+    with contextlib.ExitStack() as stack:
+        lent: list[Iterator[LocalKafka]] = []
+
+        def make(*, check: bool = True, **options: Any) -> "LocalKafka":
+            cluster = stack.enter_context(LocalKafka.open(**options))
+            lending = _lend(request, cluster, check, f"kafka_cluster_factory {len(lent) + 1}")
+            lent.append(lending)
+            return next(lending)
+
+        yield make
+        for lending in lent:
+            next(lending, None)
+
+
+@pytest.fixture
+def kafka_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessKafka]":
+    """Three brokers as processes, which all serve; see `jepsen_like.testing.kafka.sync.ProcessKafka`."""
+    from jepsen_like.testing.kafka.sync import ProcessKafka
+
+    options, is_checked = _options(request, ("brokers", "settings", "check"), "kafka_cluster")
+    directory = request.getfixturevalue("tmp_path") / "kafka_processes"
+    with ProcessKafka.open(directory=directory, **options) as cluster:
+        yield from _lend(request, cluster, is_checked)
+
+
+def _options(
+    request: pytest.FixtureRequest, names: Sequence[str], marked: str = "raft_cluster"
+) -> tuple[dict[str, Any], bool]:
     """What the nearest marker gives, and whether the cluster is checked at the end. A marker that cannot be is an error of
     the test in one line, without a traceback through this plugin.
     """
-    marker = request.node.get_closest_marker("raft_cluster")
+    marker = request.node.get_closest_marker(marked)
     if marker is not None and marker.args:
-        _refuse(f"raft_cluster takes names only, as in nodes=5: not {marker.args[0]!r} alone")
+        _refuse(f"{marked} takes names only, as in {names[0]}=5: not {marker.args[0]!r} alone")
     options = dict(marker.kwargs) if marker is not None else {}
     for name in options:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             meant = f"; did you mean {near[0]}?" if near else ""
-            _refuse(f"for {request.fixturename} the marker raft_cluster takes {', '.join(names)}, not {name!r}{meant}")
+            _refuse(f"for {request.fixturename} the marker {marked} takes {', '.join(names)}, not {name!r}{meant}")
     return options, bool(options.pop("check", True))
 
 
@@ -112,9 +163,9 @@ def _refuse(reason: str) -> NoReturn:
     pytest.fail(reason, pytrace=False)
 
 
-def _lend(request: pytest.FixtureRequest, cluster: ClusterT, is_checked: bool) -> Iterator[ClusterT]:
+def _lend(request: pytest.FixtureRequest, cluster: ClusterT, is_checked: bool, name: str = "") -> Iterator[ClusterT]:
     """Give the cluster to the test and take it back: a test that failed has its reason already, any other is checked."""
-    name, node = str(request.fixturename), request.node
+    name, node = name or str(request.fixturename), request.node
     node.stash.setdefault(CLUSTERS, {})[name] = cluster
     yield cluster
     _story(node, name, cluster)

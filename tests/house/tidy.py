@@ -32,7 +32,13 @@ LONG_FUNCTIONS: dict[str, int] = {}
 
 FACES = frozenset(
     Path(*module.split(".")).with_suffix(".py")
-    for module in ("raft.aio", "raft.sync", "jepsen_like.testing.aio", "jepsen_like.testing.sync")
+    for module in (
+        "raft.aio",
+        "raft.sync",
+        "jepsen_like.testing.aio",
+        "jepsen_like.testing.sync",
+        "jepsen_like.testing.kafka.sync",
+    )
 )
 """They repeat the names of what they stand for, in asyncio and in plain Python."""
 CODE_RUNNING_MODULES = frozenset({"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml"})

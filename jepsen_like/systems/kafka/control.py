@@ -149,7 +149,7 @@ class KafkaControl(Control):
             wanted.setdefault(state.leader_id, []).append(name)
         goal: Ends = {}
         for node, names in wanted.items():
-            ends = await self._ends(node, names)
+            ends = await self.ends(node, names)
             if ends is None:
                 return None
             goal |= ends
@@ -161,7 +161,7 @@ class KafkaControl(Control):
         mine = [name for name in goal if name in sight.partitions and node in sight.partitions[name].replica_nodes]
         if node not in sight.brokers or any(node not in sight.partitions[name].isr_nodes for name in mine):
             return False
-        ends = await self._ends(node, mine)
+        ends = await self.ends(node, mine)
         return ends is not None and all(ends[name] >= goal[name] for name in mine)
 
     async def settle(self, *, within_s: float) -> Mapping[int, int]:
@@ -186,7 +186,7 @@ class KafkaControl(Control):
                 return None, f"{name} has no leader"
             ends = {}
             for node in state.replica_nodes:
-                found = await self._ends(node, [name])
+                found = await self.ends(node, [name])
                 if found is None:
                     return None, f"n{node} does not tell where its {name} ends"
                 ends[node] = found[name]
@@ -195,7 +195,7 @@ class KafkaControl(Control):
                 told = ", ".join(f"n{node} at {of_node}" for node, of_node in sorted(ends.items()))
                 return None, f"{name}, led by n{state.leader_id}: {told}"
             try:
-                committed = (await self._fetch(state.leader_id, name, end)).high_watermark
+                committed = (await self.read_own(state.leader_id, name, end)).high_watermark
             except NoAnswer as error:
                 return None, f"n{state.leader_id}: {error}"
             if committed != end:
@@ -203,7 +203,7 @@ class KafkaControl(Control):
             agreed[name] = end
         return agreed, ""
 
-    async def _ends(self, node: int, names: list[TopicPartition], what: int = END) -> Ends | None:
+    async def ends(self, node: int, names: list[TopicPartition], what: int = END) -> Ends | None:
         """Where a broker's own copies end (or begin); None if it does not tell."""
         if not names:
             return {}
@@ -239,14 +239,14 @@ class KafkaControl(Control):
         self, node: int, names: list[TopicPartition], ends: Mapping[int, int], writer: DumpWriter
     ) -> None:
         for name in names:
-            starts = await self._ends(node, [name], START)
+            starts = await self.ends(node, [name], START)
             if starts is None:
                 raise NotServing(f"n{node} did not tell where its {name} begins")
             offset, end = starts[name], ends[name.partition]
             writer.begin(node, offset, name.partition)
             while offset < end:
                 try:
-                    records = (await self._fetch(node, name, offset)).records or b""
+                    records = (await self.read_own(node, name, offset)).records or b""
                     data = b"".join(records) if isinstance(records, tuple) else records
                     following = self._dump_records(node, name, offset, end, memoryview(data), writer)
                 except (NoAnswer, InvalidBatch) as error:
@@ -270,7 +270,7 @@ class KafkaControl(Control):
                 offset += len(values)
         return offset
 
-    async def _fetch(self, node: int, name: TopicPartition, offset: int) -> FetchPartitionResponse:
+    async def read_own(self, node: int, name: TopicPartition, offset: int) -> FetchPartitionResponse:
         """Read a broker's own copy. Raises `NoAnswer`, also for an error of the partition."""
         wanted = FetchPartition(partition=name.partition, fetch_offset=offset, partition_max_bytes=READ_BYTES)
         request = FetchRequest(

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from typing import TypeVar
 
 import trio
 
@@ -18,13 +19,15 @@ from log.disk import Disk
 from raft.errors import ShuttingDown
 from raft.loop_thread import LoopThread
 
+T = TypeVar("T")
 
-async def outcome(future: "Future[object]") -> None:
-    """Wait in Trio until `future` is done, and raise what it holds. Cancelled, it leaves the future to itself."""
+
+async def outcome(future: "Future[T]") -> T:
+    """Returns in Trio what `future` comes to hold, or raises it. Cancelled, it leaves the future to itself."""
     token, done = trio.lowlevel.current_trio_token(), trio.Event()
     future.add_done_callback(lambda _: _run_soon(token, done.set))
     await done.wait()
-    future.result()
+    return future.result()
 
 
 def _run_soon(token: trio.lowlevel.TrioToken, call: Callable[[], object]) -> None:
@@ -48,7 +51,7 @@ class BrokerThread:
         """Start it, until it listens. Raises what `Broker.open` does."""
         opened = self._loop.open()
         try:
-            await outcome(opened)  # type: ignore[arg-type]  # only that it is done counts
+            await outcome(opened)
         except BaseException:
             opened.cancel()
             self._loop.close()
@@ -71,12 +74,11 @@ class BrokerThread:
         self._goes_on = goes_on = threading.Event()
         token, stands = trio.lowlevel.current_trio_token(), trio.Event()
 
-        def stand_still(_: Broker) -> "Future[None]":
+        async def stand_still(_: Broker) -> None:
             _run_soon(token, stands.set)
             goes_on.wait()
-            return Future()
 
-        self._loop.submit(stand_still).add_done_callback(lambda _: _run_soon(token, stands.set))  # type: ignore[arg-type]
+        self._loop.submit(stand_still).add_done_callback(lambda _: _run_soon(token, stands.set))
         await stands.wait()
 
     def resume(self) -> None:

@@ -1,0 +1,399 @@
+"""Kafka clusters that a test can break: `LocalKafka` inside the test's process, `ProcessKafka` of real processes.
+
+Unmodified clients connect to `bootstrap_servers`, behind fault proxies like the ways between brokers. The loop that this runs in
+carries all that traffic: blocking clients belong in another thread, as they are with the fixtures and with `sync`.
+"""
+
+import random
+import shutil
+import tempfile
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from jepsen_like.cluster.cluster import Cluster, open_cluster
+from jepsen_like.cluster.location import Site, open_proxies
+from jepsen_like.cluster.wires import Address, Wires
+from jepsen_like.nemesis.processes import emptied
+from jepsen_like.systems.kafka.batch_values import whole_batches
+from jepsen_like.systems.kafka.control import START, KafkaControl
+from jepsen_like.systems.kafka.mode import KafkaMode
+from jepsen_like.systems.kafka.system import KafkaSystem
+from jepsen_like.systems.kafka.wire import NoAnswer
+from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
+from jepsen_like.testing.kafka.broker_thread import BrokerThread
+from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger, ReplicaLog
+from kafka_compat.broker.broker import BrokerPlan
+from kafka_compat.config import Settings
+from kafka_compat.model import NO_LEADER, TopicPartition
+from log.memory_disk import MemoryDisk, PowerLoss
+from raft.config import RaftConfig
+
+CLUSTER_ID = "test"
+POLL_S = 0.01
+QUICK: Mapping[str, object] = {
+    "broker.heartbeat.interval.ms": 100,
+    "broker.session.timeout.ms": 1000,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 500,
+    "num.partitions": 1,
+    "offsets.topic.num.partitions": 1,
+    "replica.lag.time.max.ms": 1500,
+}
+"""Settings that take over quickly; a test's own come over them."""
+PARTITIONS = "partitions"
+"""Below a broker's data directory: what `wipe` removes. The controllers' log and votes beside it stay."""
+
+
+def mode_of(brokers: int, settings: Mapping[str, object]) -> KafkaMode:
+    """Returns the settings of a cluster of a test. Raises `WrongMode` for a setting or value that does not exist."""
+    given = {**QUICK, "min.insync.replicas": min(2, brokers), **settings}
+    words = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items()]
+    return KafkaMode.of(words)
+
+
+class BreakableKafka(FaultyCluster):
+    """What both kinds have in common. Brokers are named by their ids, 1 to n; `ValueError` for any other."""
+
+    def __init__(
+        self, nodes: Iterable[int], clients: Mapping[int, Address], direct: Mapping[int, Address], wires: Wires
+    ) -> None:
+        """Use `open`."""
+        super().__init__(CLUSTER_ID, nodes, [f"{host}:{port}" for host, port in clients.values()], wires)
+        self.ledger = RecordLedger()
+        self._control = KafkaControl(CLUSTER_ID, direct, self._can_answer)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """As every client takes it."""
+        return ",".join(self.addresses)
+
+    def acknowledged(
+        self, topic: str, partition: int, offset: int, value: bytes | None, key: bytes | None = None
+    ) -> None:
+        """Have `check` look for this record, which a broker acknowledged; from any thread."""
+        self.ledger.on_acknowledged(topic, partition, offset, (key, value))
+
+    @abstractmethod
+    def _can_answer(self, node: int) -> bool:
+        """Whether this broker is up and does not stand still."""
+
+    async def leader(self, topic: str, partition: int = 0, *, within_s: float = PATIENCE_S) -> int:
+        """Returns the broker that leads, and that clients can reach. Raises `WaitedTooLong` if there is none in time."""
+        name = TopicPartition(topic, partition)
+        with trio.move_on_after(within_s):
+            while True:
+                state = (await self._control.sight()).partitions.get(name)
+                if state is not None and self._is_reachable(state.leader_id):
+                    return int(state.leader_id)
+                await trio.sleep(POLL_S)
+        raise WaitedTooLong(f"{name} has no leader that clients can reach within {within_s:g} s")
+
+    def _is_reachable(self, node: int) -> bool:
+        return node in self.nodes and self._can_answer(node) and node not in self._cut_clients
+
+    async def wait_until_serving(self, *, within_s: float = PATIENCE_S) -> None:
+        """Wait until every broker is registered and unfenced. Raises `WaitedTooLong`."""
+        with trio.move_on_after(within_s):
+            while not await self._control.is_serving():  # noqa: ASYNC110 - only the brokers know
+                await trio.sleep(POLL_S)
+            return
+        raise WaitedTooLong(f"the brokers do not all serve within {within_s:g} s")
+
+    @abstractmethod
+    async def wipe(self, *nodes: int) -> None:
+        """Kill these brokers and take what they have of partitions away; they fetch it again once they are started."""
+
+    # ---------------------------------------------------------------- promises
+
+    async def check(self, *, within_s: float = 3 * PATIENCE_S) -> KafkaVerdict:
+        """Heal and start everything, wait until all replicas are in sync and end alike, compare their logs byte by byte, and look for
+        everything that is known to be acknowledged. Call it when no client writes any more. Raises `WaitedTooLong`.
+        """
+        await self.heal()
+        await self.start()
+        why = "no broker answers"
+        with trio.move_on_after(within_s):
+            while True:
+                try:
+                    found = await self._settled()
+                    if not isinstance(found, str):
+                        return self.ledger.verdict(await self._logs(found))
+                    why = found
+                except NoAnswer as error:
+                    why = str(error)
+                await trio.sleep(POLL_S)
+        raise WaitedTooLong(f"the replicas do not agree {within_s:g} s after everything was healed: {why}")
+
+    async def _settled(self) -> dict[TopicPartition, tuple[int, tuple[int, ...]]] | str:
+        """Returns the end of every partition and its replicas, or why they do not agree yet."""
+        sight, agreed = await self._control.sight(), {}
+        if sight.brokers != set(self.nodes):
+            return f"only brokers {sorted(sight.brokers)} of {list(self.nodes)} are registered and unfenced"
+        for name, state in sight.partitions.items():
+            if state.leader_id == NO_LEADER:
+                return f"{name} has no leader"
+            if set(state.isr_nodes) != set(state.replica_nodes):
+                return (
+                    f"of {name}, on brokers {sorted(state.replica_nodes)}, only {sorted(state.isr_nodes)} are in sync"
+                )
+            ends = {node: (await self._control.ends(node, [name]) or {}).get(name) for node in state.replica_nodes}
+            end = ends[state.leader_id]
+            if end is None or set(ends.values()) != {end}:
+                return f"{name} ends at {ends}, by broker"
+            committed = (await self._control.read_own(state.leader_id, name, end)).high_watermark
+            if committed != end:
+                return f"{name} ends at {end} and is committed to {committed}"
+            agreed[name] = end, tuple(state.replica_nodes)
+        return agreed
+
+    async def _logs(
+        self, agreed: Mapping[TopicPartition, tuple[int, tuple[int, ...]]]
+    ) -> dict[TopicPartition, dict[int, ReplicaLog]]:
+        return {
+            name: {node: await self._log(node, name, end) for node in replicas}
+            for name, (end, replicas) in agreed.items()
+        }
+
+    async def _log(self, node: int, name: TopicPartition, end: int) -> ReplicaLog:
+        starts = await self._control.ends(node, [name], START)
+        if starts is None:
+            raise NoAnswer(f"broker {node} does not tell where its {name} begins")
+        offset = starts[name]
+        log = ReplicaLog(offset)
+        while offset < end:
+            read = (await self._control.read_own(node, name, offset)).records or b""
+            data = b"".join(read) if isinstance(read, tuple) else bytes(read)
+            before = offset
+            for position, header in whole_batches(data):
+                log.batches[header.base_offset] = data[position : position + header.size]
+                offset = max(offset, header.end_offset)
+            if offset == before:
+                raise NoAnswer(f"broker {node} has {name} up to {end} and shows {offset}")
+        return log
+
+
+class LocalKafka(BreakableKafka):
+    """Brokers in threads of this process, on disks in memory. Made by `open`."""
+
+    def __init__(self, nodes: Iterable[int], site: Site, mode: KafkaMode, rng: random.Random) -> None:
+        """Use `open`."""
+        ids = tuple(nodes)
+        self._running: dict[int, BrokerThread] = {}
+        super().__init__(ids, site.clients, site.direct, site.wires)
+        self._site = site
+        self._settings = Settings.from_assignments(mode.broker_words(len(ids)))
+        self._rng = rng
+        self._disks = {node: MemoryDisk(random.Random(rng.getrandbits(64))) for node in ids}
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, *, brokers: int = 3, settings: Mapping[str, object] | None = None, seed: int = 0
+    ) -> AsyncIterator["LocalKafka"]:
+        """Start brokers 1 to `brokers` until all serve; stop them at the end. `settings` are by Kafka's names.
+
+        Raises `WrongMode` for a setting or value that does not exist, `WaitedTooLong` if they do not serve in time.
+        """
+        mode, ids = mode_of(brokers, settings or {}), range(1, brokers + 1)
+        async with open_proxies(ids) as site:
+            cluster = cls(ids, site, mode, random.Random(seed))
+            try:
+                await cluster.start()
+                await cluster.wait_until_serving()
+                yield cluster
+            finally:
+                with trio.CancelScope(shield=True):
+                    await cluster._end(*cluster.nodes)
+
+    def _can_answer(self, node: int) -> bool:
+        running = self._running.get(node)
+        return running is not None and not running.is_paused and not running.ended.done()
+
+    def disk(self, node: int) -> MemoryDisk:
+        """Returns the broker's disk, which can be made to fail; another one after `kill`, `power` and `wipe`."""
+        self._require(node)
+        return self._disks[node]
+
+    async def start(self, *nodes: int) -> None:
+        """See `FaultyCluster`: until they listen. Raises what `Broker.open` does, in an exception group."""
+        self._require(*nodes)
+        await _together(self._start, [node for node in nodes or self.nodes if not self._is_up(node)])
+
+    def _is_up(self, node: int) -> bool:
+        return node in self._running and not self._running[node].ended.done()
+
+    async def _start(self, node: int) -> None:
+        await self._end(node)  # what failed by itself is still to be told
+        self._regain_power(node)
+        site = self._site
+        plan = BrokerPlan(
+            cluster_id=CLUSTER_ID,
+            broker_id=node,
+            listen=site.listen[node],
+            data="data",
+            peers={other: site.peers[node, other] for other in self.nodes if other != node},
+            advertised=site.clients[node],
+            settings=self._settings,
+            raft=RaftConfig(heartbeat_s=0.05, election_timeout_s_min=0.25, election_timeout_s_max=0.5),
+        )
+        drawn = random.Random(self._rng.getrandbits(64))
+        thread = BrokerThread(plan, self._disks[node], drawn, lambda event, **told: self.tell(node, event, **told))
+        await thread.open()
+        self._running[node] = thread
+        self.tell(node, "started")
+
+    async def _end(self, *nodes: int) -> None:
+        await _together(self._end_one, [node for node in nodes if node in self._running])
+
+    async def _end_one(self, node: int) -> None:
+        thread = self._running.pop(node)
+        await thread.end()
+        error = thread.ended.exception()
+        if error is not None:
+            self.tell(node, "failed", reason=f"{type(error).__name__}: {error}")
+            if isinstance(error, AssertionError):
+                self.ledger.on_broken(f"broker {node} broke an invariant: {error}")
+
+    async def stop(self, *nodes: int) -> None:
+        """See `FaultyCluster`: each asks the controller for leave first."""
+        self._require(*nodes)
+        for node in nodes:
+            if self._is_up(node):
+                await self._running[node].shut_down()
+            await self._end(node)
+            self.tell(node, "stopped")
+
+    async def kill(self, *nodes: int) -> None:
+        """See `FaultyCluster`."""
+        await self._bring_down(nodes, lambda disk: disk.after_kill(self._rng))
+        for node in nodes:
+            self._break_connections(node)
+            self.tell(node, "killed")
+
+    async def power(self, *nodes: int) -> None:
+        """Take the power from these brokers at one moment: everything that was not flushed is gone, and nobody is told."""
+        await self._bring_down(nodes, lambda disk: disk.after_crash(self._rng, loss=PowerLoss.LOSE_ALL))
+        for node in nodes:
+            self._lose_power(node)
+            self.tell(node, "without power")
+
+    async def wipe(self, *nodes: int) -> None:
+        """See `BreakableKafka`."""
+        await self.kill(*nodes)
+        for node in nodes:
+            _empty(self._disks[node], f"data/{PARTITIONS}")
+            self.tell(node, "wiped")
+
+    async def _bring_down(self, nodes: Sequence[int], left: Callable[[MemoryDisk], MemoryDisk]) -> None:
+        self._require(*nodes)
+        self._go_dark(*nodes)  # first: what they acknowledge from now on reaches nobody
+        disks = {node: left(self._disks[node]) for node in nodes}
+        await self._end(*nodes)
+        self._disks |= disks
+
+    async def pause(self, *nodes: int) -> None:
+        """See `FaultyCluster`."""
+        self._require(*nodes)
+        for node in nodes:
+            if self._is_up(node):
+                await self._running[node].pause()
+                self.tell(node, "paused")
+
+    async def resume(self, *nodes: int) -> None:
+        """See `FaultyCluster`."""
+        self._require(*nodes)
+        for node in nodes or self.nodes:
+            if node in self._running and self._running[node].is_paused:
+                self._running[node].resume()
+                self.tell(node, "resumed")
+
+
+class ProcessKafka(BreakableKafka):
+    """Brokers as processes of their own, on the real disk. Made by `open`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Use `open`."""
+        self._cluster = cluster
+        super().__init__(cluster.nodes, cluster.client_addresses, cluster.direct, cluster.network)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, *, brokers: int = 3, settings: Mapping[str, object] | None = None, directory: Path | None = None
+    ) -> AsyncIterator["ProcessKafka"]:
+        """Start brokers 1 to `brokers` until all serve; stop them at the end. Without a `directory` the files are removed.
+
+        Raises `WrongMode`; `NodeDidNotStart`, in an exception group; `WaitedTooLong`.
+        """
+        mode = mode_of(brokers, settings or {})
+        home = directory or Path(tempfile.mkdtemp(prefix="quorumlog-"))
+        try:
+            async with open_cluster(home, KafkaSystem(), mode, nodes=brokers, cluster_id=CLUSTER_ID) as running:
+                cluster = cls(running)
+                await cluster.wait_until_serving(within_s=3 * PATIENCE_S)
+                yield cluster
+        finally:
+            if directory is None:
+                shutil.rmtree(home, ignore_errors=True)
+
+    def _can_answer(self, node: int) -> bool:
+        return self._cluster.nodes[node].is_running and not self._cluster.nodes[node].is_paused
+
+    async def start(self, *nodes: int) -> None:
+        """See `FaultyCluster`. Raises `NodeDidNotStart`, in an exception group."""
+        await self._do(self._cluster.start, nodes or self.nodes, "started", running=False)
+
+    async def stop(self, *nodes: int) -> None:
+        """See `FaultyCluster`."""
+        await self._do(self._cluster.stop, nodes, "stopped")
+
+    async def kill(self, *nodes: int) -> None:
+        """See `FaultyCluster`."""
+        await self._do(self._cluster.kill, nodes, "killed")
+
+    async def wipe(self, *nodes: int) -> None:
+        """See `BreakableKafka`."""
+        await self.kill(*nodes)
+        for node in nodes:
+            emptied(self._cluster.nodes[node].machine.data, KafkaSystem.kept_by_wipe)
+            self.tell(node, "wiped")
+
+    async def pause(self, *nodes: int) -> None:
+        """See `FaultyCluster`."""
+        await self._do(self._cluster.pause, nodes, "paused")
+
+    async def resume(self, *nodes: int) -> None:
+        """See `FaultyCluster`."""
+        self._require(*nodes)
+        for node in nodes or self.nodes:
+            if self._cluster.nodes[node].is_paused:
+                self._cluster.nodes[node].resume()
+                self.tell(node, "resumed")
+
+    async def _do(
+        self, do: Callable[[Iterable[int]], Awaitable[None]], nodes: Sequence[int], event: str, *, running: bool = True
+    ) -> None:
+        self._require(*nodes)
+        hit = [node for node in nodes if self._cluster.nodes[node].is_running is running]
+        await do(hit)
+        for node in hit:
+            self.tell(node, event)
+
+
+async def _together(do: Callable[[int], Awaitable[None]], nodes: Iterable[int]) -> None:
+    async with trio.open_nursery() as nursery:
+        for node in nodes:
+            nursery.start_soon(do, node)
+
+
+def _empty(disk: MemoryDisk, directory: str) -> None:
+    """Remove a directory with all that is in it, for good."""
+    files = [path for path in disk.paths() if path.startswith(f"{directory}/")]
+    for path in files:
+        disk.remove(path)
+    for parent in {path.rpartition("/")[0] for path in files}:
+        disk.sync_directory(parent)

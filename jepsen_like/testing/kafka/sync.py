@@ -1,0 +1,97 @@
+"""Kafka clusters that a test can break, for plain Python: those of `cluster`, by the same names, in blocking calls from any thread."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from jepsen_like.testing.faulty import NodeEvent
+from jepsen_like.testing.kafka import cluster
+from jepsen_like.testing.kafka.cluster import BreakableKafka
+from raft.errors import ShuttingDown
+from raft.loop_thread import Opener, in_loop, opening
+from raft.sync import Face, blocking
+
+KafkaT_co = TypeVar("KafkaT_co", bound=BreakableKafka, covariant=True)
+
+
+class _KafkaFace(Face[KafkaT_co]):
+    """What both kinds have in common: see `cluster.BreakableKafka`."""
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The ids of the brokers, 1 to n."""
+        return self._loop.living.nodes
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """As every client takes it: where it reaches the brokers, behind the faults."""
+        return self._loop.living.bootstrap_servers
+
+    def acknowledged(
+        self, topic: str, partition: int, offset: int, value: bytes | None, key: bytes | None = None
+    ) -> None:
+        """Have `check` look for this record, which a broker acknowledged."""
+        self._loop.living.acknowledged(topic, partition, offset, value, key)
+
+    def producer(self, settings: Mapping[str, Any] | None = None) -> Any:
+        """Returns a producer of confluent-kafka with acks=all; `check` looks for everything that is acknowledged to it.
+
+        `settings` are the client's own, by its names. Raises `ImportError` without confluent-kafka, `ValueError` for
+        other acks, with which records may be lost.
+        """
+        from jepsen_like.testing.kafka.producer import WitnessedProducer
+
+        given = {"acks": "all", **(settings or {})}
+        if str(given["acks"]) not in ("all", "-1"):
+            raise ValueError(f"acks={given['acks']} promises nothing that could be checked; use a producer of your own")
+        return WitnessedProducer({"bootstrap.servers": self.bootstrap_servers, **given}, self.acknowledged)
+
+    def forget(self, topic: str) -> None:
+        """The test deleted this topic: `check` looks for nothing of it."""
+        self._loop.living.ledger.forget(topic)
+
+    def events(self) -> list[NodeEvent]:
+        """Everything so far, oldest first."""
+        return self._loop.living.events()
+
+    def story(self, last: int = 40) -> str:
+        """The last events, a line each."""
+        return self._loop.living.story(last)
+
+    leader = blocking(BreakableKafka.leader)
+    wait_until_serving = blocking(BreakableKafka.wait_until_serving)
+    start = blocking(BreakableKafka.start)
+    stop = blocking(BreakableKafka.stop)
+    kill = blocking(BreakableKafka.kill)
+    wipe = blocking(BreakableKafka.wipe)
+    pause = blocking(BreakableKafka.pause)
+    resume = blocking(BreakableKafka.resume)
+    cut = blocking(BreakableKafka.cut)
+    cut_one_way = blocking(BreakableKafka.cut_one_way)
+    cut_clients = blocking(BreakableKafka.cut_clients)
+    isolate = blocking(BreakableKafka.isolate)
+    partition = blocking(BreakableKafka.partition)
+    heal = blocking(BreakableKafka.heal)
+    check = blocking(BreakableKafka.check)
+
+
+class LocalKafka(_KafkaFace[cluster.LocalKafka]):
+    """See `cluster.LocalKafka`; use as `with`."""
+
+    @staticmethod
+    @opening(cluster.LocalKafka.open)
+    def open(opener: Opener[cluster.LocalKafka]) -> "LocalKafka":
+        """See `cluster.LocalKafka.open`."""
+        return LocalKafka(opener, ShuttingDown)
+
+    power = blocking(cluster.LocalKafka.power)
+    disk = blocking(in_loop(cluster.LocalKafka.disk))
+
+
+class ProcessKafka(_KafkaFace[cluster.ProcessKafka]):
+    """See `cluster.ProcessKafka`; use as `with`."""
+
+    @staticmethod
+    @opening(cluster.ProcessKafka.open)
+    def open(opener: Opener[cluster.ProcessKafka]) -> "ProcessKafka":
+        """See `cluster.ProcessKafka.open`."""
+        return ProcessKafka(opener, ShuttingDown)
