@@ -146,6 +146,11 @@ class ControlQuorum:
         elif world.now - self._vacant_since >= self._knobs.election_s * (0.5 + self._rng.random()):
             self.elect()
 
+    def stopped(self, node: int) -> None:
+        """A process is gone: if it led, nobody does until another election, which may keep what it had proposed."""
+        if self.leader == node:
+            self.leader = None
+
     def elect(self, *, avoid: int | None = None) -> bool:
         """Elect a broker with a majority, at random but not `avoid`. Returns whether one was elected."""
         candidates = [node for node in self._members if node != avoid and self._has_majority(node)]
