@@ -24,7 +24,7 @@ from kafka_compat.controller.commands import RegisterBroker, decode_command
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, PartitionState, TopicPartition
-from kafka_compat.partition.effects import AnswerFetch, AppendBatches
+from kafka_compat.partition.effects import AnswerFetch, AppendBatches, SendAlterPartition
 from kafka_compat.partition.leader import LeaderReplica
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
@@ -95,9 +95,28 @@ class KafkaAudits:
                 if not self._knobs.unclean or partition.topic == OFFSETS_TOPIC:
                     self._report("K4", state.leader, f"{partition}: it leads, and is not in the ISR {before.isr}")
                 self._excuse(partition, truth, state.leader_epoch - 1)
-        truth.tainted -= set(state.isr) - set(before.isr)
+        truth.tainted -= {each for each in state.isr if each not in before.isr and self._is_registered(each)}
         self._excuse_if_all_lost(partition, truth)
         self._check_members(partition, truth)
+
+    def _is_registered(self, node: int) -> bool:
+        """Whether the process that the controller knows is the one that lives: another one's promises went with it."""
+        broker, registration = self._brokers[node], self.image.brokers.get(node)
+        return broker.up and registration is not None and registration.incarnation == broker.incarnation
+
+    def proposed(self, broker: SimulatedBroker, replica: SimulatedReplica, order: SendAlterPartition) -> None:
+        """A leader wants another ISR: who is to join has fetched in this epoch, of late, and has what is committed."""
+        role = replica.decider.role
+        assert isinstance(role, LeaderReplica), "only a leader proposes"
+        for member, _ in order.isr:
+            follower = role.followers.get(member)
+            if follower is None or member in role.isr.committed:
+                continue
+            silent_s = broker.reading() - follower.fetched_at
+            behind = follower.log_end < max(replica.decider.high_watermark, role.epoch_start)
+            if behind or (silent_s > self._knobs.lag_s and follower.log_end != replica.decider.log_end):
+                what = f"to join at {follower.log_end}, after {silent_s:.3f} s"
+                self._report("K1", broker.node, f"{replica.partition}: broker {member} is {what} of silence")
 
     def _check_state(self, partition: TopicPartition, before: PartitionState, state: PartitionState) -> None:
         leader = state.leader
@@ -244,7 +263,10 @@ class KafkaAudits:
                     self._report("K2", truth.state.leader, f"{partition}: {batch.value} was acknowledged and is lost")
             for node in truth.state.replicas:
                 log = self.log_of(node, partition)
-                if log is None or log.end != leader.end or log.batches[-20:] != leader.batches[-len(log.batches[-20:]) :]:
+                common = 0 if log is None else min(len(log.batches), len(leader.batches))
+                if log is None or log.end != leader.end or (
+                    common and log.batches[-common:] != leader.batches[-common:]
+                ):
                     self._report("K3", node, f"{partition}: its log is not the leader's")
         snapshots = {broker.node: broker.machine.snapshot() for broker in self._brokers.values()}
         for node, snapshot in snapshots.items():

@@ -93,9 +93,10 @@ class KafkaClient:
         self._window: list[Sent] = []
         self._position: Counter[TopicPartition] = Counter()
         self.committing = 0
-        self.acknowledged = 0
+        self.acknowledged = -1
         self.unresolved: set[int] = set()
         """Offsets whose commit had no answer: they may be written at any time."""
+        self._commit_until = 0.0
         self.era = 0
         """Counts losses that have an excuse: what was asked before one proves nothing after it."""
         self.group = f"group-{number}"
@@ -255,7 +256,10 @@ class KafkaClient:
         self.commit() if self.rng.random() < 0.6 else self.fetch_offset()
 
     def commit(self) -> None:
-        """Commit an offset that is higher than all before."""
+        """Commit an offset that is higher than all before, one at a time."""
+        if self._world.now < self._commit_until:
+            return
+        self._commit_until = self._world.now + 1.3 * self._knobs.request_s
         self.committing += 1
         offset = self.committing
         partition = OffsetCommitPartition(partition_index=0, committed_offset=offset, committed_metadata="")
@@ -269,9 +273,12 @@ class KafkaClient:
 
         def done(response: GroupResponse) -> None:
             assert isinstance(response, OffsetCommitResponse), "a commit is answered as one"
+            if offset == self.committing:
+                self._commit_until = 0.0
             if response.topics[0].partitions[0].error_code == KafkaErrorCode.NONE and era == self.era:
                 self.acknowledged = max(self.acknowledged, offset)
-                self.unresolved.discard(offset)
+                if offset == self.committing:
+                    self.unresolved.discard(offset)
                 self._world.counts["offset_commits"] += 1
 
         self._ask_group(request, COMMIT_VERSION, done)
@@ -284,12 +291,14 @@ class KafkaClient:
 
         def done(response: GroupResponse) -> None:
             assert isinstance(response, OffsetFetchResponse), "a fetch of offsets is answered as one"
+            if era != self.era or response.error_code or not response.topics:
+                return
             found = response.topics[0].partitions[0]
-            if era != self.era or found.error_code or response.error_code:
+            if found.error_code:
                 return
             offset = found.committed_offset
             self._world.counts["offset_fetches"] += 1
-            if offset < acknowledged and offset not in self.unresolved or offset > self.committing:
+            if (offset < acknowledged and offset not in self.unresolved) or offset > self.committing:
                 self._world.accuse_group(self.group, f"has offset {offset}, and {acknowledged} was acknowledged before")
 
         self._ask_group(request, FETCH_VERSION, done)

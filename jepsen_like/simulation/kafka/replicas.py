@@ -192,6 +192,8 @@ class SimulatedReplicas:
                     self._alter(replica, effect)
                 case PartitionRoleChanged():
                     replica.role, replica.leader_epoch = effect.role, effect.leader_epoch
+                    if replica.leads:
+                        watch.high_watermark_moved(host, replica, replica.decider.high_watermark)
                     host.role_changed(replica, effect)
                 case RefusePeer():
                     pass

@@ -30,8 +30,8 @@ from kafka_compat.controller.commands import (
     encode_command,
 )
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TopicPartition
-from kafka_compat.partition.effects import AppendBatches, Effect
-from kafka_compat.partition.events import Event
+from kafka_compat.partition.effects import AppendBatches, Effect, SendAlterPartition
+from kafka_compat.partition.events import Event, TimePassed
 
 PROBE_CLIENT = 90
 PROBE_EVERY_S = 1.0
@@ -191,7 +191,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         if partition.topic == OFFSETS_TOPIC:
             for client in (*self.clients, self.probe):
                 client.era += 1
-                client.acknowledged = 0
+                client.acknowledged = -1
 
     def _trim(self) -> None:
         """Retention, or DeleteRecords, somewhere in the first half of what is committed."""
@@ -212,6 +212,9 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     def stepped(self, host: SimulatedBroker, replica: SimulatedReplica, event: Event, effects: Sequence[Effect]) -> None:
         """See `ReplicaWatch`."""
         self.steps += 1
+        for effect in effects:
+            if isinstance(effect, SendAlterPartition) and not isinstance(event, TimePassed):
+                self.audits.proposed(host, replica, effect)
         if self.observer is not None:
             words = f"{replica.partition} {event!r}"
             self.observer(TraceEvent(self.now, f"n{host.node}", words, describe(host), "; ".join(map(repr, effects))))
@@ -278,7 +281,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 probe = self.probe.produce(partition)
                 assert probe is not None, "a probe is always asked"
                 self._probes[partition] = probe
-        if not self.probe.acknowledged:
+        if self.probe.acknowledged < 0:
             self.probe.commit()
         self.schedule(self.now + PROBE_EVERY_S, self._probe)
 
@@ -306,7 +309,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 sent = self._probes.get(partition)
                 if sent is None or sent.outcome is not SentOutcome.OK:
                     missing.append(f"{partition} has not taken a record")
-        if not self.probe.acknowledged:
+        if self.probe.acknowledged < 0:
             missing.append("no offset was committed")
         return missing
 
