@@ -84,6 +84,9 @@ class BrokerWorld(ReplicaWatch, Protocol):
     def stopped(self, broker: "SimulatedBroker") -> None:
         """A broker has shut down in good order; it is to start again."""
 
+    def replaced(self, broker: "SimulatedBroker") -> None:
+        """Another process is registered in its place: it stops, and is started again."""
+
     def crashed(self, broker: "SimulatedBroker", error: Exception) -> None:
         """A broker died of its own assertions, or of a bug."""
 
@@ -240,6 +243,8 @@ class SimulatedBroker:
         now = self.reading()
         for delta in self.machine.drain_changes():
             self._changed(delta)
+            if not self.up:
+                return
         self.coordinators.pump(now)
         while self.coordinators.is_loading:
             self.coordinators.pump(now)
@@ -458,7 +463,9 @@ class SimulatedBroker:
 
     def _changed(self, delta: ImageDelta) -> None:
         own = self.image.brokers.get(self.node)
-        if not self.hosting:
+        if own is not None and self.hosting and own.incarnation != self.incarnation:
+            self._world.replaced(self)  # a late registration of an earlier process: this one stops, as a real one does
+        elif not self.hosting:
             if own is not None and own.incarnation == self.incarnation:
                 self.broker_epoch = own.epoch
                 self._host_all()

@@ -59,6 +59,9 @@ class ClientWorld(Protocol):
     def leader_of(self, node: int, partition: TopicPartition) -> int:
         """Who leads, as this broker knows; NO_LEADER if nobody does."""
 
+    def leads_groups(self, node: int) -> bool:
+        """Whether the controller has this broker as the leader of the offsets topic."""
+
     def accuse_group(self, group: str, sentence: str) -> None:
         """A group's offsets are not what was acknowledged."""
 
@@ -287,11 +290,12 @@ class KafkaClient:
         """Ask for the offset: not older than what was acknowledged before, not newer than what was committed."""
         acknowledged, era = self.acknowledged, self.era
         topic = OffsetFetchTopic(name=TOPIC, partition_indexes=(0,))
+        stale: list[int] = []
         request = OffsetFetchRequest(group_id=self.group, topics=(topic,))
 
         def done(response: GroupResponse) -> None:
             assert isinstance(response, OffsetFetchResponse), "a fetch of offsets is answered as one"
-            if era != self.era or response.error_code or not response.topics:
+            if era != self.era or stale or response.error_code or not response.topics:
                 return
             found = response.topics[0].partitions[0]
             if found.error_code:
@@ -301,10 +305,21 @@ class KafkaClient:
             if (offset < acknowledged and offset not in self.unresolved) or offset > self.committing:
                 self._world.accuse_group(self.group, f"has offset {offset}, and {acknowledged} was acknowledged before")
 
-        self._ask_group(request, FETCH_VERSION, done)
+        self._ask_group(request, FETCH_VERSION, done, stale)
 
-    def _ask_group(self, request: GroupRequest, version: int, done: Callable[[GroupResponse], None]) -> None:
+    def _ask_group(
+        self,
+        request: GroupRequest,
+        version: int,
+        done: Callable[[GroupResponse], None],
+        stale: list[int] | None = None,
+    ) -> None:
+        """Ask the coordinator. `stale` gets the broker if another one leads by now: it may answer a read with what was true before."""
+
         def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
+            if stale is not None and not self._world.leads_groups(broker.node):
+                stale.append(broker.node)
+
             def arrived(token: int) -> GroupRequestArrived:
                 return GroupRequestArrived(token, version, request, broker.wall_ms())
 

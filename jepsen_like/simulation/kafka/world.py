@@ -113,6 +113,11 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             broker = self.brokers[to]
             broker.take(broker.receive, sender, parcel.message, parcel.epoch)
 
+    def replaced(self, broker: SimulatedBroker) -> None:
+        """See `BrokerWorld`."""
+        self.counts["processes_replaced"] += 1
+        self.kill(broker, 0.2)
+
     def crashed(self, broker: SimulatedBroker, error: Exception) -> None:
         """See `BrokerWorld`."""
         self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
@@ -160,7 +165,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         rng = stream(self.knobs.seed, f"cut/{broker.process}")
         lost: list[TopicPartition] = []
         for partition, log in broker.disk.logs.items():
-            gone = log.end > log.start if wipes else log.lose_page_cache(rng)
+            gone = log.end > 0 if wipes else log.lose_page_cache(rng)
             if gone and (wipes or not self.knobs.before_ack):
                 lost.append(partition)
         if wipes:
@@ -255,6 +260,10 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         """See `ClientWorld`."""
         state = self.brokers[node].image.partition(partition)
         return NO_LEADER if state is None else state.leader
+
+    def leads_groups(self, node: int) -> bool:
+        """See `ClientWorld`."""
+        return self.audits.truths[TopicPartition(OFFSETS_TOPIC, 0)].state.leader == node
 
     def accuse_group(self, group: str, sentence: str) -> None:
         """See `ClientWorld`."""
