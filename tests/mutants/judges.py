@@ -84,8 +84,14 @@ def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
         counted = [found for found in seen if found.oracle != "V-liveness" or "V-liveness" in mutant.oracles]
         if counted:
             return Judgement(counted[0].oracle, seed - seeds[0] + 1, str(counted[0]), seed, crashed)
-    scripts = ("partition/test_conversations", "partition/test_rules", "controller/test_alter_partition",
-               "controller/test_elections", "controller/test_brokers", "coordinator/test_conversations")
+    scripts = (
+        "partition/test_conversations",
+        "partition/test_rules",
+        "controller/test_alter_partition",
+        "controller/test_elections",
+        "controller/test_brokers",
+        "coordinator/test_conversations",
+    )
     told = _failing("script", *(f"tests/kafka_compat/{each}.py" for each in scripts))
     return attrs.evolve(told, tried=min(len(seeds), KAFKA_SEEDS_MAX), crashed=crashed)
 

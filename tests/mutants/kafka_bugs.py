@@ -116,9 +116,11 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "truncates-to-the-high-watermark",
         "a diverging follower truncates to its high watermark (guard 12, KIP-101)",
         FOLLOWER,
-        ("            self.truncating_to = end\n            out.append(TruncateLog(end))",
-         "            end = min(end, log.high_watermark)\n            self.truncating_to = end\n"
-         "            out.append(TruncateLog(end))"),
+        (
+            "            self.truncating_to = end\n            out.append(TruncateLog(end))",
+            "            end = min(end, log.high_watermark)\n            self.truncating_to = end\n"
+            "            out.append(TruncateLog(end))",
+        ),
         oracles=["K1", "K2", "script"],
     ),
     _bug(
@@ -203,14 +205,20 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "gaps-are-appended",
         "a batch is appended although an earlier one of its producer is missing",
         PRODUCERS,
-        ("        return KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER\n\n    def record", "        return KafkaErrorCode.NONE\n\n    def record"),
+        (
+            "        return KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER\n\n    def record",
+            "        return KafkaErrorCode.NONE\n\n    def record",
+        ),
         oracles=["K5", "script"],
     ),
     _bug(
         "producers-survive-a-truncation",
         "a truncation does not roll producers back",
         LOG,
-        ("            self.producers.restore(producers, now)\n            self.window.reset(end)", "            self.window.reset(end)"),
+        (
+            "            self.producers.restore(producers, now)\n            self.window.reset(end)",
+            "            self.window.reset(end)",
+        ),
         oracles=["K5", "K2", "script"],
     ),
     _bug(
@@ -269,7 +277,10 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "offsets-answered-before-they-are-written",
         "a commit that failed is answered as if it was written",
         COORDINATOR,
-        ("self._offset_requests.committed(request, client_error(error))", "self._offset_requests.committed(request, KafkaErrorCode.NONE)"),
+        (
+            "self._offset_requests.committed(request, client_error(error))",
+            "self._offset_requests.committed(request, KafkaErrorCode.NONE)",
+        ),
         oracles=["K8", "script"],
     ),
     _bug(

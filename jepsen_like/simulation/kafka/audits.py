@@ -1,14 +1,14 @@
 """What must hold in a simulated Kafka cluster: looked at whenever a log, a high watermark or the controller's word changes, and at every answer.
 
-    K1 StrongIsr              every member of the controller's ISR has everything below any leader's high watermark
-    K2 acknowledgement        with acks=all it is on every member of the maximal ISR, of at least min.insync.replicas, durable if so set
-    K3 committed              what was below a high watermark does not change; a reader sees nothing else
-    K4 election               a leader is an active member of the ISR, unless unclean elections are allowed; epochs grow, no ISR is empty
-    K5 once                   a producer's sequence is in a partition's log once, and without gaps
-    K6 follower               below a follower's high watermark its log is the truth
-    K7 metadata               brokers that have applied as much have the same image
-    K8 offsets                a group's offset that was acknowledged is not lost, nor replaced by an older one
-    K9 registration           a broker epoch belongs to one process, a producer id to one producer
+K1 StrongIsr              every member of the controller's ISR has everything below any leader's high watermark
+K2 acknowledgement        with acks=all it is on every member of the maximal ISR, of at least min.insync.replicas, durable if so set
+K3 committed              what was below a high watermark does not change; a reader sees nothing else
+K4 election               a leader is an active member of the ISR, unless unclean elections are allowed; epochs grow, no ISR is empty
+K5 once                   a producer's sequence is in a partition's log once, and without gaps
+K6 follower               below a follower's high watermark its log is the truth
+K7 metadata               brokers that have applied as much have the same image
+K8 offsets                a group's offset that was acknowledged is not lost, nor replaced by an older one
+K9 registration           a broker epoch belongs to one process, a producer id to one producer
 """
 
 from collections import Counter
@@ -165,7 +165,11 @@ class KafkaAudits:
     # ---------------------------------------------------------------- what replicas do
 
     def appended(
-        self, broker: SimulatedBroker, replica: SimulatedReplica, order: AppendBatches, batches: Sequence[SimulatedBatch]
+        self,
+        broker: SimulatedBroker,
+        replica: SimulatedReplica,
+        order: AppendBatches,
+        batches: Sequence[SimulatedBatch],
     ) -> None:
         """See `ReplicaWatch`."""
         if order.leader_epoch < 0:
@@ -219,7 +223,9 @@ class KafkaAudits:
         assert isinstance(role, LeaderReplica), "only a leader acknowledges"
         held = replica.log.at(base_offset)
         if held is None and base_offset >= replica.log.start:
-            self._report("K2", broker.node, f"{partition}: {batch.value} is acknowledged at {base_offset}, where nothing is")
+            self._report(
+                "K2", broker.node, f"{partition}: {batch.value} is acknowledged at {base_offset}, where nothing is"
+            )
         elif held is not None and held.value != batch.value:
             what = f"{batch.value} is acknowledged at {base_offset}, where {held.value} is"
             self._report("K2", broker.node, f"{partition}: {what}")
@@ -232,11 +238,17 @@ class KafkaAudits:
             if log is None or (log.start <= base_offset and not log.holds(held)):
                 self._report("K2", member, f"{partition}: {batch.value} at {base_offset} is acknowledged and not there")
             elif self._knobs.before_ack and log.durable_end < held.info.end_offset:
-                self._report("K2", member, f"{partition}: {batch.value} at {base_offset} is acknowledged and not durable")
+                self._report(
+                    "K2", member, f"{partition}: {batch.value} at {base_offset} is acknowledged and not durable"
+                )
         truth.acknowledged[base_offset] = held
 
     def reads(
-        self, broker: SimulatedBroker, replica: SimulatedReplica, answer: ReplicaAnswer, batches: Sequence[SimulatedBatch]
+        self,
+        broker: SimulatedBroker,
+        replica: SimulatedReplica,
+        answer: ReplicaAnswer,
+        batches: Sequence[SimulatedBatch],
     ) -> None:
         """A consumer reads these batches."""
         truth = self.truths[replica.partition]
@@ -264,8 +276,10 @@ class KafkaAudits:
             for node in truth.state.replicas:
                 log = self.log_of(node, partition)
                 common = 0 if log is None else min(len(log.batches), len(leader.batches))
-                if log is None or log.end != leader.end or (
-                    common and log.batches[-common:] != leader.batches[-common:]
+                if (
+                    log is None
+                    or log.end != leader.end
+                    or (common and log.batches[-common:] != leader.batches[-common:])
                 ):
                     self._report("K3", node, f"{partition}: its log is not the leader's")
         snapshots = {broker.node: broker.machine.snapshot() for broker in self._brokers.values()}

@@ -108,7 +108,9 @@ class _Waiting:
 class SimulatedBroker:
     """One broker; `process` names its present life, and is never used again."""
 
-    def __init__(self, world: BrokerWorld, knobs: KafkaKnobs, node: int, nodes: list[int], quorum: ControlQuorum) -> None:
+    def __init__(
+        self, world: BrokerWorld, knobs: KafkaKnobs, node: int, nodes: list[int], quorum: ControlQuorum
+    ) -> None:
         self.node = node
         self.disk = BrokerDisk()
         self.clock = SimulatedClock()
@@ -423,7 +425,9 @@ class SimulatedBroker:
         self.later(min(FENCED_HEARTBEAT_S, self._heartbeat_s) if hurries else self._heartbeat_s, self._heartbeat)
         if self.broker_epoch == NO_EPOCH:
             return
-        told = AliveTold(self.process, self.broker_epoch, self.image.index if self.hosting else -1, self._wants_shutdown)
+        told = AliveTold(
+            self.process, self.broker_epoch, self.image.index if self.hosting else -1, self._wants_shutdown
+        )
         for peer in self._peers:
             self.transmit(peer, told)
         if self.controls:

@@ -106,7 +106,9 @@ class KafkaClient:
 
     # ---------------------------------------------------------------- the wire
 
-    def _call(self, node: int, ask: Callable[[SimulatedBroker, Callable[..., None]], None], done: Callable[..., None]) -> None:
+    def _call(
+        self, node: int, ask: Callable[[SimulatedBroker, Callable[..., None]], None], done: Callable[..., None]
+    ) -> None:
         """A request to a broker: it may be late, and so may the answer; or lost."""
         world = self._world
         broker = world.brokers[node]

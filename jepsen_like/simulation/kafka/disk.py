@@ -113,9 +113,7 @@ class SimulatedLog:
         for batch in self.batches:
             if not epochs or batch.info.leader_epoch != epochs[-1].epoch:
                 epochs.append(EpochBegin(batch.info.leader_epoch, max(batch.info.base_offset, self.start)))
-        return RecoveredReplica(
-            self.start, self.end, self.durable_end, high_watermark, tuple(epochs), self.producers()
-        )
+        return RecoveredReplica(self.start, self.end, self.durable_end, high_watermark, tuple(epochs), self.producers())
 
     def producers(self) -> tuple[ProducerSnapshot, ...]:
         """Returns the idempotent producers at the end of the log, read from its batches."""

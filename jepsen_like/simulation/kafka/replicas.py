@@ -106,7 +106,9 @@ class ReplicaWatch(Protocol):
     def stepped(self, host: Any, replica: SimulatedReplica, event: Event, effects: Sequence[Effect]) -> None:
         """A decider has decided; nothing is carried out yet."""
 
-    def appended(self, host: Any, replica: SimulatedReplica, order: AppendBatches, batches: Sequence[SimulatedBatch]) -> None:
+    def appended(
+        self, host: Any, replica: SimulatedReplica, order: AppendBatches, batches: Sequence[SimulatedBatch]
+    ) -> None:
         """Batches are in a log."""
 
     def shortened(self, host: Any, replica: SimulatedReplica) -> None:
@@ -356,7 +358,9 @@ class SimulatedReplicas:
         for replica in tuple(self.hosted.values()):
             self.step(replica, event)
 
-    def update(self, states: Mapping[TopicPartition, PartitionState], brokers: Mapping[int, BrokerRegistration]) -> None:
+    def update(
+        self, states: Mapping[TopicPartition, PartitionState], brokers: Mapping[int, BrokerRegistration]
+    ) -> None:
         """The controller has decided about these partitions."""
         for partition, state in states.items():
             if self._host.node not in state.replicas:

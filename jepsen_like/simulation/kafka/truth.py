@@ -56,7 +56,9 @@ class PartitionTruth:
             held = log.batches[at] if at < len(log.batches) else None
             if held != batch:
                 found = f"{held.value} of epoch {held.info.leader_epoch}" if held is not None else "nothing"
-                return f"{found} at {batch.info.base_offset} instead of {batch.value} of epoch {batch.info.leader_epoch}"
+                return (
+                    f"{found} at {batch.info.base_offset} instead of {batch.value} of epoch {batch.info.leader_epoch}"
+                )
         return ""
 
     def commit(self, log: SimulatedLog, end: int) -> None:

@@ -214,7 +214,9 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
 
     # ---------------------------------------------------------------- what brokers do
 
-    def stepped(self, host: SimulatedBroker, replica: SimulatedReplica, event: Event, effects: Sequence[Effect]) -> None:
+    def stepped(
+        self, host: SimulatedBroker, replica: SimulatedReplica, event: Event, effects: Sequence[Effect]
+    ) -> None:
         """See `ReplicaWatch`."""
         self.steps += 1
         for effect in effects:
@@ -251,7 +253,11 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             self.schedule(self.now, self._sprung, broker)
 
     def reads(
-        self, broker: SimulatedBroker, replica: SimulatedReplica, answer: ReplicaAnswer, batches: Sequence[SimulatedBatch]
+        self,
+        broker: SimulatedBroker,
+        replica: SimulatedReplica,
+        answer: ReplicaAnswer,
+        batches: Sequence[SimulatedBatch],
     ) -> None:
         """See `BrokerWorld`: the wire tap."""
         self.audits.reads(broker, replica, answer, batches)
@@ -330,9 +336,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
 
     def _judge_clients(self) -> None:
         """The black box: what failed for certain is in no log; nothing that was sent once is there twice."""
-        logs = [
-            log.batches for (partition, _) in self.audits.truths.items() if (log := self._log_of_leader(partition))
-        ]
+        logs = [log.batches for (partition, _) in self.audits.truths.items() if (log := self._log_of_leader(partition))]
         values = Counter(batch.value for batches in logs for batch in batches if batch.value != "group")
         for value, count in values.items():
             if count > 1 and not self.knobs.trims:
@@ -367,9 +371,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
 
     def asked(self) -> Sequence[tuple[int, int]]:
         """See `SimulatedWorld`."""
-        return [
-            (client.number, number) for client in self.clients for number in range(1, client.considered + 1)
-        ]
+        return [(client.number, number) for client in self.clients for number in range(1, client.considered + 1)]
 
     def state_of(self, node: int) -> str:
         """See `SimulatedWorld`."""
