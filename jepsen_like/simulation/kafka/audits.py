@@ -95,6 +95,8 @@ class KafkaAudits:
                 if not self._knobs.unclean or partition.topic == OFFSETS_TOPIC:
                     self._report("K4", state.leader, f"{partition}: it leads, and is not in the ISR {before.isr}")
                 self._excuse(partition, truth, state.leader_epoch - 1)
+        if state.leader != before.leader and state.leader != NO_LEADER and self._is_registered(state.leader):
+            truth.tainted.discard(state.leader)  # what it has is what counts now
         truth.tainted -= {each for each in state.isr if each not in before.isr and self._is_registered(each)}
         self._excuse_if_all_lost(partition, truth)
         self._check_members(partition, truth)
@@ -141,7 +143,6 @@ class KafkaAudits:
     def _excuse(self, partition: TopicPartition, truth: PartitionTruth, excused: int) -> None:
         members = truth.state.isr
         end = truth.rebase([self.log_of(member, partition) for member in members], excused)
-        truth.tainted -= set(members)
         self.on_excuse(partition, end)
 
     def _excuse_if_all_lost(self, partition: TopicPartition, truth: PartitionTruth) -> None:

@@ -1,13 +1,12 @@
 """What simulated brokers send each other, and the raft group's news; requests carry who asks, so that answers find the same process."""
 
+from jepsen_like.simulation.kafka.disk import SimulatedBatch
 from kafka_compat.controller.commands import CommandResult
 from kafka_compat.model import TopicPartition
 from kafka_compat.partition.events import FetchAnswered, FollowerFetch
 from kafka_compat.partition.model import EpochEnd
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
-
-from jepsen_like.simulation.kafka.disk import SimulatedBatch
 
 
 @frozen
