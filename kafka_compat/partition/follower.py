@@ -84,6 +84,7 @@ class FollowerReplica:
             event.leader_epoch != self.epoch
             or event.fetch_offset != self.fetching_from
             or event.fetch_offset != log.log_end
+            or event.last_fetched_epoch not in (None, log.epochs.last)
         ):
             return
         self.fetching_from = None

@@ -251,6 +251,7 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
                                     effect.diverging,
                                     infos,
                                     rows,
+                                    order.last_fetched_epoch,
                                 ),
                             )
                         )

@@ -312,7 +312,7 @@ class SimulatedReplicas:
             return
         if replica.ticket == message.ticket:
             replica.ticket = 0
-        self.step(replica, message.event(order.leader_epoch, order.fetch_offset))
+        self.step(replica, message.event(order.leader_epoch, order.fetch_offset, order.last_fetched_epoch))
 
     # ---------------------------------------------------------------- time and disk
 

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.simulation
 
 REGRESSIONS = {
     1: "a silent follower was taken back into the ISR without a fetch, with a log end from before its crash",
+    3050: "a late answer to a fetch of the same offset, with another last epoch, truncated what was committed",
     2474: "an ISR that a dead process had asked for takes part in an election",
     95: "an ISR change during a truncation left a follower without a fetch",
     1169: "a late registration of an earlier process ends the present one, which must come back",
