@@ -23,7 +23,7 @@ OPERATIONS = 50_000
 """How many operations hide one planted violation."""
 SMALL_HISTORIES = 2_000
 WORLD_SEEDS_MAX = 60
-KAFKA_SEEDS_MAX = 300
+KAFKA_SEEDS_MAX = 600
 RUNS_MAX = 3
 RUN_ARGUMENTS = (
     "--quick",

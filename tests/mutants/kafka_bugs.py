@@ -79,7 +79,8 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "an answer counts although the log has changed since the fetch (guard 7)",
         FOLLOWER,
         (
-            "            or event.fetch_offset != self.fetching_from\n            or event.fetch_offset != log.log_end\n",
+            "            or event.fetch_offset != self.fetching_from\n            or event.fetch_offset != log.log_end\n"
+            "            or event.last_fetched_epoch not in (None, log.epochs.last)\n",
             "",
         ),
         oracles=["K1", "K2", "K3", "script"],
