@@ -312,6 +312,8 @@ class SimulatedReplicas:
             return
         if replica.ticket == message.ticket:
             replica.ticket = 0
+        elif self._orders.get(replica.ticket) == order:
+            return  # one answer to each order, or repeated fetches would multiply
         self.step(replica, message.event(order.leader_epoch, order.fetch_offset, order.last_fetched_epoch))
 
     # ---------------------------------------------------------------- time and disk
