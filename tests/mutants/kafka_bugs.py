@@ -83,6 +83,10 @@ KAFKA_BUGS: Sequence[Mutant] = (
             "            or event.last_fetched_epoch not in (None, log.epochs.last)\n",
             "",
         ),
+        (
+            "            if batch.offset_count <= 0 or batch.base_offset < end:",
+            "            if batch.offset_count <= 0:",
+        ),
         oracles=["K1", "K2", "K3", "script"],
     ),
     _bug(
