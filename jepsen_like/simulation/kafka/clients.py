@@ -57,7 +57,7 @@ class ClientWorld(Protocol):
         """Call `action(*arguments)` at time `at`."""
 
     def leader_of(self, node: int, partition: TopicPartition) -> int:
-        """Who leads, as this broker knows; NO_LEADER if nobody does."""
+        """Who leads, as this broker knows; NO_LEADER if no broker does."""
 
     def leads_groups(self, node: int) -> bool:
         """Whether the controller has this broker as the leader of the offsets topic."""
@@ -67,7 +67,7 @@ class ClientWorld(Protocol):
 
 
 @attrs.define(eq=False)
-class Sent:
+class SentBatch:
     """A batch of a producer."""
 
     partition: TopicPartition
@@ -84,7 +84,7 @@ class KafkaClient:
 
     def __init__(self, world: ClientWorld, knobs: KafkaKnobs, number: int) -> None:
         self.number = number
-        self.sent: list[Sent] = []
+        self.sent: list[SentBatch] = []
         self.considered = 0
         rng = self.rng = stream(knobs.seed, f"client/{number}")
         self._world = world
@@ -93,7 +93,7 @@ class KafkaClient:
         self.acks = -1 if self.idempotent or rng.random() < knobs.acks_all else rng.choice((1, 1, 0))
         self._producer_id = number * PRODUCER_STEP
         self._sequences: Counter[TopicPartition] = Counter()
-        self._window: list[Sent] = []
+        self._window: list[SentBatch] = []
         self._position: Counter[TopicPartition] = Counter()
         self.committing = 0
         self.acknowledged = -1
@@ -153,7 +153,7 @@ class KafkaClient:
         self.considered += 1
         self.produce(self._partition(), asked=(self.number, self.considered) not in knobs.unasked)
 
-    def produce(self, partition: TopicPartition, *, asked: bool = True) -> Sent | None:
+    def produce(self, partition: TopicPartition, *, asked: bool = True) -> SentBatch | None:
         """Send a batch of one to three records."""
         count = self.rng.randint(1, 3)
         if not asked:
@@ -163,13 +163,13 @@ class KafkaClient:
         if self.idempotent:
             info = BatchInfo(count, BATCH_BYTES * count, self._producer_id, 0, self._sequences[partition])
             self._sequences[partition] += count
-        sent = Sent(partition, SimulatedBatch(info, f"{self.number}.{len(self.sent) + 1}"))
+        sent = SentBatch(partition, SimulatedBatch(info, f"{self.number}.{len(self.sent) + 1}"))
         self.sent.append(sent)
         self._window.append(sent)
         self._try(sent)
         return sent
 
-    def _try(self, sent: Sent) -> None:
+    def _try(self, sent: SentBatch) -> None:
         if sent.outcome is not SentOutcome.OPEN:
             return
         sent.tries += 1
@@ -187,12 +187,12 @@ class KafkaClient:
         else:
             self._world.schedule(self._world.now + 1.3 * self._knobs.request_s, self._timed_out, sent, this)
 
-    def _timed_out(self, sent: Sent, this: int) -> None:
+    def _timed_out(self, sent: SentBatch, this: int) -> None:
         if sent.outcome is SentOutcome.OPEN and sent.waiting == this:
             sent.unsure = True
             self._again(sent, KafkaErrorCode.REQUEST_TIMED_OUT)
 
-    def _answered(self, sent: Sent, this: int, answer: ReplicaAnswer) -> None:
+    def _answered(self, sent: SentBatch, this: int, answer: ReplicaAnswer) -> None:
         if sent.outcome is not SentOutcome.OPEN or not isinstance(answer, AnswerProduce):
             return
         if answer.error is KafkaErrorCode.NONE:
@@ -202,8 +202,8 @@ class KafkaClient:
         if sent.waiting == this:
             self._again(sent, answer.error)
 
-    def _again(self, sent: Sent, error: KafkaErrorCode) -> None:
-        """An idempotent producer repeats itself; one that cannot go on begins anew, with another id."""
+    def _again(self, sent: SentBatch, error: KafkaErrorCode) -> None:
+        """An idempotent producer repeats itself; one that cannot go on begins again, with another id."""
         sent.waiting = 0
         gives_up = sent.tries >= RETRIES_MAX or (
             error is KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._first_of(sent.partition) is sent
@@ -218,10 +218,10 @@ class KafkaClient:
             self._producer_id += 1
             self._sequences.clear()
 
-    def _first_of(self, partition: TopicPartition) -> Sent | None:
+    def _first_of(self, partition: TopicPartition) -> SentBatch | None:
         return next((each for each in self._window if each.partition == partition), None)
 
-    def _end(self, sent: Sent, outcome: SentOutcome) -> None:
+    def _end(self, sent: SentBatch, outcome: SentOutcome) -> None:
         if sent.outcome is not SentOutcome.OPEN:
             return
         sent.outcome = outcome

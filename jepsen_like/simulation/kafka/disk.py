@@ -36,7 +36,7 @@ class SimulatedLog:
     end: int = 0
     durable_end: int = 0
     changes: int = 0
-    """Counts truncations and resets: a flush that began before one says nothing about what came after."""
+    """Counts truncations and resets: a flush that began before one proves nothing about what came after."""
     batches: list[SimulatedBatch] = attrs.field(factory=list)
     _bases: list[int] = attrs.field(factory=list)
     _trimmed: tuple[ProducerSnapshot, ...] = ()

@@ -1,7 +1,7 @@
 """Every state that two replicas can reach with a few elections and records: each order of deliveries, losses and elections.
 
 Replica 1 and 2 are the real deciders with page-cache logs; the controller is its committed state alone. What is under way is a fetch and
-an answer for each follower, an AlterPartition and its answer, and metadata that a replica has not heard of yet.
+an answer for each follower, an AlterPartition and its answer, and metadata that a replica has not received yet.
 """
 
 import pickle
@@ -78,7 +78,7 @@ class TwoReplicas:
     logs: tuple[tuple[Row, ...], tuple[Row, ...]]
     committed: PartitionState
     known: tuple[int, int]
-    """The partition epoch that each replica has heard of."""
+    """The partition epoch that each replica has received."""
     fetches: frozenset[tuple[int, FetchFrom]] = frozenset()
     answers: frozenset[tuple[int, FetchAnswered]] = frozenset()
     alters: frozenset[SendAlterPartition] = frozenset()

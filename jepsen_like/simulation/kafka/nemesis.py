@@ -39,7 +39,7 @@ class KafkaVictims(Protocol):
 
 
 class KafkaNemesis:
-    """Carries out planned faults. `trap` says after which message or answer of which broker power is to be cut."""
+    """Carries out planned faults. `trap_send` and `trap_answer` name after which message or answer of which broker power is to be cut."""
 
     def __init__(self, world: KafkaVictims, knobs: KafkaKnobs) -> None:
         self.counts: Counter[str] = Counter()

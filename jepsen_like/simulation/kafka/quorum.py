@@ -147,7 +147,7 @@ class ControlQuorum:
             self.elect()
 
     def stopped(self, node: int) -> None:
-        """A process is gone: if it led, nobody does until another election, which may keep what it had proposed."""
+        """A process is gone: if it led, no broker does until another election, which may keep what it had proposed."""
         if self.leader == node:
             self.leader = None
 
@@ -171,7 +171,7 @@ class ControlQuorum:
         return True
 
     def learned(self, member: QuorumMember) -> None:
-        """A broker knows the newest term, so what it had proposed as an earlier leader has ended, nobody can say how."""
+        """A broker knows the newest term, so what it had proposed as an earlier leader has ended, with an unknown outcome."""
         mine = [proposed for node, proposed in self._orphans if node == member.node]
         if mine and member.term == self.term:
             self._orphans = [each for each in self._orphans if each[0] != member.node]

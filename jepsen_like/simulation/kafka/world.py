@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from jepsen_like.simulation.kafka.audits import KafkaAudits, describe
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
-from jepsen_like.simulation.kafka.clients import TOPIC, KafkaClient, Sent, SentOutcome
+from jepsen_like.simulation.kafka.clients import TOPIC, KafkaClient, SentBatch, SentOutcome
 from jepsen_like.simulation.kafka.disk import SimulatedBatch, SimulatedLog
 from jepsen_like.simulation.kafka.messages import BrokerMessage, ConnectionEnded
 from jepsen_like.simulation.kafka.nemesis import KafkaNemesis
@@ -56,7 +56,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.clients = [KafkaClient(self, knobs, number) for number in range(1, knobs.clients + 1)]
         self.probe = KafkaClient(self, knobs, PROBE_CLIENT)
         self.probe.idempotent, self.probe.acks = False, -1
-        self._probes: dict[TopicPartition, Sent] = {}
+        self._probes: dict[TopicPartition, SentBatch] = {}
 
     def begin(self) -> None:
         """See `SimulatedWorld`."""
