@@ -40,6 +40,8 @@ format: $(DEV)
 campaign: $(DEV)
 	$(BIN)/quorumlog sim --level core --seeds 0:5000
 	$(BIN)/quorumlog sim --explore
+	$(BIN)/quorumlog sim --system kafka --seeds 0:5000
+	$(BIN)/quorumlog sim --system kafka --explore --minutes 10
 	$(BIN)/python -m tests.jepsen_like.checker.differential --count 1000000
 	$(BIN)/python -m tests.fuzz.wire --frames 100000 --seed 1
 	$(BIN)/python -m tests.fuzz.kafka --frames 100000 --seed 1

@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from jepsen_like.simulation.kafka.model import KAFKA
 from jepsen_like.simulation.kernel.command import Campaign, ChosenSystem, run_explorer, run_replay, run_shrinker
 from jepsen_like.simulation.kernel.model import SystemModel
 from jepsen_like.simulation.raft.model import RAFT
 
-MODELS: Mapping[str, SystemModel[Any]] = {model.name: model for model in (RAFT,)}
+MODELS: Mapping[str, SystemModel[Any]] = {model.name: model for model in (RAFT, KAFKA)}
 """Every system that can be simulated, by the name that `--system` takes."""
 SEEDS_END_MAX = 1 << 63
 

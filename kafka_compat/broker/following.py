@@ -92,6 +92,7 @@ class Following:
                 EpochEnd(diverging.epoch, diverging.end_offset) if diverging.epoch >= 0 else None,
                 batches,
                 payload,
+                position.last_fetched_epoch,
             ),
         )
 

@@ -305,10 +305,10 @@ class PartitionReplica:
             out.append(HighWatermarkMoved(event.end))
         role.truncating_to = None
         state, self._next_state = self._next_state, None
-        if state is None:
-            role.fetch(out)
-        else:
+        if state is not None:
             self._adopt(now, state, out)
+        if self.role is role:  # also after news of the same leader epoch, which changed nothing here
+            role.fetch(out)
 
     # ------------------------------------------------------------ roles
 

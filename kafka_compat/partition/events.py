@@ -115,6 +115,8 @@ class FetchAnswered:
     diverging: EpochEnd | None = None
     batches: tuple[BatchInfo, ...] = ()
     payload: object = None
+    last_fetched_epoch: int | None = None
+    """That of the request, too: a log may have grown to the same end again, with other batches. None is not compared."""
 
 
 @frozen

@@ -80,7 +80,12 @@ class FollowerReplica:
     def fetch_answered(self, event: FetchAnswered, now: float, out: list[Effect]) -> None:
         """Take what the leader sent, if it answers the fetch that is under way: then the log still ends where that began."""
         log = self.context.log
-        if event.leader_epoch != self.epoch or event.fetch_offset != self.fetching_from:
+        if (
+            event.leader_epoch != self.epoch
+            or event.fetch_offset != self.fetching_from
+            or event.fetch_offset != log.log_end
+            or event.last_fetched_epoch not in (None, log.epochs.last)
+        ):
             return
         self.fetching_from = None
         match event.error:

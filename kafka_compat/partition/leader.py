@@ -421,10 +421,14 @@ class LeaderReplica:
         return None
 
     def _isr_settled(self, now: float, out: list[Effect]) -> None:
-        """Another ISR, or other brokers: the high watermark may move, and the next follower may join."""
+        """Another ISR, or other brokers: the high watermark may move, and the next follower may join.
+
+        One that was just taken out, because nothing comes from it, must fetch before it joins again: it may have lost what it had.
+        """
         self._move_high_watermark(now, out)
+        log_end, lag_time_s = self._log.log_end, self._context.config.replica_lag_time_s
         for follower in self.followers.values():
-            if follower.replica not in self.isr.maximal:
+            if follower.replica not in self.isr.maximal and follower.is_caught_up(log_end, now, lag_time_s):
                 self._maybe_expand(follower, now, out)
 
     # ------------------------------------------------------------ time

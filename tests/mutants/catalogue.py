@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tests.mutants.harness_bugs import HARNESS
+from tests.mutants.kafka_bugs import KAFKA_BUGS
 from tests.mutants.mutant import Edit, Mutant
 from tests.mutants.shell_bugs import SHELL
 from tests.mutants.simulator_bugs import SIMULATOR
@@ -764,7 +765,7 @@ CHECKER: Sequence[Mutant] = (
     ),
 )
 
-ALL: Sequence[Mutant] = (*RAFT, *TRIMS, *DRIVER, *LOG, *SHELL, *CHECKER, *HARNESS, *SIMULATOR)
+ALL: Sequence[Mutant] = (*RAFT, *TRIMS, *DRIVER, *LOG, *SHELL, *CHECKER, *HARNESS, *SIMULATOR, *KAFKA_BUGS)
 
 
 def by_name(name: str) -> Mutant:

@@ -23,6 +23,7 @@ OPERATIONS = 50_000
 """How many operations hide one planted violation."""
 SMALL_HISTORIES = 2_000
 WORLD_SEEDS_MAX = 60
+KAFKA_SEEDS_MAX = 600
 RUNS_MAX = 3
 RUN_ARGUMENTS = (
     "--quick",
@@ -69,6 +70,30 @@ def simulate(mutant: Mutant, seeds: range) -> Judgement:
         if counted:
             return Judgement(counted[0].oracle, seed - seeds[0] + 1, str(counted[0]), seed, crashed)
     return Judgement(None, len(seeds), crashed=crashed)
+
+
+def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
+    """Simulated Kafka clusters until an audit speaks; where none does, the conversations with the deciders."""
+    from jepsen_like.simulation.kafka.model import KAFKA  # after the bug is in place
+
+    crashed: Counter[str] = Counter()
+    for seed in seeds[:KAFKA_SEEDS_MAX]:
+        result = KAFKA.play(seed, stop_at_first=False)
+        seen = [found for found in result.violations if found.oracle not in NOT_ORACLES]
+        crashed["node"] += any(found.oracle == "crash" for found in result.violations)
+        counted = [found for found in seen if found.oracle != "V-liveness" or "V-liveness" in mutant.oracles]
+        if counted:
+            return Judgement(counted[0].oracle, seed - seeds[0] + 1, str(counted[0]), seed, crashed)
+    scripts = (
+        "partition/test_conversations",
+        "partition/test_rules",
+        "controller/test_alter_partition",
+        "controller/test_elections",
+        "controller/test_brokers",
+        "coordinator/test_conversations",
+    )
+    told = _failing("script", *(f"tests/kafka_compat/{each}.py" for each in scripts))
+    return attrs.evolve(told, tried=min(len(seeds), KAFKA_SEEDS_MAX), crashed=crashed)
 
 
 def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
@@ -256,6 +281,7 @@ def conclude(mutant: Mutant, seeds: range) -> Judgement:
 
 JUDGES: Mapping[str, Judge] = {
     "simulation": simulate,
+    "kafka": simulate_kafka,
     "floors": reach_floors,
     "lies": told_lies,
     "retention": let_go,

@@ -26,6 +26,13 @@ QUICK = [
     "trims-what-is-not-applied",
     "restart-forgets-snapshot",
     "checker-ignores-time",
+    "kafka-expands-below-the-high-watermark",
+    "kafka-acknowledges-at-once",
+    "kafka-silent-follower-rejoins",
+    "kafka-duplicates-are-appended",
+    "kafka-no-divergence-check",
+    "kafka-fenced-broker-is-elected",
+    "kafka-offsets-not-loaded",
 ]
 QUICK_SEEDS = 120
 

@@ -33,8 +33,8 @@ class ReplicaFetched:
     diverging: EpochEnd | None
     batches: tuple[SimulatedBatch, ...]
 
-    def event(self, leader_epoch: int, fetch_offset: int) -> FetchAnswered:
-        """Returns the fact for the follower that sent a fetch of this epoch and offset."""
+    def event(self, leader_epoch: int, fetch_offset: int, last_fetched_epoch: int) -> FetchAnswered:
+        """Returns the fact for the follower that sent a fetch with these values."""
         return FetchAnswered(
             leader_epoch,
             fetch_offset,
@@ -44,6 +44,7 @@ class ReplicaFetched:
             self.diverging,
             tuple([batch.info for batch in self.batches]),
             self.batches,
+            last_fetched_epoch,
         )
 
 

@@ -146,6 +146,11 @@ class ControlQuorum:
         elif world.now - self._vacant_since >= self._knobs.election_s * (0.5 + self._rng.random()):
             self.elect()
 
+    def stopped(self, node: int) -> None:
+        """A process is gone: if it led, no broker does until another election, which may keep what it had proposed."""
+        if self.leader == node:
+            self.leader = None
+
     def elect(self, *, avoid: int | None = None) -> bool:
         """Elect a broker with a majority, at random but not `avoid`. Returns whether one was elected."""
         candidates = [node for node in self._members if node != avoid and self._has_majority(node)]
@@ -166,7 +171,7 @@ class ControlQuorum:
         return True
 
     def learned(self, member: QuorumMember) -> None:
-        """A broker knows the newest term, so what it had proposed as an earlier leader has ended, and the outcome is unknown."""
+        """A broker knows the newest term, so what it had proposed as an earlier leader has ended, with an unknown outcome."""
         mine = [proposed for node, proposed in self._orphans if node == member.node]
         if mine and member.term == self.term:
             self._orphans = [each for each in self._orphans if each[0] != member.node]

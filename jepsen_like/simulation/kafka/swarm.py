@@ -211,5 +211,4 @@ def _load(rng: random.Random) -> dict[str, Any]:
         "readers": rng.choice((0, 1, 1)),
         "members": rng.choice((0, 0, 2, 3)),
         "group_session_s": rng.choice((0.6, 1.2)),
-        "trims": rng.choice((0.0, 0.0, 0.0, 1.0)),
     }

@@ -21,7 +21,7 @@ from jepsen_like.nemesis.processes import emptied
 from jepsen_like.systems.kafka.batch_values import whole_batches
 from jepsen_like.systems.kafka.control import START, KafkaControl
 from jepsen_like.systems.kafka.mode import KafkaMode
-from jepsen_like.systems.kafka.system import KafkaSystem
+from jepsen_like.systems.kafka.system import KafkaAdapter
 from jepsen_like.systems.kafka.wire import NoAnswer
 from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
 from jepsen_like.testing.kafka.broker_thread import BrokerThread
@@ -332,7 +332,7 @@ class ProcessKafka(BreakableKafka):
         mode = mode_of(brokers, settings or {})
         home = directory or Path(tempfile.mkdtemp(prefix="quorumlog-"))
         try:
-            async with open_cluster(home, KafkaSystem(), mode, nodes=brokers, cluster_id=CLUSTER_ID) as running:
+            async with open_cluster(home, KafkaAdapter(), mode, nodes=brokers, cluster_id=CLUSTER_ID) as running:
                 cluster = cls(running)
                 await cluster.wait_until_serving(within_s=3 * PATIENCE_S)
                 yield cluster
@@ -359,7 +359,7 @@ class ProcessKafka(BreakableKafka):
         """See `BreakableKafka`."""
         await self.kill(*nodes)
         for node in nodes:
-            emptied(self._cluster.nodes[node].machine.data, KafkaSystem.kept_by_wipe)
+            emptied(self._cluster.nodes[node].machine.data, KafkaAdapter.kept_by_wipe)
             self.tell(node, "wiped")
 
     async def pause(self, *nodes: int) -> None:

@@ -1,0 +1,296 @@
+"""What must hold in a simulated Kafka cluster: looked at whenever a log, a high watermark or the controller's word changes, and at every answer.
+
+K1 StrongIsr              every member of the controller's ISR has everything below any leader's high watermark
+K2 acknowledgement        with acks=all it is on every member of the maximal ISR, of at least min.insync.replicas, durable if so set
+K3 committed              what was below a high watermark does not change; a reader sees nothing else
+K4 election               a leader is an active member of the ISR, unless unclean elections are allowed; epochs grow, no ISR is empty
+K5 once                   a producer's sequence is in a partition's log once, and without gaps
+K6 follower               below a follower's high watermark its log is the truth
+K7 metadata               brokers that have applied as much have the same image
+K8 offsets                a group's offset that was acknowledged is not lost, nor replaced by an older one
+K9 registration           a broker epoch belongs to one process, a producer id to one producer
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jepsen_like.simulation.kafka.broker import SimulatedBroker
+from jepsen_like.simulation.kafka.disk import SimulatedBatch, SimulatedLog
+from jepsen_like.simulation.kafka.replicas import ReplicaAnswer, SimulatedReplica
+from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kafka.truth import PartitionTruth
+from kafka_compat.controller.commands import RegisterBroker, decode_command
+from kafka_compat.controller.image import ClusterImage
+from kafka_compat.controller.machine import MetadataMachine
+from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, PartitionState, TopicPartition
+from kafka_compat.partition.effects import AnswerFetch, AppendBatches, SendAlterPartition
+from kafka_compat.partition.leader import LeaderReplica
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+SEQUENCE_MAX = 2**31 - 1
+Report = Callable[[str, int, str], None]
+
+
+class KafkaAudits:
+    """Looks on. `image` is the cluster as the committed commands make it, whichever broker has applied them."""
+
+    def __init__(self, knobs: KafkaKnobs, brokers: Mapping[int, SimulatedBroker], report: Report) -> None:
+        self.machine = MetadataMachine()
+        self.image: ClusterImage = self.machine.image
+        self.truths: dict[TopicPartition, PartitionTruth] = {}
+        self.counts: Counter[str] = Counter()
+        self.on_excuse: Callable[[TopicPartition, int], None] = lambda partition, end: None
+        self._knobs = knobs
+        self._brokers = brokers
+        self._report = report
+        self._epochs: dict[int, bytes] = {}
+
+    def min_isr(self, partition: TopicPartition) -> int:
+        """Returns the effective min.insync.replicas."""
+        wanted = max(self._knobs.min_isr, 2) if partition.topic == OFFSETS_TOPIC else self._knobs.min_isr
+        return min(wanted, self._knobs.replication_factor)
+
+    def log_of(self, node: int, partition: TopicPartition) -> SimulatedLog | None:
+        """Returns the log on a broker's disk."""
+        return self._brokers[node].disk.logs.get(partition)
+
+    # ---------------------------------------------------------------- the controller's word
+
+    def committed(self, index: int, content: bytes) -> None:
+        """A command is committed."""
+        self.machine.apply(index, content)
+        command = decode_command(content)
+        if isinstance(command, RegisterBroker):
+            self._registered(command)
+        for delta in self.machine.drain_changes():
+            for registration in delta.brokers:
+                self.counts["fenced_brokers"] += registration.fenced
+            for partition, state in delta.partitions.items():
+                truth = self.truths.get(partition)
+                if truth is None:
+                    self.truths[partition] = PartitionTruth(state)
+                else:
+                    self._decided(partition, truth, state)
+
+    def _registered(self, command: RegisterBroker) -> None:
+        registration = self.image.brokers.get(command.broker)
+        if registration is None or registration.incarnation != command.incarnation:
+            return
+        known = self._epochs.setdefault(registration.epoch, registration.incarnation)
+        if known != registration.incarnation:
+            self._report("K9", command.broker, f"two processes have the broker epoch {registration.epoch}")
+        if registration.fenced is False and command.incarnation not in self._epochs.values():
+            self._report("K9", command.broker, "a process is taken for another one that is not fenced")
+
+    def _decided(self, partition: TopicPartition, truth: PartitionTruth, state: PartitionState) -> None:
+        before, truth.state = truth.state, state
+        self.counts["isr_expansions"] += len(state.isr) > len(before.isr)
+        self.counts["isr_shrinks"] += len(state.isr) < len(before.isr)
+        self._check_state(partition, before, state)
+        if state.leader not in (before.leader, NO_LEADER):
+            unclean = state.leader not in before.isr
+            self.counts["unclean_elections" if unclean else "elections"] += 1
+            if unclean:
+                if not self._knobs.unclean or partition.topic == OFFSETS_TOPIC:
+                    self._report("K4", state.leader, f"{partition}: it leads, and is not in the ISR {before.isr}")
+                self._excuse(partition, truth, state.leader_epoch - 1)
+        if state.leader != before.leader and state.leader != NO_LEADER and self._is_registered(state.leader):
+            truth.tainted.discard(state.leader)  # what it has is what counts now
+        truth.tainted -= {each for each in state.isr if each not in before.isr and self._is_registered(each)}
+        self._excuse_if_all_lost(partition, truth)
+        self._check_members(partition, truth)
+
+    def _is_registered(self, node: int) -> bool:
+        """Whether the process that the controller knows is the one that lives: another one's promises went with it."""
+        broker, registration = self._brokers[node], self.image.brokers.get(node)
+        return broker.up and registration is not None and registration.incarnation == broker.incarnation
+
+    def proposed(self, broker: SimulatedBroker, replica: SimulatedReplica, order: SendAlterPartition) -> None:
+        """A leader wants another ISR: who is to join has fetched in this epoch, of late, and has what is committed."""
+        role = replica.decider.role
+        assert isinstance(role, LeaderReplica), "only a leader proposes"
+        for member, _ in order.isr:
+            follower = role.followers.get(member)
+            if follower is None or member in role.isr.committed:
+                continue
+            silent_s = broker.reading() - follower.fetched_at
+            behind = follower.log_end < max(replica.decider.high_watermark, role.epoch_start)
+            if behind or (silent_s > self._knobs.lag_s and follower.log_end != replica.decider.log_end):
+                what = f"to join at {follower.log_end}, after {silent_s:.3f} s"
+                self._report("K1", broker.node, f"{replica.partition}: broker {member} is {what} of silence")
+
+    def _check_state(self, partition: TopicPartition, before: PartitionState, state: PartitionState) -> None:
+        leader = state.leader
+        problem = ""
+        if state.partition_epoch <= before.partition_epoch or state.leader_epoch < before.leader_epoch:
+            problem = "epochs do not grow"
+        elif leader != before.leader and state.leader_epoch == before.leader_epoch:
+            problem = "another leader in the same epoch"
+        elif not state.isr or not set(state.isr) <= set(state.replicas):
+            problem = f"the ISR {state.isr} is not a part of the replicas"
+        elif leader != NO_LEADER and leader not in state.isr:
+            problem = f"broker {leader} leads, and is not in the ISR {state.isr}"
+        elif leader != before.leader and leader != NO_LEADER and not self.image.active(leader):
+            problem = f"broker {leader} is elected, and not active"
+        else:
+            joined = [each for each in state.isr if each not in before.isr and not self.image.active(each)]
+            if joined:
+                problem = f"{joined} join the ISR, and are not active"
+        if problem:
+            self._report("K4", max(leader, 0), f"{partition}: {problem}")
+
+    def _excuse(self, partition: TopicPartition, truth: PartitionTruth, excused: int) -> None:
+        members = truth.state.isr
+        end = truth.rebase([self.log_of(member, partition) for member in members], excused)
+        self.on_excuse(partition, end)
+
+    def _excuse_if_all_lost(self, partition: TopicPartition, truth: PartitionTruth) -> None:
+        if truth.tainted and truth.tainted.issuperset(truth.state.isr):
+            self.counts["last_members_lost"] += 1
+            self._excuse(partition, truth, truth.state.leader_epoch)
+
+    def _check_members(self, partition: TopicPartition, truth: PartitionTruth) -> None:
+        for member in truth.state.isr:
+            if member not in truth.tainted:
+                lack = truth.lacks(self.log_of(member, partition), truth.end)
+                if lack:
+                    self._report("K1", member, f"{partition}: a member of the ISR has {lack}")
+
+    def lost(self, node: int, partition: TopicPartition) -> None:
+        """A broker's disk lost a part of a log."""
+        truth = self.truths[partition]
+        truth.tainted.add(node)
+        self._excuse_if_all_lost(partition, truth)
+
+    # ---------------------------------------------------------------- what replicas do
+
+    def appended(
+        self,
+        broker: SimulatedBroker,
+        replica: SimulatedReplica,
+        order: AppendBatches,
+        batches: Sequence[SimulatedBatch],
+    ) -> None:
+        """See `ReplicaWatch`."""
+        if order.leader_epoch < 0:
+            return
+        self.counts["appends"] += 1
+        (batch,) = batches
+        info = batch.info
+        if info.producer_id < 0:
+            return
+        for other in reversed(replica.log.batches[:-1]):
+            if other.info.producer_id != info.producer_id or other.info.producer_epoch != info.producer_epoch:
+                continue
+            expected = (other.info.base_sequence + other.info.offset_count) & SEQUENCE_MAX
+            if info.base_sequence != expected:
+                what = f"sequence {info.base_sequence} of producer {info.producer_id} where {expected} was due"
+                self._report("K5", broker.node, f"{replica.partition}: {what}")
+            return
+
+    def shortened(self, broker: SimulatedBroker, replica: SimulatedReplica) -> None:
+        """See `ReplicaWatch`."""
+        truth = self.truths[replica.partition]
+        self.counts["truncations"] += 1
+        if replica.leads:
+            truth.trimmed = max(truth.trimmed, replica.log.start)
+        elif broker.node in truth.state.isr and broker.node not in truth.tainted:
+            self._check_members(replica.partition, truth)
+
+    def high_watermark_moved(self, broker: SimulatedBroker, replica: SimulatedReplica, high_watermark: int) -> None:
+        """See `ReplicaWatch`."""
+        truth = self.truths[replica.partition]
+        if replica.leader_epoch <= truth.excused or broker.node in truth.tainted:
+            return
+        if not replica.leads:
+            lack = truth.lacks(replica.log, min(high_watermark, truth.end))
+            if lack and high_watermark > replica.log.start:
+                self._report("K6", broker.node, f"{replica.partition}: below its high watermark it has {lack}")
+            return
+        lack = truth.lacks(replica.log, min(high_watermark, truth.end))
+        if lack:
+            self._report("K3", broker.node, f"{replica.partition}: a leader has {lack}")
+        truth.commit(replica.log, high_watermark)
+        self._check_members(replica.partition, truth)
+
+    def answers_produce(
+        self, broker: SimulatedBroker, replica: SimulatedReplica, base_offset: int, batch: SimulatedBatch
+    ) -> None:
+        """A batch is acknowledged with acks=all."""
+        truth, partition = self.truths[replica.partition], replica.partition
+        self.counts["acknowledgements"] += 1
+        role = replica.decider.role
+        assert isinstance(role, LeaderReplica), "only a leader acknowledges"
+        held = replica.log.at(base_offset)
+        if held is None and base_offset >= replica.log.start:
+            self._report(
+                "K2", broker.node, f"{partition}: {batch.value} is acknowledged at {base_offset}, where nothing is"
+            )
+        elif held is not None and held.value != batch.value:
+            what = f"{batch.value} is acknowledged at {base_offset}, where {held.value} is"
+            self._report("K2", broker.node, f"{partition}: {what}")
+        if replica.leader_epoch <= truth.excused or held is None or broker.node in truth.tainted:
+            return
+        if len(role.isr.maximal) < self.min_isr(partition):
+            self._report("K2", broker.node, f"{partition}: acknowledged by {sorted(role.isr.maximal)} alone")
+        for member in role.isr.maximal - truth.tainted:
+            log = self.log_of(member, partition)
+            if log is None or (log.start <= base_offset and not log.holds(held)):
+                self._report("K2", member, f"{partition}: {batch.value} at {base_offset} is acknowledged and not there")
+            elif self._knobs.before_ack and log.durable_end < held.info.end_offset:
+                self._report(
+                    "K2", member, f"{partition}: {batch.value} at {base_offset} is acknowledged and not durable"
+                )
+        truth.acknowledged[base_offset] = held
+
+    def reads(
+        self,
+        broker: SimulatedBroker,
+        replica: SimulatedReplica,
+        answer: ReplicaAnswer,
+        batches: Sequence[SimulatedBatch],
+    ) -> None:
+        """A consumer reads these batches."""
+        truth = self.truths[replica.partition]
+        if not isinstance(answer, AnswerFetch) or answer.error is not KafkaErrorCode.NONE:
+            return
+        self.counts["reads"] += bool(batches)
+        if replica.leader_epoch <= truth.excused or broker.node in truth.tainted:
+            return
+        known = {batch.info.base_offset: batch for batch in truth.committed[truth.place(answer.start - 20) :]}
+        for batch in batches:
+            if known.get(batch.info.base_offset) != batch:
+                what = f"{batch.value} at {batch.info.base_offset} is read, and not committed"
+                self._report("K3", broker.node, f"{replica.partition}: {what}")
+
+    # ---------------------------------------------------------------- the end
+
+    def judge(self) -> None:
+        """All logs are alike, and have what was acknowledged."""
+        for partition, truth in self.truths.items():
+            leader = self.log_of(truth.state.leader, partition)
+            assert leader is not None, "a healed cluster has leaders"
+            for offset, batch in truth.acknowledged.items():
+                if offset >= leader.start and not leader.holds(batch):
+                    self._report("K2", truth.state.leader, f"{partition}: {batch.value} was acknowledged and is lost")
+            for node in truth.state.replicas:
+                log = self.log_of(node, partition)
+                common = 0 if log is None else min(len(log.batches), len(leader.batches))
+                if (
+                    log is None
+                    or log.end != leader.end
+                    or (common and log.batches[-common:] != leader.batches[-common:])
+                ):
+                    self._report("K3", node, f"{partition}: its log is not the leader's")
+        snapshots = {broker.node: broker.machine.snapshot() for broker in self._brokers.values()}
+        for node, snapshot in snapshots.items():
+            if self._brokers[node].image.index == self.image.index and snapshot != self.machine.snapshot():
+                self._report("K7", node, "its image of the cluster is another one")
+
+
+def describe(host: Any) -> str:
+    """The columns of a broker in a trace."""
+    leads = [str(each.partition) for each in host.replicas.hosted.values() if each.leads]
+    state = "down" if not host.up else "paused" if host.paused else "up"
+    return f"{state:<7} {host.broker_epoch:>5} {host.image.index:>5} {','.join(leads):<16}"

@@ -1,0 +1,331 @@
+"""Producers, readers and committers of a simulated Kafka cluster; each draws from a stream of its own."""
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import attrs
+
+from jepsen_like.simulation.kafka.broker import SimulatedBroker
+from jepsen_like.simulation.kafka.disk import SimulatedBatch
+from jepsen_like.simulation.kafka.replicas import ReplicaAnswer
+from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kernel.streams import stream
+from kafka_compat.coordinator.answers import refused
+from kafka_compat.coordinator.effects import GroupResponse
+from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
+from kafka_compat.model import OFFSETS_TOPIC, TopicPartition
+from kafka_compat.partition.effects import AnswerFetch, AnswerProduce
+from kafka_compat.partition.model import NO_OFFSET, BatchInfo
+from kafka_compat.protocol.apis.offset_commit import (
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitTopic,
+)
+from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchTopic
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+TOPIC = "data"
+COMMIT_VERSION = 7
+FETCH_VERSION = 7
+BATCH_BYTES = 100
+RETRIES_MAX = 12
+PRODUCER_STEP = 1000
+
+
+class SentOutcome(enum.Enum):
+    """What a producer knows of a batch."""
+
+    OPEN = "open"
+    OK = "ok"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class ClientWorld(Protocol):
+    """What clients ask of the world."""
+
+    now: float
+    healed: bool
+    requests: int
+    counts: Counter[str]
+    brokers: Mapping[int, SimulatedBroker]
+
+    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action(*arguments)` at time `at`."""
+
+    def leader_of(self, node: int, partition: TopicPartition) -> int:
+        """Who leads, as this broker knows; NO_LEADER if no broker does."""
+
+    def leads_groups(self, node: int) -> bool:
+        """Whether the controller has this broker as the leader of the offsets topic."""
+
+    def accuse_group(self, group: str, sentence: str) -> None:
+        """A group's offsets are not what was acknowledged."""
+
+
+@attrs.define(eq=False)
+class SentBatch:
+    """A batch of a producer."""
+
+    partition: TopicPartition
+    batch: SimulatedBatch
+    outcome: SentOutcome = SentOutcome.OPEN
+    tries: int = 0
+    unsure: bool = False
+    waiting: int = 0
+    """The number of the try that is waited for."""
+
+
+class KafkaClient:
+    """One client; its parts share what it knows of leaders."""
+
+    def __init__(self, world: ClientWorld, knobs: KafkaKnobs, number: int) -> None:
+        self.number = number
+        self.sent: list[SentBatch] = []
+        self.considered = 0
+        rng = self.rng = stream(knobs.seed, f"client/{number}")
+        self._world = world
+        self._knobs = knobs
+        self.idempotent = rng.random() < knobs.idempotent
+        self.acks = -1 if self.idempotent or rng.random() < knobs.acks_all else rng.choice((1, 1, 0))
+        self._producer_id = number * PRODUCER_STEP
+        self._sequences: Counter[TopicPartition] = Counter()
+        self._window: list[SentBatch] = []
+        self._position: Counter[TopicPartition] = Counter()
+        self.committing = 0
+        self.acknowledged = -1
+        self.unresolved: set[int] = set()
+        """Offsets whose commit had no answer: they may be written at any time."""
+        self._commit_until = 0.0
+        self.era = 0
+        """Counts losses that have an excuse: what was asked before one proves nothing after it."""
+        self.group = f"group-{number}"
+
+    # ---------------------------------------------------------------- the wire
+
+    def _call(
+        self, node: int, ask: Callable[[SimulatedBroker, Callable[..., None]], None], done: Callable[..., None]
+    ) -> None:
+        """A request to a broker: it may be late, and so may the answer; or lost."""
+        world = self._world
+        broker = world.brokers[node]
+
+        def arrives() -> None:
+            broker.take(ask, broker, answers)
+
+        def answers(*values: object) -> None:
+            delay = self._delay()
+            if delay is not None:
+                world.schedule(world.now + delay, done, *values)
+
+        delay = self._delay()
+        if delay is not None:
+            world.schedule(world.now + delay, arrives)
+
+    def _delay(self) -> float | None:
+        knobs, rng = self._knobs, self.rng
+        if not self._world.healed and rng.random() < knobs.late:
+            return None if rng.random() < 0.4 else 3 * knobs.request_s * rng.random()
+        return knobs.delay_s * (0.5 + rng.random())
+
+    def _leader(self, partition: TopicPartition) -> int:
+        """Ask any broker; it may be wrong."""
+        nodes = [node for node, broker in self._world.brokers.items() if broker.up]
+        leader = self._world.leader_of(self.rng.choice(nodes), partition) if nodes else -1
+        return leader if leader in self._world.brokers else self.rng.randint(1, self._knobs.nodes)
+
+    def _partition(self) -> TopicPartition:
+        return TopicPartition(TOPIC, self.rng.randrange(self._knobs.partitions))
+
+    # ---------------------------------------------------------------- producing
+
+    def wake(self) -> None:
+        """Send another batch, unless enough are on their way; until the world heals."""
+        world, knobs = self._world, self._knobs
+        if world.healed:
+            return
+        world.schedule(world.now + knobs.think_s * (0.5 + self.rng.random()), self.wake)
+        if len(self._window) >= knobs.burst:
+            return
+        self.considered += 1
+        self.produce(self._partition(), asked=(self.number, self.considered) not in knobs.unasked)
+
+    def produce(self, partition: TopicPartition, *, asked: bool = True) -> SentBatch | None:
+        """Send a batch of one to three records."""
+        count = self.rng.randint(1, 3)
+        if not asked:
+            return None
+        self._world.requests += 1
+        info = BatchInfo(count, BATCH_BYTES * count)
+        if self.idempotent:
+            info = BatchInfo(count, BATCH_BYTES * count, self._producer_id, 0, self._sequences[partition])
+            self._sequences[partition] += count
+        sent = SentBatch(partition, SimulatedBatch(info, f"{self.number}.{len(self.sent) + 1}"))
+        self.sent.append(sent)
+        self._window.append(sent)
+        self._try(sent)
+        return sent
+
+    def _try(self, sent: SentBatch) -> None:
+        if sent.outcome is not SentOutcome.OPEN:
+            return
+        sent.tries += 1
+        this = sent.waiting = sent.tries
+
+        def done(answer: ReplicaAnswer) -> None:
+            self._answered(sent, this, answer)
+
+        def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
+            broker.produce(sent.partition, self.acks, sent.batch, self._knobs.request_s, answers)
+
+        self._call(self._leader(sent.partition), ask, done)
+        if self.acks == 0:
+            self._end(sent, SentOutcome.UNKNOWN)
+        else:
+            self._world.schedule(self._world.now + 1.3 * self._knobs.request_s, self._timed_out, sent, this)
+
+    def _timed_out(self, sent: SentBatch, this: int) -> None:
+        if sent.outcome is SentOutcome.OPEN and sent.waiting == this:
+            sent.unsure = True
+            self._again(sent, KafkaErrorCode.REQUEST_TIMED_OUT)
+
+    def _answered(self, sent: SentBatch, this: int, answer: ReplicaAnswer) -> None:
+        if sent.outcome is not SentOutcome.OPEN or not isinstance(answer, AnswerProduce):
+            return
+        if answer.error is KafkaErrorCode.NONE:
+            self._end(sent, SentOutcome.OK)
+            return
+        sent.unsure |= answer.base_offset != NO_OFFSET
+        if sent.waiting == this:
+            self._again(sent, answer.error)
+
+    def _again(self, sent: SentBatch, error: KafkaErrorCode) -> None:
+        """An idempotent producer repeats itself; one that cannot go on begins again, with another id."""
+        sent.waiting = 0
+        gives_up = sent.tries >= RETRIES_MAX or (
+            error is KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._first_of(sent.partition) is sent
+        )
+        if self.idempotent and not gives_up:
+            self._world.schedule(self._world.now + self._knobs.retry_s, self._try, sent)
+            return
+        self._end(sent, SentOutcome.UNKNOWN if sent.unsure else SentOutcome.FAILED)
+        if self.idempotent:
+            for other in tuple(self._window):
+                self._end(other, SentOutcome.UNKNOWN)
+            self._producer_id += 1
+            self._sequences.clear()
+
+    def _first_of(self, partition: TopicPartition) -> SentBatch | None:
+        return next((each for each in self._window if each.partition == partition), None)
+
+    def _end(self, sent: SentBatch, outcome: SentOutcome) -> None:
+        if sent.outcome is not SentOutcome.OPEN:
+            return
+        sent.outcome = outcome
+        self._window.remove(sent)
+        self._world.counts[f"produces_{outcome.value}"] += 1
+
+    # ---------------------------------------------------------------- reading
+
+    def read(self) -> None:
+        """Fetch from where the last fetch ended; until the world heals."""
+        world, knobs = self._world, self._knobs
+        if world.healed:
+            return
+        world.schedule(world.now + max(knobs.think_s, knobs.fetch_wait_s), self.read)
+        partition = self._partition()
+
+        def done(answer: ReplicaAnswer, batches: list[SimulatedBatch]) -> None:
+            if isinstance(answer, AnswerFetch):
+                if answer.error is KafkaErrorCode.OFFSET_OUT_OF_RANGE:
+                    self._position[partition] = max(answer.log_start, 0)
+                elif batches:
+                    self._position[partition] = batches[-1].info.end_offset
+
+        def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
+            broker.fetch(partition, self._position[partition], answers)
+
+        self._call(self._leader(partition), ask, done)
+
+    # ---------------------------------------------------------------- offsets of a group
+
+    def commit_or_fetch(self) -> None:
+        """Commit the next offset of its own group, or ask for the last; until the world heals."""
+        world, knobs = self._world, self._knobs
+        if world.healed:
+            return
+        world.schedule(world.now + 3 * knobs.think_s + 0.05, self.commit_or_fetch)
+        self.commit() if self.rng.random() < 0.6 else self.fetch_offset()
+
+    def commit(self) -> None:
+        """Commit an offset that is higher than all before, one at a time."""
+        if self._world.now < self._commit_until:
+            return
+        self._commit_until = self._world.now + 1.3 * self._knobs.request_s
+        self.committing += 1
+        offset = self.committing
+        partition = OffsetCommitPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+        topic = OffsetCommitTopic(name=TOPIC, partitions=(partition,))
+        request = OffsetCommitRequest(
+            group_id=self.group, generation_id_or_member_epoch=-1, member_id="", topics=(topic,)
+        )
+
+        era = self.era
+        self.unresolved.add(offset)
+
+        def done(response: GroupResponse) -> None:
+            assert isinstance(response, OffsetCommitResponse), "a commit is answered as one"
+            if offset == self.committing:
+                self._commit_until = 0.0
+            if response.topics[0].partitions[0].error_code == KafkaErrorCode.NONE and era == self.era:
+                self.acknowledged = max(self.acknowledged, offset)
+                if offset == self.committing:
+                    self.unresolved.discard(offset)
+                self._world.counts["offset_commits"] += 1
+
+        self._ask_group(request, COMMIT_VERSION, done)
+
+    def fetch_offset(self) -> None:
+        """Ask for the offset: not older than what was acknowledged before, not newer than what was committed."""
+        acknowledged, era = self.acknowledged, self.era
+        topic = OffsetFetchTopic(name=TOPIC, partition_indexes=(0,))
+        stale: list[int] = []
+        request = OffsetFetchRequest(group_id=self.group, topics=(topic,))
+
+        def done(response: GroupResponse) -> None:
+            assert isinstance(response, OffsetFetchResponse), "a fetch of offsets is answered as one"
+            if era != self.era or stale or response.error_code or not response.topics:
+                return
+            found = response.topics[0].partitions[0]
+            if found.error_code:
+                return
+            offset = found.committed_offset
+            self._world.counts["offset_fetches"] += 1
+            if (offset < acknowledged and offset not in self.unresolved) or offset > self.committing:
+                self._world.accuse_group(self.group, f"has offset {offset}, and {acknowledged} was acknowledged before")
+
+        self._ask_group(request, FETCH_VERSION, done, stale)
+
+    def _ask_group(
+        self,
+        request: GroupRequest,
+        version: int,
+        done: Callable[[GroupResponse], None],
+        stale: list[int] | None = None,
+    ) -> None:
+        """Ask the coordinator. `stale` gets the broker if another one leads by now: it may answer a read with what was true before."""
+
+        def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
+            if stale is not None and not self._world.leads_groups(broker.node):
+                stale.append(broker.node)
+
+            def arrived(token: int) -> GroupRequestArrived:
+                return GroupRequestArrived(token, version, request, broker.wall_ms())
+
+            if not broker.coordinators.request(0, arrived, answers):
+                answers(refused(version, request, KafkaErrorCode.NOT_COORDINATOR))
+
+        self._call(self._leader(TopicPartition(OFFSETS_TOPIC, 0)), ask, done)

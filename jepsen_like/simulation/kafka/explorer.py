@@ -1,0 +1,290 @@
+"""Every state that two replicas can reach with a few elections and records: each order of deliveries, losses and elections.
+
+Replica 1 and 2 are the real deciders with page-cache logs; the controller is its committed state alone. What is under way is a fetch and
+an answer for each follower, an AlterPartition and its answer, and metadata that a replica has not received yet.
+"""
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from jepsen_like.simulation.kernel.explorer import BrokenPromise, Explorer
+from kafka_compat.controller.commands import IsrChange, ProposedMember
+from kafka_compat.model import BrokerRegistration, PartitionState, TopicPartition
+from kafka_compat.partition.core import PartitionReplica
+from kafka_compat.partition.effects import (
+    AnswerFetch,
+    AppendBatches,
+    FetchFrom,
+    ResetLog,
+    SendAlterPartition,
+    StopFetching,
+    TruncateLog,
+)
+from kafka_compat.partition.events import (
+    AlterPartitionAnswered,
+    BrokersChanged,
+    Event,
+    FetchAnswered,
+    FollowerFetch,
+    PartitionStateChanged,
+    Produce,
+    TimePassed,
+    Truncated,
+)
+from kafka_compat.partition.leader import LeaderReplica
+from kafka_compat.partition.model import BatchInfo, PartitionConfig, RecoveredReplica
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+NAME = TopicPartition("t", 0)
+TOPIC_ID = bytes([7] * 16)
+LAG_S = 10.0
+Action = tuple[Any, ...]
+Row = tuple[int, int, int]
+"""A batch in a log: base offset, leader epoch, and its number."""
+
+
+@attrs.frozen
+class KafkaScope:
+    """How much may happen."""
+
+    records: int = 2
+    elections: int = 2
+    shrinks: int = 1
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={value}" for name, value in attrs.asdict(self).items())
+
+
+def read_kafka_scope(text: str) -> KafkaScope:
+    """Returns the scope of `records=N,elections=N,shrinks=N`. Raises `ValueError` for another text."""
+    values: dict[str, int] = {}
+    for word in text.split(","):
+        name, equals, value = word.partition("=")
+        if name not in attrs.fields_dict(KafkaScope) or not equals or not value.isdecimal():
+            raise ValueError(f"{word!r} is not one of records=N, elections=N, shrinks=N")
+        values[name] = int(value)
+    return KafkaScope(**values)
+
+
+@attrs.frozen
+class TwoReplicas:
+    """One state. `replicas` are pickled deciders; the rest is plain."""
+
+    replicas: tuple[bytes, bytes]
+    facts: tuple[Any, Any]
+    logs: tuple[tuple[Row, ...], tuple[Row, ...]]
+    committed: PartitionState
+    known: tuple[int, int]
+    """The partition epoch that each replica has received."""
+    fetches: frozenset[tuple[int, FetchFrom]] = frozenset()
+    answers: frozenset[tuple[int, FetchAnswered]] = frozenset()
+    alters: frozenset[SendAlterPartition] = frozenset()
+    truth: tuple[Row, ...] = ()
+    written: int = 0
+    elections: int = 0
+    shrinks: int = 0
+
+
+def _facts(replica: PartitionReplica) -> tuple[Any, ...]:
+    role = replica.role
+    facts: tuple[Any, ...] = (replica.log_end, replica.high_watermark, replica.leader_epochs, role.epoch)
+    if isinstance(role, LeaderReplica):
+        followers = tuple((each.log_end, each.broker_epoch) for each in role.followers.values())
+        return (*facts, "leads", role.isr.committed, role.isr.partition_epoch, role.isr.pending, followers)
+    return (*facts, "follows", getattr(role, "fetching_from", None), getattr(role, "truncating_to", None))
+
+
+class KafkaExplorer(Explorer[TwoReplicas, Action]):
+    """The search of one scope."""
+
+    def __init__(self, scope: KafkaScope) -> None:
+        super().__init__()
+        self.scope = scope
+        self._brokers = {
+            node: BrokerRegistration(node, node, bytes([node] * 16), "h", 1, fenced=False) for node in (1, 2)
+        }
+
+    def starts(self) -> list[TwoReplicas]:
+        """See `Explorer`."""
+        first = PartitionState(TOPIC_ID, (1, 2), (1, 2), 1, 1, 1)
+        config = PartitionConfig(replica_lag_time_s=LAG_S)
+        replicas = [PartitionReplica(node, NAME, config, RecoveredReplica(), 0.0) for node in (1, 2)]
+        content = tuple(pickle.dumps(replica) for replica in replicas)
+        state = TwoReplicas((content[0], content[1]), (None, None), ((), ()), first, (0, 0))
+        for node in (1, 2):
+            state = self._step(state, node, BrokersChanged(self._brokers))
+            state = self._step(state, node, PartitionStateChanged(first))
+        return [attrs.evolve(state, known=(1, 1))]
+
+    def possible(self, state: TwoReplicas) -> Iterator[Action]:
+        """See `Explorer`."""
+        if state.written < self.scope.records:
+            for node in (1, 2):
+                if "leads" in state.facts[node - 1]:
+                    yield ("produce", node)
+        if state.elections < self.scope.elections:
+            for node in state.committed.isr:
+                yield ("elect", node)
+        for node in (1, 2):
+            if state.known[node - 1] < state.committed.partition_epoch:
+                yield ("metadata", node)
+            if state.shrinks < self.scope.shrinks and "leads" in state.facts[node - 1]:
+                yield ("silence", node)
+        yield from (("fetch", node, order) for node, order in state.fetches)
+        yield from (("answer", node, answer) for node, answer in state.answers)
+        yield from (("alter", request) for request in state.alters)
+
+    def after(self, state: TwoReplicas, action: Action) -> TwoReplicas:
+        """See `Explorer`."""
+        match action:
+            case ("produce", node):
+                number = state.written + 1
+                state = attrs.evolve(state, written=number)
+                state = self._step(state, node, Produce(number, 1, BatchInfo(1, 10), 1e9, number))
+            case ("elect", node):
+                old = state.committed
+                new = attrs.evolve(
+                    old, leader=node, leader_epoch=old.leader_epoch + 1, partition_epoch=old.partition_epoch + 1
+                )
+                state = attrs.evolve(state, committed=new, elections=state.elections + 1)
+            case ("metadata", node):
+                known = list(state.known)
+                known[node - 1] = state.committed.partition_epoch
+                state = attrs.evolve(state, known=(known[0], known[1]))
+                state = self._step(state, node, PartitionStateChanged(state.committed))
+            case ("silence", node):
+                state = attrs.evolve(state, shrinks=state.shrinks + 1)
+                state = self._step(state, node, TimePassed(), now=(state.shrinks + 1) * 3 * LAG_S)
+            case ("fetch", node, order):
+                state = self._fetch(state, node, order)
+            case ("answer", node, answer):
+                state = attrs.evolve(state, answers=state.answers - {(node, answer)})
+                state = self._step(state, node, answer)
+            case ("alter", request):
+                state = self._alter(state, request)
+            case _:
+                raise AssertionError(f"no such action: {action}")
+        self._check(state)
+        return state
+
+    def _fetch(self, state: TwoReplicas, node: int, order: FetchFrom) -> TwoReplicas:
+        """It arrives; it may arrive again, since a follower repeats it."""
+        fetch = FollowerFetch(
+            0, node, node, order.leader_epoch, order.fetch_offset, order.last_fetched_epoch, order.log_start, 0.0
+        )
+        return self._step(state, order.leader, fetch, order=order)
+
+    def _alter(self, state: TwoReplicas, request: SendAlterPartition) -> TwoReplicas:
+        committed = state.committed
+        leads_here = "leads" in state.facts[0] and state.facts[0][3] == request.leader_epoch
+        leader = 1 if leads_here else 2
+        state = attrs.evolve(state, alters=state.alters - {request})
+        change = IsrChange(
+            TOPIC_ID,
+            0,
+            request.leader_epoch,
+            request.partition_epoch,
+            tuple(ProposedMember(broker, epoch) for broker, epoch in request.isr),
+        )
+        error = KafkaErrorCode.NONE
+        if change.leader_epoch != committed.leader_epoch:
+            error = KafkaErrorCode.FENCED_LEADER_EPOCH
+        elif change.partition_epoch != committed.partition_epoch:
+            error = KafkaErrorCode.INVALID_UPDATE_VERSION
+        else:
+            isr = tuple(member.broker for member in change.isr)
+            committed = attrs.evolve(committed, isr=isr, partition_epoch=committed.partition_epoch + 1)
+            state = attrs.evolve(state, committed=committed)
+        news = committed if error is KafkaErrorCode.NONE else None
+        return self._step(state, leader, AlterPartitionAnswered(request.request, error, news))
+
+    def _step(
+        self, state: TwoReplicas, node: int, event: Event, *, now: float | None = None, order: FetchFrom | None = None
+    ) -> TwoReplicas:
+        """Let a decider take an event, and carry out what it orders."""
+        moment = state.shrinks * 3 * LAG_S if now is None else now
+        replica: PartitionReplica = pickle.loads(state.replicas[node - 1])  # noqa: S301 - made here
+        log = list(state.logs[node - 1])
+        fetches, answers, alters = set(state.fetches), set(state.answers), set(state.alters)
+        events: list[Event] = [event]
+        while events:
+            try:
+                effects = replica.step(moment, events.pop(0))
+            except AssertionError as error:
+                raise BrokenPromise(f"invariant: {error}") from error
+            for effect in effects:
+                match effect:
+                    case AppendBatches():
+                        if effect.leader_epoch >= 0:
+                            assert isinstance(effect.payload, int), "one number for each batch"
+                            log.append((effect.base_offset, effect.leader_epoch, effect.payload))
+                        else:
+                            assert isinstance(effect.payload, tuple), "rows of a leader"
+                            log.extend(effect.payload)
+                    case TruncateLog():
+                        shorter = effect.end < replica.log_end
+                        log = [row for row in log if row[0] < effect.end]
+                        events.append(Truncated(effect.end, () if shorter else None))
+                    case ResetLog():
+                        log = []
+                    case FetchFrom():
+                        fetches = {each for each in fetches if each[0] != node} | {(node, effect)}
+                    case StopFetching():
+                        fetches = {each for each in fetches if each[0] != node}
+                    case SendAlterPartition():
+                        alters.add(effect)
+                    case AnswerFetch() if order is not None:
+                        rows = tuple(row for row in log if effect.start <= row[0] < effect.end)
+                        infos = tuple(BatchInfo(1, 10, base_offset=row[0], leader_epoch=row[1]) for row in rows)
+                        answers.add(
+                            (
+                                3 - node,
+                                FetchAnswered(
+                                    order.leader_epoch,
+                                    order.fetch_offset,
+                                    effect.error,
+                                    effect.high_watermark,
+                                    effect.log_start,
+                                    effect.diverging,
+                                    infos,
+                                    rows,
+                                    order.last_fetched_epoch,
+                                ),
+                            )
+                        )
+                    case _:
+                        pass
+        replicas, facts, logs = list(state.replicas), list(state.facts), list(state.logs)
+        replicas[node - 1], facts[node - 1], logs[node - 1] = pickle.dumps(replica), _facts(replica), tuple(log)
+        return attrs.evolve(
+            state,
+            replicas=(replicas[0], replicas[1]),
+            facts=(facts[0], facts[1]),
+            logs=(logs[0], logs[1]),
+            fetches=frozenset(fetches),
+            answers=frozenset(answers),
+            alters=frozenset(alters),
+        )
+
+    def _check(self, state: TwoReplicas) -> None:
+        """StrongIsr: every member of the controller's ISR has everything below any leader's high watermark."""
+        for node in (1, 2):
+            facts = state.facts[node - 1]
+            if "leads" not in facts:
+                continue
+            below = tuple(row for row in state.logs[node - 1] if row[0] < facts[1])
+            for member in state.committed.isr:
+                if state.logs[member - 1][: len(below)] != below:
+                    held = state.logs[member - 1]
+                    raise BrokenPromise(f"K1 StrongIsr: n{member} has {held}, and n{node} calls {below} committed")
+
+    def key(self, state: TwoReplicas) -> int:
+        """See `Explorer`."""
+        return hash(attrs.astuple(attrs.evolve(state, replicas=(b"", b"")), recurse=False))
+
+    def words(self, action: Action) -> str:
+        """See `Explorer`."""
+        return " ".join(map(str, action))

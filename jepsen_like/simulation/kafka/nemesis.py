@@ -1,0 +1,201 @@
+"""Strikes a simulated Kafka cluster as the seed planned it; each fault draws its targets and lengths from a stream of its own."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from jepsen_like.simulation.kafka.broker import SimulatedBroker
+from jepsen_like.simulation.kafka.messages import BrokerMessage
+from jepsen_like.simulation.kafka.quorum import ControlQuorum
+from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
+
+
+class KafkaVictims(Protocol):
+    """What the nemesis asks of the world."""
+
+    now: float
+    network: SimulatedNetwork[int, BrokerMessage]
+    brokers: Mapping[int, SimulatedBroker]
+    quorum: ControlQuorum
+
+    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action(*arguments)` at time `at`."""
+
+    def cut_power(self, broker: SimulatedBroker, back_after_s: float, *, wipes: bool) -> None:
+        """Cut a broker's power, which may cost the disk; start it again after a while."""
+
+    def kill(self, broker: SimulatedBroker, back_after_s: float) -> None:
+        """Kill a process; start it again after a while."""
+
+    def reset(self, link: Link[int]) -> None:
+        """Break the connection of one direction."""
+
+    def note(self, text: str, node: int | None = None) -> None:
+        """Say in the trace what was done."""
+
+
+class KafkaNemesis:
+    """Carries out planned faults. `trap_send` and `trap_answer` name after which message or answer of which broker power is to be cut."""
+
+    def __init__(self, world: KafkaVictims, knobs: KafkaKnobs) -> None:
+        self.counts: Counter[str] = Counter()
+        self.trap_send: int | None = None
+        self.trap_answer = False
+        self._world = world
+        self._knobs = knobs
+        self._nodes = list(world.brokers)
+
+    def strike(self, fault: PlannedFault) -> None:
+        """Do it now."""
+        rng = stream(self._knobs.seed, fault.name)
+        match fault.kind:
+            case FaultKind.POWER_CUT:
+                for broker in self._victims(rng):
+                    self._cut(broker, rng)
+            case FaultKind.CUT_AFTER_SEND:
+                self.trap_send = self._one(rng)
+            case FaultKind.CUT_AFTER_ANSWER:
+                self.trap_answer = True
+            case FaultKind.CUT_ALL:
+                for broker in list(self._world.brokers.values()):
+                    if broker.up:
+                        self._cut(broker, rng)
+            case FaultKind.KILL:
+                for broker in self._victims(rng):
+                    self._kill(broker, rng)
+            case FaultKind.PAUSE:
+                for broker in self._victims(rng):
+                    self._pause(broker, rng)
+            case FaultKind.RESET:
+                links = list(self._world.network.links)
+                for link in rng.sample(links, rng.randint(1, len(links))):
+                    self.counts["resets"] += 1
+                    self._world.reset(link)
+            case FaultKind.CLOCK_JUMP:
+                for broker in self._victims(rng):
+                    self.counts["clock_jumps"] += 1
+                    broker.clock.jump(rng.choice((0.2, 1.0, 5.0)) * self._knobs.session_s)
+                    broker.clock_jumped()
+            case FaultKind.SLOW_DISK:
+                for broker in self._victims(rng):
+                    self.counts["slow_disks"] += 1
+                    broker.slowness = broker.replicas.slowness = rng.choice((5.0, 20.0))
+            case FaultKind.LOSS_BURST:
+                self.counts["loss_bursts"] += 1
+                self._world.network.loss = 0.3
+                self._later(rng, self._end_loss)
+            case FaultKind.COUP:
+                self._coup(rng)
+            case _:
+                self._partition(fault.kind, rng)
+
+    def sprung(self, broker: SimulatedBroker) -> None:
+        """A trap was sprung: the power of this broker fails now."""
+        rng = stream(self._knobs.seed, f"trap/{broker.node}/{broker.process}")
+        self.counts["traps"] += 1
+        self._cut(broker, rng)
+
+    # ---------------------------------------------------------------- whom and how long
+
+    def _leaders(self) -> list[int]:
+        return [
+            node
+            for node, broker in self._world.brokers.items()
+            if broker.up and any(each.leads for each in broker.replicas.hosted.values())
+        ]
+
+    def _one(self, rng: random.Random) -> int:
+        leaders = self._leaders()
+        return rng.choice(leaders if leaders and rng.random() < 0.5 else self._nodes)
+
+    def _victims(self, rng: random.Random) -> list[SimulatedBroker]:
+        first = self._one(rng)
+        count = 1 if rng.random() < 0.7 else 2
+        chosen = [first, *rng.sample([each for each in self._nodes if each != first], count - 1)]
+        return [self._world.brokers[node] for node in chosen if self._world.brokers[node].up]
+
+    def _lasts(self, rng: random.Random) -> float:
+        return rng.choice((0.05, 0.6, 2.0)) * rng.uniform(0.3, 1.0) * self._knobs.session_s
+
+    def _later(self, rng: random.Random, action: Callable[..., None], *arguments: object) -> None:
+        self._world.schedule(self._world.now + self._lasts(rng), action, *arguments)
+
+    def _cut(self, broker: SimulatedBroker, rng: random.Random) -> None:
+        self._world.cut_power(broker, self._lasts(rng), wipes=rng.random() < self._knobs.wipes)
+
+    def _kill(self, broker: SimulatedBroker, rng: random.Random) -> None:
+        lasts = self._lasts(rng)
+        if rng.random() < self._knobs.graceful:
+            self.counts["shutdowns_asked"] += 1
+            self._world.note("asked to shut down", broker.node)
+            broker.take(broker.shut_down)
+            process = broker.process
+            self._world.schedule(self._world.now + 1.0, self._end_of_patience, broker, process, lasts)
+        else:
+            self._world.kill(broker, lasts)
+
+    def _end_of_patience(self, broker: SimulatedBroker, process: int, lasts: float) -> None:
+        if broker.up and broker.process == process:
+            self._world.kill(broker, lasts)
+
+    def _pause(self, broker: SimulatedBroker, rng: random.Random) -> None:
+        if not broker.paused:
+            self.counts["pauses"] += 1
+            self._world.note("paused", broker.node)
+            broker.paused = True
+            self._later(rng, self._resume, broker, broker.process)
+
+    def _resume(self, broker: SimulatedBroker, process: int) -> None:
+        if broker.paused and broker.process == process:
+            self._world.note("resumed", broker.node)
+            broker.resume()
+
+    # ---------------------------------------------------------------- the network
+
+    def _end_loss(self) -> None:
+        self._world.network.loss = min(self._world.network.loss, self._knobs.loss)
+
+    def _coup(self, rng: random.Random) -> None:
+        """The controller changes, or a leader of partitions is cut off from the rest while clients still reach it."""
+        self.counts["coups"] += 1
+        if rng.random() < 0.4:
+            self._world.quorum.elect(avoid=self._world.quorum.leader)
+            return
+        self._cut_off({self._one(rng)}, rng)
+
+    def _partition(self, kind: FaultKind, rng: random.Random) -> None:
+        nodes = list(self._nodes)
+        rng.shuffle(nodes)
+        links = list(self._world.network.links)
+        match kind:
+            case FaultKind.ISOLATE:
+                self._cut_off({self._one(rng)}, rng)
+                return
+            case FaultKind.HALVES:
+                self._cut_off(set(nodes[: rng.randint(1, len(nodes) - 1)]), rng)
+                return
+            case FaultKind.BRIDGE:
+                one, other = nodes[0], nodes[-1]
+                chosen = [(one, other), (other, one)]
+            case _:
+                chosen = [link for link in links if rng.random() < 0.35]
+        self._cut_links(chosen, rng)
+
+    def _cut_off(self, group: set[int], rng: random.Random) -> None:
+        self._cut_links([(a, b) for a, b in self._world.network.links if (a in group) != (b in group)], rng)
+
+    def _cut_links(self, links: Sequence[Link[int]], rng: random.Random) -> None:
+        if not links:
+            return
+        self.counts["partitions"] += 1
+        self._world.note(f"cuts {' '.join(f'{a}>{b}' for a, b in links)}")
+        self._world.network.cut(links, holds=rng.random() < 0.5)
+        self._later(rng, self._heal, links)
+
+    def _heal(self, links: Sequence[Link[int]]) -> None:
+        self._world.note(f"heals {' '.join(f'{a}>{b}' for a, b in links)}")
+        self._world.network.heal(self._world.now, links)

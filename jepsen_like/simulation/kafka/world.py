@@ -1,0 +1,378 @@
+"""A Kafka cluster with its clients in virtual time.
+
+While the nemesis strikes, clients work; once all faults have ended, every broker comes back, every replica must be in sync again, and
+a produce request to every partition and a commit of an offset must succeed.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from jepsen_like.simulation.kafka.audits import KafkaAudits, describe
+from jepsen_like.simulation.kafka.broker import SimulatedBroker
+from jepsen_like.simulation.kafka.clients import TOPIC, KafkaClient, SentBatch, SentOutcome
+from jepsen_like.simulation.kafka.disk import SimulatedBatch, SimulatedLog
+from jepsen_like.simulation.kafka.messages import BrokerMessage, ConnectionEnded
+from jepsen_like.simulation.kafka.nemesis import KafkaNemesis
+from jepsen_like.simulation.kafka.quorum import ControlQuorum
+from jepsen_like.simulation.kafka.replicas import ReplicaAnswer, SimulatedReplica
+from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kernel.findings import CRASH
+from jepsen_like.simulation.kernel.network import Link, Parcel, SimulatedNetwork
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.tracing import TraceEvent
+from jepsen_like.simulation.kernel.world import SimulatedWorld
+from kafka_compat.controller.commands import (
+    Command,
+    CreateTopics,
+    NewTopic,
+    RegisterBroker,
+    UnfenceBroker,
+    encode_command,
+)
+from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TopicPartition
+from kafka_compat.partition.effects import AppendBatches, Effect, SendAlterPartition
+from kafka_compat.partition.events import Event, TimePassed
+
+PROBE_CLIENT = 90
+PROBE_EVERY_S = 1.0
+UNCLEAN = "unclean.leader.election.enable"
+
+
+class KafkaWorld(SimulatedWorld[KafkaKnobs]):
+    """A cluster and everything around it."""
+
+    def build(self) -> None:
+        """See `SimulatedWorld`."""
+        knobs = self.knobs
+        nodes = list(range(1, knobs.nodes + 1))
+        self.network: SimulatedNetwork[int, BrokerMessage] = SimulatedNetwork(knobs, nodes, self._post)
+        brokers: dict[int, SimulatedBroker] = {}
+        self.brokers: Mapping[int, SimulatedBroker] = brokers
+        self.quorum = ControlQuorum(self, knobs, brokers)
+        brokers.update({node: SimulatedBroker(self, knobs, node, nodes, self.quorum) for node in nodes})
+        self.audits = KafkaAudits(knobs, self.brokers, self.report)
+        self.audits.on_excuse = self._excused
+        self.nemesis = KafkaNemesis(self, knobs)
+        self.clients = [KafkaClient(self, knobs, number) for number in range(1, knobs.clients + 1)]
+        self.probe = KafkaClient(self, knobs, PROBE_CLIENT)
+        self.probe.idempotent, self.probe.acks = False, -1
+        self._probes: dict[TopicPartition, SentBatch] = {}
+
+    def begin(self) -> None:
+        """See `SimulatedWorld`."""
+        knobs = self.knobs
+        clocks = stream(knobs.seed, "clocks")
+        for broker in self.brokers.values():
+            broker.clock.rate = 1.0 + clocks.uniform(-knobs.drift, knobs.drift)
+            broker.start(snapshot=False, registered=True)
+        self.quorum.begin([encode_command(command) for command in self._first_commands()])
+        for broker in self.brokers.values():
+            broker.take(broker.learn, self.quorum.term, 1, len(self.quorum.log))
+        for number, client in enumerate(self.clients):
+            self.schedule(knobs.think_s * client.rng.random(), client.wake)
+            if number < knobs.readers:
+                self.schedule(knobs.think_s * client.rng.random(), client.read)
+            if number < knobs.members:
+                self.schedule(knobs.think_s * client.rng.random(), client.commit_or_fetch)
+        if knobs.trims:
+            self.schedule(1.0 / knobs.trims, self._trim)
+        for fault in knobs.faults:
+            self.schedule(fault.at_s, self.nemesis.strike, fault)
+
+    def _first_commands(self) -> Iterator[Command]:
+        knobs = self.knobs
+        for node, broker in self.brokers.items():
+            yield RegisterBroker(node, broker.incarnation, f"b{node}", 9092)
+        for node in self.brokers:
+            yield UnfenceBroker(node, node)  # the epoch of a registration is its index
+        factor = min(knobs.replication_factor, knobs.nodes)
+        configs = ((UNCLEAN, "true" if knobs.unclean else "false"),)
+        yield CreateTopics(
+            (
+                NewTopic(TOPIC, bytes([1] * 16), knobs.partitions, factor, configs=configs),
+                NewTopic(OFFSETS_TOPIC, bytes([2] * 16), 1, factor),
+            ),
+            seed=knobs.seed % 1000,
+        )
+
+    # ---------------------------------------------------------------- the wire
+
+    def send(self, sender: int, to: int, message: BrokerMessage) -> None:
+        """See `BrokerWorld`."""
+        self.network.transmit(self.now, (sender, to), message)
+        if self.nemesis.trap_send == sender and not self.healed:
+            self.nemesis.trap_send = None
+            self.schedule(self.now, self._sprung, self.brokers[sender])
+
+    def _post(self, arrival: float, parcel: Parcel[int, BrokerMessage]) -> None:
+        self.schedule(arrival, self._arrives, parcel)
+
+    def _arrives(self, parcel: Parcel[int, BrokerMessage]) -> None:
+        if self.network.arrives(parcel):
+            sender, to = parcel.link
+            broker = self.brokers[to]
+            broker.take(broker.receive, sender, parcel.message, parcel.epoch)
+
+    def replaced(self, broker: SimulatedBroker) -> None:
+        """See `BrokerWorld`."""
+        self.counts["processes_replaced"] += 1
+        self.kill(broker, 0.2)
+
+    def crashed(self, broker: SimulatedBroker, error: Exception) -> None:
+        """See `BrokerWorld`."""
+        self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
+        self.kill(broker, 1.0)
+
+    def reset(self, link: Link[int]) -> None:
+        """See `KafkaVictims`."""
+        epoch = self.network.links[link].epoch
+        self.network.reset(link)
+        sender, to = link
+        if self.brokers[sender].up:
+            broker = self.brokers[to]
+            process = self.brokers[sender].process
+            self.schedule(self.now, broker.take, broker.connection_ended, process, epoch)
+
+    def _sprung(self, broker: SimulatedBroker) -> None:
+        if broker.up and not self.healed:
+            self.nemesis.sprung(broker)
+
+    # ---------------------------------------------------------------- life and death
+
+    def committed(self, index: int, command: bytes) -> None:
+        """See `QuorumWorld`."""
+        self.audits.committed(index, command)
+
+    def kill(self, broker: SimulatedBroker, back_after_s: float) -> None:
+        """See `KafkaVictims`."""
+        if not broker.up:
+            return
+        self.counts["kills"] += 1
+        self.note("killed", broker.node)
+        for peer in self.brokers:
+            if peer != broker.node:
+                self.network.transmit(self.now, (broker.node, peer), ConnectionEnded(broker.process))
+        broker.stop()
+        self.schedule(self.now + back_after_s, self._start, broker)
+
+    def cut_power(self, broker: SimulatedBroker, back_after_s: float, *, wipes: bool) -> None:
+        """See `KafkaVictims`."""
+        if not broker.up:
+            return
+        self.counts["power_cuts"] += 1
+        self.note("power is cut, and the disk is gone" if wipes else "power is cut", broker.node)
+        broker.stop()
+        rng = stream(self.knobs.seed, f"cut/{broker.process}")
+        lost: list[TopicPartition] = []
+        for partition, log in broker.disk.logs.items():
+            gone = log.end > 0 if wipes else log.lose_page_cache(rng)
+            if gone and (wipes or not self.knobs.before_ack):
+                lost.append(partition)
+        if wipes:
+            self.counts["wipes"] += 1
+            broker.disk.logs.clear()
+            broker.disk.high_watermarks.clear()
+        for partition in lost:
+            self.counts["logs_lost_in_part"] += 1
+            self.audits.lost(broker.node, partition)
+        self.schedule(self.now + back_after_s, self._start, broker)
+
+    def stopped(self, broker: SimulatedBroker) -> None:
+        """See `BrokerWorld`."""
+        self.counts["shutdowns"] += 1
+        self.note("has shut down", broker.node)
+        broker.stop()
+        self.schedule(self.now + 0.3, self._start, broker)
+
+    def _start(self, broker: SimulatedBroker) -> None:
+        if broker.up:
+            return
+        self.counts["restarts"] += 1
+        rng = stream(self.knobs.seed, f"start/{broker.node}/{broker.lives}")
+        self.note("starts", broker.node)
+        broker.start(rng.random() < self.knobs.snapshots)
+
+    def _excused(self, partition: TopicPartition, end: int) -> None:
+        if partition.topic == OFFSETS_TOPIC:
+            for client in (*self.clients, self.probe):
+                client.era += 1
+                client.acknowledged = -1
+
+    def _trim(self) -> None:
+        """Retention, or DeleteRecords, somewhere in the first half of what is committed."""
+        if self.healed:
+            return
+        rng = stream(self.knobs.seed, f"trim/{self.now:.3f}")
+        self.schedule(self.now + 1.0 / self.knobs.trims, self._trim)
+        broker = self.brokers[rng.choice(list(self.brokers))]
+        partition = TopicPartition(TOPIC, rng.randrange(self.knobs.partitions))
+        replica = broker.replicas.hosted.get(partition) if broker.up else None
+        if replica is not None and replica.leads:
+            offset = rng.randint(0, replica.decider.high_watermark)
+            self.counts["trims"] += 1
+            broker.take(lambda: broker.trim(partition, offset, by_client=rng.random() < 0.5))
+
+    # ---------------------------------------------------------------- what brokers do
+
+    def stepped(
+        self, host: SimulatedBroker, replica: SimulatedReplica, event: Event, effects: Sequence[Effect]
+    ) -> None:
+        """See `ReplicaWatch`."""
+        self.steps += 1
+        for effect in effects:
+            if isinstance(effect, SendAlterPartition) and not isinstance(event, TimePassed):
+                self.audits.proposed(host, replica, effect)
+        if self.observer is not None:
+            words = f"{replica.partition} {event!r}"
+            self.observer(TraceEvent(self.now, f"n{host.node}", words, describe(host), "; ".join(map(repr, effects))))
+
+    def appended(
+        self, host: SimulatedBroker, replica: SimulatedReplica, order: AppendBatches, batches: Sequence[SimulatedBatch]
+    ) -> None:
+        """See `ReplicaWatch`."""
+        self.audits.appended(host, replica, order, batches)
+
+    def shortened(self, host: SimulatedBroker, replica: SimulatedReplica) -> None:
+        """See `ReplicaWatch`."""
+        self.audits.shortened(host, replica)
+
+    def high_watermark_moved(self, host: SimulatedBroker, replica: SimulatedReplica, high_watermark: int) -> None:
+        """See `ReplicaWatch`."""
+        self.audits.high_watermark_moved(host, replica, high_watermark)
+
+    def answers(self, host: SimulatedBroker, replica: SimulatedReplica, answer: ReplicaAnswer) -> None:
+        """See `ReplicaWatch`."""
+
+    def acknowledges(
+        self, broker: SimulatedBroker, replica: SimulatedReplica, base_offset: int, batch: SimulatedBatch
+    ) -> None:
+        """See `BrokerWorld`: the wire tap."""
+        self.audits.answers_produce(broker, replica, base_offset, batch)
+        if self.nemesis.trap_answer and not self.healed:
+            self.nemesis.trap_answer = False
+            self.schedule(self.now, self._sprung, broker)
+
+    def reads(
+        self,
+        broker: SimulatedBroker,
+        replica: SimulatedReplica,
+        answer: ReplicaAnswer,
+        batches: Sequence[SimulatedBatch],
+    ) -> None:
+        """See `BrokerWorld`: the wire tap."""
+        self.audits.reads(broker, replica, answer, batches)
+
+    def leader_of(self, node: int, partition: TopicPartition) -> int:
+        """See `ClientWorld`."""
+        state = self.brokers[node].image.partition(partition)
+        return NO_LEADER if state is None else state.leader
+
+    def leads_groups(self, node: int) -> bool:
+        """See `ClientWorld`."""
+        return self.audits.truths[TopicPartition(OFFSETS_TOPIC, 0)].state.leader == node
+
+    def accuse_group(self, group: str, sentence: str) -> None:
+        """See `ClientWorld`."""
+        self.report("K8", 0, f"{group} {sentence}")
+
+    # ---------------------------------------------------------------- healing and the end
+
+    def end_faults(self) -> None:
+        """See `SimulatedWorld`."""
+        self.nemesis.trap_send, self.nemesis.trap_answer = None, False
+        for broker in self.brokers.values():
+            broker.slowness = broker.replicas.slowness = 1.0
+            broker.clock.steady(self.now)
+            if broker.paused:
+                broker.resume()
+            if not broker.up:
+                self._start(broker)
+        self.schedule(self.now, self._probe)
+
+    def _probe(self) -> None:
+        for partition in self.audits.truths:
+            sent = self._probes.get(partition)
+            if partition.topic == TOPIC and (sent is None or sent.outcome not in (SentOutcome.OPEN, SentOutcome.OK)):
+                probe = self.probe.produce(partition)
+                assert probe is not None, "a probe is always asked"
+                self._probes[partition] = probe
+        if self.probe.acknowledged < 0:
+            self.probe.commit()
+        self.schedule(self.now + PROBE_EVERY_S, self._probe)
+
+    def unsettled(self) -> Sequence[str]:
+        """See `SimulatedWorld`."""
+        missing: list[str] = []
+        index = len(self.quorum.log)
+        for node, broker in self.brokers.items():
+            registration = self.audits.image.brokers[node]
+            if registration.fenced or broker.image.index != index or registration.epoch != broker.broker_epoch:
+                missing.append(f"broker {node} is fenced or behind")
+        for partition, truth in self.audits.truths.items():
+            state = truth.state
+            if state.leader == NO_LEADER or set(state.isr) != set(state.replicas):
+                missing.append(f"{partition} has the leader {state.leader} and the ISR {state.isr}")
+                continue
+            ends = set()
+            for node in state.replicas:
+                replica = self.brokers[node].replicas.hosted.get(partition)
+                if replica is not None:
+                    ends |= {replica.decider.high_watermark, replica.decider.log_end, replica.log.end}
+            if len(ends) != 1:
+                missing.append(f"{partition} ends at {sorted(ends)}")
+            if partition.topic == TOPIC:
+                sent = self._probes.get(partition)
+                if sent is None or sent.outcome is not SentOutcome.OK:
+                    missing.append(f"{partition} has not taken a record")
+        if self.probe.acknowledged < 0:
+            missing.append("no offset was committed")
+        return missing
+
+    def judge(self) -> None:
+        """See `SimulatedWorld`."""
+        if self.finished and not any(each.oracle == "V-liveness" for each in self.violations):
+            self.audits.judge()
+            self._judge_clients()
+
+    def _judge_clients(self) -> None:
+        """The black box: what failed for certain is in no log; nothing that was sent once is there twice."""
+        logs = [log.batches for (partition, _) in self.audits.truths.items() if (log := self._log_of_leader(partition))]
+        values = Counter(batch.value for batches in logs for batch in batches if batch.value != "group")
+        for value, count in values.items():
+            if count > 1 and not self.knobs.trims:
+                self.report("K5", 0, f"{value} is in the log {count} times")
+        for client in (*self.clients, self.probe):
+            for sent in client.sent:
+                if sent.outcome is SentOutcome.FAILED and values[sent.batch.value]:
+                    self.report("K2", 0, f"{sent.batch.value} has failed for certain, and is in the log")
+
+    def _log_of_leader(self, partition: TopicPartition) -> SimulatedLog | None:
+        return self.audits.log_of(self.audits.truths[partition].state.leader, partition)
+
+    # ---------------------------------------------------------------- sums
+
+    def totals(self) -> Counter[str]:
+        """See `SimulatedWorld`."""
+        totals = self.counts + self.network.counts + self.nemesis.counts + self.audits.counts
+        totals["controller_changes"] = self.quorum.changes
+        totals["commands"] = len(self.quorum.log)
+        totals["alter_partitions"] = sum(each.alters + each.replicas.alters for each in self.brokers.values())
+        totals["coordinator_loads"] = sum(each.loads + each.coordinators.loads for each in self.brokers.values())
+        totals["excused_losses"] = sum(truth.losses for truth in self.audits.truths.values())
+        totals["committed_entries"] = sum(truth.end for truth in self.audits.truths.values())
+        return totals
+
+    def outcome(self) -> Iterator[object]:
+        """See `SimulatedWorld`."""
+        for partition, truth in self.audits.truths.items():
+            yield partition, truth.state, [batch.value for batch in truth.committed]
+        for client in self.clients:
+            yield [sent.outcome for sent in client.sent]
+
+    def asked(self) -> Sequence[tuple[int, int]]:
+        """See `SimulatedWorld`."""
+        return [(client.number, number) for client in self.clients for number in range(1, client.considered + 1)]
+
+    def state_of(self, node: int) -> str:
+        """See `SimulatedWorld`."""
+        return describe(self.brokers[node]) if node else f"{'':<37}"

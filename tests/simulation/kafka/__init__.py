@@ -1,0 +1,1 @@
+"""The simulated Kafka cluster keeps what Kafka promises."""

@@ -1,0 +1,47 @@
+"""Seeds of simulated Kafka clusters: none breaks a promise, each is the same every time, and what was found stays found."""
+
+import pytest
+
+from jepsen_like.simulation.kafka.model import KAFKA
+from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kernel.scenario import Scenario
+
+pytestmark = pytest.mark.simulation
+
+REGRESSIONS = {
+    1: "a silent follower was taken back into the ISR without a fetch, with a log end from before its crash",
+    3050: "a late answer to a fetch of the same offset, with another last epoch, truncated what was committed",
+    2474: "an ISR that a dead process had asked for takes part in an election",
+    95: "an ISR change during a truncation left a follower without a fetch",
+    1169: "a late registration of an earlier process ends the present one, which must come back",
+}
+
+
+@pytest.mark.parametrize("first", range(0, 80, 20))
+def test_seeds_keep_every_promise(first: int) -> None:
+    for seed in range(first, first + 20):
+        assert KAFKA.play(seed).violations == (), f"quorumlog replay {seed} --system kafka"
+
+
+@pytest.mark.parametrize("seed", REGRESSIONS)
+def test_what_was_found_once_is_gone(seed: int) -> None:
+    assert KAFKA.play(seed).violations == (), REGRESSIONS[seed]
+
+
+def test_a_seed_is_the_same_every_time() -> None:
+    assert KAFKA.play(3).fingerprint == KAFKA.play(3).fingerprint
+
+
+def test_a_world_can_be_written_down_and_read_again() -> None:
+    scenario: Scenario[KafkaKnobs] = Scenario("K1", KAFKA.draw(7))
+    assert KAFKA.scenarios.read(KAFKA.scenarios.write(scenario)) == scenario
+
+
+def test_the_search_of_two_replicas_finds_nothing() -> None:
+    explored = KAFKA.explorer(KAFKA.read_scope("records=1,elections=1,shrinks=1")).explore(states_max=4000)
+    assert explored.found is None
+
+
+def test_a_scope_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ValueError, match="nodes=3"):
+        KAFKA.read_scope("nodes=3")
