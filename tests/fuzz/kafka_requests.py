@@ -55,7 +55,7 @@ class FuzzedFrame:
 
     @property
     def whole(self) -> bool:
-        """Whether the broker need not wait for more, and is told of no frame after it."""
+        """Whether the broker need not wait for more, and gets no frame after it."""
         return not self.native and len(self.data) >= 4 and struct.unpack_from(">i", self.data)[0] == len(self.data) - 4
 
     @property

@@ -135,7 +135,12 @@ NEMESES: Sequence[Mutant] = (
         name="kill-kills-nobody",
         bug="the kill is announced and recorded, but sent to no process",
         module=PROCESSES,
-        edits=[Edit("        await cluster.kill(hit.nodes)\n", "        await cluster.kill(())\n")],
+        edits=[
+            Edit(
+                "        await cluster.kill(hit.nodes)\n        return look_at",
+                "        await cluster.kill(())\n        return look_at",
+            )
+        ],
         oracles=["evidence"],
         judge="run",
     ),
@@ -174,8 +179,8 @@ NEMESES: Sequence[Mutant] = (
         module="jepsen_like.nemesis.links",
         edits=[
             Edit(
-                '        """All at once."""\n        cluster.network.impose(CUT, hit.pairs, hit.clients)\n',
-                '        """All at once."""\n        cluster.network.impose(CUT, (), ())\n',
+                '        """All at once."""\n        cluster.network.impose(CUT, hit.pairs, hit.clients)\n        return {}\n\n\nclass Flapping',
+                '        """All at once."""\n        cluster.network.impose(CUT, (), ())\n        return {}\n\n\nclass Flapping',
             )
         ],
         oracles=["evidence"],

@@ -10,14 +10,14 @@ from jepsen_like.simulation.kafka.replicas import ReplicaAnswer, SimulatedReplic
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.core import GroupCoordinator
-from kafka_compat.coordinator.effects import Answer, AppendRecords, GroupResponse
+from kafka_compat.coordinator.effects import AppendRecords, GroupAnswer, GroupResponse
 from kafka_compat.coordinator.events import (
     CoordinatorEvent,
     GroupRequestArrived,
+    GroupTimePassed,
     LoadFinished,
     RecordsLoaded,
     Resigned,
-    TimePassed,
     WriteFailed,
     Written,
 )
@@ -91,7 +91,7 @@ class SimulatedCoordinators:
             if not coordinator.loaded:
                 self._load(coordinator)
             if coordinator.decider.deadline <= now:
-                self._step(coordinator, TimePassed(self._host.wall_ms()))
+                self._step(coordinator, GroupTimePassed(self._host.wall_ms()))
 
     @property
     def deadline(self) -> float:
@@ -131,7 +131,7 @@ class SimulatedCoordinators:
     def _step(self, coordinator: SimulatedCoordinator, event: CoordinatorEvent) -> None:
         for effect in coordinator.decider.step(self._host.reading(), event):
             match effect:
-                case Answer():
+                case GroupAnswer():
                     self._answers.pop(effect.token)(effect.response)
                 case AppendRecords():
                     self._append(coordinator, effect)

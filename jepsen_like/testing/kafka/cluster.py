@@ -25,7 +25,7 @@ from jepsen_like.systems.kafka.system import KafkaAdapter
 from jepsen_like.systems.kafka.wire import NoAnswer
 from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
 from jepsen_like.testing.kafka.broker_thread import BrokerThread
-from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger, ReplicaLog
+from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger, ReplicaRecords
 from kafka_compat.broker.broker import BrokerPlan
 from kafka_compat.config import Settings
 from kafka_compat.model import NO_LEADER, TopicPartition
@@ -45,7 +45,7 @@ QUICK: Mapping[str, object] = {
 }
 """Settings that take over quickly; a test's own come over them."""
 PARTITIONS = "partitions"
-"""Below a broker's data directory: what `wipe` removes. The controllers' log and votes beside it stay."""
+"""Below a broker's data directory: what `wipe` removes. The controllers' log and votes next to it stay."""
 
 
 def mode_of(brokers: int, settings: Mapping[str, object]) -> KafkaMode:
@@ -152,18 +152,18 @@ class BreakableKafka(FaultyCluster):
 
     async def _logs(
         self, agreed: Mapping[TopicPartition, tuple[int, tuple[int, ...]]]
-    ) -> dict[TopicPartition, dict[int, ReplicaLog]]:
+    ) -> dict[TopicPartition, dict[int, ReplicaRecords]]:
         return {
             name: {node: await self._log(node, name, end) for node in replicas}
             for name, (end, replicas) in agreed.items()
         }
 
-    async def _log(self, node: int, name: TopicPartition, end: int) -> ReplicaLog:
+    async def _log(self, node: int, name: TopicPartition, end: int) -> ReplicaRecords:
         starts = await self._control.ends(node, [name], START)
         if starts is None:
             raise NoAnswer(f"broker {node} does not tell where its {name} begins")
         offset = starts[name]
-        log = ReplicaLog(offset)
+        log = ReplicaRecords(offset)
         while offset < end:
             read = (await self._control.read_own(node, name, offset)).records or b""
             data = b"".join(read) if isinstance(read, tuple) else bytes(read)
@@ -275,7 +275,7 @@ class LocalKafka(BreakableKafka):
             self.tell(node, "killed")
 
     async def power(self, *nodes: int) -> None:
-        """Take the power from these brokers at one moment: everything that was not flushed is gone, and nobody is told."""
+        """Take the power from these brokers at one moment: everything that was not flushed is gone, and no client is informed."""
         await self._bring_down(nodes, lambda disk: disk.after_crash(self._rng, loss=PowerLoss.LOSE_ALL))
         for node in nodes:
             self._lose_power(node)
@@ -290,7 +290,7 @@ class LocalKafka(BreakableKafka):
 
     async def _bring_down(self, nodes: Sequence[int], left: Callable[[MemoryDisk], MemoryDisk]) -> None:
         self._require(*nodes)
-        self._go_dark(*nodes)  # first: what they acknowledge from now on reaches nobody
+        self._go_dark(*nodes)  # first: what they acknowledge from now on reaches no client
         disks = {node: left(self._disks[node]) for node in nodes}
         await self._end(*nodes)
         self._disks |= disks

@@ -46,7 +46,7 @@ class KafkaVerdict:
 
 
 @attrs.define
-class ReplicaLog:
+class ReplicaRecords:
     """The batches of one replica, by base offset in order, from the offset `start` to the high watermark."""
 
     start: int
@@ -89,7 +89,7 @@ class RecordLedger:
         """Something else happened that may never happen."""
         self._broken.append(what)
 
-    def verdict(self, logs: Mapping[TopicPartition, Mapping[int, ReplicaLog]]) -> KafkaVerdict:
+    def verdict(self, logs: Mapping[TopicPartition, Mapping[int, ReplicaRecords]]) -> KafkaVerdict:
         """Hold the promises against the logs of all replicas, by broker."""
         broken, expired = list(self._broken), 0
         for name, replicas in sorted(logs.items(), key=lambda item: str(item[0])):
@@ -113,7 +113,7 @@ class RecordLedger:
         return KafkaVerdict(self.acknowledged, len(logs), tuple(broken), expired)
 
 
-def differences(name: TopicPartition, replicas: Mapping[int, ReplicaLog]) -> list[str]:
+def differences(name: TopicPartition, replicas: Mapping[int, ReplicaRecords]) -> list[str]:
     """Returns where the replicas of a partition first differ, in words; of each only from where all begin."""
     if not replicas:
         return []
@@ -129,7 +129,7 @@ def differences(name: TopicPartition, replicas: Mapping[int, ReplicaLog]) -> lis
     return found
 
 
-def _from(log: ReplicaLog, begin: int) -> dict[int, bytes]:
+def _from(log: ReplicaRecords, begin: int) -> dict[int, bytes]:
     bases = sorted(log.batches)
     return {base: log.batches[base] for base in bases[max(0, bisect.bisect_right(bases, begin) - 1) :]}
 

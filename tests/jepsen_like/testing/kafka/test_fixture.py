@@ -10,7 +10,7 @@ import trio
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer
 
-from jepsen_like.testing.kafka.ledger import RecordLedger, ReplicaLog
+from jepsen_like.testing.kafka.ledger import RecordLedger, ReplicaRecords
 from jepsen_like.testing.kafka.sync import LocalKafka, ProcessKafka
 from kafka_compat.model import TopicPartition
 from kafka_compat.records import encode_records
@@ -135,8 +135,8 @@ def batch(offset: int, value: bytes) -> bytes:
 
 
 def test_a_replica_that_differs_is_told_with_its_place() -> None:
-    right = ReplicaLog(0, {0: batch(0, b"a"), 1: batch(1, b"b")})
-    wrong = ReplicaLog(0, {0: batch(0, b"a"), 1: batch(1, b"x")})
+    right = ReplicaRecords(0, {0: batch(0, b"a"), 1: batch(1, b"b")})
+    wrong = ReplicaRecords(0, {0: batch(0, b"a"), 1: batch(1, b"x")})
     ledger = RecordLedger()
     ledger.on_acknowledged("orders", 0, 1, (None, b"b"))
     verdict = ledger.verdict({NAME: {1: right, 2: wrong, 3: right}})
