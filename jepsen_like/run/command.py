@@ -447,13 +447,13 @@ def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed
 
 def checked(plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engine: Engine) -> dict[str, Any]:
     """Everything in results.json but the command that repeats it."""
-    test = json.loads((directory / "test.json").read_text())
+    written = directory / "test.json"
+    test = json.loads(written.read_text()) if written.exists() else {}
     try:
         allowed = of_partitions(mode.allowances(observed.faults), directory, test)
         verdict = check_run(directory, plan.model, engine, allowances=allowed)
-    except (
-        UnreadableHistory
-    ) as error:  # the recorder's fault, so the run decides nothing; `evidence` names the operations
+    except UnreadableHistory as error:
+        # The recorder's fault, so the run decides nothing; `evidence` names the operations.
         findings = Findings(undecided=(Undecided(NONE, str(error)),))
         verdict = Verdict(model=plan.model, engine=engine, findings=findings, unchecked=frozenset(Check))
     results = merged(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed)

@@ -163,9 +163,9 @@ def test_the_nodes_in_the_readme_serve_the_client_next_to_them(tmp_path: Path) -
 
 def test_the_test_in_the_readme_passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    (code,) = [block for block in blocks("README.md", "python") if "def test_" in block]
-    pytester.makepyfile(code)
-    pytester.runpytest_inprocess("-p", "jepsen_like.testing.plugin").assert_outcomes(passed=1)
+    code = [block for block in blocks("README.md", "python") if "def test_" in block]
+    pytester.makepyfile("\n".join(code))
+    pytester.runpytest_inprocess("-p", "jepsen_like.testing.plugin").assert_outcomes(passed=len(code))
 
 
 def test_the_history_in_the_readme_is_judged_as_it_says(

@@ -14,7 +14,7 @@ from tests.jepsen_like.checker.plants_found import misjudged
 
 Bases = dict[Model, tuple[Base, Path]]
 each_plant = pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.model.value}: {plant.name}")
-each_model = pytest.mark.parametrize("model", list(Model))
+each_model = pytest.mark.parametrize("model", [Model.LOG, Model.REGISTER])
 
 
 @pytest.fixture

@@ -97,6 +97,9 @@ NOT_FOR_CALLERS = {
     "pause",
     "resume",
     "campaign",
+    "announce",
+    "propose",
+    "take_over",
     "greeted",
     "closed",
     "peer_arrived",
@@ -106,7 +109,7 @@ NOT_FOR_CALLERS = {
     "on_urgent_sent",
     "on_failed",
 }
-"""What is there for tests, and what a group lets its sessions call; a client's `close` is the end of its block."""
+"""What is there for tests and for hosts, and what a group lets its sessions call; a client's `close` is the end of its block."""
 
 
 @pytest.mark.parametrize("face", [pytest.param(aio, id="asyncio"), pytest.param(sync, id="plain")])
