@@ -1,5 +1,6 @@
-"""The Kafka-compatible broker: its wire protocol and its replication by in-sync replicas (ISR).
+"""Brokers that Kafka's unmodified clients talk to, with Kafka's replication by in-sync replicas (ISR) for real.
 
-`protocol` is built: bytes into messages and back, without IO. There is no broker yet: the decider of one partition (log end
-offset, in-sync replicas, high watermark, leader epoch), the controller on a raft group and what serves clients are still to come.
+`protocol` turns bytes into messages and back. Three deciders are pure: `partition` (one replica of one partition), `controller` (brokers, topics,
+leaders; a state machine of a raft group inside the brokers) and `coordinator` (consumer groups and their offsets). `storage` keeps logs on the
+disk, `broker` is the shell around all of it, `process` the process.
 """
