@@ -115,8 +115,8 @@ class Worker:
     unpacker: msgpack.Unpacker = attrs.field(factory=lambda: msgpack.Unpacker(strict_map_key=False))
 
     @classmethod
-    def start(cls, plan: WorkerPlan) -> "Worker":
-        """Start it; it begins at once."""
+    def start(cls, plan: WorkerPlan, *, stopped: bool = False) -> "Worker":
+        """Start it; it begins at once, unless it is `stopped` before."""
         stderr = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the worker
         popen = subprocess.Popen(
             [sys.executable, "-m", "jepsen_like.systems.kafka.worker"],
@@ -131,7 +131,8 @@ class Worker:
         stdout = trio.lowlevel.FdStream(os.dup(popen.stdout.fileno()))
         popen.stdout.close()
         worker = cls(plan, popen, stdout, stderr)
-        worker._write(attrs.asdict(plan))
+        # In one piece: a command that came later could find the worker at work.
+        worker._write(attrs.asdict(plan), *([[STOP]] if stopped else []))
         return worker
 
     def tell(self, command: str) -> None:
@@ -141,9 +142,9 @@ class Worker:
         except OSError:
             return
 
-    def _write(self, message: Any) -> None:
+    def _write(self, *messages: Any) -> None:
         assert self.popen.stdin is not None
-        self.popen.stdin.write(msgpack.packb(message))
+        self.popen.stdin.write(b"".join(map(msgpack.packb, messages)))
 
     async def messages(self) -> list[Any]:
         """What it has said since; waits for something. Raises `NotServing` if it has ended."""
@@ -187,9 +188,7 @@ class ClientLoad:
     async def run(self) -> None:
         """Drive all clients; returns when `stop` was called and every message has its report. Raises `NotServing`, in a group, if one ends."""
         try:
-            self.workers += [Worker.start(plan) for plan in self.plans]
-            if self._is_stopping:
-                self.stop()
+            self.workers += [Worker.start(plan, stopped=self._is_stopping) for plan in self.plans]
             async with trio.open_nursery() as nursery:
                 for worker in self.workers:
                     nursery.start_soon(self._listen, worker, STOPPED)

@@ -143,6 +143,4 @@ async def test_a_load_that_is_stopped_before_it_has_begun_ends(tmp_path: Path) -
         with trio.fail_after(30):
             await load.run()
             assert await load.final_reads()
-        assert recorder.counts.acked >= 3, (
-            "the last message to each partition, and what was sent before the word to stop came"
-        )
+        assert recorder.counts.acked == 3
