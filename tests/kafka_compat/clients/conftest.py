@@ -31,6 +31,11 @@ QUICK = {
 NUMBERS = itertools.count()
 
 
+@pytest.fixture(autouse=True)
+def _foreign(foreign_sockets: None) -> None:
+    """Every test here runs a foreign client, and the brokers are other processes."""
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """Three brokers whose processes the tests may kill; none of them if a running cluster was named."""

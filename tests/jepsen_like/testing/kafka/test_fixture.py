@@ -85,6 +85,7 @@ def test_clients_go_on_with_another_leader(kafka_cluster: LocalKafka, fault: Cal
     assert consumed(kafka_cluster, 2) == [b"one", b"two"]
 
 
+@pytest.mark.usefixtures("foreign_sockets")
 def test_asyncio_and_kafka_python(kafka_cluster: LocalKafka) -> None:
     async def main() -> None:
         producer = AIOKafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers, acks="all")
