@@ -5,7 +5,7 @@
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `listening` (the port answers, though there may be no
 controller yet), `serving` (registered, up to date and unfenced), `controller` (this process becomes or stops being it), `partition`,
 `high_watermark` (see `broker.reporter`), `connection_closed`, `connection_refused` (each with its reason), `stopping`, `stopped`, and
-before a bad end `fatal`. SIGTERM and SIGINT hand over leaderships and stop it; a second signal stops it at once.
+before a bad end `failed`. SIGTERM and SIGINT hand over leaderships and stop it; a second signal stops it at once.
 
 Exit status: 0 stopped when asked; 1 a broken invariant; 2 wrong usage; 4 the environment does not allow it: the port is taken, the
 directory cannot be used, belongs to another broker, is locked or damaged, or the disk failed.
@@ -14,31 +14,26 @@ directory cannot be used, belongs to another broker, is locked or damaged, or th
 import logging
 import signal
 import sys
-import traceback
-from typing import NoReturn
+from functools import partial
 
 import click
 import trio
 
-from kafka_compat.broker.broker import Broker, BrokerPlan, BrokerReplaced
+from kafka_compat.broker.broker import METADATA, PARTITIONS, Broker, BrokerPlan, BrokerReplaced
 from kafka_compat.config import InvalidSetting, Settings
 from kafka_compat.config_keys import BROKER_KEYS
 from kafka_compat.storage.checkpoints import ForeignDirectory
-from log.errors import CorruptLog, DirectoryLocked, NoSpace, StorageFailed
-from raft import descriptors
+from log.errors import CorruptLog
 from raft.client_codec import NODE_ID_MAX
 from raft.errors import RaftError
 from raft.process import (
-    EXIT_BROKEN_INVARIANT,
-    EXIT_ENVIRONMENT,
     Address,
     AddressType,
     NodeAddressType,
+    ServerProcess,
     Teller,
     checked_cluster_id,
-    first_cause,
     members_apart,
-    tame_garbage_collection,
     unique_addresses,
 )
 
@@ -84,25 +79,15 @@ def broker(
         advertised=unique_addresses("--advertised", advertised).get(broker_id),
         settings=settings,
     )
-    _run(plan)
-
-
-def _run(plan: BrokerPlan) -> None:
-    """Run to the end; whatever can go wrong ends in one line and a status."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    descriptors.raise_limit()
-    tame_garbage_collection()
-    try:
-        trio.run(_serve, plan, strict_exception_groups=True)
-    except BaseExceptionGroup as group:
-        _end_for(first_cause(group), plan)
-    except Exception as error:  # noqa: BLE001 - the top of the process: told apart and re-raised below
-        _end_for(error, plan)
+    process = ServerProcess(name="broker", listen=listen, directory=directory, tell=tell)
+    process.run(partial(_serve, plan, process), lambda error: _explain(error, plan, started=process.started))
 
 
-async def _serve(plan: BrokerPlan) -> None:
+async def _serve(plan: BrokerPlan, process: ServerProcess) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with Broker.open(plan, tell=tell, owns_thread=True) as running:
+            process.started = True
             async for number in signals:
                 tell("stopping", signal=signal.Signals(number).name)
                 break
@@ -118,48 +103,36 @@ async def _second_signal(signals: object, scope: trio.CancelScope) -> None:
         scope.cancel()
 
 
-def _end_for(error: BaseException, plan: BrokerPlan) -> NoReturn:
-    line = _environment_line(error, plan)
-    if line is not None:
-        _end(EXIT_ENVIRONMENT, line)
-    if isinstance(error, AssertionError):
-        traceback.print_exception(error)
-        _end(EXIT_BROKEN_INVARIANT, f"broken invariant: {error}")
-    tell("fatal", status=1, reason=f"{type(error).__name__}: {error}")
-    raise error
-
-
-def _environment_line(error: BaseException, plan: BrokerPlan) -> str | None:
-    """Returns one line about an error outside of this program, with its correction; None for any other error."""
-    host, port = plan.listen
+def _explain(error: BaseException, plan: BrokerPlan, *, started: bool) -> str | None:
+    """Returns one line about an error of the broker's directory or place, with its correction; None for any other error."""
     match error:
-        case DirectoryLocked():
-            return f"{error}; stop that process or choose another --data"
         case ForeignDirectory():
             return f"{error} (--data)"
-        case CorruptLog():
-            return (
-                f"{error}; nothing was changed. Keep a copy; then, with the other replicas up, remove `partitions` in --data "
-                f"{plan.data}: this broker fetches its partitions again"
-            )
-        case NoSpace():
-            return f"{error}; free some space"
-        case StorageFailed():
-            return f"{error}; the broker stops, since what the disk holds is not known. Check --data {plan.data} and the disk"
+        case CorruptLog(file=file):
+            return f"{error}; {_after_damage(file, plan, started=started)}"
         case BrokerReplaced():
             return f"{error}; give each broker an --id of its own"
         case RaftError():
             return f"{error}"
-        case OSError():
-            return f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --listen or stop what holds it"
         case _:
             return None
 
 
-def _end(status: int, line: str) -> NoReturn:
-    tell("fatal", status=status, reason=line)
-    sys.stderr.write(f"quorumlog broker: {line}\n")
-    sys.exit(status)
+def _after_damage(file: str, plan: BrokerPlan, *, started: bool) -> str:
+    """Returns what has become of the broker, and what to do: each of its two directories can be fetched again, but not from the same."""
+    is_partition = file.startswith(plan.partitions)
+    if started and not is_partition:
+        return "the broker stops. Start it again: it cuts off what is damaged and fetches it from the others"
+    so_far = "the broker stops" if started else "nothing was changed"
+    if is_partition:
+        lost, holders, fetched = PARTITIONS, "the other replicas up", "its partitions"
+    else:
+        lost, holders, fetched = (
+            METADATA,
+            "all other brokers up and holding everything that is committed",
+            "the metadata",
+        )
+    return f"{so_far}. Keep a copy; then, with {holders}, remove `{lost}` in --data {plan.data}: this broker fetches {fetched} again"
 
 
 if __name__ == "__main__":

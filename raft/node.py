@@ -13,30 +13,24 @@ locked or damaged, or the disk failed.
 """
 
 import signal
-import sys
-import traceback
 from collections.abc import Mapping
-from typing import NoReturn
+from functools import partial
 
 import attrs
 import click
 import trio
 
-from log.errors import CorruptLog, DirectoryLocked, NoSpace, StorageFailed
-from raft import descriptors
+from log.errors import CorruptLog
 from raft.client_codec import NODE_ID_MAX
 from raft.errors import SnapshotDiverged, WrongStateMachine
 from raft.group import Address, IncompleteDirectory, RaftGroup, WrongDirectory, WrongMembers
 from raft.process import (
-    EXIT_BROKEN_INVARIANT,
-    EXIT_ENVIRONMENT,
     AddressType,
     NodeAddressType,
+    ServerProcess,
     Teller,
     checked_cluster_id,
-    first_cause,
     members_apart,
-    tame_garbage_collection,
     unique_addresses,
 )
 from raft.register import RegisterMachine
@@ -49,9 +43,9 @@ STATE_MACHINES: Mapping[str, type[StateMachine]] = {"register": RegisterMachine}
 tell = Teller()
 
 
-@attrs.define(kw_only=True)
+@attrs.frozen(kw_only=True)
 class _NodePlan:
-    """The checked flags; and whether the node has started, so that only its disk can stop it."""
+    """The checked flags."""
 
     node_id: int
     cluster_id: str
@@ -61,7 +55,6 @@ class _NodePlan:
     advertised: dict[int, str]
     state_machine: type[StateMachine]
     settings: NodeSettings
-    started: bool = False
 
 
 @click.command(
@@ -113,25 +106,14 @@ def node(
     unknown = sorted(plan.advertised.keys() - plan.members.keys())
     if unknown:
         raise click.UsageError(f"--advertise names node {unknown[0]}, for which there is no --peer")
-    _run(plan)
+    process = ServerProcess(name="node", listen=listen, directory=directory, tell=tell)
+    process.run(partial(_serve, plan, process), lambda error: _explain(error, started=process.started))
 
 
 # -------------------------------------------------------------------- running
 
 
-def _run(plan: _NodePlan) -> None:
-    """Run to the end; whatever can go wrong ends in one line and a status."""
-    descriptors.raise_limit()
-    tame_garbage_collection()
-    try:
-        trio.run(_serve, plan, strict_exception_groups=True)
-    except BaseExceptionGroup as group:
-        _end_for(first_cause(group), plan)
-    except Exception as error:  # noqa: BLE001 - the top of the process: told apart and re-raised below
-        _end_for(error, plan)
-
-
-async def _serve(plan: _NodePlan) -> None:
+async def _serve(plan: _NodePlan, process: ServerProcess) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with RaftGroup.open(
             node_id=plan.node_id,
@@ -146,7 +128,7 @@ async def _serve(plan: _NodePlan) -> None:
             owns_thread=True,
         ) as group:
             host, port = group.address
-            plan.started = True
+            process.started = True
             recovery = attrs.asdict(group.recovery)
             tell("started", node=plan.node_id, address=f"{host}:{port}", recovery=recovery, **_place(group))
             async for number in signals:
@@ -160,22 +142,9 @@ def _place(group: RaftGroup) -> dict[str, object]:
     return {name: status[name] for name in ("term", "last_index", "end_offset")}
 
 
-def _end_for(error: BaseException, plan: _NodePlan) -> NoReturn:
-    line = _environment_line(error, plan)
-    if line is not None:
-        _end(EXIT_ENVIRONMENT, line)
-    if isinstance(error, AssertionError):
-        traceback.print_exception(error)
-        _end(EXIT_BROKEN_INVARIANT, f"broken invariant: {error}")
-    raise error
-
-
-def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
-    """Returns one line about an error outside of this program, with its correction; None for any other error."""
-    host, port = plan.listen
+def _explain(error: BaseException, *, started: bool) -> str | None:
+    """Returns one line about an error of the group's directory, with its correction; None for any other error."""
     match error:
-        case DirectoryLocked():
-            return f"{error}; stop that process or choose another --data"
         case WrongDirectory() | IncompleteDirectory():
             return f"{error} (--data)"
         case WrongStateMachine():
@@ -184,28 +153,14 @@ def _environment_line(error: BaseException, plan: _NodePlan) -> str | None:
             return f"{error}; the node stops. With all other nodes up, start it with an empty --data: it fetches the log from them"
         case WrongMembers():
             return f"{error}; name them with --peer, whatever their addresses are now"
-        case CorruptLog() if plan.started:
+        case CorruptLog() if started:
             return (
                 f"{error}; the node stops. Start it again: it cuts off what is damaged and fetches it from the others"
             )
         case CorruptLog():
             return f"{error}; nothing was changed. Keep a copy; then, with all other nodes up and holding everything that is committed, start this node with an empty --data: it fetches the log again from them"
-        case NoSpace():
-            return f"{error}; free some space"
-        case StorageFailed() if not plan.started:
-            return f"cannot use --data {plan.directory}: {error}; choose a directory that this user can write"
-        case StorageFailed():
-            return f"{error}; the node stops, since what the disk holds is not known. Check --data {plan.directory} and the disk"
-        case OSError() if not plan.started:
-            return f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --listen or stop what holds it"
         case _:
             return None
-
-
-def _end(status: int, line: str) -> NoReturn:
-    tell("failed", reason=line, status=status)
-    sys.stderr.write(f"quorumlog node: {line}\n")
-    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What processes have in common that serve one node of a cluster: flags, JSON lines on stdout, the garbage collector.
+"""What processes have in common that serve one node of a cluster: flags, JSON lines on stdout, the garbage collector, and how they end.
 
 Used by `raft.node`, and by the processes of other systems, whose harness then reads them in the same way.
 """
@@ -10,14 +10,23 @@ import os
 import select
 import sys
 import time
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
 
+import attrs
 import click
+import trio
 
+from log.errors import DirectoryLocked, NoSpace, StorageFailed
+from raft import descriptors
 from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
 from raft.notices import Notice, event_of
 
 Address = tuple[str, int]
 
+EXIT_UNEXPECTED = 1
+"""Python's own, for an exception that nothing caught."""
 EXIT_BROKEN_INVARIANT = 1
 EXIT_ENVIRONMENT = 4
 
@@ -137,3 +146,68 @@ def first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
             return first_cause(error)
         return error
     return group
+
+
+@attrs.define(kw_only=True)
+class ServerProcess:
+    """One process that serves: it runs to its end, and what ends it badly is told in one line and by a status.
+
+    The line is the event `failed` with `reason` and `status`, and what follows `quorumlog NAME:` on stderr.
+    """
+
+    name: str
+    """As the command is called: `node`, `broker`."""
+    listen: Address
+    directory: str
+    """As `--data` gives it."""
+    tell: Teller
+    started: bool = False
+    """Whether the port and the directory are open: what fails afterwards has other reasons. The caller sets it."""
+
+    def run(self, serve: Callable[[], Awaitable[None]], explain: Callable[[BaseException], str | None]) -> None:
+        """Run `serve` in Trio until it returns.
+
+        An error that has its reason outside of this program ends the process with `EXIT_ENVIRONMENT` and one line about it, with its
+        correction: `explain` knows those of the system, this class those of directory, disk and port. A broken invariant ends it with
+        `EXIT_BROKEN_INVARIANT`; any other error is told and raised.
+        """
+        descriptors.raise_limit()
+        tame_garbage_collection()
+        try:
+            trio.run(serve, strict_exception_groups=True)
+        except BaseExceptionGroup as group:
+            self._end_for(first_cause(group), explain)
+        except Exception as error:  # noqa: BLE001 - the top of the process: told apart and re-raised below
+            self._end_for(error, explain)
+
+    def _end_for(self, error: BaseException, explain: Callable[[BaseException], str | None]) -> NoReturn:
+        line = explain(error) or self._explain(error)
+        if line is not None:
+            self._end(EXIT_ENVIRONMENT, line)
+        if isinstance(error, AssertionError):
+            traceback.print_exception(error)
+            self._end(EXIT_BROKEN_INVARIANT, f"broken invariant: {error}")
+        self.tell("failed", reason=f"{type(error).__name__}: {error}", status=EXIT_UNEXPECTED)
+        raise error
+
+    def _explain(self, error: BaseException) -> str | None:
+        """Returns one line about an error of the directory, the disk or the port; None for any other one."""
+        host, port = self.listen
+        match error:
+            case DirectoryLocked():
+                return f"{error}; stop that process or choose another --data"
+            case NoSpace():
+                return f"{error}; free some space"
+            case StorageFailed() if not self.started:
+                return f"cannot use --data {self.directory}: {error}; choose a directory that this user can write"
+            case StorageFailed():
+                return f"{error}; the {self.name} stops, since what the disk holds is not known. Check --data {self.directory} and the disk"
+            case OSError() if not self.started:
+                return f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --listen or stop what holds it"
+            case _:
+                return None
+
+    def _end(self, status: int, line: str) -> NoReturn:
+        self.tell("failed", reason=line, status=status)
+        sys.stderr.write(f"quorumlog {self.name}: {line}\n")
+        sys.exit(status)

@@ -45,7 +45,7 @@ from kafka_compat.broker.requests.topics import TopicRequests
 from kafka_compat.broker.topic_creation import TopicCreation
 from kafka_compat.config import Settings
 from kafka_compat.controller.commands import CommandResult, RegisterBroker, Registered, ResourceKind, ResourceName
-from kafka_compat.controller.image import ImageDelta
+from kafka_compat.controller.image import ClusterImage, ImageDelta
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.model import PartitionState, TopicPartition
 from kafka_compat.partition.effects import PartitionRoleChanged
@@ -80,6 +80,8 @@ OUTBOUND_BYTES_MAX = 4 * 1024 * 1024
 """Answers that wait for a client to read them; above, nothing more is read from it."""
 METADATA_LOG_BYTES = 16 * MIB
 """The log of metadata keeps at least so much; what is older is in its snapshot."""
+METADATA, PARTITIONS = "metadata", "partitions"
+"""What a broker's directory consists of."""
 BROKER_STOPS = "the broker stops"
 
 
@@ -95,13 +97,23 @@ class BrokerPlan:
     broker_id: int
     listen: Address
     data: str
-    """Its directory: the raft group's log in `metadata`, the partitions' in `partitions`."""
+    """Its directory."""
     peers: Mapping[int, Address] = attrs.field(factory=dict)
     """Where this broker dials each other one."""
     advertised: Address | None = None
     """Where clients reach this broker, if not where it listens."""
     settings: Settings = attrs.field(factory=Settings)
     raft: RaftConfig = attrs.field(factory=RaftConfig)
+
+    @property
+    def metadata(self) -> str:
+        """The directory of the raft group's log."""
+        return f"{self.data}/{METADATA}"
+
+    @property
+    def partitions(self) -> str:
+        """The directory of the partitions' logs."""
+        return f"{self.data}/{PARTITIONS}"
 
 
 class Broker:
@@ -138,7 +150,7 @@ class Broker:
         context = self._context = Context(
             cluster_id=plan.cluster_id,
             broker_id=plan.broker_id,
-            data=f"{plan.data}/partitions",
+            data=plan.partitions,
             image=self._image,
             controller=self._link,
             settings=plan.settings,
@@ -218,9 +230,7 @@ class Broker:
         reactor = Reactor(owns_thread=owns_thread)
         try:
             with bind(*plan.listen) as listening:
-                store = BrokerStore.open(
-                    used, f"{plan.data}/partitions", cluster_id=plan.cluster_id, broker_id=plan.broker_id
-                )
+                store = BrokerStore.open(used, plan.partitions, cluster_id=plan.cluster_id, broker_id=plan.broker_id)
                 broker = cls(plan, reactor=reactor, listening=listening, store=store, tell=tell or _log, rng=drawn)
                 try:
                     store.open_all(plan.settings.number("log.segment.bytes"))
@@ -242,7 +252,7 @@ class Broker:
             async with RaftGroup.open(
                 node_id=plan.broker_id,
                 members=members,
-                directory=f"{plan.data}/metadata",
+                directory=plan.metadata,
                 cluster_id=plan.cluster_id,
                 state_machine=self._machine,
                 settings=NodeSettings(
@@ -303,8 +313,8 @@ class Broker:
         return self._listener.address
 
     @property
-    def image(self) -> Any:
-        """What this broker knows of the cluster (`ClusterImage`); changes in place."""
+    def image(self) -> ClusterImage:
+        """What this broker knows of the cluster; changes in place."""
         return self._image
 
     async def shut_down(self, within_s: float = 5.0) -> bool:

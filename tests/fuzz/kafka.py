@@ -79,7 +79,7 @@ class Process:
             event = json.loads(line)
             if event["event"] == "serving":
                 self.serving.set()
-            elif event["event"] in ("fatal", "stopping", "proposes"):
+            elif event["event"] in ("failed", "stopping", "proposes"):
                 self.last_events.append(line)
                 del self.last_events[:-5]
             elif event["event"] == "connection_closed":

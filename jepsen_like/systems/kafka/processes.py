@@ -45,7 +45,7 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
         case "partition":
             scope = scope_of(str(event["topic"]), int(event["partition"]))
             return RoleReported(str(event["role"]), int(event["leader_epoch"]), scope)
-        case "fatal":
+        case "failed":
             return OwnEnd(int(event.get("status", BROKER_FAILED)), str(event.get("reason", "")))
         case _:
             return None

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from kafka_compat.broker.broker import BrokerPlan
+from kafka_compat.process import _explain
+from log.errors import CorruptLog
 from tests.kafka_compat.broker.cluster import free_ports
 
 ENDS_WITHIN_S = 30
@@ -127,7 +130,7 @@ def test_a_port_that_is_taken_has_status_4_and_is_named(start: Start, tmp_path: 
 def test_a_directory_in_use_has_status_4(start: Start, tmp_path: Path) -> None:
     start(tmp_path).until("listening")
     second = start(tmp_path)
-    assert second.until("fatal")["status"] == 4
+    assert second.until("failed")["status"] == 4
     assert second.end() == 4
 
 
@@ -137,14 +140,14 @@ def test_the_directory_of_another_broker_has_status_4(start: Start, tmp_path: Pa
     first.signal()
     assert first.end() == 0
     other = start(tmp_path, broker=2)
-    assert "--data" in other.until("fatal")["reason"]
+    assert "--data" in other.until("failed")["reason"]
     assert other.end() == 4
 
 
 def test_a_directory_that_cannot_be_made_has_status_4_and_is_named(start: Start, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     broker = start(tmp_path / "file" / "data")
-    reason = broker.until("fatal")["reason"]
+    reason = broker.until("failed")["reason"]
     assert broker.end() == 4
     assert "cannot listen" not in reason
     assert str(tmp_path / "file") in reason
@@ -159,7 +162,42 @@ def test_a_damaged_log_has_status_4_and_is_named(start: Start, tmp_path: Path) -
     damaged.mkdir(parents=True)
     (damaged / "manifest").write_bytes(os.urandom(200))
     again = start(tmp_path)
-    reason = again.until("fatal")["reason"]
+    reason = again.until("failed")["reason"]
     assert "t-0" in reason
-    assert "partitions" in reason
+    assert "remove `partitions`" in reason
     assert again.end() == 4
+
+
+def test_damaged_metadata_has_status_4_and_is_not_taken_for_that_of_a_partition(start: Start, tmp_path: Path) -> None:
+    first = start(tmp_path)
+    first.until("serving")
+    first.signal()
+    assert first.end() == 0
+    (segment,) = (tmp_path / "metadata").glob("*.log")
+    content = bytearray(segment.read_bytes())
+    content[content.index(b"127.0.0.1")] ^= 1  # within the registration, which was committed
+    segment.write_bytes(content)
+    again = start(tmp_path)
+    reason = again.until("failed")["reason"]
+    assert str(segment) in reason
+    assert "nothing was changed" in reason
+    assert "remove `metadata`" in reason
+    assert again.end() == 4
+
+
+@pytest.mark.parametrize(
+    ("file", "advice"),
+    [
+        ("data/partitions/logs/t-0/1.log", "remove `partitions` in --data data"),
+        ("data/metadata/1.log", "Start it again"),
+    ],
+)
+def test_damage_that_is_found_later_stops_the_broker_and_is_not_said_to_have_changed_nothing(
+    file: str, advice: str
+) -> None:
+    plan = BrokerPlan(cluster_id="c", broker_id=1, listen=("127.0.0.1", 1), data="data")
+    line = _explain(CorruptLog(file, 5, "rotten"), plan, started=True)
+    assert line is not None
+    assert "the broker stops" in line
+    assert "nothing was changed" not in line
+    assert advice in line

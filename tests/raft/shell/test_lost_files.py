@@ -5,7 +5,6 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import attrs
 import pytest
 
 from log import mark
@@ -14,7 +13,7 @@ from log.memory_disk import MemoryDisk, PowerLoss
 from raft.effects import Persist
 from raft.group import IDENTITY_NAME, IncompleteDirectory, RaftGroup, _Identity, open_storage
 from raft.model import NOOP, Entry, HardState, LogIndex, NodeId, Offset, Term, WriteId
-from raft.node import _environment_line
+from raft.node import _explain
 from raft.settings import NodeSettings
 from raft.storage import RaftStorage
 from tests.raft.shell.nodes import FAST, free_ports, local_cluster, until
@@ -168,7 +167,7 @@ async def test_acknowledged_records_do_not_vanish_when_a_majority_lost_its_files
                 node_id=node, members=members, directory=str(tmp_path / str(node)), cluster_id="test"
             ):
                 pass
-        line = _environment_line(caught.value, attrs.make_class("Plan", ["listen"])(("", 0)))
+        line = _explain(caught.value, started=False)
         assert line is not None
         assert "\n" not in line
         assert "start this node with an empty directory" in line

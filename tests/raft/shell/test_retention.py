@@ -18,7 +18,7 @@ from raft.errors import OutcomeUnknown, RecordsTrimmed, SnapshotDiverged, WrongS
 from raft.group import RaftGroup
 from raft.messages import AppendAccepted, AppendEntries, InstallSnapshot, SnapshotReceived
 from raft.model import LogIndex, LogStart, Offset, Position, Term
-from raft.node import _environment_line
+from raft.node import _explain
 from raft.register import RegisterMachine
 from raft.settings import parse_settings
 from raft.state_machine import StateMachine
@@ -435,7 +435,7 @@ async def test_a_trimmed_log_is_not_opened_with_a_machine_that_has_no_snapshots(
     with pytest.raises(WrongStateMachine, match="give Sum `snapshot` and `restore`") as caught:
         async with RaftGroup.open(node_id=1, members=members, directory=directory, state_machine=Sum()):
             pass
-    line = _environment_line(caught.value, attrs.make_class("Plan", ["listen"])(("", 0)))
+    line = _explain(caught.value, started=False)
     assert line is not None
     assert "\n" not in line
     async with RaftGroup.open(node_id=1, members=members, directory=directory) as group:

@@ -23,7 +23,7 @@ LED = {"event": "partition", "topic": "log", "partition": 2, "role": "leader", "
         ({"event": "controller", "role": "follower", "term": 4}, RoleReported("follower", 4, "controller")),
         ({**LED, "isr": [1]}, RoleReported("leader", 4, "log-2")),
         ({**LED, "role": "follower"}, RoleReported("follower", 4, "log-2")),
-        ({"event": "fatal", "status": 3, "reason": "no disk"}, OwnEnd(3, "no disk")),
+        ({"event": "failed", "status": 3, "reason": "no disk"}, OwnEnd(3, "no disk")),
         ({"event": "high_watermark", "topic": "log", "partition": 0, "offset": 9}, None),
         ({"event": "of another day"}, None),
     ],
