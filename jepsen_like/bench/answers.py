@@ -12,6 +12,7 @@ from jepsen_like.bench.conversation import FULL, LARGE
 from jepsen_like.bench.figures import (
     Calm,
     Document,
+    DocumentTable,
     Failover,
     Memory,
     RestartFigure,
@@ -294,6 +295,15 @@ def all_loads(document: Document) -> list[list[str]]:
         if any(cell != DASH for cell in row[1:]):
             rows.append(row)
     return rows
+
+
+def tables(document: Document) -> list[DocumentTable]:
+    """Returns every table; some may have no rows."""
+    return [
+        (FULL_TITLE, FULL_HEAD, full_load(document)),
+        (LOADS_TITLE, loads_head(document), all_loads(document)),
+        ("Answers", HEAD, [answer.cells() for answer in answers(document)]),
+    ]
 
 
 def remarks(document: Document) -> list[str]:

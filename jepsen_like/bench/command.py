@@ -8,13 +8,12 @@ from pathlib import Path
 
 import click
 
-from jepsen_like.bench.command_options import BenchNames, earlier, ending_as_by_ctrl_c, make_writable
-from jepsen_like.bench.display import Display
+from jepsen_like.bench import answers
+from jepsen_like.bench.command_options import BenchNames, conduct, directory_option, output_option
 from jepsen_like.bench.figures import SECTIONS
 from jepsen_like.bench.kafka.command import kafka
-from jepsen_like.bench.sections import SYSTEMS, BenchPlan, Measurement
-from jepsen_like.bench.systems import RecordsMissing
-from jepsen_like.cli import EnvironmentMissing, ExitStatus
+from jepsen_like.bench.sections import SYSTEMS, BenchPlan, RaftMeasurement
+from jepsen_like.cli import ExitStatus
 
 
 @click.group()
@@ -45,21 +44,9 @@ def bench() -> None:
     "--minutes", type=click.FloatRange(0.05), default=10.0, show_default=True, help="Of full load beside other work."
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Draws the times between faults.")
-@click.option(
-    "--directory",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="Where data goes meanwhile: the disk that is measured.",
-)
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="A JSON file for the figures; what it has already of other sections or systems, from this machine, stays.",
-)
-@click.pass_context
+@directory_option
+@output_option
 def raft(
-    context: click.Context,
     only: tuple[str, ...],
     systems: tuple[str, ...],
     repeats: int,
@@ -87,26 +74,7 @@ def raft(
         seed=seed,
         output=output,
     )
-    before = earlier(output)
-    make_writable("--directory", directory)
-    if output is not None:
-        make_writable("--output", output.resolve().parent)
-    with Display() as display:
-        try:
-            measurement = Measurement(plan, directory, before, display)
-        except ValueError as error:
-            raise click.UsageError(f"--output {output} cannot be added to: {error}") from None
-        try:
-            with ending_as_by_ctrl_c():
-                measurement.run()
-        except RecordsMissing as lost:
-            display.line(f"quorumlog lost what it acknowledged: {lost}")
-            return ExitStatus.VIOLATION
-        except EnvironmentMissing:
-            display.tables(measurement.document)
-            raise
-        display.tables(measurement.document)
-    return ExitStatus.VALID
+    return conduct(RaftMeasurement, plan, directory, tables=answers.tables, remarks=answers.remarks)
 
 
 bench.add_command(kafka)

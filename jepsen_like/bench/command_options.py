@@ -1,16 +1,19 @@
-"""What the commands of a benchmark share: names with commas between, the file of an earlier run, an end that leaves nothing behind."""
+"""What the commands of a benchmark share: flags, the file of an earlier run, the measurement itself, an end that leaves nothing behind."""
 
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 import click
 
-from jepsen_like.bench.figures import Document, load
-from jepsen_like.cli import EnvironmentMissing
+from jepsen_like.bench.display import Display
+from jepsen_like.bench.figures import Document, DocumentTable, load
+from jepsen_like.bench.measurement import Measurement, PlanT
+from jepsen_like.bench.systems import RecordsMissing
+from jepsen_like.cli import EnvironmentMissing, ExitStatus
 
 
 class BenchNames(click.ParamType[tuple[str, ...]]):
@@ -32,12 +35,64 @@ class BenchNames(click.ParamType[tuple[str, ...]]):
         return tuple(part for part in self.known if part in named)
 
 
+directory_option = click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Where data goes meanwhile: the disk that is measured.",
+)
+output_option = click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A JSON file for the figures; what it has already of other sections or systems, from this machine, stays.",
+)
+
+
 def earlier(output: Path | None) -> Document | None:
     """Returns the document in the output file, or None. Raises `UsageError` if the file is something else."""
     try:
         return None if output is None or not output.exists() else load(output)
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise click.UsageError(f"--output {output} cannot be added to: {error}") from None
+
+
+def conduct(
+    kind: Callable[[PlanT, Path, Document | None, Display], Measurement[PlanT]],
+    plan: PlanT,
+    directory: Path,
+    *,
+    tables: Callable[[Document], Iterable[DocumentTable]],
+    remarks: Callable[[Document], Iterable[str]],
+) -> ExitStatus:
+    """Measure what was asked for and show it, also if it ends early for want of room. Returns the status of the command.
+
+    Raises `UsageError` for an output file of something else, and `EnvironmentMissing` if a place cannot be written to.
+    """
+    before = earlier(plan.output)
+    make_writable("--directory", directory)
+    if plan.output is not None:
+        make_writable("--output", plan.output.resolve().parent)
+    with Display() as display:
+        try:
+            measurement = kind(plan, directory, before, display)
+        except ValueError as error:
+            raise click.UsageError(f"--output {plan.output} cannot be added to: {error}") from None
+        try:
+            with ending_as_by_ctrl_c():
+                measurement.run()
+        except RecordsMissing as lost:
+            display.line(f"quorumlog lost what it acknowledged: {lost}")
+            return ExitStatus.VIOLATION
+        except EnvironmentMissing:
+            display.tables(tables(measurement.document), remarks(measurement.document))
+            raise
+        if not measurement.document.figures:
+            click.echo(
+                "Nothing was measured: none of these systems takes part in these sections, or none could be run."
+            )
+        display.tables(tables(measurement.document), remarks(measurement.document))
+    return ExitStatus.VALID
 
 
 @contextmanager

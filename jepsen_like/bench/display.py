@@ -4,15 +4,14 @@ Nothing is drawn while a load runs: the bar is redrawn between two loads, only b
 stderr; the tables go to stdout.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from jepsen_like.bench import answers
-from jepsen_like.bench.figures import Document
+from jepsen_like.bench.figures import DocumentTable
 
 WIDTH_MIN = 160
 
@@ -59,25 +58,16 @@ class Display:
         """Something that stays."""
         self._console.print(text, soft_wrap=True, markup=False)
 
-    def tables(self, document: Document) -> None:
-        """Everything, on stdout."""
+    def tables(self, tables: Iterable[DocumentTable], remarks: Iterable[str]) -> None:
+        """Everything, on stdout; a table without rows is left out."""
         self._progress.stop()
         console = Console(highlight=False)
         if not console.is_terminal:
             console.width = max(console.width, WIDTH_MIN)
-        tables = (
-            (answers.FULL_TITLE, answers.FULL_HEAD, answers.full_load(document)),
-            (answers.LOADS_TITLE, answers.loads_head(document), answers.all_loads(document)),
-            ("Answers", answers.HEAD, [answer.cells() for answer in answers.answers(document)]),
-        )
-        if not document.figures:
-            console.print(
-                "Nothing was measured: none of these systems takes part in these sections, or none could be run."
-            )
         for title, head, rows in tables:
             if rows:
                 show(console, title, head, rows)
-        for remark in answers.remarks(document):
+        for remark in remarks:
             console.print(remark, soft_wrap=True, markup=False)
 
 

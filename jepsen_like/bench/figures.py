@@ -146,6 +146,10 @@ class Document:
         return Document(self.machine, runs, {**self.systems, **newer.systems}, figures, [*notes, *newer.not_measured])
 
 
+DocumentTable = tuple[str, Sequence[str], Sequence[Sequence[str]]]
+"""A title, the names of the columns, and the rows."""
+
+
 def section_of(figure: Figure) -> str:
     """The section that brings such figures."""
     return next(section for section, kind in KINDS.items() if kind is type(figure))

@@ -1,14 +1,7 @@
-"""The order of a measurement: which sections, which systems in them, interleaved how; each saved as soon as it is there.
-
-What cannot be measured is a line with its reason and never ends the others: a peer that is missing, one that did not start, a
-load that was refused.
-"""
+"""The order of a measurement: which sections, which systems in them, interleaved how; each saved as soon as it is there."""
 
 import os
 import random
-import shutil
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -17,29 +10,23 @@ import attrs
 from jepsen_like.bench import limits, pysyncobj_cluster
 from jepsen_like.bench.calm import calm
 from jepsen_like.bench.conversation import NotAnAnswer
-from jepsen_like.bench.display import Display
 from jepsen_like.bench.etcd_cluster import ETCD
 from jepsen_like.bench.failover import KILL, PAUSE, failovers
 from jepsen_like.bench.figures import (
-    Document,
     Failover,
     Memory,
-    NotMeasured,
-    Run,
     Throughput,
-    machine,
     middle,
-    save,
 )
 from jepsen_like.bench.generator import LoadFailed
 from jepsen_like.bench.grown import grown
+from jepsen_like.bench.measurement import Measurement
 from jepsen_like.bench.nats_cluster import NATS
 from jepsen_like.bench.own_cluster import DURABLE, PAGE_CACHE, TRIMMED, QuorumlogCluster
 from jepsen_like.bench.processes import DidNotAnswer
 from jepsen_like.bench.systems import BenchSystem, RecordsMissing
 from jepsen_like.bench.throughput import LOADS, loads_of, measured
 from jepsen_like.bench.zookeeper_cluster import ZOOKEEPER
-from jepsen_like.cli import EnvironmentMissing
 
 SYSTEMS = {
     system.key: system
@@ -88,49 +75,23 @@ class BenchPlan:
         return f"{named} {counts} --minutes {self.minutes:g} --seed {self.seed}"
 
 
-class Measurement:
-    """One run. `document` holds what it found, and what an earlier one had found for the same file.
+class RaftMeasurement(Measurement[BenchPlan]):
+    """Of the replicated log, its peers and the limits of the machine."""
 
-    `ValueError` if `earlier` is of another machine.
-    """
+    ours = OURS
 
-    def __init__(self, plan: BenchPlan, directory: Path, earlier: Document | None, display: Display) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._plan = plan
-        self._directory = directory
-        self._display = display
-        self._earlier = earlier
-        run = Run(
-            id=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
-            arguments=plan.arguments(),
-            load_average=round(os.getloadavg()[0], 2),
-        )
-        self._run = run.id
-        self._found = Document(machine(directory), [run])
-        self._home = Path()
-        self.document = self._merged()
-
-    def run(self) -> None:
-        """Measure everything. Raises `RecordsMissing` if a system of ours lost acknowledged records, `EnvironmentMissing` if the
-        file cannot be written.
-        """
+    def _measure(self) -> None:
         plan = self._plan
         parts = {"throughput": self._throughput, "failover": self._failover, "calm": self._calm}
-        self._display.steps(self._steps())
-        self._home = Path(tempfile.mkdtemp(prefix="bench-", dir=self._directory))
-        try:
-            for section, part in parts.items():
-                if section in plan.sections:
-                    part()
-                    self._keep()
-            if {"restart", "memory"} & set(plan.sections):
-                self._grown()
+        for section, part in parts.items():
+            if section in plan.sections:
+                part()
                 self._keep()
-        finally:
-            shutil.rmtree(self._home, ignore_errors=True)
+        if {"restart", "memory"} & set(plan.sections):
+            self._grown()
+            self._keep()
 
     def _steps(self) -> float:
-        """Steps of the bar, each of about the same length."""
         plan, systems = self._plan, self._here
         steps = 0.0
         if "throughput" in plan.sections:
@@ -144,42 +105,11 @@ class Measurement:
     def _here(self) -> list[BenchSystem]:
         return [system for system in self._plan.systems if not system.missing()]
 
-    def _merged(self) -> Document:
-        return self._found if self._earlier is None else self._earlier.replace(self._found)
-
-    def _keep(self) -> None:
-        self.document = self._merged()
-        if self._plan.output is not None:
-            try:
-                save(self.document, self._plan.output)
-            except OSError as error:
-                raise EnvironmentMissing(
-                    f"--output: {self._plan.output} cannot be written any more: {error.strerror or error}; it holds what was"
-                    " saved before, and the tables above what was measured; make room and run the rest with --only"
-                ) from error
-
     def _taking_part(self, section: str, candidates: Sequence[BenchSystem]) -> Iterator[BenchSystem]:
         """Those of the plan that are on this machine; a line for those that are not."""
         for system in self._plan.systems:
-            if system not in candidates:
-                continue
-            self._found.systems[system.key] = about = {"title": system.title, "promise": system.promise, "version": ""}
-            mend = system.missing()
-            if mend:
-                self._give_up(section, system.key, f"`{mend}`")
-            else:
-                about["version"] = system.version()
+            if system in candidates and self._takes_part(system, [section]):
                 yield system
-
-    def _give_up(self, section: str, system: str, why: str) -> None:
-        self._found.not_measured.append(NotMeasured(section, system, self._run, why))
-        self._display.line(f"{section}: {system} not measured: {why}")
-
-    def _failed(self, section: str, system: str, error: Exception, when: str) -> None:
-        """Another's failure is a line; a loss of ours ends everything."""
-        if isinstance(error, RecordsMissing) and system in OURS:
-            raise error
-        self._give_up(section, system, f"{when}: {error}")
 
     # ---------------------------------------------------------------- throughput
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from jepsen_like.bench.answers import DASH, median_of, titled
 from jepsen_like.bench.failover import KILL, PAUSE
-from jepsen_like.bench.figures import Document, Failover, describe, middle
+from jepsen_like.bench.figures import Document, DocumentTable, Failover, describe, middle
 from jepsen_like.bench.kafka.loads import KAFKA_LOADS, KafkaLoad, KafkaWork
 
 OURS, THEIRS = "quorumlog", "apache"
@@ -98,6 +98,14 @@ def faults(document: Document) -> list[list[str]]:
                         ]
                     )
     return rows
+
+
+def tables(document: Document) -> list[DocumentTable]:
+    """Returns every table; some may have no rows."""
+    return [
+        (LOADS_TITLE, loads_head(document), loads(document)),
+        (FAULTS_TITLE, FAULTS_HEAD, faults(document)),
+    ]
 
 
 def remarks(document: Document) -> list[str]:

@@ -3,14 +3,10 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
 
-from jepsen_like.bench.command_options import BenchNames, earlier, ending_as_by_ctrl_c, make_writable
-from jepsen_like.bench.display import WIDTH_MIN, Display, show
-from jepsen_like.bench.figures import Document
+from jepsen_like.bench.command_options import BenchNames, conduct, directory_option, output_option
 from jepsen_like.bench.kafka.fetch import fetch_apache
-from jepsen_like.bench.systems import RecordsMissing
-from jepsen_like.cli import EnvironmentMissing, ExitStatus
+from jepsen_like.cli import ExitStatus
 
 SECTIONS = ("throughput", "failover")
 SYSTEMS = ("quorumlog", "apache")
@@ -29,18 +25,8 @@ SYSTEMS = ("quorumlog", "apache")
 @click.option("--kills", type=click.IntRange(0), default=5, show_default=True, help="Of a partition's leader.")
 @click.option("--pauses", type=click.IntRange(0), default=3, show_default=True, help="Likewise.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Draws the order and the times of faults.")
-@click.option(
-    "--directory",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="Where data goes meanwhile: the disk that is measured.",
-)
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="A JSON file for the figures; what it has already of other sections or systems, from this machine, stays.",
-)
+@directory_option
+@output_option
 def kafka(
     fetch: bool,
     only: tuple[str, ...],
@@ -61,6 +47,7 @@ def kafka(
         home = fetch_apache(lambda name: click.echo(name, err=True))
         click.echo(f"Apache Kafka is in {home}", err=True)
         return ExitStatus.VALID
+    from jepsen_like.bench.kafka import answers
     from jepsen_like.bench.kafka.cluster import KAFKA_SYSTEMS
     from jepsen_like.bench.kafka.measure import KafkaBenchPlan, KafkaMeasurement
 
@@ -74,40 +61,4 @@ def kafka(
         seed=seed,
         output=output,
     )
-    before = earlier(output)
-    make_writable("--directory", directory)
-    if output is not None:
-        make_writable("--output", output.resolve().parent)
-    with Display() as display:
-        try:
-            measurement = KafkaMeasurement(plan, directory, before, display)
-        except ValueError as error:
-            raise click.UsageError(f"--output {output} cannot be added to: {error}") from None
-        try:
-            with ending_as_by_ctrl_c():
-                measurement.run()
-        except RecordsMissing as lost:
-            display.line(f"quorumlog lost what it acknowledged: {lost}")
-            return ExitStatus.VIOLATION
-        except EnvironmentMissing:
-            tables(measurement.document)
-            raise
-    tables(measurement.document)
-    return ExitStatus.VALID
-
-
-def tables(document: Document) -> None:
-    """Everything, on stdout."""
-    from jepsen_like.bench.kafka import answers
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, WIDTH_MIN)
-    for title, head, rows in (
-        (answers.LOADS_TITLE, answers.loads_head(document), answers.loads(document)),
-        (answers.FAULTS_TITLE, answers.FAULTS_HEAD, answers.faults(document)),
-    ):
-        if rows:
-            show(console, title, head, rows)
-    for remark in answers.remarks(document):
-        console.print(remark, soft_wrap=True, markup=False)
+    return conduct(KafkaMeasurement, plan, directory, tables=answers.tables, remarks=answers.remarks)

@@ -1,12 +1,7 @@
-"""The order of a measurement: both kinds of broker in every repeat, in another order each time, started afresh; then faults.
-
-What cannot be measured is a line with its reason and never ends the rest; acknowledged records that are missing in ours do.
-"""
+"""The order of a measurement: both kinds of broker in every repeat, in another order each time, started afresh; then faults."""
 
 import os
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,28 +11,21 @@ from typing import Any
 import attrs
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from jepsen_like.bench.display import Display
 from jepsen_like.bench.failover import KILL, PAUSE
 from jepsen_like.bench.figures import (
-    Document,
     Failover,
-    NotMeasured,
-    Run,
     Throughput,
-    machine,
     middle,
     quantile_ms,
-    save,
 )
 from jepsen_like.bench.kafka.cluster import OWN, KafkaCluster, KafkaSystem
 from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, STREAMS, KafkaLoad, KafkaWork
+from jepsen_like.bench.measurement import Measurement
 from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, kernel_cpu_s, running, until
 from jepsen_like.bench.systems import RecordsMissing
-from jepsen_like.cli import EnvironmentMissing
 
 ASK_WITHIN_S = 2.0
 COUNTED_WITHIN_S = 30.0
-KAFKA_SECTIONS = ("throughput", "failover")
 FAILURES = (DidNotAnswer, RecordsMissing, KafkaException, OSError, TimeoutError)
 SETTLE_S = (0.3, 0.8)
 """Between the first records and the fault; drawn, so that faults do not keep step with heartbeats."""
@@ -78,82 +66,26 @@ class KafkaBenchPlan:
         return f"{named} {counts} --seed {self.seed}"
 
 
-class KafkaMeasurement:
-    """One run. `document` holds what it found, and what an earlier one had found for the same file.
+class KafkaMeasurement(Measurement[KafkaBenchPlan]):
+    """Of our brokers and Apache Kafka's."""
 
-    `ValueError` if `earlier` is of another machine.
-    """
+    ours = (OWN.key,)
 
-    def __init__(self, plan: KafkaBenchPlan, directory: Path, earlier: Document | None, display: Display) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._plan = plan
-        self._directory = directory
-        self._display = display
-        self._earlier = earlier
-        run = Run(
-            id=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
-            arguments=plan.arguments(),
-            load_average=round(os.getloadavg()[0], 2),
-        )
-        self._run = run.id
-        self._found = Document(machine(directory), [run])
-        self._home = Path()
-        self.document = self._merged()
-
-    def run(self) -> None:
-        """Measure everything. Raises `RecordsMissing` if ours lost acknowledged records, `EnvironmentMissing` if the file cannot
-        be written.
-        """
+    def _steps(self) -> float:
         plan = self._plan
         steps = plan.repeats * len(plan.loads) if "throughput" in plan.sections else 0
         steps += plan.kills + plan.pauses if "failover" in plan.sections else 0
-        systems = list(self._taking_part())
-        self._display.steps(steps * len(systems))
-        self._home = Path(tempfile.mkdtemp(prefix="bench-", dir=self._directory))
-        try:
-            if "throughput" in plan.sections:
-                self._throughput(systems)
-            if "failover" in plan.sections:
-                for system in systems:
-                    self._failover(system)
-                self._keep()
-        finally:
-            shutil.rmtree(self._home, ignore_errors=True)
+        return steps * sum(not system.missing() for system in plan.systems)
 
-    def _merged(self) -> Document:
-        return self._found if self._earlier is None else self._earlier.replace(self._found)
-
-    def _keep(self) -> None:
-        self.document = self._merged()
-        if self._plan.output is not None:
-            try:
-                save(self.document, self._plan.output)
-            except OSError as error:
-                raise EnvironmentMissing(
-                    f"--output: {self._plan.output} cannot be written any more: {error.strerror or error}"
-                ) from error
-
-    def _taking_part(self) -> Iterator[KafkaSystem]:
-        """Those that are on this machine; a line for those that are not."""
-        for system in self._plan.systems:
-            self._found.systems[system.key] = about = {"title": system.title, "promise": system.promise, "version": ""}
-            mend = system.missing()
-            if mend:
-                for section in self._plan.sections:
-                    self._give_up(section, system, f"`{mend}`")
-            else:
-                about["version"] = system.version()
-                yield system
-
-    def _give_up(self, section: str, system: KafkaSystem, why: str) -> None:
-        self._found.not_measured.append(NotMeasured(section, system.key, self._run, why))
-        self._display.line(f"{section}: {system.key} not measured: {why}")
-
-    def _failed(self, section: str, system: KafkaSystem, error: Exception, when: str) -> None:
-        """Another's failure is a line; a loss of ours ends everything."""
-        if isinstance(error, RecordsMissing) and system is OWN:
-            raise error
-        self._give_up(section, system, f"{when}: {error}")
+    def _measure(self) -> None:
+        plan = self._plan
+        systems = [system for system in plan.systems if self._takes_part(system, plan.sections)]
+        if "throughput" in plan.sections:
+            self._throughput(systems)
+        if "failover" in plan.sections:
+            for system in systems:
+                self._failover(system)
+            self._keep()
 
     # ---------------------------------------------------------------- throughput
 
@@ -172,7 +104,7 @@ class KafkaMeasurement:
                             self._display.phase(f"{system.title}: {load.title}")
                             self._take(driven.figure(load, system.key, repeat, self._run))
                 except FAILURES as error:
-                    self._failed("throughput", system, error, f"in repeat {repeat + 1}")
+                    self._failed("throughput", system.key, error, f"in repeat {repeat + 1}")
             self._keep()
 
     @contextmanager
@@ -205,7 +137,7 @@ class KafkaMeasurement:
                     self._display.phase(f"failover: {system.title}, {fault} {gaps[fault][-1]:.3f} s")
                     self._display.step()
         except FAILURES as error:
-            self._failed("failover", system, error, f"after {sum(map(len, gaps.values()))} faults")
+            self._failed("failover", system.key, error, f"after {sum(map(len, gaps.values()))} faults")
         for fault, seconds in gaps.items():
             if seconds:
                 self._found.figures.append(Failover(system.key, fault, self._run, seconds))

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from jepsen_like.bench import figures, sections, systems
+from jepsen_like.bench import figures, measurement, systems
 from jepsen_like.bench.command_options import ending_as_by_ctrl_c
 from jepsen_like.bench.figures import Failover, Throughput
 from jepsen_like.bench.grown import grown
 from jepsen_like.bench.limits import DISK, ECHO, IN_PLACE
 from jepsen_like.bench.own_cluster import DURABLE, QuorumlogCluster
 from jepsen_like.bench.processes import until
-from jepsen_like.bench.sections import Measurement
+from jepsen_like.bench.sections import RaftMeasurement
 from jepsen_like.bench.throughput import LOADS
 from jepsen_like.cli import ExitStatus, execute
 
@@ -157,10 +157,10 @@ def test_a_file_of_another_form_is_not_added_to(
 def test_a_place_that_cannot_be_written_to_is_said_before_anything_is_measured(
     option: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(_: Measurement) -> None:
+    def measured(_: RaftMeasurement) -> None:
         raise AssertionError("measured")
 
-    monkeypatch.setattr(Measurement, "run", measured)
+    monkeypatch.setattr(RaftMeasurement, "run", measured)
     (tmp_path / "file").touch()
     arguments = ["bench", "raft", "--directory", str(tmp_path / "data"), option, str(tmp_path / place)]
     assert execute(arguments) == ExitStatus.ENVIRONMENT
@@ -178,16 +178,16 @@ def test_figures_that_find_no_room_are_shown_and_the_file_is_left_as_it_was(
     def full(document: figures.Document, path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def measured(measurement: Measurement) -> None:
+    def measured(one: RaftMeasurement) -> None:
         memory = figures.Memory("quorumlog", "now", 12_345, before=(1, 1, 1), after=(2, 2, 2))
-        measurement._found.figures.append(memory)
-        measurement._keep()
+        one._found.figures.append(memory)
+        one._keep()
 
     output = tmp_path / "raft.json"
     figures.save(figures.Document(figures.machine(tmp_path)), output)
     before = output.read_text()
-    monkeypatch.setattr(sections, "save", full)
-    monkeypatch.setattr(Measurement, "run", measured)
+    monkeypatch.setattr(measurement, "save", full)
+    monkeypatch.setattr(RaftMeasurement, "run", measured)
     arguments = ["bench", "raft", "--directory", str(tmp_path / "data"), "--output", str(output)]
     assert execute(arguments) == ExitStatus.ENVIRONMENT
     told = capsys.readouterr()
