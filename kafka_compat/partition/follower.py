@@ -6,7 +6,9 @@ Rules, with their sources:
 - A fetch offset promises everything below it. Where only a flushed copy counts, the next fetch waits for the flush.
 - A diverging epoch truncates to the least of the leader's end of it, this log's end of it, and the log end; it moves no high watermark
   (KIP-279, KIP-595, KAFKA-14704). The log may have to be truncated several times.
-- After an offset that the leader has no more, the log is dropped and begins at the leader's log start.
+- After an offset that the leader has no more, the log is dropped and begins at the leader's log start. So it does if nothing of it is the
+  leader's, or it is empty without an epoch: where retention had let it begin says nothing of the leader's log, which may have begun anew
+  after all copies were lost. Else a member of the ISR would lack the first records of the new log.
 - The high watermark is the leader's, limited to the log's end; after an election it may fall.
 """
 
@@ -90,7 +92,7 @@ class FollowerReplica:
         self.fetching_from = None
         match event.error:
             case KafkaErrorCode.NONE if event.diverging is not None:
-                self._truncate(event.diverging, now, out)
+                self._truncate(event.diverging, event.log_start, now, out)
             case KafkaErrorCode.NONE:
                 self._append(event, now, out)
             case KafkaErrorCode.OFFSET_OUT_OF_RANGE if event.log_start >= 0 and event.log_start != log.log_end:
@@ -108,6 +110,10 @@ class FollowerReplica:
 
     def _append(self, event: FetchAnswered, now: float, out: list[Effect]) -> None:
         log = self.context.log
+        if 0 <= event.log_start < log.log_start == log.log_end and log.epochs.last == NO_EPOCH:
+            self._reset(event.log_start, out)
+            self.fetch(out)
+            return
         if event.batches:
             objection = self._objection(event)
             if objection is not None:
@@ -129,12 +135,13 @@ class FollowerReplica:
     def _objection(self, event: FetchAnswered) -> str | None:
         """Why these batches cannot follow this log; None if they can.
 
-        Only an empty log may take a batch that begins before its end: the leader's log start may lie within a batch.
+        The leader's log start may lie within a batch. Then that batch may begin before the end of a log that is empty, or of which the
+        leader has nothing any more.
         """
         log = self.context.log
         end, epoch = log.log_end, log.epochs.last
         first = event.batches[0]
-        if first.base_offset < end and log.log_start == end < first.end_offset:
+        if first.base_offset < end < first.end_offset and end in (log.log_start, event.log_start):
             end = first.base_offset
         for batch in event.batches:
             if batch.offset_count <= 0 or batch.base_offset < end:
@@ -144,14 +151,14 @@ class FollowerReplica:
             end, epoch = batch.base_offset + batch.offset_count, batch.leader_epoch
         return None
 
-    def _truncate(self, diverging: EpochEnd, now: float, out: list[Effect]) -> None:
+    def _truncate(self, diverging: EpochEnd, leader_start: int, now: float, out: list[Effect]) -> None:
         log = self.context.log
         own = log.epochs.end_of(diverging.epoch, log.log_end)
         end = min(diverging.end_offset, log.log_end, own.end_offset if own.epoch != NO_EPOCH else log.log_end)
         if diverging.epoch < 0 or end < 0 or (end == log.log_end and diverging.epoch >= log.epochs.last):
             self._refuse(f"epoch {diverging.epoch} ends at {diverging.end_offset}, which does not diverge", now, out)
         elif end < log.log_start:
-            self._reset(end, out)
+            self._reset(min(end, max(leader_start, 0)), out)
             self.fetch(out)
         else:
             self.truncating_to = end

@@ -192,11 +192,12 @@ class KafkaAudits:
     def shortened(self, broker: SimulatedBroker, replica: SimulatedReplica) -> None:
         """See `ReplicaWatch`."""
         truth = self.truths[replica.partition]
-        self.counts["truncations"] += 1
-        if replica.leads:
-            truth.trimmed = max(truth.trimmed, replica.log.start)
-        elif broker.node in truth.state.isr and broker.node not in truth.tainted:
+        if broker.node in truth.state.isr and broker.node not in truth.tainted:
             self._check_members(replica.partition, truth)
+
+    def may_trim(self, replica: SimulatedReplica, offset: int) -> None:
+        """Retention, or a client, lets this replica forget what is below `offset` and below its high watermark."""
+        self.truths[replica.partition].forget(replica.log, min(offset, replica.decider.high_watermark))
 
     def high_watermark_moved(self, broker: SimulatedBroker, replica: SimulatedReplica, high_watermark: int) -> None:
         """See `ReplicaWatch`."""
@@ -236,7 +237,7 @@ class KafkaAudits:
             self._report("K2", broker.node, f"{partition}: acknowledged by {sorted(role.isr.maximal)} alone")
         for member in role.isr.maximal - truth.tainted:
             log = self.log_of(member, partition)
-            if log is None or (log.start <= base_offset and not log.holds(held)):
+            if log is None or not (log.holds(held) or truth.may_lack(held)):
                 self._report("K2", member, f"{partition}: {batch.value} at {base_offset} is acknowledged and not there")
             elif self._knobs.before_ack and log.durable_end < held.info.end_offset:
                 self._report(
@@ -271,8 +272,8 @@ class KafkaAudits:
         for partition, truth in self.truths.items():
             leader = self.log_of(truth.state.leader, partition)
             assert leader is not None, "a healed cluster has leaders"
-            for offset, batch in truth.acknowledged.items():
-                if offset >= leader.start and not leader.holds(batch):
+            for batch in truth.acknowledged.values():
+                if not (leader.holds(batch) or truth.may_lack(batch)):
                     self._report("K2", truth.state.leader, f"{partition}: {batch.value} was acknowledged and is lost")
             for node in truth.state.replicas:
                 log = self.log_of(node, partition)

@@ -53,6 +53,10 @@ class SimulatedLog:
         at = bisect_right(self._bases, offset) - 1
         return max(at, 0)
 
+    def index_of(self, offset: int) -> int:
+        """Returns how many batches begin below `offset`."""
+        return bisect_left(self._bases, offset)
+
     def holds(self, batch: SimulatedBatch) -> bool:
         """Returns whether this very batch is in the log."""
         at = bisect_left(self._bases, batch.info.base_offset)

@@ -20,6 +20,7 @@ KAFKA_FLOORS: Mapping[str, int] = {
     "isr_shrinks": 2_700,
     "isr_expansions": 2_800,
     "truncations": 470,
+    "trims": 1_000,
     "fenced_brokers": 4_000,
     "controller_changes": 750,
     "alter_partitions": 4_000,

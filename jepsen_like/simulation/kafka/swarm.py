@@ -87,7 +87,7 @@ class KafkaKnobs(Knobs):
     """Members of the consumer group; 0: there is none."""
     group_session_s: float
     trims: float
-    """How often retention or DeleteRecords cut a log, per second."""
+    """How often retention or DeleteRecords cuts a log, per second."""
 
     @property
     def patience_s(self) -> float:
@@ -177,6 +177,7 @@ def draw_kafka(seed: int) -> KafkaKnobs:
         command_timeout_s=rng.choice((0.3, 0.8)),
         commit_s=rng.choice((0.002, 0.01, 0.05)),
         election_s=rng.choice((0.1, 0.3, 0.8)),
+        trims=stream(seed, "trims").choice((0.0, 0.0, 1.0, 5.0)),
         **_local(rng),
         **_load(rng),
     )

@@ -20,8 +20,10 @@ class PartitionTruth:
 
     state: PartitionState
     committed: list[SimulatedBatch] = attrs.field(factory=list)
+    let_go: set[tuple[int, int]] = attrs.field(factory=set)
+    """Batches that retention or a client has removed somewhere, by base offset and leader epoch: any log may lack them."""
     trimmed: int = 0
-    """Up to where leaders have let records go."""
+    """Up to where all that was committed was let go."""
     excused: int = -1
     tainted: set[int] = attrs.field(factory=set)
     """Brokers that have lost a part of their log, and were not taken into the ISR since."""
@@ -29,6 +31,10 @@ class PartitionTruth:
     """By base offset, what was acknowledged with acks=all."""
     losses: int = 0
     """Acknowledged batches that were lost with an excuse."""
+
+    def may_lack(self, batch: SimulatedBatch) -> bool:
+        """Whether a log need not have this batch, which was committed once."""
+        return _name(batch) in self.let_go
 
     @property
     def end(self) -> int:
@@ -39,26 +45,33 @@ class PartitionTruth:
         """Returns how many committed batches begin below `offset`."""
         return bisect_left(self.committed, offset, key=_base)
 
+    def forget(self, log: SimulatedLog, end: int) -> None:
+        """Retention or a client removes what this log has below `end`."""
+        self.let_go.update(_name(batch) for batch in log.read(log.start, end) if batch.info.end_offset <= end)
+        self._move_trimmed()
+
+    def _move_trimmed(self) -> None:
+        at = self.place(self.trimmed)
+        while at < len(self.committed) and _name(self.committed[at]) in self.let_go:
+            self.trimmed = self.committed[at].info.end_offset
+            at += 1
+
     def lacks(self, log: SimulatedLog | None, end: int) -> str:
         """Returns what a log does not have of the truth up to `end`; empty if it has everything."""
-        committed = self.committed
-        if not committed or end <= self.trimmed:
+        wanted = self.committed[self.place(self.trimmed) : self.place(end)]
+        if not wanted:
             return ""
         if log is None:
             return "nothing"
-        if log.start > self.trimmed:
-            return f"begins at {log.start}, where nothing up to {end} may be missing"
-        first = self.place(log.batches[0].info.base_offset) if log.batches else self.place(log.start)
-        wanted = committed[first : self.place(end)]
-        if log.batches[: len(wanted)] == wanted:
+        first = log.index_of(wanted[0].info.base_offset)
+        if log.batches[first : first + len(wanted)] == wanted:
             return ""
-        for at, batch in enumerate(wanted):
-            held = log.batches[at] if at < len(log.batches) else None
-            if held != batch:
+        for batch in wanted:
+            held = log.at(batch.info.base_offset)
+            if held != batch and _name(batch) not in self.let_go:
                 found = f"{held.value} of epoch {held.info.leader_epoch}" if held is not None else "nothing"
-                return (
-                    f"{found} at {batch.info.base_offset} instead of {batch.value} of epoch {batch.info.leader_epoch}"
-                )
+                where = f"at {batch.info.base_offset} (it begins at {log.start})"
+                return f"{found} {where} instead of {batch.value} of epoch {batch.info.leader_epoch}"
         return ""
 
     def commit(self, log: SimulatedLog, end: int) -> None:
@@ -66,26 +79,36 @@ class PartitionTruth:
         known = self.end
         if end > known:
             self.committed += [batch for batch in log.read(known, end) if batch.info.base_offset >= known]
+            self._move_trimmed()
 
     def rebase(self, logs: Sequence[SimulatedLog | None], excused: int) -> int:
-        """Only what all these logs have is still promised. Returns from which offset on nothing is."""
+        """Only what all these logs have, or have let go, is still promised. Returns from which offset on nothing is.
+
+        A log that is new begins at 0 again: what was let go of the old one is no part of it.
+        """
         kept = len(self.committed)
         for log in logs:
             common = 0
+            log_end = 0 if log is None else log.end
             held = {} if log is None else {batch.info.base_offset: batch for batch in log.batches}
             for batch in self.committed[:kept]:
-                base = batch.info.base_offset
-                if held.get(base) != batch and base >= self.trimmed:
+                has = held.get(batch.info.base_offset) == batch or _name(batch) in self.let_go
+                if not has or batch.info.end_offset > log_end:
                     break
                 common += 1
             kept = common
         del self.committed[kept:]
         self.excused = max(self.excused, excused)
         end = self.end
+        self.trimmed = min(self.trimmed, end)
         for offset in [each for each in self.acknowledged if each >= end]:
             del self.acknowledged[offset]
             self.losses += 1
         return end
+
+
+def _name(batch: SimulatedBatch) -> tuple[int, int]:
+    return batch.info.base_offset, batch.info.leader_epoch
 
 
 def _base(batch: SimulatedBatch) -> int:

@@ -30,7 +30,7 @@ from kafka_compat.controller.commands import (
     encode_command,
 )
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TopicPartition
-from kafka_compat.partition.effects import AppendBatches, Effect, SendAlterPartition
+from kafka_compat.partition.effects import AppendBatches, Effect, ResetLog, SendAlterPartition, TruncateLog
 from kafka_compat.partition.events import Event, TimePassed
 
 PROBE_CLIENT = 90
@@ -199,7 +199,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 client.acknowledged = -1
 
     def _trim(self) -> None:
-        """Retention, or DeleteRecords, somewhere in the first half of what is committed."""
+        """Retention of one replica, or DeleteRecords at the leader, somewhere below the high watermark."""
         if self.healed:
             return
         rng = stream(self.knobs.seed, f"trim/{self.now:.3f}")
@@ -207,10 +207,12 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         broker = self.brokers[rng.choice(list(self.brokers))]
         partition = TopicPartition(TOPIC, rng.randrange(self.knobs.partitions))
         replica = broker.replicas.hosted.get(partition) if broker.up else None
-        if replica is not None and replica.leads:
+        if replica is not None:
             offset = rng.randint(0, replica.decider.high_watermark)
+            by_client = replica.leads and rng.random() < 0.5
             self.counts["trims"] += 1
-            broker.take(lambda: broker.trim(partition, offset, by_client=rng.random() < 0.5))
+            self.audits.may_trim(replica, offset)
+            broker.take(lambda: broker.trim(partition, offset, by_client=by_client))
 
     # ---------------------------------------------------------------- what brokers do
 
@@ -220,6 +222,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         """See `ReplicaWatch`."""
         self.steps += 1
         for effect in effects:
+            self.counts["truncations"] += isinstance(effect, TruncateLog | ResetLog)
             if isinstance(effect, SendAlterPartition) and not isinstance(event, TimePassed):
                 self.audits.proposed(host, replica, effect)
         if self.observer is not None:

@@ -264,6 +264,25 @@ def test_an_empty_log_may_begin_within_a_batch_of_the_leader() -> None:
     assert (follower.log_start, follower.log_end, follower.high_watermark) == (21, 24, 24)
 
 
+def test_a_log_of_which_the_leader_has_nothing_any_more_begins_anew_within_its_batch() -> None:
+    # The leader's log start lies within a batch that begins before the end of this log: a fetch from there is answered with it.
+    follower = following()
+    batches = (BatchInfo(4, 100, base_offset=8, leader_epoch=4),)
+    effects = follower.step(0.0, FetchAnswered(4, 10, high_watermark=12, log_start=10, batches=batches))
+    assert of(effects, ResetLog) == [ResetLog(8)]
+    assert of(effects, MoveLogStart) == [MoveLogStart(10)]
+    assert (follower.log_start, follower.log_end, follower.high_watermark) == (10, 12, 12)
+
+
+def test_an_empty_log_without_an_epoch_begins_where_the_leaders_does() -> None:
+    # Retention had emptied this log; all copies were lost, and the leader's begins at 0 again.
+    follower = replica(recovered=RecoveredReplica(10, 10, 10, 10, ()))
+    follower.step(0.0, PartitionStateChanged(attrs.evolve(STATE, leader=2)))
+    effects = follower.step(0.0, FetchAnswered(4, 10, high_watermark=10, log_start=0))
+    assert of(effects, ResetLog) == [ResetLog(0)]
+    assert effects[-1] == FetchFrom(2, 4, 0, -1, 0)
+
+
 @pytest.mark.parametrize("end", [EpochEnd(3, 10), EpochEnd(-1, -1), EpochEnd(3, 12)])
 def test_a_diverging_epoch_that_does_not_diverge_is_refused(end: EpochEnd) -> None:
     (refusal,) = following().step(0.0, FetchAnswered(4, 10, diverging=end, high_watermark=9, log_start=0))
@@ -286,8 +305,12 @@ def test_an_epoch_that_only_the_leader_has_truncates_to_the_end_of_the_largest_b
 def test_a_truncation_below_the_log_start_resets_the_log() -> None:
     follower = replica(recovered=RecoveredReplica(5, 10, 10, 6, (EpochBegin(3, 5),)))
     follower.step(0.0, PartitionStateChanged(attrs.evolve(STATE, leader=2)))
-    effects = follower.step(0.0, FetchAnswered(4, 10, diverging=EpochEnd(2, 3)))
-    assert effects == [ResetLog(3), HighWatermarkMoved(3), FetchFrom(2, 4, 3, -1, 3)]
+    effects = follower.step(0.0, FetchAnswered(4, 10, diverging=EpochEnd(2, 3), log_start=0))
+    assert effects == [ResetLog(0), HighWatermarkMoved(0), FetchFrom(2, 4, 0, -1, 0)], "nothing of it is the leader's"
+    follower = replica(recovered=RecoveredReplica(5, 10, 10, 6, (EpochBegin(3, 5),)))
+    follower.step(0.0, PartitionStateChanged(attrs.evolve(STATE, leader=2)))
+    effects = follower.step(0.0, FetchAnswered(4, 10, diverging=EpochEnd(2, 3), log_start=4))
+    assert effects == [ResetLog(3), HighWatermarkMoved(3), FetchFrom(2, 4, 3, -1, 3)], "the leader tells its log start next"
 
 
 @pytest.mark.parametrize(

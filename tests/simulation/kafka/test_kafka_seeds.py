@@ -1,5 +1,6 @@
 """Seeds of simulated Kafka clusters: none breaks a promise, each is the same every time, and what was found stays found."""
 
+import attrs
 import pytest
 
 from jepsen_like.simulation.kafka.model import KAFKA
@@ -15,6 +16,13 @@ REGRESSIONS = {
     95: "an ISR change during a truncation left a follower without a fetch",
     1169: "a late registration of an earlier process ends the present one, which must come back",
 }
+REGRESSIONS_WITH_TRIMS = {
+    348: (5.0, "an empty log began where its retention had left it, behind the start of the leader's new log"),
+    715: (5.0, "a follower of which nothing is the leader's joined without the first records of the leader's new log"),
+    1015: (1.0, "a new log begins at 0, whatever had been let go of the old one"),
+    1416: (1.0, "what diverges below the leader's log start leaves with the next answer"),
+    90: (5.0, "a replica lacks what it had let go before an excused loss, although the others have it again"),
+}
 
 
 @pytest.mark.parametrize("first", range(0, 80, 20))
@@ -26,6 +34,12 @@ def test_seeds_keep_every_promise(first: int) -> None:
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_what_was_found_once_is_gone(seed: int) -> None:
     assert KAFKA.play(seed).violations == (), REGRESSIONS[seed]
+
+
+@pytest.mark.parametrize("seed", REGRESSIONS_WITH_TRIMS)
+def test_what_was_found_with_trims_is_gone(seed: int) -> None:
+    knobs = attrs.evolve(KAFKA.draw(seed), trims=REGRESSIONS_WITH_TRIMS[seed][0])
+    assert KAFKA.world(knobs).run().violations == (), REGRESSIONS_WITH_TRIMS[seed][1]
 
 
 def test_a_seed_is_the_same_every_time() -> None:
