@@ -7,7 +7,7 @@ Rules, with their sources:
 - A diverging epoch truncates to the least of the leader's end of it, this log's end of it, and the log end; it moves no high watermark
   (KIP-279, KIP-595, KAFKA-14704). The log may have to be truncated several times.
 - After an offset that the leader has no more, the log is dropped and begins at the leader's log start. So it does if nothing of it is the
-  leader's, or it is empty without an epoch: where retention had let it begin says nothing of the leader's log, which may have begun anew
+  leader's, or it is empty without an epoch: where retention had let it begin has nothing to do with the log of the leader, which may have begun at 0
   after all copies were lost. Else a member of the ISR would lack the first records of the new log.
 - The high watermark is the leader's, limited to the log's end; after an election it may fall.
 """

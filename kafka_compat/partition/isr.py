@@ -94,14 +94,24 @@ class IsrState:
 
 
 def may_join(
-    follower: FollowerState, registration: BrokerRegistration | None, high_watermark: int, epoch_start: int
+    follower: FollowerState,
+    registration: BrokerRegistration | None,
+    *,
+    log_start: int,
+    high_watermark: int,
+    epoch_start: int,
 ) -> bool:
     """Returns whether a follower outside of the ISR may be taken in.
 
     It has fetched in this leader epoch (log_end is known), has everything that is committed and everything from before this epoch,
-    and the controller will find it eligible.
+    and the controller will find it eligible. It has let go of what the leader has let go of: below the leader's log start the two
+    are never compared, so that what the follower holds there may be of another history, which it would show as a leader.
     """
-    return follower.log_end >= max(high_watermark, epoch_start, 0) and follower.is_eligible(registration)
+    return (
+        follower.log_end >= max(high_watermark, epoch_start, 0)
+        and follower.log_start >= log_start
+        and follower.is_eligible(registration)
+    )
 
 
 def out_of_sync(

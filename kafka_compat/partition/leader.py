@@ -373,7 +373,14 @@ class LeaderReplica:
         isr = self.isr
         if isr.pending is not None or now < isr.not_before:
             return
-        if may_join(follower, self._context.brokers.get(follower.replica), self._log.high_watermark, self.epoch_start):
+        log, registration = self._log, self._context.brokers.get(follower.replica)
+        if may_join(
+            follower,
+            registration,
+            log_start=log.log_start,
+            high_watermark=log.high_watermark,
+            epoch_start=self.epoch_start,
+        ):
             self._propose((*isr.committed, follower.replica), out)
 
     def _maybe_shrink(self, now: float, out: list[Effect]) -> None:

@@ -310,7 +310,9 @@ def test_a_truncation_below_the_log_start_resets_the_log() -> None:
     follower = replica(recovered=RecoveredReplica(5, 10, 10, 6, (EpochBegin(3, 5),)))
     follower.step(0.0, PartitionStateChanged(attrs.evolve(STATE, leader=2)))
     effects = follower.step(0.0, FetchAnswered(4, 10, diverging=EpochEnd(2, 3), log_start=4))
-    assert effects == [ResetLog(3), HighWatermarkMoved(3), FetchFrom(2, 4, 3, -1, 3)], "the leader tells its log start next"
+    assert effects == [ResetLog(3), HighWatermarkMoved(3), FetchFrom(2, 4, 3, -1, 3)], (
+        "the leader tells its log start next"
+    )
 
 
 @pytest.mark.parametrize(

@@ -204,18 +204,21 @@ def test_a_follower_is_caught_up_when_it_has_what_the_leader_had_at_its_last_fet
 
 
 @pytest.mark.parametrize(
-    ("log_end", "high_watermark", "epoch_start", "joins"),
+    ("log_end", "log_start", "high_watermark", "epoch_start", "joins"),
     [
-        pytest.param(10, 10, 5, True, id="has everything"),
-        pytest.param(9, 10, 5, False, id="below the high watermark"),
-        pytest.param(10, 5, 11, False, id="below the start of the leader epoch"),
-        pytest.param(-1, 0, 0, False, id="not a fetch in this epoch"),
+        pytest.param(10, 3, 10, 5, True, id="has everything"),
+        pytest.param(9, 3, 10, 5, False, id="below the high watermark"),
+        pytest.param(10, 3, 5, 11, False, id="below the start of the leader epoch"),
+        pytest.param(10, 2, 10, 5, False, id="begins before the leader's log"),
+        pytest.param(-1, 3, 3, 0, False, id="not a fetch in this epoch"),
     ],
 )
-def test_who_may_join(log_end: int, high_watermark: int, epoch_start: int, joins: bool) -> None:
-    follower = FollowerState(2, log_end=log_end, broker_epoch=12)
+def test_who_may_join(log_end: int, log_start: int, high_watermark: int, epoch_start: int, joins: bool) -> None:
+    follower = FollowerState(2, log_end=log_end, log_start=log_start, broker_epoch=12)
     registration = BrokerRegistration(2, 12, bytes(16), "", 1, fenced=False)
-    assert may_join(follower, registration, high_watermark, epoch_start) is joins
+    assert (
+        may_join(follower, registration, log_start=3, high_watermark=high_watermark, epoch_start=epoch_start) is joins
+    )
 
 
 @pytest.mark.parametrize(
@@ -229,7 +232,8 @@ def test_who_may_join(log_end: int, high_watermark: int, epoch_start: int, joins
     ],
 )
 def test_who_is_not_eligible(registration: BrokerRegistration | None) -> None:
-    assert not may_join(FollowerState(2, log_end=5, broker_epoch=12), registration, 0, 0)
+    follower = FollowerState(2, log_end=5, log_start=0, broker_epoch=12)
+    assert not may_join(follower, registration, log_start=0, high_watermark=0, epoch_start=0)
 
 
 @pytest.mark.parametrize(
