@@ -60,6 +60,9 @@ class LazyCommand:
 
 COMMANDS: Mapping[str, LazyCommand] = {
     "run": LazyCommand("jepsen_like.run.command:run", "Test a cluster under load and faults, and write a report."),
+    "scenario": LazyCommand(
+        "jepsen_like.run.scenario:scenario", "Show what a setting costs, on clusters that differ in it."
+    ),
     "up": LazyCommand("jepsen_like.run.up:up", "Start a cluster for clients of your own, and keep it running."),
     "fault": LazyCommand("jepsen_like.run.fault:fault", "Break the cluster of quorumlog up, or heal it."),
     "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),

@@ -181,6 +181,14 @@ class Cluster:
                 await trio.sleep(POLL_S)
         return {}
 
+    async def leader_of(self, scope: Scope, *, within_s: float) -> Leadership | None:
+        """Returns who leads a scope; None if it has no leader for `within_s`."""
+        with trio.move_on_after(within_s):
+            while (leader := await self.control.leader_of(scope)) is None:  # noqa: ASYNC110 - only the nodes know
+                await trio.sleep(POLL_S)
+            return leader
+        return None
+
     async def leader(self, *, within_s: float) -> Leadership | None:
         """Returns who leads the first scope; None if no scope has a leader for `within_s`."""
         leaders = await self.leaders(within_s=within_s)

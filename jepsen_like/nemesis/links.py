@@ -99,7 +99,7 @@ class ShrinkIsr(LinkKind):
     targets: ClassVar[tuple[Target, ...]] = ()
     nodes_min: ClassVar[int] = 3
     shrinks_within_s: ClassVar[float] = 15.0
-    """How long it holds at most, beyond its time, until the last follower has left."""
+    """How long it waits at most for the last follower to leave."""
 
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
         """The leader; who follows it is asked later."""
@@ -121,19 +121,14 @@ class ShrinkIsr(LinkKind):
         return attrs.evolve(hit, pairs=(*both_ways(followers, others), *apart), scope=scope)
 
     async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
-        """All at once."""
+        """All at once; complete when only the leader is in sync."""
         cluster.network.impose(CUT, hit.pairs, hit.clients)
-        return {}
-
-    async def hold(self, cluster: Cluster, hit: ResolvedTarget, hold_s: float) -> Seen:
-        """Until only the leader is in sync."""
-        seen = await super().hold(cluster, hit, hold_s)
         in_sync: tuple[int, ...] = ()
         with trio.move_on_after(self.shrinks_within_s):
             while in_sync != hit.nodes:
                 in_sync = await cluster.control.in_sync(hit.scope) or in_sync
                 await trio.sleep(SHRINK_POLL_S)
-        return {**seen, **evidence(cluster), f"in sync with {hit.scope}": ", ".join(f"n{node}" for node in in_sync)}
+        return {f"in sync with {hit.scope}": ", ".join(f"n{node}" for node in in_sync)}
 
 
 class Around(LinkKind):

@@ -107,6 +107,8 @@ class Nemesis:
         self._last_leader: tuple[Scope, Leadership] = ("", Leadership(min(cluster.targets), 0))
         self._lanes = {lane: trio.StrictFIFOLock() for lane in Lane}
         self._open: dict[int, _Open] = {}
+        self._complete = {fault.id: trio.Event() for fault in self._faults}
+        """Set once a fault holds, or does not come."""
         self._ended_s = -math.inf
 
     async def run(self) -> None:
@@ -147,11 +149,13 @@ class Nemesis:
 
     async def _in_turn(self, fault: Fault, intended_ns: int) -> None:
         kind = self._kinds[fault.kind]
+        if fault.overlaps:
+            await self._complete[fault.overlaps].wait()
         async with self._alone_in(tuple(Lane) if kind.is_alone else (kind.lane,)):
             if not fault.overlaps:
                 await trio.sleep_until(self._ended_s + PEACE_S)
             rng = fault.rng()
-            await self._look_for_leader(rng)
+            await self._look_for_leader(rng, fault.scope)
             hit = kind.select(rng, fault.target, self._cluster.targets, self._last_leader[1].node)
             try:
                 hit = await kind.locate(self._cluster, self._last_leader[0], hit)
@@ -162,9 +166,15 @@ class Nemesis:
                 now = time.monotonic_ns()
                 record = self._begun(fault, kind, hit, intended_ns)
                 self._write(attrs.evolve(record, injected_ns=now, ended_ns=now, withheld=str(withheld)))
+            finally:
+                self._complete[fault.id].set()
 
-    async def _look_for_leader(self, rng: random.Random) -> None:
-        """Learn who leads; of several scopes that have a leader one is drawn, so that each gets its faults."""
+    async def _look_for_leader(self, rng: random.Random, scope: Scope) -> None:
+        """Learn who leads; of several scopes that have a leader one is drawn, so that each gets its faults, unless one is named."""
+        if scope:
+            leader = await self._cluster.leader_of(scope, within_s=LEADER_WITHIN_S)
+            self._last_leader = (scope, leader or self._last_leader[1])
+            return
         leaders = await self._cluster.leaders(within_s=LEADER_WITHIN_S)
         if leaders:
             scopes = sorted(leaders)
@@ -190,6 +200,7 @@ class Nemesis:
         if kind.damages:
             self.budget.charge(hit.nodes)
         still.record = attrs.evolve(record, injected_ns=time.monotonic_ns(), observed=observed)
+        self._complete[fault.id].set()
         self._on_news(FaultNews(fault, hit, record.leader, has_ended=False))
         observed |= await kind.hold(self._cluster, hit, fault.hold_s)
         still.record = attrs.evolve(still.record, observed=observed)

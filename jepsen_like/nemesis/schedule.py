@@ -67,7 +67,8 @@ class Drawable(Protocol):
 @attrs.frozen
 class Fault:
     """One planned fault. `at_s` counts from the start of the load; `seed` decides which nodes the target means; `overlaps` is
-    the id of the fault within which it begins, 0 for none.
+    the id of the fault within which it begins, 0 for none: it waits until that one is complete. `scope` is whose leader is
+    meant; empty for any.
     """
 
     id: int
@@ -77,6 +78,7 @@ class Fault:
     hold_s: float
     seed: int
     overlaps: int = 0
+    scope: str = ""
 
     def rng(self) -> random.Random:
         """Returns a generator for resolving the target; its draws are the same at every call."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from jepsen_like.report.comparison import SCENARIO, render_comparison
 from jepsen_like.report.findings import UnreadableRun
 from jepsen_like.report.page import render_report
 
@@ -11,9 +12,10 @@ from jepsen_like.report.page import render_report
 @click.command()
 @click.argument("run_directory", type=click.Path(path_type=Path), default=Path("runs/latest"))
 def report(run_directory: Path) -> None:
-    """Write report.html of RUN_DIRECTORY again (default: runs/latest) and print where it lies."""
+    """Write report.html of RUN_DIRECTORY, or of a scenario's, again (default: runs/latest) and print where it lies."""
     try:
-        path = render_report(run_directory)
+        draw = render_comparison if (run_directory / SCENARIO).exists() else render_report
+        path = draw(run_directory)
     except UnreadableRun as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:

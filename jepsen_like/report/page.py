@@ -109,10 +109,8 @@ def page(found: RunFindings, directory: str, states: QueueStates | None = None) 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    face = FACES.get(found.valid, UNDECIDED) if isinstance(found.valid, bool) else UNDECIDED
+    face = face_of(found)
     is_loss_allowed = count(found.results.get("lost_allowed")) > 0
-    if found.valid is True and is_loss_allowed:
-        face = WITH_LOSS
     shown, left_out = gathered(found)
     return environment.get_template("report.html.jinja").render(
         title=title(found),
@@ -161,6 +159,13 @@ def page(found: RunFindings, directory: str, states: QueueStates | None = None) 
         losses=list(losses(found.results)),
         settings=sorted(flat(found.test)),
     )
+
+
+def face_of(found: RunFindings) -> tuple[str, str, str, str]:
+    """How the verdict looks: kind, word, sign and colour."""
+    if found.valid is True and count(found.results.get("lost_allowed")) > 0:
+        return WITH_LOSS
+    return FACES.get(found.valid, UNDECIDED) if isinstance(found.valid, bool) else UNDECIDED
 
 
 def trusted(path: Path) -> Markup:

@@ -38,7 +38,7 @@ from jepsen_like.cluster.wires import Network
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NONE
 from jepsen_like.nemesis.kind import Here
-from jepsen_like.nemesis.schedule import needed_s, schedule
+from jepsen_like.nemesis.schedule import needed_s
 from jepsen_like.nemesis.table import KINDS, named, usable
 from jepsen_like.progress import RunProgress
 from jepsen_like.report import render_report
@@ -46,6 +46,7 @@ from jepsen_like.report.words import allowed_loss, available, count
 from jepsen_like.run.allowed import of_partitions
 from jepsen_like.run.exercise import RunPlan, exercise, first_cause
 from jepsen_like.run.results import Attempts, Observed, merged
+from jepsen_like.run.stalls import stalls_of
 from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
 from jepsen_like.systems.registry import SYSTEMS, system_named
 
@@ -64,6 +65,8 @@ DESCRIPTORS_OF_PAIR = 4
 DESCRIPTORS_OF_CLIENT = 6
 """For each node: its connection and both sides of the forwarder; twice, since a connection that is cut off outlives its client's."""
 LATEST = "latest"
+REPORT = "report.html"
+QUICK_HELP = "Check in this process, without a JVM."
 
 
 def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -204,7 +207,7 @@ def chosen(names: tuple[str, ...], here: Here, refused: Mapping[str, str] = Mapp
     show_default=True,
     help="Directory in which run directories are made.",
 )
-@click.option("--quick", is_flag=True, help="Check in this process, without a JVM.")
+@click.option("--quick", is_flag=True, help=QUICK_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print results.json as one line, last on stdout.")
 def run(
     *,
@@ -251,9 +254,18 @@ def run(
     if engine is Engine.SPARK:
         find_java()  # its absence is better known before the run than after it
     directory = new_run_directory(out, plan.seed)
+    results = carried_out(plan, mode, directory, command, engine)
+    return concluded(results, directory / REPORT, command, as_json=as_json)
+
+
+def carried_out(plan: RunPlan, mode: Mode, directory: Path, command: str, engine: Engine) -> dict[str, Any]:
+    """Run, check and draw it in an empty directory. Returns results.json.
+
+    Raises `EnvironmentMissing` if no cluster could be started.
+    """
     write_json(directory / "test.json", description(plan, mode, command))
     click.echo(headline(plan), err=True)
-    with RunProgress(total_s=plan.duration_s, nodes=range(1, nodes + 1)) as progress:
+    with RunProgress(total_s=plan.duration_s, nodes=range(1, plan.nodes + 1)) as progress:
         observed = exercised(plan, directory, progress)
         progress.phase("checking")
         try:
@@ -265,9 +277,8 @@ def run(
             raise
         results["repro"] = command
         write_json(directory / "results.json", results)
-        report = render_report(directory)
-        progress.event(str(report), topic="report")
-    return concluded(results, report, command, as_json=as_json)
+        progress.event(str(render_report(directory)), topic="report")
+    return results
 
 
 # -------------------------------------------------------------------- before
@@ -292,7 +303,7 @@ def validated(plan: RunPlan) -> Mode:
     if not math.isfinite(plan.rate):
         raise click.UsageError(f"--rate: {plan.rate} is not a finite number of operations per second")
     try:
-        schedule(plan.seed, named(plan.kinds), plan.duration_s)
+        plan.faults()
         mode = plan.mode()
     except WrongMode as error:
         raise click.UsageError(str(error)) from error
@@ -457,7 +468,12 @@ def checked(plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engi
         findings = Findings(undecided=(Undecided(NONE, str(error)),))
         verdict = Verdict(model=plan.model, engine=engine, findings=findings, unchecked=frozenset(Check))
     results = merged(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed)
-    return {**results, "promise": mode.promise(plan.kinds)}
+    stalls = stalls_of(directory / "history.parquet", test, observed.load_ended_ns)
+    return {
+        **results,
+        **({"stalls": stalls.as_json()} if stalls is not None else {}),
+        "promise": mode.promise(plan.kinds),
+    }
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -88,7 +88,7 @@ def of_faults(
 ) -> list[str]:
     """Returns doubts about the faults of a run that was to have these `kinds`; none for one that had them all."""
     told = [(fault, doubt) for fault in faults for doubt in [*_of(fault, roles, nodes), *_not_undone(fault, faults)]]
-    led = {fault.kind for fault in faults if fault.target == Target.LEADER}
+    led = {fault.kind for fault in faults if fault.target in (Target.LEADER, Target.ALL)}
     return [
         *(f"fault {fault.id} ({fault.kind} {fault.target}): {doubt}" for fault, doubt in told),
         *(f"no {kind} hit a leader" for kind in kinds if kind in LEADER_KINDS and kind not in led),

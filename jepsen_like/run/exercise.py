@@ -18,7 +18,7 @@ from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.wires import Network
 from jepsen_like.history.files import DumpWriter, HistoryWriter
 from jepsen_like.nemesis.nemesis import Nemesis
-from jepsen_like.nemesis.schedule import schedule
+from jepsen_like.nemesis.schedule import Fault, schedule
 from jepsen_like.nemesis.table import named
 from jepsen_like.progress import RunProgress
 from jepsen_like.run.display import FaultNewsLines, shown
@@ -49,6 +49,12 @@ class RunPlan:
     workload: str
     settings: tuple[str, ...]
     seed: int
+    planned: tuple[Fault, ...] | None = None
+    """The faults themselves, of these kinds; None: they are drawn from the seed."""
+
+    def faults(self) -> tuple[Fault, ...]:
+        """What is broken when. Raises `ValueError` if the time is too short for all kinds."""
+        return schedule(self.seed, named(self.kinds), self.duration_s) if self.planned is None else self.planned
 
     @property
     def cluster_id(self) -> str:
@@ -132,7 +138,6 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
 async def _break_it(
     plan: RunPlan, directory: Path, cluster: Cluster, progress: RunProgress, interrupted: _Interrupted
 ) -> Observed:
-    faults = schedule(plan.seed, named(plan.kinds), plan.duration_s)
     not_recovered: list[str] = []
     with HistoryWriter(directory / "history.parquet") as history:
         recorder = cluster.system.recorder(plan.workload, history)
@@ -145,7 +150,7 @@ async def _break_it(
             LoadPlan(concurrency=plan.concurrency, rate=plan.rate, seed=plan.seed),
         )
         news = FaultNewsLines(progress, cluster)
-        nemesis = Nemesis(cluster, faults, directory / "nemesis.jsonl", news.tell)
+        nemesis = Nemesis(cluster, plan.faults(), directory / "nemesis.jsonl", news.tell)
         progress.phase("load", total_s=plan.duration_s)
         async with shown(progress, cluster, recorder, news), trio.open_nursery() as nursery:
             nursery.start_soon(load.run)

@@ -21,6 +21,7 @@ from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.observations import Observation
 from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
+from jepsen_like.systems.scenario import NamedScenario
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
 
@@ -100,6 +101,10 @@ class Control(abc.ABC):
     @abc.abstractmethod
     async def leaders(self) -> Mapping[Scope, Leadership]:
         """Returns who leads each scope now; a scope without a leader is missing. Once there is a load, those that it writes to."""
+
+    async def leader_of(self, scope: Scope) -> Leadership | None:
+        """Returns who leads this scope now, whether clients write to it or not; None without a leader."""
+        return (await self.leaders()).get(scope)
 
     async def is_serving(self) -> bool:
         """Whether the cluster takes clients: after its start, when nothing is broken."""
@@ -237,6 +242,8 @@ class System(abc.ABC):
     """The scope that clients do not write to, if there is one."""
     kept_by_wipe: ClassVar[tuple[str, ...]] = ()
     """Names in the data directory that lie on another disk than the data, so that `wipe` leaves them."""
+    scenarios: ClassVar[tuple[NamedScenario, ...]] = ()
+    """What `quorumlog scenario` shows of it."""
 
     def lacking(self) -> str | None:
         """Returns what is not installed here that a run or `up` needs, and what to do, in one line; None if all is there."""

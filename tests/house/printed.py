@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jepsen_like.bench import answers, figures
 from jepsen_like.cli import COMMANDS
+from jepsen_like.systems.kafka.scenarios import SCENARIOS
 from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
 from kafka_compat.protocol import registry
 from log.policy import FlushPolicy
@@ -51,17 +52,29 @@ def benchmark() -> str:
     return "\n".join(parts)
 
 
+def kafka_scenarios() -> str:
+    """What `quorumlog scenario` has of Kafka, and what each of its trials is to show."""
+    rows = [
+        [f"`{scenario.name}`", f"`{trial.name}`", trial.shows.value]
+        for scenario in SCENARIOS
+        for trial in scenario.trials
+    ]
+    return table(["scenario", "trial", "what is seen"], rows)
+
+
 PRINTED: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "promises": promises,
     "benchmark": benchmark,
     "kafka_apis": registry.table,
+    "kafka_scenarios": kafka_scenarios,
 }
 PLACES: Mapping[str, str] = {
     "commands": "README.md",
     "promises": "docs/promises.md",
     "benchmark": "docs/benchmark.md",
     "kafka_apis": "docs/kafka.md",
+    "kafka_scenarios": "docs/kafka.md",
 }
 """Which document holds each part."""
 
@@ -73,7 +86,7 @@ def renewed(text: str) -> str:
 
 def main() -> None:
     """Renew all documents that have printed parts."""
-    for name in PLACES.values():
+    for name in dict.fromkeys(PLACES.values()):
         path = ROOT / name
         path.write_text(renewed(path.read_text()))
         sys.stdout.write(f"{name} is current\n")

@@ -80,7 +80,8 @@ def test_modules_that_the_architecture_names_exist() -> None:
 @pytest.mark.parametrize("name", printed.PRINTED)
 def test_printed_tables_are_current(name: str) -> None:
     text = (ROOT / printed.PLACES[name]).read_text()
-    assert re.findall(r"<!-- printed: (\w+) -->", text) == [name]
+    here = [part for part, place in printed.PLACES.items() if place == printed.PLACES[name]]
+    assert re.findall(r"<!-- printed: (\w+) -->", text) == here
     assert printed.renewed(text) == text, "renew it: python -m tests.house.printed"
 
 

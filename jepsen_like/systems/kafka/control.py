@@ -118,6 +118,13 @@ class KafkaControl(Control):
             found[CONTROLLER] = Leadership(sight.controller, 0)
         return found
 
+    async def leader_of(self, scope: Scope) -> Leadership | None:
+        """Of any partition, those of the brokers' own topics too."""
+        state = await self._state_of(scope)
+        return (
+            None if state is None or state.leader_id == NO_LEADER else Leadership(state.leader_id, state.leader_epoch)
+        )
+
     async def is_serving(self) -> bool:
         """Whether there is a controller, and every broker is registered with it and unfenced."""
         sight = await self.sight()

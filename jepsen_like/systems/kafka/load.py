@@ -41,9 +41,12 @@ MESSAGE_WITHIN_MS: Final = 8000
 REQUEST_WITHIN_MS: Final = 2000
 FINAL_WITHIN_S: Final = 20.0
 QUIT_WITHIN_S: Final = 2.0
-LOG_WORKLOAD, GROUP_WORKLOAD = "log", "group"
-GROUP_NAME: Final = "readers"
-MEMBERS: Final = 3
+LOG_WORKLOAD, GROUP_WORKLOAD, GROUPS_WORKLOAD = "log", "group", "groups"
+GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
+    GROUP_WORKLOAD: {"readers": 3},
+    GROUPS_WORKLOAD: {"readers": 2, "auditors": 2},
+}
+"""By workload: each group, by its number in the history, with its members. With several groups a consumer without a group reads on as well."""
 SESSION_MS: Final = 3000
 REBALANCE_MS: Final = 10_000
 STDERR_TAIL_BYTES: Final = 2000
@@ -275,7 +278,7 @@ def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, to
         topic=topic,
         partitions=mode.partitions,
         seed=plan.seed,
-        reads_whole=workload == GROUP_WORKLOAD,
+        reads_whole=workload in GROUPS,
     )
     senders = min(SENDERS, plan.concurrency)
     producers = [
@@ -290,11 +293,15 @@ def load_of(mode: KafkaMode, workload: str, recorder: Recorder, servers: str, to
         )
         for number in range(senders)
     ]
-    if workload != GROUP_WORKLOAD:
+    if workload not in GROUPS:
         return ClientLoad([*producers, reader], LogSink(recorder, may_retry=mode.is_idempotent))
     assert isinstance(recorder, QueueRecorder)
-    client = member_config(servers, f"{GROUP_NAME}-{plan.seed}")
-    members = [
-        attrs.evolve(reader, role=MEMBER, client=client, index=number, workers=MEMBERS) for number in range(MEMBERS)
+    consumers = [
+        attrs.evolve(reader, role=MEMBER, client=member_config(servers, f"{name}-{plan.seed}"), group=group)
+        for group, (name, members) in enumerate(GROUPS[workload].items())
+        for _ in range(members)
     ]
-    return ClientLoad([*producers, *members, reader], QueueSink(recorder, may_retry=mode.is_idempotent))
+    if len(GROUPS[workload]) > 1:
+        consumers.append(attrs.evolve(reader, role=MEMBER))
+    consumers = [attrs.evolve(each, index=number, workers=len(consumers)) for number, each in enumerate(consumers)]
+    return ClientLoad([*producers, *consumers, reader], QueueSink(recorder, may_retry=mode.is_idempotent))

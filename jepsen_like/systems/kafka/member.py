@@ -1,15 +1,19 @@
 """A member of a consumer group, in a process of its own: polls what it is given, commits by hand, and now and then leaves and comes back.
 
+Without a group it reads all partitions from their begin, stays, and commits nothing.
+
 Rows stand in the order in which things happened to the member. Records that were polled before a rebalance are written down before it:
 librdkafka calls back from within `poll`, and the record that this poll then returns belongs to what the member has afterwards.
 """
 
+import math
 import random
 import time
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from jepsen_like.history.ops import NONE
 from jepsen_like.systems.kafka.worker_pipe import (
     ASSIGNED,
     COMMITTED,
@@ -46,6 +50,7 @@ class MemberWorker:
         self._plan = plan
         self._pipe = pipe
         self._rng = random.Random(f"member {plan.seed} {plan.index}")
+        self._is_alone = plan.group == NONE
         self._incarnation = 0
         self._rows: list[tuple[Any, ...]] = []
         self._flushed_ns = time.monotonic_ns()
@@ -61,7 +66,7 @@ class MemberWorker:
         stopping = False
         while True:
             consumer = None if stopping else self._joined()
-            leaves_at = time.monotonic() + self._rng.uniform(*STAYS_S)
+            leaves_at = time.monotonic() + (math.inf if self._is_alone else self._rng.uniform(*STAYS_S))
             while True:
                 for command, *_ in self._pipe.commands():
                     if command == QUIT:
@@ -81,10 +86,15 @@ class MemberWorker:
 
     def _joined(self) -> Consumer:
         consumer = Consumer(dict(self._plan.client))
+        self._commit_at = time.monotonic() + COMMIT_EVERY_S
+        if self._is_alone:
+            self._positions = dict.fromkeys(range(self._plan.partitions), 0)
+            self._row(ASSIGNED, list(self._positions), list(self._positions.values()), time.monotonic_ns())
+            consumer.assign([TopicPartition(self._plan.topic, *place) for place in self._positions.items()])
+            return consumer
         consumer.subscribe(
             [self._plan.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
-        self._commit_at = time.monotonic() + COMMIT_EVERY_S
         return consumer
 
     def _leave(self, consumer: Consumer) -> None:
@@ -113,7 +123,7 @@ class MemberWorker:
                 break
             message = consumer.poll(0)
         self._write_polled()
-        if time.monotonic() > self._commit_at:
+        if time.monotonic() > self._commit_at and not self._is_alone:
             self._commit(consumer)
             self._commit_at = time.monotonic() + COMMIT_EVERY_S
         self._flush()

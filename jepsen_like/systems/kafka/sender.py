@@ -69,7 +69,7 @@ class Sender:
                     self._final()
             if not stopping:
                 self._send_due()
-            self._producer.poll(POLL_S)
+            self._poll()
             if self._has_failed:
                 self._replace()
             is_idle = len(self._free) == self._plan.slots
@@ -132,15 +132,27 @@ class Sender:
         self._rows.append(row)
         self._free.append(row.slot)
 
+    def _poll(self) -> None:
+        try:
+            self._producer.poll(POLL_S)
+        except KafkaException as error:
+            self._on_error(error.args[0])
+            if not self._has_failed:
+                raise
+
     def _on_error(self, error: KafkaError) -> None:
-        """What is not about one message is followed by reports of the messages; a fatal error ends the producer."""
+        """What is not about one message is followed by reports of the messages; a fatal error ends the producer.
+
+        Such an error is raised by `poll`: an idempotent producer has it after an unclean election, when the new leader lacks what its
+        sequence numbers rest on.
+        """
         self._has_failed |= error.fatal() or error.code() == KafkaError._FATAL
 
     def _replace(self) -> None:
         """A producer that failed for good: report what was under way, and go on with a new one."""
         deadline = time.monotonic() + DRAINED_WITHIN_S
         while len(self._free) < self._plan.slots and time.monotonic() < deadline:
-            self._producer.poll(POLL_S)
+            self._poll()
         if len(self._free) < self._plan.slots:
             self._producer.purge()
             self._producer.flush(DRAINED_WITHIN_S)
@@ -168,7 +180,7 @@ class Sender:
                 self._partition_of[slot] = partition
                 self._send(slot)
                 while slot not in self._free and time.monotonic() < deadline:
-                    self._producer.poll(POLL_S)
+                    self._poll()
                     if self._has_failed:
                         self._replace()
                 last = next((row for row in reversed(self._rows) if row.slot == slot), None)
@@ -176,7 +188,7 @@ class Sender:
                     partitions.discard(partition)
                 self._flush(force=True)
         while len(self._free) < self._plan.slots:  # until librdkafka has given up on what was under way
-            self._producer.poll(POLL_S)
+            self._poll()
             if self._has_failed:
                 self._replace()
         self._flush(force=True)

@@ -20,8 +20,6 @@ from jepsen_like.workload.model import Request, Seen
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
 
-GROUP: Final = 0
-"""The one group of a run, by its number in the history."""
 _REFUSED_COMMITS: Final = frozenset({-172, -168})
 """librdkafka's _STATE and _NO_OFFSET: nothing was sent."""
 
@@ -159,7 +157,7 @@ class QueueSink:
                 outcome = Outcome.OK if code == 0 else Outcome.FAIL if code in _REFUSED_COMMITS else Outcome.INFO
                 self.recorder.committed(
                     outcome,
-                    group=GROUP,
+                    group=worker.group,
                     offset=offset,
                     partition=partition,
                     process=process,
@@ -169,12 +167,12 @@ class QueueSink:
                 )
             case [what, partition, offset, t_inv, t_ret] if what == POSITION:
                 self.recorder.position_read(
-                    offset, group=GROUP, partition=partition, process=process, t_inv=t_inv, t_ret=t_ret
+                    offset, group=worker.group, partition=partition, process=process, t_inv=t_inv, t_ret=t_ret
                 )
             case [what, partitions, starts, t_ns] if what == ASSIGNED:
-                self.recorder.assigned(partitions, process=process, t_ns=t_ns, group=GROUP, positions=starts)
+                self.recorder.assigned(partitions, process=process, t_ns=t_ns, group=worker.group, positions=starts)
             case [what, partitions, is_lost, t_ns] if what == REVOKED:
-                self.recorder.revoked(partitions, process=process, t_ns=t_ns, group=GROUP, is_lost=is_lost)
+                self.recorder.revoked(partitions, process=process, t_ns=t_ns, group=worker.group, is_lost=is_lost)
             case [what, partition, offset, t_ns] if what == SOUGHT:
                 self.recorder.sought(partition, offset, process=process, t_ns=t_ns)
             case _:

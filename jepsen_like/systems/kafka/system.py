@@ -14,8 +14,9 @@ from jepsen_like.history.files import HistoryWriter
 from jepsen_like.systems.kafka import processes
 from jepsen_like.systems.kafka.control import TOPIC, KafkaControl
 from jepsen_like.systems.kafka.load import (
-    GROUP_NAME,
     GROUP_WORKLOAD,
+    GROUPS,
+    GROUPS_WORKLOAD,
     LOG_WORKLOAD,
     REBALANCE_MS,
     SESSION_MS,
@@ -25,9 +26,10 @@ from jepsen_like.systems.kafka.load import (
 )
 from jepsen_like.systems.kafka.mode import ISR, KafkaMode
 from jepsen_like.systems.kafka.promises import SERVES
-from jepsen_like.systems.kafka.sinks import GROUP
+from jepsen_like.systems.kafka.scenarios import SCENARIOS
 from jepsen_like.systems.kafka.states import states_of
 from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, Scope, System
+from jepsen_like.systems.scenario import NamedScenario
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
@@ -38,7 +40,11 @@ class KafkaAdapter(System):
 
     name: ClassVar[str] = "kafka"
     replications: ClassVar[tuple[str, ...]] = (ISR,)
-    workloads: ClassVar[Mapping[str, Model]] = {LOG_WORKLOAD: Model.LOG, GROUP_WORKLOAD: Model.QUEUE}
+    workloads: ClassVar[Mapping[str, Model]] = {
+        LOG_WORKLOAD: Model.LOG,
+        GROUP_WORKLOAD: Model.QUEUE,
+        GROUPS_WORKLOAD: Model.QUEUE,
+    }
     serves: ClassVar[Mapping[str, str]] = SERVES
     fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "shrink-isr": ("default.replication.factor=2",),
@@ -53,6 +59,7 @@ class KafkaAdapter(System):
     }
     own_scope: ClassVar[Scope | None] = processes.CONTROLLER
     kept_by_wipe: ClassVar[tuple[str, ...]] = (processes.METADATA_DIRECTORY,)
+    scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
 
     def lacking(self) -> str | None:
         """The clients of a run."""
@@ -93,12 +100,12 @@ class KafkaAdapter(System):
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
         """A queue's for groups."""
-        return QueueRecorder(history) if workload == GROUP_WORKLOAD else Recorder(history)
+        return QueueRecorder(history) if workload in GROUPS else Recorder(history)
 
     def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
         """What the check of a queue expects of these clients."""
         assert isinstance(mode, KafkaMode)
-        if workload != GROUP_WORKLOAD:
+        if workload not in GROUPS:
             return {}
         names = {str(partition): processes.scope_of(TOPIC, partition) for partition in range(mode.partitions)}
         return {
@@ -109,7 +116,7 @@ class KafkaAdapter(System):
                 "session_timeout_s": SESSION_MS / 1e3,
                 "rebalance_timeout_s": REBALANCE_MS / 1e3,
                 "partitions": names,
-                "groups": {str(GROUP): GROUP_NAME},
+                "groups": {str(number): name for number, name in enumerate(GROUPS[workload])},
             }
         }
 

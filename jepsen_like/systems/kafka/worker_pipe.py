@@ -22,6 +22,8 @@ from typing import Any, Final, NamedTuple
 import attrs
 import msgpack
 
+from jepsen_like.history.ops import NONE
+
 FLUSH_EVERY_NS: Final = 20_000_000
 ROWS_MAX: Final = 512
 CHUNK_BYTES: Final = 64 * 1024
@@ -57,6 +59,8 @@ class WorkerPlan:
     """How many messages may be under way; each is a client of its own to the history."""
     rate: float = 0.0
     record_bytes: int = 100
+    group: int = NONE
+    """Of a member: the number of its group; `NONE`: it takes all partitions by itself, and commits nothing."""
     reads_whole: bool = False
     """A reader that reads nothing under load, and in the end all that there is."""
 

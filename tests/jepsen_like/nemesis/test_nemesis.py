@@ -69,6 +69,19 @@ async def test_a_link_may_be_cut_while_a_node_is_killed_but_no_two_links_at_once
     assert second["waited_s"] >= HOLD_S
 
 
+async def test_a_fault_within_another_waits_until_that_one_holds(tmp_path: Path) -> None:
+    faults = [
+        Fault(1, "partition", Target.LEADER, 0.05, HOLD_S, 1),
+        Fault(2, "kill", Target.ONE, 0.0, HOLD_S, 1, overlaps=1),
+    ]
+    async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
+        nemesis = Nemesis(cluster, faults, tmp_path / "nemesis.jsonl")
+        await nemesis.run()
+        await nemesis.heal()
+    kill, cut = sorted(rows_of(tmp_path)[:2], key=lambda row: str(row["kind"]))
+    assert cut["injected_ns"] <= kill["begun_ns"] < cut["ended_ns"]
+
+
 async def test_what_was_broken_when_a_run_ended_early_is_mended_and_recorded(tmp_path: Path) -> None:
     async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
         fault = Fault(1, "pause", Target.LEADER, 0.0, hold_s=60.0, seed=1)

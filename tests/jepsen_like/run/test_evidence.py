@@ -97,6 +97,12 @@ def test_a_leader_is_one_by_its_own_word() -> None:
     ]
 
 
+def test_what_hits_all_nodes_hits_a_leader() -> None:
+    died = {str(node): "pid 7 dead" for node in NODES}
+    fault = attrs.evolve(a_fault(5, 8, nodes=tuple(NODES)), target="all", observed=died)
+    assert evidence.of_faults([fault], LED, NODES, ["kill"]) == []
+
+
 def test_a_leader_is_one_of_the_scope_that_the_fault_is_about() -> None:
     fault = attrs.evolve(a_fault(5, 8), observed={"1": "pid 7 dead"}, scope="orders/0")
     leads = RoleSeen(fault.leader, 0, "leader", fault.term, "orders/0")

@@ -1,0 +1,110 @@
+"""One page about a scenario: what its trials had to show, side by side in a table, and the pictures of each below another.
+
+A directory of a scenario holds `scenario.json` and a run directory for each trial, whose own page tells the rest.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from jepsen_like.report.canvas import seconds
+from jepsen_like.report.findings import UnreadableRun, read_findings
+from jepsen_like.report.overview import overview
+from jepsen_like.report.page import face_of, said, trusted, verdict
+from jepsen_like.report.partitions import group_picture
+from jepsen_like.report.queue_states import read_queue_states
+from jepsen_like.report.words import count
+
+SCENARIO: Final = "scenario.json"
+LOSSES_MAX: Final = 3
+VIOLATED: Final = {"kind": "violated", "word": "Violated", "sign": "✗", "headline": "A promise was broken"}
+UNDECIDED: Final = {"kind": "unknown", "word": "Unknown", "sign": "?", "headline": "The scenario did not come about"}
+CAME_ABOUT: Final = {"kind": "valid", "word": "Valid", "sign": "✓", "headline": "Every promise was kept"}
+WITH_LOSS: Final = {
+    "kind": "allowed",
+    "word": "Valid, with losses",
+    "sign": "!",
+    "headline": "Every promise was kept, and what a mode allows was lost",
+}
+
+
+def render_comparison(directory: Path) -> Path:
+    """Write `report.html` into the directory of a scenario and return its path. Raises `UnreadableRun` if one of its files is missing."""
+    try:
+        told = json.loads((directory / SCENARIO).read_text())
+    except (OSError, ValueError) as error:
+        raise UnreadableRun(directory / SCENARIO, str(error)) from error
+    here = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(here), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    text = environment.get_template("comparison.html.jinja").render(
+        name=told["name"],
+        system=told["system"],
+        story=told["story"],
+        command=told["command"],
+        directory=directory.resolve().name,
+        style=trusted(here / "report.css"),
+        verdict=summed_up(told["trials"]),
+        with_groups=any(row["stalls"] for row in told["trials"]),
+        trials=[_trial(directory, number, row) for number, row in enumerate(told["trials"], 1)],
+    )
+    path = directory / "report.html"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def summed_up(trials: list[Mapping[str, Any]]) -> Mapping[str, str]:
+    """The banner: the worst of all trials."""
+    if any(trial["valid"] is False for trial in trials):
+        return VIOLATED
+    if any(trial["valid"] is None or trial["missing"] for trial in trials):
+        return UNDECIDED
+    return WITH_LOSS if any(trial["lost_allowed"] for trial in trials) else CAME_ABOUT
+
+
+def _trial(directory: Path, number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    place = directory / row["directory"]
+    found = read_findings(place)
+    states = read_queue_states(place, found.test)
+    face = face_of(found)
+    banner = verdict(found, face)
+    stalls = row["stalls"] or {"groups_s": {}, "reads_s": None}
+    losses = found.results.get("lost_allowed")
+    lines = [said(loss) for loss in losses[:LOSSES_MAX]] if isinstance(losses, list) else []
+    return {
+        "number": number,
+        "name": row["name"],
+        "kind": banner.kind,
+        "word": banner.word,
+        "headline": banner.headline,
+        "found": banner.found,
+        "report": f"{row['directory']}/report.html",
+        "acked": f"{row['acked']:,}",
+        "lost": f"{count(row['lost']):,}",
+        "groups_stalled": ", ".join(f"{group} {_stalled(value)}" for group, value in stalls["groups_s"].items()),
+        "reads_stalled": _stalled(stalls["reads_s"]),
+        "shown": f"did not come about: {row['missing']}" if row["missing"] else row["shows"],
+        "lines": [*lines, *(violation.sentence for violation in found.violations[:LOSSES_MAX])],
+        "overview": _apart(overview(found), number),
+        "groups": [
+            {"name": group.name, "picture": group_picture(found, group)}
+            for group in (states.groups if states is not None else ())
+        ],
+    }
+
+
+def _stalled(value: float | None) -> str:
+    return "always" if value is None else seconds(value)
+
+
+def _apart(picture: Markup, number: int) -> Markup:
+    """The picture with ids that no other one on the page has."""
+    text = str(picture)
+    for id_ in ("hatch-", "overview", "cursor"):
+        text = text.replace(f'id="{id_}', f'id="{id_}{number}-').replace(f"url(#{id_}", f"url(#{id_}{number}-")
+    return Markup(text)

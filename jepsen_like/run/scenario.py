@@ -1,0 +1,214 @@
+"""`quorumlog scenario`: a story that a system has by name, on real clusters, and one page that compares its trials.
+
+A directory of its own under `--out` holds a whole run directory for each trial, `scenario.json` and the page.
+"""
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from jepsen_like.checker.java import find_java
+from jepsen_like.checker.verdict import Engine
+from jepsen_like.cli import EnvironmentMissing, ExitStatus
+from jepsen_like.nemesis.kind import Here
+from jepsen_like.report.comparison import render_comparison
+from jepsen_like.report.words import count
+from jepsen_like.run.command import (
+    QUICK_HELP,
+    allow_descriptors,
+    carried_out,
+    chosen,
+    new_run_directory,
+    summary,
+    validated,
+    write_json,
+)
+from jepsen_like.run.exercise import RunPlan
+from jepsen_like.systems.port import System
+from jepsen_like.systems.registry import SYSTEMS, system_named
+from jepsen_like.systems.scenario import NamedScenario, Shows, Trial
+
+SEED: Final = 1
+TAKES_OVER_S: Final = 6.0
+"""Another coordinator has a group again within so much: a session of its broker, the state read back, and all members joined."""
+
+
+def scenarios() -> dict[str, tuple[System, NamedScenario]]:
+    """Every scenario by its name, with its system."""
+    found = {}
+    for system in map(system_named, SYSTEMS):
+        for scenario in system.scenarios:
+            assert scenario.name not in found, scenario.name
+            found[scenario.name] = (system, scenario)
+    return found
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=SEED,
+    show_default=True,
+    help="Seed of the load; the faults are those of the scenario.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs"),
+    show_default=True,
+    help="Directory in which the scenario's directory is made.",
+)
+@click.option("--trial", "only", multiple=True, metavar="NAME", help="Only this trial; may be repeated.")
+@click.option("--quick", is_flag=True, help=QUICK_HELP)
+@click.option("--json", "as_json", is_flag=True, help="Print scenario.json as one line, last on stdout.")
+def scenario(
+    *, name: str | None, seed: int, out: Path, only: tuple[str, ...], quick: bool, as_json: bool
+) -> ExitStatus:
+    """Show what a setting costs: run the scenario NAME on real clusters, and compare them on one page. Without NAME list them.
+
+    Exit status 0 if every promise was kept and the scenario came about, 1 if a promise was broken, 3 if a check could not decide or the
+    scenario did not come about.
+    """
+    known = scenarios()
+    if name is None:
+        for system, story in known.values():
+            click.echo(
+                f"{story.name}  ({system.name}; {', '.join(trial.name for trial in story.trials)})\n    {story.story}"
+            )
+        return ExitStatus.VALID
+    if name not in known:
+        raise click.UsageError(f"no scenario {name!r}; there are {', '.join(known)}")
+    system, story = known[name]
+    if (lack := system.lacking()) is not None:
+        raise EnvironmentMissing(lack)
+    trials = chosen_trials(story, only)
+    engine = Engine.LOCAL if quick else Engine.SPARK
+    if engine is Engine.SPARK:
+        find_java()
+    command = reproduction(story, only, seed, quick=quick)
+    plans = [planned(system, story, trial, seed) for trial in trials]
+    modes = [validated(plan) for plan in plans]
+    for plan in plans:
+        allow_descriptors(plan)
+    directory = new_run_directory(out, seed)
+    rows = []
+    for number, (trial, plan, mode) in enumerate(zip(trials, plans, modes, strict=True), 1):
+        place = directory / str(number)
+        place.mkdir()
+        results = carried_out(plan, mode, place, command, engine)
+        rows.append(judged(trial, place.name, results))
+        for line in [trial.name, *summary(results, place / "report.html")]:
+            click.echo(line, err=as_json)
+    told = {"name": story.name, "system": system.name, "story": story.story, "command": command, "trials": rows}
+    write_json(directory / "scenario.json", told)
+    page = render_comparison(directory)
+    return concluded(told, page, as_json=as_json)
+
+
+def chosen_trials(story: NamedScenario, only: Sequence[str]) -> list[Trial]:
+    """The named trials, or all. Raises `UsageError` for an unknown name."""
+    names = [trial.name for trial in story.trials]
+    if unknown := [name for name in only if name not in names]:
+        raise click.UsageError(f"--trial: no {unknown[0]!r} in {story.name}; there are {', '.join(names)}")
+    return [trial for trial in story.trials if not only or trial.name in only]
+
+
+def planned(system: System, story: NamedScenario, trial: Trial, seed: int) -> RunPlan:
+    """The run of a trial. Raises `EnvironmentMissing` for a fault that cannot be done here."""
+    kinds = tuple(dict.fromkeys(fault.kind for fault in trial.faults))
+    return RunPlan(
+        system=system.name,
+        replication=trial.replication or system.replications[0],
+        nodes=story.nodes,
+        duration_s=story.duration_s,
+        rate=story.rate,
+        concurrency=story.concurrency,
+        kinds=chosen(kinds, Here(story.nodes), system.refused),
+        workload=story.workload,
+        settings=trial.settings,
+        seed=seed,
+        planned=trial.faults,
+    )
+
+
+def reproduction(story: NamedScenario, only: Sequence[str], seed: int, *, quick: bool) -> str:
+    """The command that does the same again."""
+    words = ["quorumlog", "scenario", story.name, "--seed", str(seed)]
+    for trial in only:
+        words += ["--trial", trial]
+    words += ["--quick"] if quick else []
+    return shlex.join(words)
+
+
+# -------------------------------------------------------------------- what came of it
+
+
+def judged(trial: Trial, directory: str, results: dict[str, Any]) -> dict[str, Any]:
+    """A trial as scenario.json has it: its verdict, what it was to show, and why that did not come about, if so."""
+    down_s = max((fault["end_s"] - fault["begin_s"] for fault in results["faults"]), default=0.0)
+    return {
+        "name": trial.name,
+        "directory": directory,
+        "valid": results["valid"],
+        "acked": results["acked"],
+        "lost": results["lost_acked"],
+        "lost_allowed": count(results["lost_allowed"]),
+        "stalls": results.get("stalls"),
+        "shows": trial.shows.value,
+        "missing": missing(trial.shows, results, down_s),
+    }
+
+
+def missing(shows: Shows, results: dict[str, Any], down_s: float) -> str | None:
+    """Why a trial has not shown what it was to show; None if it has. `down_s`: how long its longest fault held."""
+    match shows:
+        case Shows.LOSS:
+            return None if count(results["lost_allowed"]) else "no loss that the mode allows was found"
+        case Shows.NO_LOSS:
+            return f"{results['lost_acked']:,} records were lost" if results["lost_acked"] else None
+        case Shows.GROUPS_STALL | Shows.GROUPS_GO_ON:
+            return missing_of_groups(shows, results["stalls"], down_s)
+
+
+def missing_of_groups(shows: Shows, stalls: dict[str, Any], down_s: float) -> str | None:
+    """The same of groups and plain reads; the broker was down for `down_s`."""
+    limit_s = min(TAKES_OVER_S, down_s)
+    if stalls["reads_s"] is None or stalls["reads_s"] >= limit_s:
+        return f"plain reads stalled for {stalls['reads_s']} s"
+    for group, stalled_s in stalls["groups_s"].items():
+        if stalled_s is None:
+            return f"the group {group} never committed anything"
+        if shows is Shows.GROUPS_STALL and stalled_s < 0.9 * down_s:
+            return f"the group {group} stalled for {stalled_s:.1f} s only, the broker was down for {down_s:.1f} s"
+        if shows is Shows.GROUPS_GO_ON and stalled_s >= limit_s:
+            return f"the group {group} stalled for {stalled_s:.1f} s"
+    return None
+
+
+def status_of(trials: Sequence[dict[str, Any]]) -> ExitStatus:
+    """The worst of all trials; one that has not shown what it was to show decides nothing."""
+    if any(trial["valid"] is False for trial in trials):
+        return ExitStatus.VIOLATION
+    if any(trial["valid"] is None or trial["missing"] for trial in trials):
+        return ExitStatus.UNKNOWN
+    return ExitStatus.VALID
+
+
+def concluded(told: dict[str, Any], page: Path, *, as_json: bool) -> ExitStatus:
+    """Say how it went, last of all the command that does it again if it failed; the exit status."""
+    status = status_of(told["trials"])
+    for trial in told["trials"]:
+        verdict = {True: "valid", False: "INVALID", None: "unknown"}[trial["valid"]]
+        came = f"did not come about: {trial['missing']}" if trial["missing"] else trial["shows"]
+        click.echo(f"{trial['name']}: {verdict}   lost {trial['lost']:,} of {trial['acked']:,}   {came}", err=as_json)
+    click.echo(f"report: {page}", err=as_json)
+    if status is not ExitStatus.VALID:
+        click.echo(told["command"], err=as_json)
+    if as_json:
+        click.echo(json.dumps(told, separators=(",", ":")))
+    return status

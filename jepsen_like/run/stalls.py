@@ -1,0 +1,55 @@
+"""How long consumers stood still: each group without an acknowledged commit, and consumers without a group without a record."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker.columns import Ints
+from jepsen_like.history.files import HistoryReader, read_part
+from jepsen_like.history.ops import NONE, Action, Outcome
+
+_COLUMNS: Final = ("process", "f", "type", "a", "t_ret")
+
+
+@attrs.frozen
+class Stalls:
+    """The longest times in seconds, from one sign of life to the next, or to the end of the load. None: there never was one."""
+
+    groups: Mapping[str, float | None]
+    """By the group's name."""
+    reads: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """As results.json has them, in seconds."""
+        return {"groups_s": dict(self.groups), "reads_s": self.reads}
+
+
+def stalls_of(history: Path, test: Mapping[str, Any], load_ended_ns: int) -> Stalls | None:
+    """Returns the stalls of a run until its clients were told to stop; None for a run that is no queue's. `test` is its test.json.
+
+    Raises `UnreadableHistory`.
+    """
+    if "queue" not in test:
+        return None
+    parts = [read_part(path, _COLUMNS) for path in HistoryReader.open(history).files()]
+    process, f, outcome, a, t_ret = (
+        np.concatenate([np.asarray(part.column(name).to_numpy()).astype(np.int64) for part in parts] or [np.empty(0, np.int64)])
+        for name in _COLUMNS
+    )  # fmt: skip
+    committed = (f == Action.COMMIT) & (outcome == Outcome.OK)
+    alone = np.unique(process[(f == Action.ASSIGN) & (a == NONE)])
+    names = {int(number): str(name) for number, name in test["queue"]["groups"].items()}
+    return Stalls(
+        {name: _longest_s(t_ret[committed & (a == number)], load_ended_ns) for number, name in sorted(names.items())},
+        _longest_s(t_ret[(f == Action.POLL) & np.isin(process, alone)], load_ended_ns),
+    )
+
+
+def _longest_s(signs_ns: Ints, load_ended_ns: int) -> float | None:
+    signs = np.sort(signs_ns[signs_ns < load_ended_ns])
+    if not len(signs):
+        return None
+    return round(float(np.diff(signs, append=load_ended_ns).max()) / 1e9, 3)

@@ -1,0 +1,125 @@
+"""What `quorumlog scenario` shows of the Kafka system: what each setting costs, and what it keeps, under the same faults.
+
+In each of them one partition holds all that is written, so that its leader is the one that is hit. The seeds of the faults are such
+that a leader that is parted from its followers goes on serving clients.
+"""
+
+from typing import Final
+
+from jepsen_like.nemesis.schedule import Fault
+from jepsen_like.nemesis.targets import Target
+from jepsen_like.systems.kafka.load import GROUPS_WORKLOAD, LOG_WORKLOAD
+from jepsen_like.systems.kafka.processes import scope_of
+from jepsen_like.systems.scenario import NamedScenario, Shows, Trial
+
+ONE_PARTITION: Final = "num.partitions=1"
+TWO_COPIES: Final = ("default.replication.factor=2", "replica.lag.time.max.ms=1000")
+"""With three brokers: one that can be cut off while the controllers keep their majority, and that leaves the ISR soon."""
+OFFSETS_TOPIC: Final = scope_of("__consumer_offsets", 0)
+
+KILL_BEHIND_A_CUT: Final = (
+    Fault(1, "partition", Target.LEADER, at_s=2.0, hold_s=1.1, seed=2),
+    Fault(2, "kill", Target.LEADER, at_s=2.9, hold_s=3.0, seed=2, overlaps=1),
+)
+"""The followers are cut off for less than it takes to leave the ISR, and the leader dies before they are back."""
+KILLS: Final = (
+    Fault(1, "kill", Target.LEADER, at_s=1.5, hold_s=1.5, seed=1),
+    Fault(2, "kill", Target.LEADER, at_s=4.5, hold_s=1.5, seed=2),
+    Fault(3, "kill", Target.ALL, at_s=7.5, hold_s=1.0, seed=3),
+)
+KILL_OF_THE_LAST: Final = (
+    Fault(1, "shrink-isr", Target.LEADER, at_s=1.0, hold_s=2.5, seed=1),
+    Fault(2, "kill", Target.LEADER, at_s=4.0, hold_s=6.0, seed=2, overlaps=1),
+)
+"""The ISR is the leader alone when it dies, and the follower comes back before it does."""
+WIPE_OF_THE_LAST: Final = (
+    Fault(1, "shrink-isr", Target.LEADER, at_s=1.0, hold_s=3.0, seed=1),
+    Fault(2, "wipe", Target.LEADER, at_s=4.0, hold_s=1.0, seed=2, overlaps=1),
+)
+POWER_CUT: Final = (Fault(1, "power", Target.ALL, at_s=4.0, hold_s=1.0, seed=1),)
+
+
+def _loss(name: str, story: str, duration_s: float, *trials: Trial) -> NamedScenario:
+    return NamedScenario(name=name, story=story, workload=LOG_WORKLOAD, duration_s=duration_s, trials=trials)
+
+
+SCENARIOS: Final = (
+    _loss(
+        "acks1-leader-killed",
+        "A leader whose followers lag is killed. With acks=1 the next leader lacks what only the old one had; with acks=all that was "
+        "never acknowledged.",
+        9.0,
+        Trial(name="acks=1", settings=(ONE_PARTITION, "acks=1"), faults=KILL_BEHIND_A_CUT, shows=Shows.LOSS),
+        Trial(name="acks=all", settings=(ONE_PARTITION, "acks=all"), faults=KILL_BEHIND_A_CUT, shows=Shows.NO_LOSS),
+    ),
+    _loss(
+        "last-isr-member-wiped",
+        "The ISR has shrunk to the leader when its disk is replaced by an empty one. It is the only one that may lead, and all that it "
+        "had acknowledged is gone.",
+        9.0,
+        Trial(
+            name="min.insync.replicas=1",
+            settings=(ONE_PARTITION, *TWO_COPIES, "min.insync.replicas=1"),
+            faults=WIPE_OF_THE_LAST,
+            shows=Shows.LOSS,
+        ),
+    ),
+    _loss(
+        "unclean-election",
+        "The ISR has shrunk to the leader, and the leader dies. With unclean elections the follower that is behind leads, and what it "
+        "lacks is gone; without them the partition waits for its leader.",
+        12.0,
+        *(
+            Trial(
+                name=f"unclean.leader.election.enable={is_unclean}",
+                settings=(ONE_PARTITION, *TWO_COPIES, f"unclean.leader.election.enable={is_unclean}"),
+                faults=KILL_OF_THE_LAST,
+                shows=shows,
+            )
+            for is_unclean, shows in (("true", Shows.LOSS), ("false", Shows.NO_LOSS))
+        ),
+    ),
+    _loss(
+        "clean-election",
+        "Leaders are killed with SIGKILL, then all brokers at once. What is acknowledged with acks=all is with every member of the ISR, "
+        "and only those are elected.",
+        11.0,
+        *(
+            Trial(
+                name=f"min.insync.replicas={least}",
+                settings=(ONE_PARTITION, f"min.insync.replicas={least}"),
+                faults=KILLS,
+                shows=Shows.NO_LOSS,
+            )
+            for least in (1, 2)
+        ),
+    ),
+    _loss(
+        "power-cut",
+        "All brokers lose their power at once. What was acknowledged out of the page cache of each of them is gone; what every member "
+        "of the ISR had flushed before the acknowledgement is not.",
+        8.0,
+        *(
+            Trial(name=f"flush={flush}", settings=(ONE_PARTITION, f"flush={flush}"), faults=POWER_CUT, shows=shows)
+            for flush, shows in (("page-cache", Shows.LOSS), ("before-ack", Shows.NO_LOSS))
+        ),
+    ),
+    NamedScenario(
+        name="offsets-topic-one-replica",
+        story=(
+            "The broker that leads the offsets topic is killed. Where that topic has one replica every group stands still until the "
+            "broker is back, although all data can be read; with three another broker takes the groups over."
+        ),
+        workload=GROUPS_WORKLOAD,
+        duration_s=16.0,
+        trials=tuple(
+            Trial(
+                name=f"offsets.topic.replication.factor={factor}",
+                settings=("offsets.topic.num.partitions=1", f"offsets.topic.replication.factor={factor}"),
+                faults=(Fault(1, "kill", Target.LEADER, at_s=4.0, hold_s=8.0, seed=1, scope=OFFSETS_TOPIC),),
+                shows=shows,
+            )
+            for factor, shows in ((1, Shows.GROUPS_STALL), (3, Shows.GROUPS_GO_ON))
+        ),
+    ),
+)

@@ -1,0 +1,50 @@
+"""Stories that a system has by name: a few clusters, what is done to each of them at which second, and what that is to show.
+
+A scenario is told to compare: its trials differ in one setting, so that the setting explains what differs in the end. What a trial
+promises is decided as in any run, by its mode; `shows` is in addition what the story is about, so that a trial in which that did
+not come about is not taken for one in which it did.
+"""
+
+import enum
+
+import attrs
+
+from jepsen_like.nemesis.schedule import Fault
+
+
+class Shows(enum.Enum):
+    """What is to be seen in a trial, in words."""
+
+    LOSS = "acknowledged records are lost, as the mode allows"
+    NO_LOSS = "nothing that was acknowledged is lost"
+    GROUPS_STALL = "no group commits anything while the broker is down, and plain reads go on"
+    GROUPS_GO_ON = "groups and plain reads go on while the broker is down"
+
+
+@attrs.frozen(kw_only=True)
+class Trial:
+    """One cluster of a scenario."""
+
+    name: str
+    """What sets it apart from the others: a setting with its value."""
+    settings: tuple[str, ...]
+    """`name=value`, as after `--set`."""
+    faults: tuple[Fault, ...]
+    shows: Shows
+    replication: str = ""
+    """As `--replication` names it; empty: the system's first."""
+
+
+@attrs.frozen(kw_only=True)
+class NamedScenario:
+    """A story. `rate` in operations per second over all clients; its trials run one after the other."""
+
+    name: str
+    story: str
+    """In one sentence: what is done, and what comes of it."""
+    workload: str
+    duration_s: float
+    trials: tuple[Trial, ...]
+    nodes: int = 3
+    rate: float = 400.0
+    concurrency: int = 10

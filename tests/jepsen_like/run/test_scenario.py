@@ -1,0 +1,114 @@
+"""A scenario compares its trials, and one in which the story did not come about is not taken for one in which it did."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from jepsen_like.cli import ExitStatus
+from jepsen_like.run.command import validated
+from jepsen_like.run.scenario import (
+    TAKES_OVER_S,
+    chosen_trials,
+    judged,
+    missing,
+    planned,
+    reproduction,
+    scenarios,
+    status_of,
+)
+from jepsen_like.systems.scenario import Shows
+
+EVERY_TRIAL = [
+    pytest.param(system, story, trial, id=f"{story.name}-{trial.name}")
+    for system, story in scenarios().values()
+    for trial in story.trials
+]
+
+
+def results(**changes: Any) -> dict[str, Any]:
+    faults = [{"begin_s": 4.0, "end_s": 12.0}]
+    stalls = {"groups_s": {"readers": 0.2, "auditors": 0.3}, "reads_s": 0.1}
+    return {
+        "valid": True,
+        "acked": 9,
+        "lost_acked": 0,
+        "lost_allowed": [],
+        "stalls": stalls,
+        "faults": faults,
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(("system", "story", "trial"), EVERY_TRIAL)
+def test_every_trial_is_a_run_that_can_be_started(system: Any, story: Any, trial: Any) -> None:
+    plan = planned(system, story, trial, 1)
+    validated(plan)
+    assert plan.faults() == trial.faults
+    assert all(fault.at_s < story.duration_s for fault in trial.faults)
+
+
+@pytest.mark.parametrize(
+    ("shows", "changes", "why"),
+    [
+        (Shows.LOSS, {}, "no loss that the mode allows was found"),
+        (Shows.LOSS, {"lost_acked": 3, "lost_allowed": [{"records": 3}]}, None),
+        (Shows.NO_LOSS, {}, None),
+        (Shows.NO_LOSS, {"lost_acked": 3}, "3 records were lost"),
+        (Shows.GROUPS_GO_ON, {}, None),
+        (Shows.GROUPS_STALL, {}, "stalled for 0.2 s only"),
+        (Shows.GROUPS_STALL, {"stalls": {"groups_s": {"readers": 9.0}, "reads_s": 0.1}}, None),
+        (Shows.GROUPS_STALL, {"stalls": {"groups_s": {"readers": 9.0}, "reads_s": 9.0}}, "plain reads stalled"),
+        (Shows.GROUPS_STALL, {"stalls": {"groups_s": {"readers": 9.0}, "reads_s": None}}, "plain reads stalled"),
+        (Shows.GROUPS_GO_ON, {"stalls": {"groups_s": {"readers": TAKES_OVER_S}, "reads_s": 0.1}}, "readers stalled"),
+        (Shows.GROUPS_GO_ON, {"stalls": {"groups_s": {"readers": None}, "reads_s": 0.1}}, "never committed anything"),
+    ],
+)
+def test_what_a_trial_was_to_show_is_seen_or_missed(shows: Shows, changes: dict[str, Any], why: str | None) -> None:
+    found = missing(shows, results(**changes), down_s=8.0)
+    assert found is None if why is None else found is not None and why in found
+
+
+def test_a_scenario_ends_as_its_worst_trial() -> None:
+    (_, story), *_ = scenarios().values()
+    (lossy, safe) = story.trials
+    lost = results(lost_acked=2, lost_allowed=[{"records": 2}])
+    kept = judged(safe, "2", results())
+    assert status_of([judged(lossy, "1", lost), kept]) is ExitStatus.VALID
+    assert status_of([judged(lossy, "1", results()), kept]) is ExitStatus.UNKNOWN
+    assert status_of([judged(lossy, "1", {**lost, "valid": None}), kept]) is ExitStatus.UNKNOWN
+    assert status_of([judged(lossy, "1", {**lost, "valid": False}), kept]) is ExitStatus.VIOLATION
+
+
+def test_a_trial_is_chosen_by_its_name() -> None:
+    story = scenarios()["acks1-leader-killed"][1]
+    assert [trial.name for trial in chosen_trials(story, ["acks=all"])] == ["acks=all"]
+    assert chosen_trials(story, []) == list(story.trials)
+    with pytest.raises(click.UsageError, match="there are acks=1, acks=all"):
+        chosen_trials(story, ["acks=2"])
+    assert reproduction(story, ["acks=all"], 3, quick=True) == (
+        "quorumlog scenario acks1-leader-killed --seed 3 --trial acks=all --quick"
+    )
+
+
+@pytest.mark.cluster
+def test_a_leader_that_dies_ahead_of_its_followers_loses_what_acks_1_acknowledged(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "jepsen_like.cli", "scenario", "acks1-leader-killed", "--trial", "acks=1"]
+    ended = subprocess.run(
+        [*command, "--quick", "--json", "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ended.returncode == ExitStatus.VALID, ended.stderr
+    told = json.loads(ended.stdout.splitlines()[-1])
+    assert told == json.loads((tmp_path / "latest" / "scenario.json").read_text())
+    (trial,) = told["trials"]
+    assert 0 < trial["lost"] == trial["lost_allowed"] < trial["acked"]
+    page = (tmp_path / "latest" / "report.html").read_text()
+    assert f"{trial['lost']:,} acknowledged, lost (allowed)" in page
