@@ -20,6 +20,7 @@ import attrs
 
 from log.batch import StoredBatch
 from log.batch_index import BatchIndex
+from log.byte_reader import ByteReader
 from log.config import StoreConfig
 from log.disk import Disk
 from log.epoch_cache import EpochCache
@@ -418,6 +419,14 @@ class StoreLog:
             if left <= 0:
                 break
         return batches
+
+    def byte_reader(self) -> ByteReader:
+        """Returns a reader of ranges of bytes, for a log whose batches take one offset for each byte; until the log changes.
+
+        What is gone or not yet written reads as nothing: the caller knows `start_offset` and `end_offset`.
+        """
+        self._require_usable()
+        return ByteReader(self._walk, self._damage)
 
     def find_time(self, timestamp_ms: int) -> int | None:
         """Returns the first offset of the first batch whose newest timestamp is `timestamp_ms` or later; None if there is none.

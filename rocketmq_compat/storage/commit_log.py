@@ -1,0 +1,173 @@
+"""The commit log of a broker: the records of all its topics, one after the other. Offsets are *physical*: they count bytes.
+
+It is one log of a `LogStore`. What is appended at once is one batch of it, which takes an offset for each of its bytes, and whose epoch
+is that of the master that appended first; a slave keeps batches as its master has them. So truncation, trims, epochs, flush rounds
+and recovery are those of `log`.
+
+What is appended survives a kill at once (`ASYNC_FLUSH` may acknowledge then), and a power cut once it is below `durable_offset`
+(`SYNC_FLUSH`). `truncate` and `reset` are durable when they return, `trim` with the next flush. One thread owns the object. Every call
+raises `StorageFailed` after the disk has failed.
+"""
+
+from collections.abc import Sequence
+
+from log.batch import StoredBatch
+from log.byte_reader import ByteReader
+from log.errors import OffsetOutOfRange, StorageFailed
+from log.frame import Buffer
+from log.retention import SegmentFacts
+from log.store_log import StoreLog
+from rocketmq_compat.record_layout import RECORD_BYTES_MIN, record_size
+
+
+class CommitLog:
+    """The commit log; made by `MessageStore`. Times in ms since 1970."""
+
+    def __init__(self, log: StoreLog) -> None:
+        self._log = log
+
+    # What the log holds
+
+    @property
+    def start_offset(self) -> int:
+        """The first physical offset that may be read: where a batch begins, or the end of an empty log."""
+        return self._log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The physical offset of the next record."""
+        return self._log.end_offset
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything before this physical offset survives a power cut."""
+        return self._log.durable_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments, with 80 for each batch that are the store's own."""
+        return self._log.size_bytes
+
+    @property
+    def failed(self) -> StorageFailed | None:
+        """The failure that ended this log; None if there was none."""
+        return self._log.failed
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the newest batch; 0 = none."""
+        return self._log.last_epoch
+
+    @property
+    def epochs(self) -> list[tuple[int, int]]:
+        """Which master epoch begins where: (epoch, physical offset) in order. An epoch that appended nothing is not among them."""
+        return [(each.epoch, each.first_index) for each in self._log.epochs]
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """Returns the newest epoch not above `epoch`, and the physical offset after its last; None if there is no such epoch."""
+        return self._log.end_of_epoch(epoch)
+
+    def segment_facts(self) -> list[SegmentFacts]:
+        """Returns what a retention rule needs of each segment, oldest first; an index is a physical offset here."""
+        return self._log.segment_facts()
+
+    def __repr__(self) -> str:
+        return f"<CommitLog [{self.start_offset}, {self.end_offset}) durable={self.durable_offset}>"
+
+    # Writing
+
+    def append(self, payloads: Sequence[Buffer], *, epoch: int, timestamp_ms: int) -> int:
+        """Append batches, each of whole records that begin where the one before ends, in one write. Returns the new end.
+
+        `timestamp_ms` is their newest store time. Raises `ValueError` for an empty batch and for an epoch below the log's, and `NoSpace`
+        on a full disk; the log is unchanged then.
+        """
+        end_offset = self._log.end_offset
+        batches: list[StoredBatch] = []
+        for each in payloads:
+            batches.append(
+                StoredBatch.of(
+                    memoryview(each), base_offset=end_offset, span=len(each), epoch=epoch, timestamp_ms=timestamp_ms
+                )
+            )
+            end_offset += len(each)
+        return self._log.append(batches)
+
+    def append_copy(self, batch: StoredBatch) -> int:
+        """Append a batch as another copy of the log has it (see `read`). Returns the new end. Raises as `append` does.
+
+        Also raises `ValueError` unless it begins at the end of this log, and all its bytes are there.
+        """
+        if batch.base_offset != self._log.end_offset or batch.span != len(batch.payload):
+            raise ValueError(
+                f"{len(batch.payload)} bytes for {batch.span} at physical offset {batch.base_offset} "
+                f"are not what follows {self._log.end_offset}"
+            )
+        return self._log.append([batch])
+
+    def truncate(self, offset: int) -> int:
+        """Cut every batch that ends after the physical offset. Returns the new end, which may be lower. Durable when it returns.
+
+        Raises `OffsetOutOfRange` for an offset before the start; one after the end changes nothing.
+        """
+        return self._log.truncate(offset)
+
+    def reset(self, offset: int) -> None:
+        """Remove everything and go on at this physical offset, with any epoch. Durable when it returns."""
+        self._log.reset(offset)
+
+    def trim(self, offset: int) -> int:
+        """Trim what lies before the batch that holds this physical offset. Returns the new start. Durable with the next flush.
+
+        Raises `OffsetOutOfRange` for an offset after the end; one before the start changes nothing.
+        """
+        if offset >= self.end_offset:
+            return self._log.trim(offset)
+        return self._log.trim(self.start_of_batch(offset)) if offset > self.start_offset else self.start_offset
+
+    def flush(self) -> int:
+        """Make everything durable, in this thread. Returns the durable offset."""
+        return self._log.flush()
+
+    # Reading
+
+    def start_of_batch(self, offset: int) -> int:
+        """Returns where the batch that holds this physical offset begins. Raises `OffsetOutOfRange` if there is none."""
+        batches = self._log.read(offset, 1)
+        if not batches:
+            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
+        return max(self.start_offset, batches[0].base_offset)
+
+    def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> list[StoredBatch]:
+        """Returns batches from this physical offset on, for another copy: at most `bytes_max` bytes, but at least one batch.
+
+        Those that reach beyond `end_offset` are left out. If `offset` lies inside of a batch, only the rest of that is returned. Payloads
+        are views of what was read, checked against their CRC. Raises `OffsetOutOfRange` before the start or after the end, and
+        `CorruptLog` for damage.
+        """
+        batches = self._log.read(offset, bytes_max, end_offset)
+        if batches and end_offset is not None and batches[-1].end_offset > end_offset:
+            batches.pop()
+        if batches and batches[0].base_offset < offset:
+            first = batches[0]
+            rest = memoryview(bytes(first.payload))[offset - first.base_offset :]
+            batches[0] = StoredBatch.of(
+                rest, base_offset=offset, span=len(rest), epoch=first.epoch, timestamp_ms=first.timestamp_ms
+            )
+        return batches
+
+    def byte_reader(self) -> ByteReader:
+        """Returns a reader of ranges of bytes. Not to be used once the log has changed."""
+        return self._log.byte_reader()
+
+    def record_at(self, offset: int) -> memoryview | None:
+        """Returns the record at this physical offset; None if none begins there (`CommitLog.lookMessageByOffset`).
+
+        Any offset may be asked for, for a message id comes from a client. Raises `CorruptLog` for damage.
+        """
+        if not self.start_offset <= offset < self.end_offset:
+            return None
+        reader = self.byte_reader()
+        start = reader.read(offset, RECORD_BYTES_MIN)
+        size = record_size(start, offset) if start is not None else None
+        return reader.read(offset, size) if size is not None else None

@@ -1,0 +1,201 @@
+"""From the bytes of records to what is found through them: units of consume queues, and entries of the key index. Pure.
+
+A *unit* states where one message of a queue lies (RocketMQ's `ConsumeQueue`): physical offset, size, and the hash of its tag, in
+`UNIT.size` bytes. Prepared and rolled-back messages of transactions take no place in their queue (`CommitLogDispatcherBuildConsumeQueue`).
+
+The same walk gives records their offsets where they are appended first, and reads these offsets on every other copy.
+"""
+
+import re
+import struct
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+import attrs
+
+from log.frame import Buffer, checksum
+from rocketmq_compat.record_layout import (
+    BORN_HOST_V6,
+    COMMITTED,
+    HEADS,
+    MAGIC_V1,
+    MAGIC_V2,
+    OFFSETS,
+    OFFSETS_AT,
+    ROLLED_BACK,
+    SHORT,
+    STORE_HOST_V6,
+    TRANSACTION_MASK,
+    java_hash,
+)
+
+QueueKey = tuple[str, int]
+"""Topic and queue id."""
+UNIT: Final = struct.Struct(">QIq")
+TOPIC_CHARACTERS_MAX: Final = 255
+QUEUE_OFFSET_MAX: Final = 1 << 48
+"""Far above what a queue can hold; a larger number is damage."""
+
+_HOSTS_V6: Final = BORN_HOST_V6 | STORE_HOST_V6
+_TOPIC = re.compile(rb"[%|A-Za-z0-9_-]+")
+_HEAD = HEADS[0]
+_UNITS_IN: Final = (0, COMMITTED)
+_TAGS, _KEYS, _UNIQUE_KEY = b"\2TAGS\1", b"\2KEYS\1", b"\2UNIQ_KEY\1"
+
+
+class BadRecord(ValueError):
+    """The bytes at `physical` are no record that may lie there."""
+
+    def __init__(self, physical: int, reason: str) -> None:
+        super().__init__(physical, reason)
+        self.physical = physical
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"no record at physical offset {self.physical}: {self.reason}"
+
+
+class QueueRun:
+    """Units of one queue that follow each other: those of the queue offsets from `first` up to `next`, exclusive."""
+
+    __slots__ = ("first", "key", "next", "units")
+
+    def __init__(self, key: QueueKey, first: int) -> None:
+        self.key = key
+        self.first = self.next = first
+        self.units = bytearray()
+
+
+@attrs.frozen
+class Walk:
+    """What the records from the physical offset `start` up to `end`, exclusive, say. `newest_ms` is their newest store time."""
+
+    start: int
+    end: int
+    newest_ms: int
+    runs: list[QueueRun]
+    """In the order of their first units; a queue has several if its offsets do not follow each other."""
+    keys: list[tuple[int, int, int]]
+    """Entries of the key index, in the order of the records: hash of the key, physical offset, store time in ms."""
+    queue_offsets: list[int]
+    """One for each record; 0 for those that take no place in their queue."""
+
+
+def walk(payload: Buffer, physical: int, next_of: Callable[[QueueKey], int] | None = None) -> Walk:
+    """Returns what whole records say that lie at `physical`. Raises `BadRecord` for anything else.
+
+    With `next_of` the records have no offsets yet: queue and physical offset are written into `payload`, a bytearray, where `next_of`
+    is the next offset of each queue.
+    """
+    runs: list[QueueRun] = []
+    latest: dict[QueueKey, QueueRun] = {}
+    keys: list[tuple[int, int, int]] = []
+    queue_offsets: list[int] = []
+    newest_ms, start, size = 0, 0, len(payload)
+    while start < size:
+        at = physical + start
+        total, key, queue_offset, place, transaction, store_ms, properties = _read(payload, start, at)
+        run = latest.get(key)
+        if next_of is not None:
+            queue_offset = 0
+            if transaction in _UNITS_IN:
+                queue_offset = run.next if run is not None else next_of(key)
+            OFFSETS.pack_into(payload, start + OFFSETS_AT, queue_offset, at)
+        elif place != at or queue_offset > QUEUE_OFFSET_MAX:
+            raise BadRecord(at, f"it belongs at {place}, queue offset {queue_offset}")
+        if transaction in _UNITS_IN:
+            if run is None or run.next != queue_offset:
+                run = latest[key] = QueueRun(key, queue_offset)
+                runs.append(run)
+            tags = _property(properties, _TAGS)
+            run.units += UNIT.pack(at, total, tag_hash(tags) if tags else 0)
+            run.next = queue_offset + 1
+        if transaction != ROLLED_BACK:
+            keys += [(key_hash(key[0], name), at, store_ms) for name in _names(properties)]
+        queue_offsets.append(queue_offset)
+        newest_ms = max(newest_ms, store_ms)
+        start += total
+    return Walk(physical, physical + size, newest_ms, runs, keys, queue_offsets)
+
+
+def has_key(record: Buffer, topic: str, name: bytes) -> bool:
+    """Whether this record is of the topic and has the key, or the unique key. Raises `BadRecord` if it is no record."""
+    _, (found, _), *_, properties = _read(record, 0, 0)
+    return found == topic and name in _names(properties)
+
+
+def key_hash(topic: str, name: bytes) -> int:
+    """Returns what the key index keeps of a key of a topic, 32 bits."""
+    return checksum(b"%b#%b" % (topic.encode(), name))
+
+
+@lru_cache(4096)
+def tag_hash(tag: bytes) -> int:
+    """Returns the hash of a tag as units hold it, that of Java's `String.hashCode`."""
+    return java_hash(tag.decode(errors="replace"))
+
+
+@lru_cache(65536)
+def topic_of(name: bytes) -> str | None:
+    """Returns the topic of this name; None if no topic may be named so (RocketMQ's `TopicValidator`)."""
+    return name.decode() if len(name) <= TOPIC_CHARACTERS_MAX and _TOPIC.fullmatch(name) else None
+
+
+def _read(payload: Buffer, start: int, at: int) -> tuple[int, QueueKey, int, int, int, int, bytes]:
+    """The record at `start`: size, queue, queue offset, physical offset, bits about a transaction, store time, properties."""
+    try:
+        total, magic, queue_id, queue_offset, place, flags, store_ms, body = _HEAD.unpack_from(payload, start)
+        topic_at = start + _HEAD.size + body
+        if flags & _HOSTS_V6:
+            head = HEADS[flags & _HOSTS_V6]
+            store_ms, body = head.unpack_from(payload, start)[6:]
+            topic_at = start + head.size + body
+        if magic == MAGIC_V1:
+            topic_bytes = payload[topic_at]
+            topic_at += 1
+        elif magic == MAGIC_V2:
+            (topic_bytes,) = SHORT.unpack_from(payload, topic_at)
+            topic_at += 2
+        else:
+            raise BadRecord(at, f"the magic is {magic:#x}")
+        properties_at = topic_at + topic_bytes + 2
+        (properties_bytes,) = SHORT.unpack_from(payload, properties_at - 2)
+    except (IndexError, struct.error):
+        raise BadRecord(at, "it ends early") from None
+    end = properties_at + properties_bytes
+    if end != start + total or end > len(payload):
+        raise BadRecord(at, f"its parts do not add up to {total} bytes, or it ends early")
+    name = bytes(payload[topic_at : topic_at + topic_bytes])
+    topic = topic_of(name)
+    if topic is None or queue_id < 0:
+        raise BadRecord(at, f"topic {name!r}, queue {queue_id}")
+    return (
+        total,
+        (topic, queue_id),
+        queue_offset,
+        place,
+        flags & TRANSACTION_MASK,
+        store_ms,
+        bytes(payload[properties_at:end]),
+    )
+
+
+def _names(properties: bytes) -> list[bytes]:
+    """The keys under which a message is found: its unique key, and its keys, which blanks separate."""
+    unique, several = _property(properties, _UNIQUE_KEY), _property(properties, _KEYS)
+    names = [each for each in several.split(b" ") if each] if several else []
+    return [unique, *names] if unique else names
+
+
+def _property(properties: bytes, name: bytes) -> bytes:
+    """The value of a property; `name` stands between its separators. Empty if there is none."""
+    at = properties.rfind(name)
+    if at >= 0:
+        at += len(name)
+    elif properties.startswith(name[1:]):
+        at = len(name) - 1
+    else:
+        return b""
+    end = properties.find(b"\2", at)
+    return properties[at:end] if end >= 0 else properties[at:]
