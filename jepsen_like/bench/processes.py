@@ -117,15 +117,20 @@ class BenchProcess:
         raise DidNotAnswer(f"process {self.pid} has no memory: it is gone")
 
 
-def kernel_cpu_s() -> float:
-    """CPU seconds of the kernel's own threads, which do a part of what processes ask of it, such as syncs; to 10 ms."""
-    ticks = 0
+def kernel_ticks() -> Mapping[int, int]:
+    """The time used by each of the kernel's own threads, which do a part of what processes ask of it, such as syncs; in ticks."""
+    ticks: dict[int, int] = {}
     for stat in PROC.glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended
             fields = stat.read_text().rpartition(")")[2].split()
             if int(fields[FLAGS]) & PF_KTHREAD:
-                ticks += int(fields[USER_TICKS]) + int(fields[KERNEL_TICKS])
-    return ticks / TICKS_PER_S
+                ticks[int(stat.parent.name)] = int(fields[USER_TICKS]) + int(fields[KERNEL_TICKS])
+    return ticks
+
+
+def kernel_cpu_s(since: Mapping[int, int]) -> float:
+    """CPU seconds of the kernel's threads since an earlier `kernel_ticks`, to 10 ms; without those that have ended since."""
+    return sum(max(0, ticks - since.get(thread, 0)) for thread, ticks in kernel_ticks().items()) / TICKS_PER_S
 
 
 class LoadWorker(BenchProcess):

@@ -10,7 +10,7 @@ from pathlib import Path
 from jepsen_like.bench.conversation import FULL, LARGE, LoadShape
 from jepsen_like.bench.figures import Throughput, quantile_ms
 from jepsen_like.bench.generator import LoadFailed, Sample
-from jepsen_like.bench.processes import kernel_cpu_s
+from jepsen_like.bench.processes import kernel_cpu_s, kernel_ticks
 from jepsen_like.bench.systems import BenchCluster, BenchSystem
 
 ONE = LoadShape(1, 100)
@@ -58,10 +58,10 @@ def under(
                 warm = driver.run(WARM_UP_S)
                 leader = cluster.members[cluster.led_by()]
                 cpu = [member.cpu_s() for member in cluster.members]
-                kernel_s = kernel_cpu_s()
+                kernel = kernel_ticks()
                 sample = driver.run(seconds)
                 used = [member.cpu_s() - start for member, start in zip(cluster.members, cpu, strict=True)]
-                kernel_s = kernel_cpu_s() - kernel_s
+                kernel_s = kernel_cpu_s(kernel)
                 of_leader = used[list(cluster.members).index(leader)]
         except LoadFailed:
             if not left:

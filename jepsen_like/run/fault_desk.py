@@ -30,7 +30,6 @@ from jepsen_like.systems.port import Leadership, Scope
 SOCKET: Final = "control.sock"
 LINE_BYTES_MAX: Final = 64 * 1024
 LEADER_WITHIN_S: Final = 5.0
-LINK_TARGETS: Final = frozenset({Target.HALVES, Target.ONE_WAY, Target.BRIDGE, Target.RING})
 
 
 @attrs.define

@@ -99,11 +99,6 @@ class GroupCoordinator:
         """When `GroupTimePassed` is due next, in seconds of `now`; infinite if nothing waits for time."""
         return min(self._next_check, self._due[0][0] if self._due else math.inf)
 
-    @property
-    def waiting_writes(self) -> int:
-        """How many writes have not been reported as written or failed."""
-        return len(self._out.pending)
-
     def step(self, now: float, event: CoordinatorEvent) -> tuple[CoordinatorEffect, ...]:
         """Takes in one event; returns the effects in the order in which they are to be carried out.
 

@@ -170,11 +170,6 @@ class BrokerStore:
             self.offline[each] = error
         return failed
 
-    def set_offline(self, partition: TopicPartition, error: LogError) -> None:
-        """Take a partition out of use because a read found damage; its log stays on the disk."""
-        self.logs.pop(partition, None)
-        self.offline[partition] = error
-
     # High watermarks
 
     def high_watermark(self, partition: TopicPartition) -> int:

@@ -21,7 +21,7 @@ from jepsen_like.bench.figures import (
 from jepsen_like.bench.kafka.cluster import OWN, KafkaCluster, KafkaSystem
 from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, STREAMS, KafkaLoad, KafkaWork
 from jepsen_like.bench.measurement import Measurement
-from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, kernel_cpu_s, running, until
+from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, kernel_cpu_s, kernel_ticks, running, until
 from jepsen_like.bench.systems import RecordsMissing
 
 ASK_WITHIN_S = 2.0
@@ -170,9 +170,9 @@ class KafkaDriver:
             fills = attrs.evolve(STREAMS[0], partitions=load.partitions)
             filled = self._work(fills, topic, min(FILL_S, self._seconds))
         held = self._held(topic, load.partitions)
-        cpu_s, kernel_s = self._cpu_s(), kernel_cpu_s()
+        cpu_s, kernel = self._cpu_s(), kernel_ticks()
         answer = self._work(load, topic, self._seconds, records=held)
-        used_s = self._cpu_s() - cpu_s + kernel_cpu_s() - kernel_s
+        used_s = self._cpu_s() - cpu_s + kernel_cpu_s(kernel)
         acknowledged = filled if filled is not None else answer
         self._check(topic, load.partitions, acknowledged["records"] + acknowledged["warm"])
         self._cluster.delete(topic)

@@ -1,5 +1,6 @@
 """What processes are charged with."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from jepsen_like.bench import processes, throughput
 from jepsen_like.bench.conversation import FULL, LoadShape
 from jepsen_like.bench.generator import Sample
-from jepsen_like.bench.processes import PF_KTHREAD, TICKS_PER_S, kernel_cpu_s
+from jepsen_like.bench.processes import PF_KTHREAD, TICKS_PER_S, kernel_cpu_s, kernel_ticks
 from jepsen_like.bench.systems import BenchCluster
 
 
@@ -28,7 +29,13 @@ def test_the_kernel_is_charged_with_its_own_threads_alone(tmp_path: Path, monkey
     (tmp_path / "301").mkdir()  # it has ended meanwhile
     (tmp_path / "stat").write_text("cpu 1 2 3")
     monkeypatch.setattr(processes, "PROC", tmp_path)
-    assert kernel_cpu_s() == 44 / TICKS_PER_S
+    before = kernel_ticks()
+    assert before == {2: 3, 17: 41}
+    shutil.rmtree(tmp_path / "17")  # a worker has ended, which takes nothing back
+    shutil.rmtree(tmp_path / "2")
+    put(tmp_path, 2, "kthreadd", PF_KTHREAD | 64, 0, 5)
+    put(tmp_path, 18, "kworker/0:2", PF_KTHREAD, 2, 7)
+    assert kernel_cpu_s(before) == 11 / TICKS_PER_S
 
 
 class TwoMembers:
@@ -55,7 +62,8 @@ class TwoMembers:
 
 def test_a_request_is_charged_with_all_that_was_done_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = TwoMembers()
-    monkeypatch.setattr(throughput, "kernel_cpu_s", lambda: 0.5 * cluster.loads)
+    monkeypatch.setattr(throughput, "kernel_ticks", lambda: {2: cluster.loads})
+    monkeypatch.setattr(throughput, "kernel_cpu_s", lambda before: 0.5 * (cluster.loads - before[2]))
     records, complete = throughput.under(cast("BenchCluster", cluster), "it", FULL, 1.0)
     figure = complete(0, "run")
     assert records == 20

@@ -102,7 +102,7 @@ def test_timed_out_commits_take_no_more_memory_than_their_offsets() -> None:
         (append,) = coordinator.step(0.0, GroupRequestArrived(token, 8, request, 0))
         assert isinstance(append, AppendRecords)
         coordinator.step(0.0, WriteFailed(append.write_id, KafkaErrorCode.REQUEST_TIMED_OUT))
-    assert coordinator.waiting_writes == 0
+    assert len(coordinator._out.pending) == 0
     assert len(coordinator.offsets.positions("g")) == 1
 
 

@@ -218,15 +218,6 @@ def test_a_log_whose_disk_failed_is_offline_and_the_end_is_not_clean() -> None:
     assert open_broker(disk).clean_epoch is None
 
 
-def test_a_partition_can_be_taken_out_of_use() -> None:
-    store, _ = new_log(memory_disk())
-    error = CorruptLog("file", 5, "damage")
-    store.set_offline(PARTITION, error)
-    with pytest.raises(CorruptLog, match="damage"):
-        store.log(PARTITION)
-    assert store.has(PARTITION, TOPIC_ID)
-
-
 # ---------------------------------------------------------------- the broker's own files
 
 
