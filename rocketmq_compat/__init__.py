@@ -1,6 +1,5 @@
-"""The place of the RocketMQ-compatible broker: its remoting protocol and replication between a master and its slaves.
+"""Brokers and name servers that RocketMQ's unmodified clients talk to, replicated between a master and its slaves, or by raft.
 
-Nothing is built here yet. It will hold the remoting frames, `replication.py` (the decider for fixed roles: asynchronous
-copies and synchronous double writes), the commit log with its consume queues, name server routes, and the broker
-around them.
+`remoting` turns bytes into commands and back, and carries them. `records`, `config`, `nameserver.routes`, `replication` and `consumers` are
+pure. `storage` keeps the commit log and the consume queues on the disk, `broker` is the shell around all of it, `process` the processes.
 """

@@ -1,0 +1,53 @@
+"""What can be wrong with a command: with the bytes of a frame, with its fields, with its body, or with one that was to be sent."""
+
+import attrs
+
+from raft.net.errors import WireError
+
+
+@attrs.define
+class MalformedFrame(WireError):
+    """The bytes are no remoting frame; their connection is closed."""
+
+    def __str__(self) -> str:
+        return f"malformed frame: {self.detail}"
+
+
+@attrs.define
+class BadHeader(ValueError):
+    """A frame is sound, but an ext field of its request is missing or has no sensible value. The request is refused, not the connection."""
+
+    detail: str
+    name: str = ""
+    """The field, as it is called on the wire."""
+
+    def __str__(self) -> str:
+        return f"bad field {self.name}: {self.detail}" if self.name else f"bad fields: {self.detail}"
+
+
+@attrs.define
+class BadBody(ValueError):
+    """A frame is sound, but its body is not what the request needs. The request is refused, not the connection.
+
+    `path` leads to the value, as in `consumerDataSet[0].groupName`.
+    """
+
+    detail: str
+    path: str = ""
+
+    def within(self, name: str) -> None:
+        """Extends the path on the left, as the error leaves a field or an element (`[3]`)."""
+        self.path = name + self.path if not self.path or self.path.startswith("[") else f"{name}.{self.path}"
+
+    def __str__(self) -> str:
+        return f"bad body: {self.path}: {self.detail}" if self.path else f"bad body: {self.detail}"
+
+
+@attrs.define
+class UnencodableCommand(ValueError):
+    """A command does not fit into a frame: a mistake of this side, or a body over the bound. Nothing was sent."""
+
+    detail: str
+
+    def __str__(self) -> str:
+        return f"cannot encode the command: {self.detail}"

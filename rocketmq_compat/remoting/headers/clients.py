@@ -1,0 +1,71 @@
+"""Clients and their groups: who is there (35, 38, 40), and what brokers ask clients to do (220, 221, 307, 309)."""
+
+from typing import Annotated
+
+from log.values import frozen
+from rocketmq_compat.remoting.headers.fields import ExtHeader, Int, Long, Name, WireName
+
+
+@frozen(kw_only=True)
+class UnregisterClientRequestHeader(ExtHeader):
+    """A client leaves its groups."""
+
+    client_id: Annotated[Name, WireName("clientID")]
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+@frozen(kw_only=True)
+class ConsumerGroupRequestHeader(ExtHeader):
+    """One consumer group: GET_CONSUMER_LIST_BY_GROUP, NOTIFY_CONSUMER_IDS_CHANGED (sent by brokers) and GET_CONSUMER_CONNECTION_LIST."""
+
+    consumer_group: Name
+
+
+@frozen(kw_only=True)
+class ProducerGroupRequestHeader(ExtHeader):
+    """One producer group: GET_PRODUCER_CONNECTION_LIST."""
+
+    producer_group: Name
+
+
+@frozen(kw_only=True)
+class ResetOffsetRequestHeader(ExtHeader):
+    """A group is to go on from where a topic was at a time, in ms (-1: its end): INVOKE_BROKER_TO_RESET_OFFSET, and 220 to clients."""
+
+    topic: Name
+    group: Name
+    timestamp: Long
+    is_force: bool = True
+    """Whether it may also go forward."""
+    queue_id: Int = -1
+    """The only queue that is meant, if it is not negative; `offset` is then where the group goes on."""
+    offset: Long | None = None
+
+
+@frozen(kw_only=True)
+class GetConsumerStatusRequestHeader(ExtHeader):
+    """What the consumers of a group hold: INVOKE_BROKER_TO_GET_CONSUMER_STATUS, and 221 to clients."""
+
+    topic: Name
+    group: Name
+    client_addr: str | None = None
+
+
+@frozen(kw_only=True)
+class GetConsumerRunningInfoRequestHeader(ExtHeader):
+    """What a client can tell of itself. The broker passes it on to the client."""
+
+    consumer_group: Name
+    client_id: Name
+    jstack_enable: bool = False
+
+
+@frozen(kw_only=True)
+class ConsumeMessageDirectlyRequestHeader(ExtHeader):
+    """A message that a client is to consume now. The broker passes it on to the client."""
+
+    consumer_group: Name
+    client_id: str | None = None
+    msg_id: str | None = None
+    broker_name: str | None = None

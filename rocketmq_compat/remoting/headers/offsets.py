@@ -1,0 +1,58 @@
+"""Offsets of queues: what a group has consumed (14, 15), and where a queue begins, ends, or was at a time (29 to 32)."""
+
+from log.values import frozen
+from rocketmq_compat.remoting.headers.fields import Count, ExtHeader, Long, Name, Offset
+
+
+@frozen(kw_only=True)
+class QueryConsumerOffsetRequestHeader(ExtHeader):
+    """What a group has consumed of a queue."""
+
+    consumer_group: Name
+    topic: Name
+    queue_id: Count
+    set_zero_if_not_found: bool = True
+    """Whether the broker may answer 0 for a group that is new to a queue whose first messages are still there."""
+
+
+@frozen(kw_only=True)
+class UpdateConsumerOffsetRequestHeader(ExtHeader):
+    """Commits an offset: all messages before it are consumed."""
+
+    consumer_group: Name
+    topic: Name
+    queue_id: Count
+    commit_offset: Offset
+
+
+@frozen(kw_only=True)
+class QueueRequestHeader(ExtHeader):
+    """One queue: GET_MAX_OFFSET, GET_MIN_OFFSET and GET_EARLIEST_MSG_STORETIME."""
+
+    topic: Name
+    queue_id: Count
+
+
+@frozen(kw_only=True)
+class SearchOffsetRequestHeader(ExtHeader):
+    """The first message of a queue that was stored at a time, in ms, or later."""
+
+    topic: Name
+    queue_id: Count
+    timestamp: Long
+    boundary_type: str | None = None
+    """`lower` or `upper`: which of several messages of one time is meant; `lower` if it is missing."""
+
+
+@frozen(kw_only=True)
+class OffsetResponseHeader(ExtHeader):
+    """An offset of a queue: the answer to 14, 29, 30 and 31."""
+
+    offset: Long
+
+
+@frozen(kw_only=True)
+class EarliestMsgStoretimeResponseHeader(ExtHeader):
+    """When the oldest message of a queue was stored, in ms; -1 if it has none."""
+
+    timestamp: Long

@@ -1,0 +1,118 @@
+"""Name servers: brokers register (103, 104, 904, 322), clients ask for routes (105), administrators change what is stored (100 to 102, 205, 327)."""
+
+from log.values import frozen
+from rocketmq_compat.remoting.headers.fields import Count, ExtHeader, Long, Name, Offset
+
+
+@frozen(kw_only=True)
+class GetRouteInfoRequestHeader(ExtHeader):
+    """The route of a topic: which brokers have queues of it."""
+
+    topic: Name
+    accept_standard_json_only: bool = False
+
+
+@frozen(kw_only=True)
+class RegisterBrokerRequestHeader(ExtHeader):
+    """A broker is there, with the topics that the body names. Of REGISTER_BROKER, UNREGISTER_BROKER, QUERY_DATA_VERSION, BROKER_HEARTBEAT."""
+
+    cluster_name: Name
+    broker_name: Name
+    broker_addr: Name
+    """Where clients reach it, HOST:PORT."""
+    broker_id: Offset
+    """0 is the master."""
+    ha_server_addr: str = ""
+    compressed: bool = False
+    body_crc32: Long = 0
+    heartbeat_timeout_millis: Long | None = None
+
+
+@frozen(kw_only=True)
+class RegisterBrokerResponseHeader(ExtHeader):
+    """What a slave has to know of its master; nothing for a master, and while there is none."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+@frozen(kw_only=True)
+class QueryDataVersionResponseHeader(ExtHeader):
+    """Whether the broker has to register again, because the name server has other data of it."""
+
+    changed: bool
+
+
+@frozen(kw_only=True)
+class PutKvConfigRequestHeader(ExtHeader):
+    """Stores a value. In the namespace ORDER_TOPIC_CONFIG it pins the queues of a topic whose order matters: `broker-a:4;broker-b:4`."""
+
+    namespace: Name
+    key: Name
+    value: str
+
+
+@frozen(kw_only=True)
+class KvConfigRequestHeader(ExtHeader):
+    """A value: GET_KV_CONFIG, DELETE_KV_CONFIG."""
+
+    namespace: Name
+    key: Name
+
+
+@frozen(kw_only=True)
+class GetKvConfigResponseHeader(ExtHeader):
+    """The value."""
+
+    value: str | None = None
+
+
+@frozen(kw_only=True)
+class GetKvListRequestHeader(ExtHeader):
+    """All values of a namespace: GET_KVLIST_BY_NAMESPACE."""
+
+    namespace: Name
+
+
+@frozen(kw_only=True)
+class NamesrvTopicRequestHeader(ExtHeader):
+    """A topic that is to be forgotten (DELETE_TOPIC_IN_NAMESRV), in one cluster or everywhere."""
+
+    topic: Name
+    cluster_name: str | None = None
+
+
+@frozen(kw_only=True)
+class GetTopicsByClusterRequestHeader(ExtHeader):
+    """The topics of a cluster."""
+
+    cluster: Name
+
+
+@frozen(kw_only=True)
+class BrokerNameRequestHeader(ExtHeader):
+    """The queues of a broker name: WIPE_WRITE_PERM_OF_BROKER, ADD_WRITE_PERM_OF_BROKER."""
+
+    broker_name: Name
+
+
+@frozen(kw_only=True)
+class WipeWritePermResponseHeader(ExtHeader):
+    """How many topics can no longer be written to there."""
+
+    wipe_topic_count: Count
+
+
+@frozen(kw_only=True)
+class AddWritePermResponseHeader(ExtHeader):
+    """How many topics can be written to there again."""
+
+    add_topic_count: Count
+
+
+@frozen(kw_only=True)
+class BrokerMemberGroupRequestHeader(ExtHeader):
+    """The brokers of one name: GET_BROKER_MEMBER_GROUP."""
+
+    cluster_name: Name
+    broker_name: Name

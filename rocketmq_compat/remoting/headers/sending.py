@@ -1,0 +1,121 @@
+"""Sending messages: SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), CONSUMER_SEND_MSG_BACK (36) and transactions (37, 39)."""
+
+import functools
+from collections.abc import Mapping
+from typing import Annotated, Final, Self
+
+import attrs
+
+from log.values import frozen
+from rocketmq_compat.remoting.headers.fields import (
+    Count,
+    ExtField,
+    ExtHeader,
+    Int,
+    Long,
+    Name,
+    Offset,
+    WireName,
+    plan,
+    read_fields,
+    written_fields,
+)
+
+AUTO_CREATE_TEMPLATE: Final = "TBW102"
+"""The topic whose settings a topic gets that is made because a message was sent to it."""
+
+COMMIT: Final = 0x8
+ROLLBACK: Final = 0xC
+UNDECIDED: Final = 0
+"""Values of `commit_or_rollback`: those of the message's sys flag."""
+
+
+@frozen(kw_only=True)
+class SendMessageRequestHeader(ExtHeader):
+    """One message, or a batch of them. SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE name each field by one letter."""
+
+    producer_group: Name
+    topic: Name
+    default_topic: str = AUTO_CREATE_TEMPLATE
+    default_topic_queue_nums: Int = 4
+    queue_id: Int
+    """Negative: the broker chooses."""
+    sys_flag: Int
+    born_timestamp: Long
+    flag: Int
+    properties: str | None = None
+    """As `records.read_properties` reads them."""
+    reconsume_times: Count = 0
+    unit_mode: bool = False
+    max_reconsume_times: Int | None = None
+    batch: bool = False
+    broker_name: Annotated[str | None, WireName("bname")] = None
+
+    @classmethod
+    def read_v2(cls, ext: Mapping[str, str]) -> Self:
+        """Like `read`, for fields with names of one letter."""
+        return read_fields(cls, _letters(), ext)
+
+    def ext_v2(self) -> dict[str, str]:
+        """Like `ext`, with names of one letter."""
+        return written_fields(self, _letters())
+
+
+@functools.cache
+def _letters() -> tuple[ExtField, ...]:
+    """The same fields named a to n (SendMessageRequestHeaderV2.java)."""
+    return tuple(
+        attrs.evolve(field, name=letter)
+        for field, letter in zip(plan(SendMessageRequestHeader), "abcdefghijklmn", strict=True)
+    )
+
+
+@frozen(kw_only=True)
+class SendMessageResponseHeader(ExtHeader):
+    """Where a message is. Of a batch: all ids, joined by commas, and the offset of the first."""
+
+    msg_id: str
+    queue_id: Count
+    queue_offset: Offset
+    transaction_id: str | None = None
+
+
+@frozen(kw_only=True)
+class ConsumerSendMsgBackRequestHeader(ExtHeader):
+    """A message that was not consumed: it is to come again later, or goes to the dead-letter topic."""
+
+    offset: Offset
+    """Its physical offset."""
+    group: Name
+    delay_level: Int
+    """0: the broker chooses by the count of tries; negative: to the dead-letter topic at once."""
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int | None = None
+
+
+@frozen(kw_only=True)
+class EndTransactionRequestHeader(ExtHeader):
+    """The outcome of a transaction: `COMMIT`, `ROLLBACK` or `UNDECIDED`."""
+
+    producer_group: Name
+    tran_state_table_offset: Offset
+    """The queue offset of the half message."""
+    commit_log_offset: Offset
+    """Its physical offset."""
+    commit_or_rollback: Int
+    from_transaction_check: bool = False
+    msg_id: str = ""
+    transaction_id: str | None = None
+
+
+@frozen(kw_only=True)
+class CheckTransactionStateRequestHeader(ExtHeader):
+    """Asked by the broker: what became of a transaction. The half message is the body."""
+
+    tran_state_table_offset: Offset
+    commit_log_offset: Offset
+    msg_id: str | None = None
+    transaction_id: str | None = None
+    offset_msg_id: str | None = None

@@ -1,0 +1,66 @@
+"""Topics and groups, as administrators make, delete and look at them, and the settings of a process."""
+
+from log.values import frozen
+from rocketmq_compat.remoting.headers.fields import Count, ExtHeader, Int, Name
+
+
+@frozen(kw_only=True)
+class CreateTopicRequestHeader(ExtHeader):
+    """Makes a topic on a broker, or changes it: UPDATE_AND_CREATE_TOPIC."""
+
+    topic: Name
+    default_topic: str = ""
+    read_queue_nums: Count
+    write_queue_nums: Count
+    perm: Int
+    """4 read, 2 write, 1 inherit."""
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: Int = 0
+    order: bool = False
+    attributes: str | None = None
+
+
+@frozen(kw_only=True)
+class TopicRequestHeader(ExtHeader):
+    """One topic: DELETE_TOPIC_IN_BROKER, GET_TOPIC_STATS_INFO, GET_TOPIC_CONFIG, QUERY_TOPIC_CONSUME_BY_WHO."""
+
+    topic: Name
+
+
+@frozen(kw_only=True)
+class GroupRequestHeader(ExtHeader):
+    """One consumer group: GET_SUBSCRIPTIONGROUP_CONFIG, QUERY_TOPICS_BY_CONSUMER."""
+
+    group: Name
+
+
+@frozen(kw_only=True)
+class DeleteSubscriptionGroupRequestHeader(ExtHeader):
+    """Deletes a consumer group."""
+
+    group_name: Name
+    clean_offset: bool = False
+    """Whether its offsets go with it."""
+
+
+@frozen(kw_only=True)
+class GetConsumeStatsRequestHeader(ExtHeader):
+    """How far a group is, in all its topics or in one."""
+
+    consumer_group: Name
+    topic: str | None = None
+
+
+@frozen(kw_only=True)
+class QueryConsumeTimeSpanRequestHeader(ExtHeader):
+    """How old what a group consumes of a topic is."""
+
+    topic: Name
+    group: Name
+
+
+@frozen(kw_only=True)
+class ConfigVersionResponseHeader(ExtHeader):
+    """The version of what the body holds: the answer to GET_BROKER_CONFIG."""
+
+    version: str
