@@ -1,0 +1,160 @@
+"""When a client is answered, and with which status: RocketMQ's rules (CommitLog, HAService, GroupTransferService).
+
+A record waits for the flush and for its copies at the same time, and is answered when both are decided; if both failed, the
+status of the copies wins. 10, 11 and 12 are answers of a record that is stored on the master, with a weaker promise.
+"""
+
+import enum
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from rocketmq_compat.replication.model import ReplicationConfig
+
+
+class SendStatus(enum.IntEnum):
+    """The outcome of records that were stored; the numbers are RocketMQ's response codes."""
+
+    SEND_OK = 0
+    FLUSH_DISK_TIMEOUT = 10
+    """SYNC_FLUSH: they were not flushed in `syncFlushTimeout`."""
+    SLAVE_NOT_AVAILABLE = 11
+    """SYNC_MASTER 4.x: there is no slave, or none that is near. Nothing was waited for."""
+    FLUSH_SLAVE_TIMEOUT = 12
+    """SYNC_MASTER: too few slaves have reported them in `slaveTimeout`."""
+
+
+class PutRefusal(enum.IntEnum):
+    """Why records were certainly not stored; the numbers are RocketMQ's response codes."""
+
+    SYSTEM_ERROR = 1
+    SERVICE_NOT_AVAILABLE = 14
+
+
+COPIES_4X = 2
+"""A SYNC_MASTER of 4.x waits for one slave, however many there are."""
+
+
+def copies_needed(config: ReplicationConfig, in_sync: int) -> int:
+    """Returns how many copies records need, the master's included; `in_sync` counts those that are near (`in_sync_copies`).
+
+    In 5.x more copies than are in sync are refused if their number adapts itself, because then the minimum is not there
+    (CommitLog.calcNeedAckNums); else they are waited for in vain.
+    """
+    if not config.sync_master:
+        return 1
+    if config.flavor == "4.x":
+        return COPIES_4X
+    if config.auto_in_sync_replicas:
+        return max(min(config.in_sync_replicas, in_sync), config.min_in_sync_replicas)
+    return config.in_sync_replicas
+
+
+def in_sync_copies(config: ReplicationConfig, log_end: int, reports: Iterable[int]) -> int:
+    """Returns how many copies are in sync, the master's included (HAService.inSyncReplicasNums): one report a slave."""
+    return 1 + sum(log_end - report < config.in_sync_gap_bytes_max for report in reports)
+
+
+def is_slave_available(config: ReplicationConfig, end: int, reports: Sequence[int]) -> bool:
+    """Returns whether waiting makes sense in 4.x (HAService.isSlaveOK): the best slave is near the records that end at `end`."""
+    return bool(reports) and end - max(reports) < config.slave_fallbehind_bytes_max
+
+
+def copied_end(log_end: int, reports: Sequence[int], copies: int) -> int:
+    """Returns the end of what `copies` copies have, the master's included; -1 if there are not as many."""
+    if copies <= 1:
+        return log_end
+    if len(reports) < copies - 1:
+        return -1
+    return sorted(reports, reverse=True)[copies - 2]
+
+
+@attrs.define(eq=False)
+class WaitingPut:
+    """Records up to `end` were appended at `offset`; a status is None until it is decided."""
+
+    token: int
+    offset: int
+    end: int
+    flush: SendStatus | None
+    copies: SendStatus | None
+
+    @property
+    def status(self) -> SendStatus | None:
+        """What the client is told, None while something is undecided."""
+        if self.flush is None or self.copies is None:
+            return None
+        return self.copies if self.copies is not SendStatus.SEND_OK else self.flush
+
+
+class PutWaits:
+    """All records that wait, in the order of the log, so that what is reached or over is always at the front."""
+
+    __slots__ = ("_copies", "_flush")
+
+    def __init__(self) -> None:
+        self._flush: deque[tuple[float, WaitingPut]] = deque()
+        self._copies: dict[int, deque[tuple[float, WaitingPut]]] = {}
+
+    def add(self, put: WaitingPut, flush_deadline: float, copies: int, copies_deadline: float) -> None:
+        """Wait for whichever of both is undecided."""
+        if put.flush is None:
+            self._flush.append((flush_deadline, put))
+        if put.copies is None:
+            self._copies.setdefault(copies, deque()).append((copies_deadline, put))
+
+    @property
+    def copies_awaited(self) -> tuple[int, ...]:
+        """The numbers of copies that are waited for."""
+        return tuple(self._copies)
+
+    @property
+    def deadline(self) -> float:
+        """When the first wait is over; infinity without one."""
+        fronts = [waiting[0][0] for waiting in (self._flush, *self._copies.values()) if waiting]
+        return min(fronts, default=math.inf)
+
+    def first_end(self, copies: int) -> float:
+        """Returns the end of the first records that wait for so many copies; infinity without any."""
+        waiting = self._copies.get(copies)
+        return waiting[0][1].end if waiting else math.inf
+
+    def flushed(self, end: int) -> Iterator[WaitingPut]:
+        """The log is flushed up to `end`. Yields what can be answered."""
+        while self._flush and self._flush[0][1].end <= end:
+            put = self._flush.popleft()[1]
+            put.flush = SendStatus.SEND_OK
+            if put.status is not None:
+                yield put
+
+    def copied(self, copies: int, end: int) -> Iterator[WaitingPut]:
+        """So many copies have the log up to `end`. Yields what can be answered."""
+        waiting = self._copies.get(copies)
+        while waiting and waiting[0][1].end <= end:
+            put = waiting.popleft()[1]
+            put.copies = SendStatus.SEND_OK
+            if put.status is not None:
+                yield put
+        self._forget_empty(copies)
+
+    def expired(self, now: float) -> Iterator[WaitingPut]:
+        """Yields what can be answered because a wait is over."""
+        while self._flush and self._flush[0][0] <= now:
+            put = self._flush.popleft()[1]
+            put.flush = SendStatus.FLUSH_DISK_TIMEOUT
+            if put.status is not None:
+                yield put
+        for copies in self.copies_awaited:
+            waiting = self._copies[copies]
+            while waiting and waiting[0][0] <= now:
+                put = waiting.popleft()[1]
+                put.copies = SendStatus.FLUSH_SLAVE_TIMEOUT
+                if put.status is not None:
+                    yield put
+            self._forget_empty(copies)
+
+    def _forget_empty(self, copies: int) -> None:
+        if not self._copies.get(copies, True):
+            del self._copies[copies]

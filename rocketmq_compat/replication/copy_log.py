@@ -1,0 +1,61 @@
+"""What a replica knows of its commit log: ends, epochs, confirm offset. The bytes are the shell's."""
+
+import attrs
+
+from rocketmq_compat.replication.effects import ConfirmOffsetMoved, Effect
+from rocketmq_compat.replication.epochs import EpochTable
+from rocketmq_compat.replication.model import RecoveredCopy
+
+
+@attrs.define
+class CopyLog:
+    """The facts of one log: `log_start <= log_end`, `flushed_end <= log_end`, `confirm_offset <= log_end`."""
+
+    log_start: int
+    log_end: int
+    flushed_end: int
+    epochs: EpochTable
+    sync_flush: bool
+    confirm_offset: int
+
+    @classmethod
+    def of(cls, recovered: RecoveredCopy, sync_flush: bool) -> "CopyLog":
+        """The log as a restart found it; nothing of it is confirmed yet. Raises `ValueError` if its ends are not in order."""
+        start, end = recovered.log_start, recovered.log_end
+        if not 0 <= start <= end:
+            raise ValueError(f"a log from {start} to {end}")
+        durable_end = max(start, min(recovered.durable_end, end))
+        return cls(start, end, durable_end, EpochTable(recovered.epochs), sync_flush, start)
+
+    @property
+    def own_end(self) -> int:
+        """The end of what this copy counts for, by its flush setting."""
+        return self.flushed_end if self.sync_flush else self.log_end
+
+    def confirm(self, offset: int, out: list[Effect]) -> None:
+        """Everything below `offset`, as far as it is in this log, is confirmed; what was confirmed remains so."""
+        offset = min(offset, self.log_end)
+        if offset > self.confirm_offset:
+            self.confirm_offset = offset
+            out.append(ConfirmOffsetMoved(offset))
+
+    def truncate(self, end: int) -> None:
+        """The log ends at `end`, and nothing above is flushed or confirmed."""
+        self.epochs.truncate(end)
+        self.log_end = end
+        self.flushed_end = min(self.flushed_end, end)
+        self.confirm_offset = min(self.confirm_offset, end)
+
+    def reset(self, start: int) -> None:
+        """The log is empty and begins at `start`."""
+        self.epochs.truncate(0)
+        self.log_start = self.log_end = self.flushed_end = self.confirm_offset = start
+
+    def trim(self, log_start: int) -> None:
+        """The log begins at `log_start`, if that is further and within the log."""
+        log_start = min(log_start, self.log_end)
+        if log_start > self.log_start:
+            self.log_start = log_start
+            self.epochs.trim(log_start)
+            self.flushed_end = max(self.flushed_end, log_start)
+            self.confirm_offset = max(self.confirm_offset, log_start)

@@ -1,0 +1,176 @@
+"""CommitLogReplica: one copy of a broker's commit log, the master's or a slave's, with RocketMQ's replication of fixed roles.
+
+The one decider of this package. `step(now, event)` takes a fact and returns orders (effects), which the shell carries out at once and
+in order; it owns no socket, file or clock. So a broker, the simulator and a test run the same code. The rules of a master are in
+`master`, those of a slave in `slave`, when a client is answered in `acks`.
+
+The role is given at the start and never changes: there is no election. An operator promotes a slave by starting it as a master, after
+which the old master may come back as a slave.
+
+How a shell uses it: `begin` once, then `step` at every event; `DeadlineReached` when `deadline` is reached. `incarnation` is a number that no
+other start has, such as the wall clock in microseconds: it names the epoch, also where the disk that knew the last one was lost.
+"""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from rocketmq_compat.replication import invariants
+from rocketmq_compat.replication.acks import PutRefusal
+from rocketmq_compat.replication.copy_log import CopyLog
+from rocketmq_compat.replication.effects import CloseHaConnection, Effect, RefusePut
+from rocketmq_compat.replication.events import (
+    CommitLogFlushed,
+    Connected,
+    DeadlineReached,
+    DivergenceDiscarded,
+    Event,
+    HaConnectionClosed,
+    LogStartMoved,
+    LossAccepted,
+    Pushed,
+    PutMessages,
+    Received,
+)
+from rocketmq_compat.replication.master import Master
+from rocketmq_compat.replication.messages import Handshake, HandshakeRefused, Heartbeat, Push, Report, Welcome
+from rocketmq_compat.replication.model import MASTER_ID, RecoveredCopy, ReplicationConfig, RoleName
+from rocketmq_compat.replication.slave import Slave
+
+
+class CommitLogReplica:
+    """One copy. `checked` is whether the invariants are checked after every step; a broken one raises `AssertionError`.
+
+    Raises `ValueError` for a role that does not go with the broker id: 0 is the master.
+    """
+
+    __slots__ = ("_checked", "config", "log", "role")
+
+    def __init__(
+        self,
+        config: ReplicationConfig,
+        role: RoleName,
+        recovered: RecoveredCopy,
+        incarnation: int,
+        *,
+        checked: bool = True,
+    ) -> None:
+        if (role == "master") != (config.broker_id == MASTER_ID):
+            raise ValueError(f"broker id {config.broker_id} does not go with the role {role}")
+        self.config = config
+        self.log = CopyLog.of(recovered, config.sync_flush)
+        self._checked = checked
+        self.role: Master | Slave
+        match role:
+            case "master":
+                self.role = Master(config, self.log, incarnation)
+            case "slave":
+                self.role = Slave(config, self.log)
+            case _:
+                assert_never(role)
+
+    @property
+    def is_master(self) -> bool:
+        """Whether records of clients are taken here."""
+        return isinstance(self.role, Master)
+
+    @property
+    def deadline(self) -> float:
+        """When `DeadlineReached` is due next; infinity if nothing waits for time."""
+        return self.role.deadline
+
+    def begin(self, now: float) -> Sequence[Effect]:
+        """The first orders, before any step."""
+        out: list[Effect] = []
+        match self.role:
+            case Master():
+                self.role.begin(out)
+            case Slave():
+                self.role.dial(now, out)
+            case _:
+                assert_never(self.role)
+        return out
+
+    def step(self, now: float, event: Event) -> Sequence[Effect]:
+        """Take a fact; returns what to do, in order. `now` never falls.
+
+        Raises `ReplicationError` for an event that cannot follow what the shell was told to do.
+        """
+        out: list[Effect] = []
+        before = invariants.ReplicaFacts.of(self) if self._checked else None
+        self._handle(now, event, out)
+        if before is not None:
+            invariants.check(before, event, self)
+        return out
+
+    def _handle(self, now: float, event: Event, out: list[Effect]) -> None:
+        role = self.role
+        match event:
+            case PutMessages():
+                if isinstance(role, Master):
+                    role.put(event, now, out)
+                else:
+                    out.append(RefusePut(event.token, PutRefusal.SERVICE_NOT_AVAILABLE, "this broker is a slave"))
+            case CommitLogFlushed():
+                self._flushed(now, event.end, out)
+            case Connected():
+                if isinstance(role, Master):
+                    role.connected(event.connection, now)
+                else:
+                    role.connected(event.connection, now, out)
+            case Received():
+                self._received(now, event, out)
+            case HaConnectionClosed():
+                if isinstance(role, Master):
+                    role.closed(event.connection)
+                else:
+                    role.closed(event.connection, now)
+            case Pushed():
+                if isinstance(role, Master):
+                    role.pushed(event.connection, event.end, now, out)
+            case LogStartMoved():
+                self.log.trim(event.log_start)
+            case LossAccepted():
+                if isinstance(role, Master):
+                    role.loss_accepted(out)
+            case DivergenceDiscarded():
+                if isinstance(role, Slave):
+                    role.divergence_discarded(now, out)
+            case DeadlineReached():
+                role.time_passed(now, out)
+            case _:
+                assert_never(event)
+
+    def _flushed(self, now: float, end: int, out: list[Effect]) -> None:
+        log = self.log
+        if end <= log.flushed_end:
+            return
+        log.flushed_end = min(end, log.log_end)
+        if not log.sync_flush:
+            return
+        match self.role:
+            case Master():
+                self.role.flushed(out)
+            case Slave():
+                self.role.flushed(now, out)
+            case _:
+                assert_never(self.role)
+
+    def _received(self, now: float, event: Received, out: list[Effect]) -> None:
+        """A message of the wrong side closes the connection."""
+        role, message = self.role, event.message
+        match message:
+            case Handshake() | Report():
+                if isinstance(role, Master):
+                    role.received(event.connection, message, now, out)
+                    return
+            case Welcome() | HandshakeRefused() | Push() | Heartbeat():
+                if isinstance(role, Slave):
+                    role.received(event.connection, message, now, out)
+                    return
+            case _:
+                assert_never(message)
+        out.append(CloseHaConnection(event.connection, f"a {type(message).__name__} does not come from the other side"))
+        if isinstance(role, Master):
+            role.closed(event.connection)
+        else:
+            role.closed(event.connection, now)

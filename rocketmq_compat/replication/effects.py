@@ -1,0 +1,147 @@
+"""What to do: the orders that come out of `CommitLogReplica.step`, to be carried out at once and in the order given.
+
+What the replica knows of its log includes every order of the step already: appending, truncating and resetting succeed, or the shell ends
+the broker.
+"""
+
+from log.values import frozen
+from rocketmq_compat.replication.acks import PutRefusal, SendStatus
+from rocketmq_compat.replication.messages import HaMessage, Payload
+
+
+@frozen
+class AppendMessages:
+    """A master appends a client's records at `offset`, in `epoch`. With SYNC_FLUSH they are flushed soon, which `CommitLogFlushed` reports."""
+
+    offset: int
+    epoch: int
+    size: int
+    payload: object
+
+
+@frozen
+class AppendPushed:
+    """A slave appends the bytes of a push as they came. With SYNC_FLUSH they are flushed soon, which `CommitLogFlushed` reports."""
+
+    offset: int
+    epoch: int
+    payload: Payload
+
+
+@frozen
+class TruncateCommitLog:
+    """Remove everything from `end` on, by an operator's decision."""
+
+    end: int
+
+
+@frozen
+class ResetCommitLog:
+    """Drop the whole log; it then is empty and begins at `start`."""
+
+    start: int
+
+
+@frozen
+class AnswerPut:
+    """The outcome of a `PutMessages` that was stored at `offset`; see `SendStatus` for what it promises."""
+
+    token: int
+    status: SendStatus
+    offset: int
+
+
+@frozen
+class RefusePut:
+    """A `PutMessages` was certainly not stored. `reason` is for the client's error and for operators."""
+
+    token: int
+    code: PutRefusal
+    reason: str
+
+
+@frozen
+class Dial:
+    """Connect to the master's HA port: `Connected(connection)` or `HaConnectionClosed(connection)` follows."""
+
+    connection: int
+
+
+@frozen
+class SendMessage:
+    """Send this message on a connection, behind all earlier ones."""
+
+    connection: int
+    message: HaMessage
+
+
+@frozen
+class PushLog:
+    """Read the log from `offset` and send it as one `Push` of `epoch`, then report `Pushed`. One is under way on a connection.
+
+    The push ends at `end_max` at the latest; with more than `push_bytes_max` to send, it takes as many whole appends as fit, one at
+    least.
+    """
+
+    connection: int
+    offset: int
+    end_max: int
+    epoch: int
+    confirm_offset: int
+
+
+@frozen
+class CloseHaConnection:
+    """Send what is on its way if possible, then close; no `HaConnectionClosed` is expected. `reason` is for operators."""
+
+    connection: int
+    reason: str
+
+
+@frozen
+class DivergenceFound:
+    """News for operators: this slave's log leaves the master's at `agreed_end` and goes on to `slave_end`.
+
+    The master has lost `lost_bytes`, if it ever had them. With `blocks`, it takes no records until an operator decides.
+    """
+
+    slave_id: int
+    agreed_end: int
+    slave_end: int
+    blocks: bool
+
+    @property
+    def lost_bytes(self) -> int:
+        """What the slave holds and the master does not."""
+        return self.slave_end - self.agreed_end
+
+
+@frozen
+class DivergenceEnded:
+    """News for operators: nothing of this slave stands against taking records any more."""
+
+    slave_id: int
+
+
+@frozen
+class ConfirmOffsetMoved:
+    """Everything below `confirm_offset` is as safe as the broker's settings promise; a slave knows it from its master."""
+
+    confirm_offset: int
+
+
+Effect = (
+    AppendMessages
+    | AppendPushed
+    | TruncateCommitLog
+    | ResetCommitLog
+    | AnswerPut
+    | RefusePut
+    | Dial
+    | SendMessage
+    | PushLog
+    | CloseHaConnection
+    | DivergenceFound
+    | DivergenceEnded
+    | ConfirmOffsetMoved
+)

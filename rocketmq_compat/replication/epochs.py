@@ -1,0 +1,93 @@
+"""The epoch table: which start of a master wrote which part of the commit log.
+
+Every start of a master begins an epoch at the end of its log, and an epoch is begun once. So (epoch, offset) names a byte: what two
+logs hold at one offset in the same epoch is the same, and where their epochs differ, so do their bytes.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+
+from log.values import frozen
+from rocketmq_compat.replication.model import NO_EPOCH, MasterEpoch
+
+
+class EpochTable:
+    """The epochs of one log, in order; epochs and starts both grow. `last` is the newest epoch, NO_EPOCH if there is none."""
+
+    __slots__ = ("_epochs", "_starts", "last")
+
+    def __init__(self, entries: Iterable[MasterEpoch] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self.last = NO_EPOCH
+        for entry in entries:
+            self.assign(entry.epoch, entry.start)
+
+    def entries(self) -> tuple[MasterEpoch, ...]:
+        """The table as plain data."""
+        return tuple(map(MasterEpoch, self._epochs, self._starts))
+
+    def assign(self, epoch: int, start: int) -> None:
+        """`epoch` begins at `start`, unless it is the last one already. Epochs that wrote nothing before `start` leave.
+
+        Raises `ValueError` for an epoch below the last one.
+        """
+        if epoch == self.last:
+            return
+        if epoch < self.last:
+            raise ValueError(f"epoch {epoch} after {self.last}")
+        self.truncate(start)
+        self._epochs.append(epoch)
+        self._starts.append(start)
+        self.last = epoch
+
+    def truncate(self, end: int) -> None:
+        """The log ends at `end`: epochs that begin there or later leave."""
+        keep = bisect_left(self._starts, end)
+        del self._epochs[keep:], self._starts[keep:]
+        self.last = self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def trim(self, log_start: int) -> None:
+        """The log begins at `log_start`: epochs before leave; what is left of one begins there."""
+        first = bisect_right(self._starts, log_start) - 1
+        if first >= 0:
+            del self._epochs[:first], self._starts[:first]
+            self._starts[0] = log_start
+
+    def at(self, offset: int) -> int:
+        """Returns the epoch that wrote the byte at `offset`, or will; NO_EPOCH before the first."""
+        index = bisect_right(self._starts, offset) - 1
+        return self._epochs[index] if index >= 0 else NO_EPOCH
+
+    def next_start(self, offset: int, log_end: int) -> int:
+        """Returns where the epoch of the byte at `offset` ends."""
+        index = bisect_right(self._starts, offset)
+        return self._starts[index] if index < len(self._starts) else log_end
+
+
+@frozen
+class History:
+    """A log from `start` to `end` with its epochs."""
+
+    start: int
+    end: int
+    epochs: EpochTable
+
+    @classmethod
+    def of(cls, log_start: int, log_end: int, entries: Sequence[MasterEpoch]) -> "History":
+        """A history as a message tells it: what lies before its first epoch was left out."""
+        return cls(entries[0].start if entries else log_start, log_end, EpochTable(entries))
+
+
+def agreed_end(one: History, other: History) -> int:
+    """Returns the end of what two logs have in common: the first offset at which both hold bytes of different epochs, or the lesser end.
+
+    What lies below the later of both starts cannot be compared.
+    """
+    end = min(one.end, other.end)
+    offset = max(one.start, other.start)
+    while offset < end:
+        if one.epochs.at(offset) != other.epochs.at(offset):
+            return offset
+        offset = min(one.epochs.next_start(offset, one.end), other.epochs.next_start(offset, other.end))
+    return end

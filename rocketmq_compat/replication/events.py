@@ -1,0 +1,94 @@
+"""Facts: what a shell tells a replica, the only input of `CommitLogReplica.step`."""
+
+from log.values import frozen
+from rocketmq_compat.replication.messages import HaMessage
+
+
+@frozen
+class PutMessages:
+    """A client sent records, `size` bytes as they are stored at the log's end. Answered by one `AnswerPut` or `RefusePut` with `token`.
+
+    `wait` is RocketMQ's message property WAIT (isWaitStoreMsgOK): without it neither flush nor slaves are waited for. `payload` is
+    handed back in `AppendMessages`.
+    """
+
+    token: int
+    size: int
+    payload: object = None
+    wait: bool = True
+
+
+@frozen
+class CommitLogFlushed:
+    """Everything below `end` of the log as it is now survives a loss of power.
+
+    A flush that began before a truncation must not be reported for what was appended in the place of what it wrote.
+    """
+
+    end: int
+
+
+@frozen
+class Connected:
+    """A slave's `Dial` with this number has a connection; or a master has accepted one, which no other was numbered like."""
+
+    connection: int
+
+
+@frozen
+class Received:
+    """A message arrived. See `Connected` for its connection."""
+
+    connection: int
+    message: HaMessage
+
+
+@frozen
+class HaConnectionClosed:
+    """A connection ended, could not be made, or brought bytes that are no message. An unknown or closed one is ignored."""
+
+    connection: int
+
+
+@frozen
+class Pushed:
+    """A `PushLog` was carried out: the push ended at `end`, and is on its way. To be told before anything that arrives later."""
+
+    connection: int
+    end: int
+
+
+@frozen
+class LogStartMoved:
+    """Retention let the log begin at `log_start`."""
+
+    log_start: int
+
+
+@frozen
+class LossAccepted:
+    """An operator decides that this master's log counts, as it is: the bytes that slaves hold beyond it are given up."""
+
+
+@frozen
+class DivergenceDiscarded:
+    """An operator decides that this slave gives up what its master does not have. Without a known divergence nothing happens."""
+
+
+@frozen
+class DeadlineReached:
+    """Time passed; due whenever `CommitLogReplica.deadline` is reached, harmless at any other time."""
+
+
+Event = (
+    PutMessages
+    | CommitLogFlushed
+    | Connected
+    | Received
+    | HaConnectionClosed
+    | Pushed
+    | LogStartMoved
+    | LossAccepted
+    | DivergenceDiscarded
+    | DeadlineReached
+)

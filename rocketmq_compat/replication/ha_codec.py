@@ -1,0 +1,151 @@
+"""The HA stream as bytes: frames of `raft.net.framing` (length, type, and a CRC-32C of everything) around fixed layouts, big endian.
+
+A connection is bounded by `FRAME_BYTES_MAX`. Decoding is total: any bytes give a message, or a `WireError`, after which the connection
+is of no use any more. Integers lie in range, epoch tables are in order and lie within the log; whether a message is *true* is for the decider.
+A push carries the checksum of its payload in addition, which may come from the disk: the slave compares it (`slave`).
+"""
+
+import itertools
+import struct
+from typing import assert_never
+
+import crc32c
+
+from raft.net.errors import WireError
+from raft.net.framing import Frame, FrameDecoder, encode_frame, encode_frame_in_pieces
+from rocketmq_compat.replication.messages import (
+    HaMessage,
+    Handshake,
+    HandshakeRefused,
+    Heartbeat,
+    Payload,
+    Push,
+    Report,
+    Welcome,
+)
+from rocketmq_compat.replication.model import EPOCHS_MAX, MasterEpoch
+
+HANDSHAKE = 96
+WELCOME = 97
+REFUSED = 98
+PUSH = 99
+REPORT = 100
+HEARTBEAT = 101
+
+FRAME_BYTES_MAX = (16 << 20) + (64 << 10)
+"""The largest append of a client is a remoting frame of 16 MiB; it travels in one push."""
+NAME_BYTES_MAX = 255
+REASON_BYTES_MAX = 1024
+OFFSET_MAX = 2**62
+
+_HANDSHAKE = struct.Struct("!BIQQHB")
+_EPOCH = struct.Struct("!QQ")
+_WELCOME = struct.Struct("!QQ")
+_REFUSED = struct.Struct("!q")
+_PUSH = struct.Struct("!QQQI")
+_NUMBER = struct.Struct("!Q")
+
+
+def ha_decoder() -> FrameDecoder:
+    """Returns the decoder of one connection; its frames are given to `decode`."""
+    return FrameDecoder(FRAME_BYTES_MAX)
+
+
+def encode(message: HaMessage) -> tuple[Payload, ...]:
+    """Returns the message as buffers, to be sent in order; the payload of a push is not copied."""
+    match message:
+        case Handshake():
+            return (encode_frame(HANDSHAKE, _handshake(message)),)
+        case Welcome(push_from=push_from, confirm_offset=confirm):
+            return (encode_frame(WELCOME, _WELCOME.pack(push_from, confirm)),)
+        case HandshakeRefused(reason=reason, agreed_end=agreed):
+            return (encode_frame(REFUSED, _REFUSED.pack(agreed) + _cut(reason, REASON_BYTES_MAX)),)
+        case Push():
+            fields = _PUSH.pack(message.offset, message.epoch, message.confirm_offset, message.crc)
+            crc = crc32c.crc32c(message.payload, crc32c.crc32c(fields))
+            return encode_frame_in_pieces(PUSH, (fields, message.payload), crc)
+        case Report(end=end):
+            return (encode_frame(REPORT, _NUMBER.pack(end)),)
+        case Heartbeat(confirm_offset=confirm):
+            return (encode_frame(HEARTBEAT, _NUMBER.pack(confirm)),)
+        case _:
+            assert_never(message)
+
+
+def _cut(text: str, bytes_max: int) -> bytes:
+    return text.encode()[:bytes_max].decode(errors="ignore").encode()
+
+
+def _handshake(message: Handshake) -> bytes:
+    name = message.broker_name.encode()
+    if len(name) > NAME_BYTES_MAX:
+        raise ValueError(f"a broker name of {len(name)} bytes is over the bound of {NAME_BYTES_MAX}")
+    head = _HANDSHAKE.pack(
+        message.checks_divergence, message.slave_id, message.log_start, message.log_end, len(message.epochs), len(name)
+    )
+    return head + name + b"".join([_EPOCH.pack(each.epoch, each.start) for each in message.epochs])
+
+
+def decode(frame: Frame) -> HaMessage:
+    """Returns the message of one frame; the payload of a push is a view of it. Raises `WireError` for anything else."""
+    kind, body, _ = frame
+    try:
+        message = _decode(kind, memoryview(body))
+    except (struct.error, UnicodeDecodeError) as error:
+        raise WireError(f"a message of type {kind} is malformed: {error}") from None
+    return message
+
+
+def _decode(kind: int, body: memoryview) -> HaMessage:
+    match kind:
+        case _ if kind == HANDSHAKE:
+            return _decoded_handshake(body)
+        case _ if kind == WELCOME:
+            push_from, confirm = _WELCOME.unpack(body)
+            return Welcome(_offset(push_from), _offset(confirm))
+        case _ if kind == REFUSED:
+            (agreed,) = _REFUSED.unpack_from(body)
+            if not -1 <= agreed <= OFFSET_MAX or len(body) > _REFUSED.size + REASON_BYTES_MAX:
+                raise WireError("a refusal is malformed")
+            return HandshakeRefused(str(body[_REFUSED.size :], "utf-8"), agreed)
+        case _ if kind == PUSH:
+            offset, epoch, confirm, crc = _PUSH.unpack_from(body)
+            payload = body[_PUSH.size :]
+            if not payload:
+                raise WireError("a push of nothing")
+            return Push(_offset(offset), _epoch(epoch), _offset(confirm), crc, payload)
+        case _ if kind == REPORT:
+            return Report(_offset(*_NUMBER.unpack(body)))
+        case _ if kind == HEARTBEAT:
+            return Heartbeat(_offset(*_NUMBER.unpack(body)))
+        case _:
+            raise WireError(f"a message of type {kind} is not of the HA stream")
+
+
+def _decoded_handshake(body: memoryview) -> Handshake:
+    checks, slave_id, log_start, log_end, count, name_bytes = _HANDSHAKE.unpack_from(body)
+    start = _HANDSHAKE.size + name_bytes
+    if count > EPOCHS_MAX or len(body) != start + count * _EPOCH.size or checks > 1:
+        raise WireError("a handshake is malformed")
+    if not _offset(log_start) <= _offset(log_end):
+        raise WireError(f"a handshake of a log from {log_start} to {log_end}")
+    epochs = tuple([MasterEpoch(_epoch(epoch), begin) for epoch, begin in _EPOCH.iter_unpack(body[start:])])
+    for one, other in itertools.pairwise(epochs):
+        if one.epoch >= other.epoch or one.start >= other.start:
+            raise WireError("the epochs of a handshake are out of order")
+    if epochs and not log_start <= epochs[0].start <= epochs[-1].start <= log_end:
+        raise WireError("the epochs of a handshake lie outside of its log")
+    name = str(body[_HANDSHAKE.size : start], "utf-8")
+    return Handshake(name, slave_id, bool(checks), log_start, log_end, epochs)
+
+
+def _offset(number: int) -> int:
+    if number > OFFSET_MAX:
+        raise WireError(f"offset {number} is out of range")
+    return number
+
+
+def _epoch(number: int) -> int:
+    if not 0 < number <= OFFSET_MAX:
+        raise WireError(f"epoch {number} is out of range")
+    return number

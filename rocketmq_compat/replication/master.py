@@ -1,0 +1,276 @@
+"""A replica that is the master: it appends what clients send, pushes its log to slaves, and answers when a promise holds.
+
+Rules, with their sources:
+
+- Every start begins a new epoch at the log's end, which is recorded at once.
+- A slave whose log is a beginning of this one is pushed what follows its end. One that holds anything else, or more, is refused, and as
+  long as it is, this master takes no records: it has lost what it may have acknowledged (a power cut with ASYNC_FLUSH, a lost disk). Taking
+  the slave back, or `LossAccepted`, ends that. With `haDivergence=rocketmq` nothing is compared (DefaultHAConnection): pushes wait until
+  the log has passed the slave's end, and go on there, behind other bytes.
+- An empty log, or one that ends before this one begins, is reset to this log's start.
+- A report counts on the connection on which everything below it was pushed; a larger one closes it (#3015, #3016).
+- Each slave counts once, by its newest connection. A broker that never shook hands is no slave.
+- Slaves are pushed what is not flushed yet, as in RocketMQ: flush and copies are waited for at the same time.
+"""
+
+import math
+from collections.abc import Iterable
+
+from rocketmq_compat.replication import acks
+from rocketmq_compat.replication.acks import PutRefusal, PutWaits, SendStatus, WaitingPut
+from rocketmq_compat.replication.copy_log import CopyLog
+from rocketmq_compat.replication.effects import (
+    AnswerPut,
+    AppendMessages,
+    CloseHaConnection,
+    DivergenceEnded,
+    DivergenceFound,
+    Effect,
+    PushLog,
+    RefusePut,
+    SendMessage,
+)
+from rocketmq_compat.replication.epochs import History, agreed_end
+from rocketmq_compat.replication.events import PutMessages
+from rocketmq_compat.replication.messages import FromSlave, Handshake, HandshakeRefused, Heartbeat, Report, Welcome
+from rocketmq_compat.replication.model import MASTER_ID, ReplicationConfig, ReplicationError
+from rocketmq_compat.replication.progress import SlaveProgress
+
+OK = SendStatus.SEND_OK
+
+
+class Master:
+    """One start of a master. Every method adds its orders to `out`."""
+
+    __slots__ = ("_config", "_log", "accepts_loss", "connections", "divergences", "epoch", "waits")
+
+    def __init__(self, config: ReplicationConfig, log: CopyLog, incarnation: int) -> None:
+        self._config = config
+        self._log = log
+        self.epoch = max(log.epochs.last + 1, incarnation)
+        self.connections: dict[int, SlaveProgress] = {}
+        self.divergences: dict[int, DivergenceFound] = {}
+        """By slave, what stands against taking records."""
+        self.accepts_loss = False
+        self.waits = PutWaits()
+        log.epochs.assign(self.epoch, log.log_end)
+
+    def begin(self, out: list[Effect]) -> None:
+        """The first act."""
+        self._confirm(out)
+
+    @property
+    def slaves(self) -> list[SlaveProgress]:
+        """The connections of slaves that were welcomed, one a slave."""
+        return [each for each in self.connections.values() if each.is_taken]
+
+    @property
+    def deadline(self) -> float:
+        """When `time_passed` is due."""
+        due = math.inf
+        for each in self.connections.values():
+            due = min(due, each.heard_at + self._config.silence_s_max)
+            if each.is_taken:
+                due = min(due, each.sent_at + self._config.heartbeat_s)
+        return min(due, self.waits.deadline)
+
+    # ------------------------------------------------------------ records of clients
+
+    def put(self, event: PutMessages, now: float, out: list[Effect]) -> None:
+        """Append records, unless something speaks against it, and answer when their promise holds."""
+        if event.size <= 0:
+            raise ReplicationError(f"records of {event.size} bytes")
+        config, log = self._config, self._log
+        if self.divergences:
+            out.append(RefusePut(event.token, PutRefusal.SERVICE_NOT_AVAILABLE, self._objection()))
+            return
+        reports = [each.reported_end for each in self.slaves]
+        in_sync = acks.in_sync_copies(config, log.log_end, reports)
+        copies = acks.copies_needed(config, in_sync)
+        if copies > in_sync and config.flavor == "5.x" and config.auto_in_sync_replicas:
+            reason = f"in-sync replicas not enough: {in_sync} of {copies}"
+            out.append(RefusePut(event.token, PutRefusal.SYSTEM_ERROR, reason))
+            return
+        offset = log.log_end
+        log.log_end += event.size
+        out.append(AppendMessages(offset, self.epoch, event.size, event.payload))
+        flush = None if config.sync_flush and event.wait else OK
+        stored = WaitingPut(event.token, offset, log.log_end, flush, self._copies_status(event, copies, reports))
+        if stored.status is not None:
+            out.append(AnswerPut(stored.token, stored.status, offset))
+        else:
+            self.waits.add(stored, now + config.sync_flush_timeout_s, copies, now + config.slave_timeout_s)
+        for slave in self.slaves:
+            self._push(slave, out)
+        self._confirm(out)
+
+    def _copies_status(self, event: PutMessages, copies: int, reports: list[int]) -> SendStatus | None:
+        if copies <= 1 or not event.wait:
+            return OK
+        log_end = self._log.log_end
+        if acks.copied_end(log_end, reports, copies) >= log_end:  # only where nothing is compared: as RocketMQ does
+            return OK
+        if self._config.flavor == "4.x" and not acks.is_slave_available(self._config, log_end, reports):
+            return SendStatus.SLAVE_NOT_AVAILABLE
+        return None
+
+    def _objection(self) -> str:
+        found = max(self.divergences.values(), key=lambda each: each.lost_bytes)
+        return (
+            f"slave {found.slave_id} holds {found.lost_bytes} bytes from offset {found.agreed_end} that this master does not: "
+            "an operator must decide which of both logs counts"
+        )
+
+    def flushed(self, out: list[Effect]) -> None:
+        """More of this copy is durable."""
+        _answer(self.waits.flushed(self._log.flushed_end), out)
+        self._confirm(out)
+
+    def _reported(self, out: list[Effect]) -> None:
+        reports = [each.reported_end for each in self.slaves]
+        for copies in self.waits.copies_awaited:
+            end = acks.copied_end(self._log.log_end, reports, copies)
+            _answer(self.waits.copied(copies, end), out)
+        self._confirm(out)
+
+    def _confirm(self, out: list[Effect]) -> None:
+        """What is on as many copies as records need now, and flushed here if it must be."""
+        log = self._log
+        reports = [each.reported_end for each in self.slaves]
+        copies = acks.copies_needed(self._config, acks.in_sync_copies(self._config, log.log_end, reports))
+        log.confirm(min(log.own_end, acks.copied_end(log.log_end, reports, copies)), out)
+
+    # ------------------------------------------------------------ slaves
+
+    def connected(self, connection: int, now: float) -> None:
+        """A connection was accepted; its handshake is still to come."""
+        self.connections[connection] = SlaveProgress(connection, now, now)
+
+    def received(self, connection: int, message: FromSlave, now: float, out: list[Effect]) -> None:
+        """A message of a slave, the first one or a later one."""
+        slave = self.connections.get(connection)
+        if slave is None:
+            return
+        slave.heard_at = now
+        match message:
+            case Handshake() if slave.is_taken:
+                self._close(slave, "a second handshake", out)
+            case Handshake():
+                self._handshake(slave, message, now, out)
+            case Report() if not slave.is_taken:
+                self._close(slave, "a report before a handshake", out)
+            case Report(end=end) if end > slave.pushed_end:
+                self._close(slave, f"reports {end}, and was pushed up to {slave.pushed_end}", out)
+            case Report(end=end) if end < slave.reported_end:
+                self._close(slave, f"reports {end} after {slave.reported_end}", out)
+            case Report(end=end):
+                slave.reported_end = end
+                self._reported(out)
+                self._push(slave, out)
+
+    def _handshake(self, slave: SlaveProgress, shake: Handshake, now: float, out: list[Effect]) -> None:
+        objection = self._objection_to(shake)
+        if objection is not None:
+            self._refuse(slave, HandshakeRefused(objection), out)
+            return
+        for older in [each for each in self.connections.values() if each.slave_id == shake.slave_id]:
+            self._close(older, "the slave has a newer connection", out)
+        log = self._log
+        checks = self._config.divergence == "refuse"
+        agreed = self._agreed_end(shake) if checks else shake.log_end
+        if shake.log_end > agreed and shake.log_start < shake.log_end:
+            self._diverged(slave, DivergenceFound(shake.slave_id, agreed, shake.log_end, not self.accepts_loss), out)
+            return
+        if self.divergences.pop(shake.slave_id, None) is not None:
+            out.append(DivergenceEnded(shake.slave_id))
+        is_anew = shake.log_start == shake.log_end or shake.log_end < log.log_start
+        slave.slave_id = shake.slave_id
+        slave.push_from = slave.pushed_end = log.log_start if is_anew else shake.log_end
+        slave.sent_at = now
+        out.append(SendMessage(slave.connection, Welcome(slave.pushed_end, log.confirm_offset)))
+        self._push(slave, out)
+
+    def _objection_to(self, shake: Handshake) -> str | None:
+        config = self._config
+        if shake.broker_name != config.broker_name:
+            return f"this is {config.broker_name}, not {shake.broker_name}"
+        if shake.slave_id == MASTER_ID:
+            return "broker id 0 is the master's"
+        if shake.checks_divergence != (config.divergence == "refuse"):
+            return f"haDivergence is {config.divergence} here, and not there"
+        return None
+
+    def _agreed_end(self, shake: Handshake) -> int:
+        log = self._log
+        own = History(log.log_start, log.log_end, log.epochs)
+        return agreed_end(own, History.of(shake.log_start, shake.log_end, shake.epochs))
+
+    def _diverged(self, slave: SlaveProgress, found: DivergenceFound, out: list[Effect]) -> None:
+        if self.divergences.get(found.slave_id) != found:
+            if found.blocks:
+                self.divergences[found.slave_id] = found
+            out.append(found)
+        reason = f"{found.lost_bytes} bytes from offset {found.agreed_end} are not the master's"
+        self._refuse(slave, HandshakeRefused(reason, found.agreed_end), out)
+
+    def _refuse(self, slave: SlaveProgress, refusal: HandshakeRefused, out: list[Effect]) -> None:
+        out.append(SendMessage(slave.connection, refusal))
+        self._close(slave, refusal.reason, out)
+
+    def _close(self, slave: SlaveProgress, reason: str, out: list[Effect]) -> None:
+        del self.connections[slave.connection]
+        out.append(CloseHaConnection(slave.connection, reason))
+
+    def closed(self, connection: int) -> None:
+        """A connection ended; what waits for its slave waits on, for another connection or another slave."""
+        self.connections.pop(connection, None)
+
+    def loss_accepted(self, out: list[Effect]) -> None:
+        """Take records again, whatever slaves hold; those that diverge stay refused."""
+        self.accepts_loss = True
+        out.extend(DivergenceEnded(slave_id) for slave_id in self.divergences)
+        self.divergences.clear()
+
+    # ------------------------------------------------------------ pushes
+
+    def _push(self, slave: SlaveProgress, out: list[Effect]) -> None:
+        log, start = self._log, slave.pushed_end
+        if slave.is_pushing or start >= log.log_end:
+            return
+        if slave.unreported_bytes >= self._config.push_window_bytes:
+            return
+        if start < log.log_start:
+            self._close(slave, f"what follows {start} has left this log", out)
+            return
+        slave.is_pushing = True
+        end_max = log.epochs.next_start(start, log.log_end)
+        out.append(PushLog(slave.connection, start, end_max, log.epochs.at(start), log.confirm_offset))
+
+    def pushed(self, connection: int, end: int, now: float, out: list[Effect]) -> None:
+        """A push is on its way. Raises `ReplicationError` if it cannot be the one that was ordered."""
+        slave = self.connections.get(connection)
+        if slave is None:
+            return
+        if not slave.is_pushing or not slave.pushed_end < end <= self._log.log_end:
+            raise ReplicationError(f"a push up to {end} on connection {connection} was not ordered")
+        slave.is_pushing = False
+        slave.pushed_end = end
+        slave.sent_at = now
+        self._push(slave, out)
+
+    def time_passed(self, now: float, out: list[Effect]) -> None:
+        """End waits and silent connections, and keep the others alive."""
+        _answer(self.waits.expired(now), out)
+        config = self._config
+        for slave in list(self.connections.values()):
+            if slave.heard_at + config.silence_s_max <= now:
+                self._close(slave, "silent for too long", out)
+            elif slave.is_taken and slave.sent_at + config.heartbeat_s <= now:
+                slave.sent_at = now
+                out.append(SendMessage(slave.connection, Heartbeat(self._log.confirm_offset)))
+
+
+def _answer(puts: Iterable[WaitingPut], out: list[Effect]) -> None:
+    for put in puts:
+        assert put.status is not None, "a put is answered when it is decided"
+        out.append(AnswerPut(put.token, put.status, put.offset))

@@ -1,0 +1,72 @@
+"""What a master and its slaves send each other: the HA stream.
+
+A slave dials, and sends a `Handshake`; the master answers with `Welcome` or `HandshakeRefused`. Then the master sends `Push` and `Heartbeat`, the
+slave `Report`. RocketMQ's stream (DefaultHAConnection) has neither handshake, epochs nor checksums.
+"""
+
+from log.values import frozen
+from rocketmq_compat.replication.model import MasterEpoch
+
+Payload = bytes | memoryview
+
+
+@frozen
+class Handshake:
+    """A slave's first message: who it is, and which history it holds.
+
+    `checks_divergence` is whether it runs with `haDivergence=refuse`. `epochs` are those of [`log_start`, `log_end`), the newest if there
+    are too many for one message.
+    """
+
+    broker_name: str
+    slave_id: int
+    checks_divergence: bool
+    log_start: int
+    log_end: int
+    epochs: tuple[MasterEpoch, ...]
+
+
+@frozen
+class Welcome:
+    """The slave is taken; pushes begin at `push_from`. If its log does not end there, it is reset to begin there."""
+
+    push_from: int
+    confirm_offset: int
+
+
+@frozen
+class HandshakeRefused:
+    """The slave is not taken. `agreed_end` is where its history leaves the master's, -1 if that is not the reason."""
+
+    reason: str
+    agreed_end: int = -1
+
+
+@frozen
+class Push:
+    """Bytes of the commit log from `offset`, all of one epoch. `crc` is the CRC-32C of the payload, which stays opaque."""
+
+    offset: int
+    epoch: int
+    confirm_offset: int
+    crc: int
+    payload: Payload
+
+
+@frozen
+class Report:
+    """The slave holds everything below `end`: on its disk with SYNC_FLUSH, else in its page cache. Repeated as a heartbeat."""
+
+    end: int
+
+
+@frozen
+class Heartbeat:
+    """The master is there, and has nothing to push."""
+
+    confirm_offset: int
+
+
+FromSlave = Handshake | Report
+FromMaster = Welcome | HandshakeRefused | Push | Heartbeat
+HaMessage = FromSlave | FromMaster

@@ -1,0 +1,105 @@
+"""The nouns of replication: settings, and what a restart found on the disk.
+
+Offsets are physical offsets, bytes of the commit log from 0. An `end` is exclusive. Sizes are bytes, times seconds of a monotonic clock.
+"""
+
+from typing import Literal
+
+import attrs
+
+from log.values import frozen
+
+NO_EPOCH = 0
+MASTER_ID = 0
+EPOCHS_MAX = 4096
+"""The newest epochs that a slave tells its master; older ones are not compared."""
+
+Flavor = Literal["4.x", "5.x"]
+"""Whose rule decides how many copies an answer of a SYNC_MASTER waits for."""
+
+DivergenceRule = Literal["refuse", "rocketmq"]
+"""What happens when a slave holds bytes that its master does not: see `master`."""
+
+RoleName = Literal["master", "slave"]
+
+
+class ReplicationError(Exception):
+    """The shell gave an event that cannot follow what it was told to do, such as `Pushed` of a push that was not ordered.
+
+    A mistake in the shell: the replica's state is not changed, but what the shell believes of it cannot be trusted.
+    """
+
+
+@frozen
+class MasterEpoch:
+    """`epoch` begins at `start`: one line of the epoch table."""
+
+    epoch: int
+    start: int
+
+
+@attrs.frozen
+class RecoveredCopy:
+    """What a restart found on the disk; the defaults are an empty log.
+
+    `durable_end` is the end of what survives a loss of power; `epochs` are those of the whole log.
+    """
+
+    log_start: int = 0
+    log_end: int = 0
+    durable_end: int = 0
+    epochs: tuple[MasterEpoch, ...] = ()
+
+
+def _positive(default: float) -> float:
+    value: float = attrs.field(default=default, validator=attrs.validators.gt(0))
+    return value
+
+
+def _at_least_one(default: int) -> int:
+    value: int = attrs.field(default=default, validator=attrs.validators.ge(1))
+    return value
+
+
+@attrs.frozen
+class ReplicationConfig:
+    """The settings of one broker; the names in brackets are RocketMQ's.
+
+    Raises `ValueError` for a setting that is out of range.
+    """
+
+    broker_name: str = "broker-a"
+    """[brokerName] A master takes no slave of another name."""
+    broker_id: int = attrs.field(default=MASTER_ID, validator=attrs.validators.ge(0))
+    """[brokerId] 0 for the master; slaves differ."""
+    sync_master: bool = False
+    """[brokerRole] SYNC_MASTER; else ASYNC_MASTER. Of no meaning to a slave."""
+    sync_flush: bool = False
+    """[flushDiskType] SYNC_FLUSH: this broker's copy counts once it is flushed; else ASYNC_FLUSH, when it is in the page cache."""
+    flavor: Flavor = attrs.field(default="4.x", validator=attrs.validators.in_(("4.x", "5.x")))
+    divergence: DivergenceRule = attrs.field(default="refuse", validator=attrs.validators.in_(("refuse", "rocketmq")))
+    """[haDivergence] Both ends of a connection must agree."""
+    sync_flush_timeout_s: float = _positive(5.0)
+    """[syncFlushTimeout]"""
+    slave_timeout_s: float = _positive(3.0)
+    """[slaveTimeout]"""
+    in_sync_replicas: int = _at_least_one(1)
+    """[inSyncReplicas] 5.x: the copies that an answer waits for, the master's own included."""
+    min_in_sync_replicas: int = _at_least_one(1)
+    """[minInSyncReplicas] 5.x, with `auto_in_sync_replicas`: no fewer copies than these."""
+    auto_in_sync_replicas: bool = False
+    """[enableAutoInSyncReplicas] 5.x: wait for no more copies than are in sync, but for the minimum."""
+    slave_fallbehind_bytes_max: int = _at_least_one(256 << 20)
+    """[haSlaveFallbehindMax] 4.x: a slave that is so far behind is not available."""
+    in_sync_gap_bytes_max: int = _at_least_one(256 << 20)
+    """[haMaxGapNotInSync] 5.x: a slave that is so far behind is not in sync."""
+    heartbeat_s: float = _positive(5.0)
+    """[haSendHeartbeatInterval]"""
+    silence_s_max: float = _positive(20.0)
+    """[haHousekeepingInterval] After so long without a message, a connection is closed."""
+    reconnect_s: float = _positive(5.0)
+    """How long a slave waits before it dials again."""
+    push_bytes_max: int = _at_least_one(32 << 10)
+    """[haTransferBatchSize] The size of a push, unless a single append was larger."""
+    push_window_bytes: int = _at_least_one(4 << 20)
+    """How much may be on its way to one slave without a report. RocketMQ leaves that to TCP."""

@@ -1,0 +1,33 @@
+"""What a master knows of one connection of a slave, learned on this connection alone."""
+
+import attrs
+
+NO_SLAVE = -1
+
+
+@attrs.define
+class SlaveProgress:
+    """A connection. `slave_id` is NO_SLAVE until its handshake; then pushes begin at `push_from`.
+
+    `pushed_end` is the end of what was sent on this connection, `reported_end` what the slave reports to hold: never more.
+    """
+
+    connection: int
+    heard_at: float
+    sent_at: float
+    slave_id: int = NO_SLAVE
+    push_from: int = 0
+    pushed_end: int = 0
+    reported_end: int = 0
+    is_pushing: bool = False
+    """A `PushLog` is ordered, and `Pushed` not told yet."""
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the slave was welcomed."""
+        return self.slave_id != NO_SLAVE
+
+    @property
+    def unreported_bytes(self) -> int:
+        """What is on its way, or arrived and not reported yet."""
+        return self.pushed_end - max(self.reported_end, self.push_from)

@@ -1,0 +1,193 @@
+"""A replica that is a slave: it dials its master, appends what it is pushed, and reports what it holds.
+
+Rules, with their sources:
+
+- A push continues this log exactly, of no older epoch, and its checksum is that of its bytes; else the connection is closed, and dialed
+  again after a while (DefaultHAClient.dispatchReadRequest, without epoch and checksum).
+- With SYNC_FLUSH only what is flushed is reported, else what is in the page cache.
+- A log with bytes is never dropped because of a master, unless the master's log begins behind its end.
+- Bytes that the master does not have are given up when an operator decides so, never otherwise.
+- It is never promoted by itself: an operator starts it as a master.
+"""
+
+import math
+
+import attrs
+import crc32c
+
+from rocketmq_compat.replication.copy_log import CopyLog
+from rocketmq_compat.replication.effects import (
+    AppendPushed,
+    CloseHaConnection,
+    Dial,
+    Effect,
+    ResetCommitLog,
+    SendMessage,
+    TruncateCommitLog,
+)
+from rocketmq_compat.replication.messages import (
+    FromMaster,
+    Handshake,
+    HandshakeRefused,
+    Heartbeat,
+    Push,
+    Report,
+    Welcome,
+)
+from rocketmq_compat.replication.model import EPOCHS_MAX, ReplicationConfig
+
+
+@attrs.define
+class Slave:
+    """One start of a slave. Every method adds its orders to `out`.
+
+    At most one of two is set: `connection` is being made or used, or the next is due at `retry_at`. `is_welcome` after the master's
+    answer; `diverges_at` is where the master has said that this log leaves its own, until an operator decides.
+    """
+
+    config: ReplicationConfig
+    log: CopyLog
+    dials: int = 0
+    connection: int | None = None
+    is_connected: bool = False
+    is_welcome: bool = False
+    retry_at: float = math.inf
+    heard_at: float = 0.0
+    sent_at: float = 0.0
+    reported_end: int = 0
+    diverges_at: int | None = None
+
+    @property
+    def deadline(self) -> float:
+        """When `time_passed` is due."""
+        if self.connection is None:
+            return self.retry_at
+        silence = self.heard_at + self.config.silence_s_max
+        return min(silence, self.sent_at + self.config.heartbeat_s) if self.is_welcome else silence
+
+    def dial(self, now: float, out: list[Effect]) -> None:
+        """Begin a new connection."""
+        self.dials += 1
+        self.connection = self.dials
+        self.is_connected = self.is_welcome = False
+        self.retry_at = math.inf
+        self.heard_at = self.sent_at = now
+        out.append(Dial(self.connection))
+
+    def connected(self, connection: int, now: float, out: list[Effect]) -> None:
+        """Say who this is, and what it holds."""
+        if connection != self.connection or self.is_connected:
+            return
+        self.is_connected = True
+        self.heard_at = self.sent_at = now
+        log, config = self.log, self.config
+        epochs = log.epochs.entries()[-EPOCHS_MAX:]
+        checks = config.divergence == "refuse"
+        shake = Handshake(config.broker_name, config.broker_id, checks, log.log_start, log.log_end, epochs)
+        out.append(SendMessage(connection, shake))
+
+    def received(self, connection: int, message: FromMaster, now: float, out: list[Effect]) -> None:
+        """A message of the master."""
+        if connection != self.connection or not self.is_connected:
+            return
+        self.heard_at = now
+        match message:
+            case HandshakeRefused(reason=reason, agreed_end=agreed):
+                if agreed >= 0:
+                    self.diverges_at = agreed
+                self._give_up(f"refused: {reason}", now, out)
+            case Welcome() if self.is_welcome:
+                self._give_up("a second welcome", now, out)
+            case Welcome():
+                self._welcome(message, now, out)
+            case Push() | Heartbeat() if not self.is_welcome:
+                self._give_up("a push before a welcome", now, out)
+            case Push():
+                self._pushed(message, now, out)
+            case Heartbeat(confirm_offset=confirm):
+                self.log.confirm(confirm, out)
+
+    def _welcome(self, message: Welcome, now: float, out: list[Effect]) -> None:
+        log, start = self.log, message.push_from
+        if start != log.log_end:
+            if log.log_start < log.log_end and start < log.log_end:
+                self._give_up(f"the master would push from {start} into a log that ends at {log.log_end}", now, out)
+                return
+            log.reset(start)
+            out.append(ResetCommitLog(start))
+        self.is_welcome = True
+        self.diverges_at = None
+        self.reported_end = 0
+        log.confirm(message.confirm_offset, out)
+        self._report(now, out)
+
+    def _pushed(self, push: Push, now: float, out: list[Effect]) -> None:
+        log = self.log
+        objection = None
+        if push.offset != log.log_end:
+            objection = f"a push at {push.offset} into a log that ends at {log.log_end}"
+        elif push.epoch < log.epochs.last:
+            objection = f"a push of epoch {push.epoch} after {log.epochs.last}"
+        elif crc32c.crc32c(push.payload) != push.crc:
+            objection = f"the checksum of the push at {push.offset} is wrong"
+        if objection is not None:
+            self._give_up(objection, now, out)
+            return
+        log.epochs.assign(push.epoch, push.offset)
+        log.log_end += len(push.payload)
+        out.append(AppendPushed(push.offset, push.epoch, push.payload))
+        log.confirm(push.confirm_offset, out)
+        if not log.sync_flush:
+            self._report(now, out)
+
+    def flushed(self, now: float, out: list[Effect]) -> None:
+        """More of this copy is durable."""
+        if self.is_welcome and self.log.own_end > self.reported_end:
+            self._report(now, out)
+
+    def _report(self, now: float, out: list[Effect]) -> None:
+        assert self.connection is not None, "only a welcome slave reports"
+        self.reported_end = self.log.own_end
+        self.sent_at = now
+        out.append(SendMessage(self.connection, Report(self.reported_end)))
+
+    def _give_up(self, reason: str, now: float, out: list[Effect]) -> None:
+        assert self.connection is not None, "there is a connection to give up"
+        out.append(CloseHaConnection(self.connection, reason))
+        self._pause(now)
+
+    def _pause(self, now: float) -> None:
+        self.connection = None
+        self.is_connected = self.is_welcome = False
+        self.retry_at = now + self.config.reconnect_s
+
+    def closed(self, connection: int, now: float) -> None:
+        """A connection ended, or none was made."""
+        if connection == self.connection:
+            self._pause(now)
+
+    def divergence_discarded(self, now: float, out: list[Effect]) -> None:
+        """Give up what the master does not have, and dial at once."""
+        end = self.diverges_at
+        if end is None:
+            return
+        self.diverges_at = None
+        if end < self.log.log_start:
+            self.log.reset(end)
+            out.append(ResetCommitLog(end))
+        elif end < self.log.log_end:
+            self.log.truncate(end)
+            out.append(TruncateCommitLog(end))
+        if self.connection is not None:
+            out.append(CloseHaConnection(self.connection, "an operator has cut this log"))
+        self.dial(now, out)
+
+    def time_passed(self, now: float, out: list[Effect]) -> None:
+        """Dial again, end a silent connection, or keep it alive."""
+        if self.connection is None:
+            if self.retry_at <= now:
+                self.dial(now, out)
+        elif self.heard_at + self.config.silence_s_max <= now:
+            self._give_up("silent for too long", now, out)
+        elif self.is_welcome and self.sent_at + self.config.heartbeat_s <= now:
+            self._report(now, out)
