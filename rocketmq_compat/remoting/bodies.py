@@ -1,0 +1,366 @@
+"""The JSON bodies of requests and answers, under the names of RocketMQ's own classes. See `json_body` for how they are read and written. Pure."""
+
+import enum
+from collections.abc import Mapping
+from typing import Annotated
+
+import attrs
+
+from log.values import frozen
+from rocketmq_compat.remoting.headers.fields import WireName
+from rocketmq_compat.remoting.json_body import JsonBody
+
+READABLE = 4
+WRITABLE = 2
+INHERITED = 1
+"""The bits of `perm` (PermName.java)."""
+
+
+@frozen(kw_only=True)
+class MessageQueue(JsonBody):
+    """One queue of a topic at one broker name."""
+
+    broker_name: str
+    queue_id: int
+    topic: str
+
+
+@frozen(kw_only=True)
+class DataVersion(JsonBody):
+    """How new a table is: two are the same data if all three are the same."""
+
+    state_version: int = 0
+    timestamp: int = 0
+    """When it was changed last, in ms."""
+    counter: int = 0
+    """How many changes there were."""
+
+
+# Topics and groups
+
+
+@frozen(kw_only=True)
+class TopicConfig(JsonBody):
+    """A topic on one broker."""
+
+    topic_name: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = READABLE | WRITABLE
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@frozen(kw_only=True)
+class TopicConfigSerializeWrapper(JsonBody):
+    """The topics of a broker: the answer to GET_ALL_TOPIC_CONFIG, and a part of a registration."""
+
+    topic_config_table: Mapping[str, TopicConfig] = attrs.field(factory=dict)
+    data_version: DataVersion = DataVersion()
+
+
+@frozen(kw_only=True)
+class TopicList(JsonBody):
+    """Names of topics."""
+
+    topic_list: tuple[str, ...] = ()
+    broker_addr: str | None = None
+
+
+@frozen(kw_only=True)
+class SubscriptionGroupConfig(JsonBody):
+    """A consumer group on one broker."""
+
+    group_name: str
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    consume_message_orderly: bool = False
+    retry_queue_nums: int = 1
+    retry_max_times: int = 16
+    broker_id: int = 0
+    which_broker_when_consume_slowly: int = 1
+    notify_consumer_ids_changed_enable: bool = True
+    group_sys_flag: int = 0
+    consume_timeout_minute: int = 15
+
+
+@frozen(kw_only=True)
+class SubscriptionGroupWrapper(JsonBody):
+    """The consumer groups of a broker: the answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
+
+    subscription_group_table: Mapping[str, SubscriptionGroupConfig] = attrs.field(factory=dict)
+    data_version: DataVersion = DataVersion()
+
+
+@frozen(kw_only=True)
+class GroupList(JsonBody):
+    """Names of groups: the answer to QUERY_TOPIC_CONSUME_BY_WHO."""
+
+    group_list: tuple[str, ...] = ()
+
+
+# Routes
+
+
+@frozen(kw_only=True)
+class QueueData(JsonBody):
+    """The queues of a topic at one broker name."""
+
+    broker_name: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_sys_flag: int = 0
+
+
+@frozen(kw_only=True)
+class BrokerData(JsonBody):
+    """The brokers of one name, by their ids; 0 is the master."""
+
+    cluster: str
+    broker_name: str
+    broker_addrs: Mapping[int, str] = attrs.field(factory=dict)
+
+
+@frozen(kw_only=True)
+class TopicRouteData(JsonBody):
+    """The route of a topic: the answer to GET_ROUTEINFO_BY_TOPIC."""
+
+    order_topic_conf: str | None = None
+    queue_datas: tuple[QueueData, ...] = ()
+    broker_datas: tuple[BrokerData, ...] = ()
+    filter_server_table: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+
+@frozen(kw_only=True)
+class ClusterInfo(JsonBody):
+    """All brokers by name, and the names of each cluster: the answer to GET_BROKER_CLUSTER_INFO."""
+
+    broker_addr_table: Mapping[str, BrokerData] = attrs.field(factory=dict)
+    cluster_addr_table: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+
+@frozen(kw_only=True)
+class GetBrokerMemberGroupResponseBody(JsonBody):
+    """The brokers of one name: the answer to GET_BROKER_MEMBER_GROUP."""
+
+    broker_member_group: BrokerData | None = None
+
+
+@frozen(kw_only=True)
+class RegisterBrokerBody(JsonBody):
+    """The topics that a broker registers with."""
+
+    topic_config_serialize_wrapper: TopicConfigSerializeWrapper = attrs.field(factory=TopicConfigSerializeWrapper)
+    filter_server_list: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class KVTable(JsonBody):
+    """Names and values: GET_KVLIST_BY_NAMESPACE, GET_BROKER_RUNTIME_INFO, and the answer to a registration."""
+
+    table: Mapping[str, str] = attrs.field(factory=dict)
+
+
+# Clients
+
+
+class ConsumeType(enum.Enum):
+    """Whether consumers pull when they like, or are given what comes; in the order of the C++ client's numbers."""
+
+    CONSUME_ACTIVELY = "PULL"
+    CONSUME_PASSIVELY = "PUSH"
+
+
+class ConsumeModel(enum.Enum):
+    """MessageModel.java: whether each consumer of a group gets all messages, or they share them."""
+
+    BROADCASTING = "BROADCASTING"
+    CLUSTERING = "CLUSTERING"
+
+
+class ConsumeFromWhere(enum.Enum):
+    """Where a group that is new to a queue begins."""
+
+    CONSUME_FROM_LAST_OFFSET = 0
+    CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = 1
+    CONSUME_FROM_MIN_OFFSET = 2
+    CONSUME_FROM_MAX_OFFSET = 3
+    CONSUME_FROM_FIRST_OFFSET = 4
+    CONSUME_FROM_TIMESTAMP = 5
+
+
+@frozen(kw_only=True)
+class SubscriptionData(JsonBody):
+    """Which messages of a topic a group wants: `*`, or tags with `||` between them."""
+
+    topic: str
+    sub_string: str = "*"
+    tags_set: tuple[str, ...] = ()
+    code_set: tuple[int, ...] = ()
+    """The hashes of the tags."""
+    sub_version: int = 0
+    class_filter_mode: bool = False
+    expression_type: str = "TAG"
+
+
+@frozen(kw_only=True)
+class ProducerData(JsonBody):
+    """A producer group that a client is in."""
+
+    group_name: str
+
+
+@frozen(kw_only=True)
+class ConsumerData(JsonBody):
+    """A consumer group that a client is in, and what it subscribes to."""
+
+    group_name: str
+    consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
+    message_model: ConsumeModel = ConsumeModel.CLUSTERING
+    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    subscription_data_set: tuple[SubscriptionData, ...] = ()
+    unit_mode: bool = False
+
+
+@frozen(kw_only=True)
+class HeartbeatData(JsonBody):
+    """What a client is, sent to every broker each 30 s: HEART_BEAT."""
+
+    client_id: Annotated[str, WireName("clientID")]
+    producer_data_set: tuple[ProducerData, ...] = ()
+    consumer_data_set: tuple[ConsumerData, ...] = ()
+
+
+@frozen(kw_only=True)
+class GetConsumerListByGroupResponseBody(JsonBody):
+    """The ids of a group's clients."""
+
+    consumer_id_list: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class LockBatchRequestBody(JsonBody):
+    """Queues that a client wants for itself (LOCK_BATCH_MQ), or gives back (UNLOCK_BATCH_MQ)."""
+
+    consumer_group: str
+    client_id: str
+    mq_set: frozenset[MessageQueue] = frozenset()
+    only_this_broker: bool = False
+
+
+@frozen(kw_only=True)
+class LockBatchResponseBody(JsonBody):
+    """Those it has."""
+
+    lock_ok_mq_set: Annotated[frozenset[MessageQueue], WireName("lockOKMQSet")] = frozenset()
+
+
+@frozen(kw_only=True)
+class ClientConnection(JsonBody):
+    """Connection.java: a client as administrators see it."""
+
+    client_id: str
+    client_addr: str
+    language: str
+    version: int
+
+
+@frozen(kw_only=True)
+class ConsumerConnection(JsonBody):
+    """The answer to GET_CONSUMER_CONNECTION_LIST."""
+
+    connection_set: tuple[ClientConnection, ...] = ()
+    subscription_table: Mapping[str, SubscriptionData] = attrs.field(factory=dict)
+    consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
+    message_model: ConsumeModel = ConsumeModel.CLUSTERING
+    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+
+
+@frozen(kw_only=True)
+class ProducerConnection(JsonBody):
+    """The answer to GET_PRODUCER_CONNECTION_LIST."""
+
+    connection_set: tuple[ClientConnection, ...] = ()
+
+
+# Offsets
+
+
+@frozen(kw_only=True)
+class ConsumerOffsetSerializeWrapper(JsonBody):
+    """Offsets by `topic@group` and queue id: the answer to GET_ALL_CONSUMER_OFFSET."""
+
+    offset_table: Mapping[str, Mapping[int, int]] = attrs.field(factory=dict)
+    data_version: DataVersion = DataVersion()
+
+
+@frozen(kw_only=True)
+class DelayOffsetSerializeWrapper(JsonBody):
+    """Offsets by delay level: the answer to GET_ALL_DELAY_OFFSET."""
+
+    offset_table: Mapping[int, int] = attrs.field(factory=dict)
+    data_version: DataVersion = DataVersion()
+
+
+@frozen(kw_only=True)
+class TopicOffset(JsonBody):
+    """Where a queue begins and ends."""
+
+    min_offset: int
+    max_offset: int
+    last_update_timestamp: int
+
+
+@frozen(kw_only=True)
+class TopicStatsTable(JsonBody):
+    """The queues of a topic: the answer to GET_TOPIC_STATS_INFO."""
+
+    offset_table: Mapping[MessageQueue, TopicOffset] = attrs.field(factory=dict)
+
+
+@frozen(kw_only=True)
+class OffsetWrapper(JsonBody):
+    """How far a group is in a queue."""
+
+    broker_offset: int
+    """Where the queue ends."""
+    consumer_offset: int
+    last_timestamp: int
+    """When the message before `consumer_offset` was stored, in ms."""
+    pull_offset: int = 0
+
+
+@frozen(kw_only=True)
+class ConsumeStats(JsonBody):
+    """How far a group is: the answer to GET_CONSUME_STATS."""
+
+    offset_table: Mapping[MessageQueue, OffsetWrapper] = attrs.field(factory=dict)
+    consume_tps: float = 0.0
+
+
+@frozen(kw_only=True)
+class ResetOffsetBody(JsonBody):
+    """Where clients are to go on: the body of RESET_CONSUMER_CLIENT_OFFSET, and the answer to INVOKE_BROKER_TO_RESET_OFFSET."""
+
+    offset_table: Mapping[MessageQueue, int] = attrs.field(factory=dict)
+
+
+@frozen(kw_only=True)
+class QueueOffset(JsonBody):
+    """MessageQueueForC.java: a queue and where to go on in it."""
+
+    broker_name: str
+    queue_id: int
+    topic: str
+    offset: int
+
+
+@frozen(kw_only=True)
+class ResetOffsetBodyForC(JsonBody):
+    """The same for clients that are written in C++."""
+
+    offset_table: tuple[QueueOffset, ...] = ()
