@@ -153,7 +153,8 @@ def _mapping(read_key: Reader, read: Reader, value: Any) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for key, member in value.items():
         place = f"[{key[:60]}]"
-        found[_read(read_key, key, place)] = _read(read, member, place)
+        known = _read(read_key, key, place)
+        found[known] = _read(read, member, place)
     return found
 
 
