@@ -16,6 +16,7 @@ ALTER = "kafka_compat.controller.alter_partition"
 ELECTIONS = "kafka_compat.controller.elections"
 MACHINE = "kafka_compat.controller.machine"
 COORDINATOR = "kafka_compat.coordinator.core"
+OFFSET_REQUESTS = "kafka_compat.coordinator.offset_requests"
 KAFKA_HAPPY = ("tests/kafka_compat/protocol/test_batch_header.py",)
 
 
@@ -294,5 +295,24 @@ KAFKA_BUGS: Sequence[Mutant] = (
         COORDINATOR,
         ("                    self.offsets.load(group, topic, partition, offset)", "                    pass"),
         oracles=["K8", "script"],
+    ),
+    _bug(
+        "commit-of-an-earlier-generation",
+        "a member commits what it owned before the rebalance",
+        OFFSET_REQUESTS,
+        (
+            """    if error is KafkaErrorCode.NONE and generation != group.generation:
+        return KafkaErrorCode.ILLEGAL_GENERATION
+""",
+            "",
+        ),
+        oracles=["K10", "script"],
+    ),
+    _bug(
+        "commit-of-a-removed-member",
+        "a member that was removed commits on",
+        OFFSET_REQUESTS,
+        ("    error = group.member_error(member_id, request.group_instance_id)\n", "    error = KafkaErrorCode.NONE\n"),
+        oracles=["K10", "script"],
     ),
 )

@@ -9,6 +9,7 @@ K6 follower               below a follower's high watermark its log is the truth
 K7 metadata               brokers that have applied as much have the same image
 K8 offsets                a group's offset that was acknowledged is not lost, nor replaced by an older one
 K9 registration           a broker epoch belongs to one process, a producer id to one producer
+K10 owners                 see `group_truth`
 """
 
 from collections import Counter

@@ -2,8 +2,7 @@
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
 import attrs
 
@@ -11,11 +10,10 @@ from jepsen_like.simulation.kafka.broker import SimulatedBroker
 from jepsen_like.simulation.kafka.disk import SimulatedBatch
 from jepsen_like.simulation.kafka.replicas import ReplicaAnswer
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kafka.wire import ClientWire, ClientWorld
 from jepsen_like.simulation.kernel.streams import stream
-from kafka_compat.coordinator.answers import refused
 from kafka_compat.coordinator.effects import GroupResponse
-from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
-from kafka_compat.model import OFFSETS_TOPIC, TopicPartition
+from kafka_compat.model import TopicPartition
 from kafka_compat.partition.effects import AnswerFetch, AnswerProduce
 from kafka_compat.partition.model import NO_OFFSET, BatchInfo
 from kafka_compat.protocol.apis.offset_commit import (
@@ -44,28 +42,6 @@ class SentOutcome(enum.Enum):
     UNKNOWN = "unknown"
 
 
-class ClientWorld(Protocol):
-    """What clients ask of the world."""
-
-    now: float
-    healed: bool
-    requests: int
-    counts: Counter[str]
-    brokers: Mapping[int, SimulatedBroker]
-
-    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
-        """Call `action(*arguments)` at time `at`."""
-
-    def leader_of(self, node: int, partition: TopicPartition) -> int:
-        """Who leads, as this broker knows; NO_LEADER if no broker does."""
-
-    def leads_groups(self, node: int) -> bool:
-        """Whether the controller has this broker as the leader of the offsets topic."""
-
-    def accuse_group(self, group: str, sentence: str) -> None:
-        """A group's offsets are not what was acknowledged."""
-
-
 @attrs.define(eq=False)
 class SentBatch:
     """A batch of a producer."""
@@ -89,6 +65,7 @@ class KafkaClient:
         rng = self.rng = stream(knobs.seed, f"client/{number}")
         self._world = world
         self._knobs = knobs
+        self._wire = ClientWire(world, knobs, rng)
         self.idempotent = rng.random() < knobs.idempotent
         self.acks = -1 if self.idempotent or rng.random() < knobs.acks_all else rng.choice((1, 1, 0))
         self._producer_id = number * PRODUCER_STEP
@@ -103,39 +80,6 @@ class KafkaClient:
         self.era = 0
         """Counts losses that have an excuse: what was asked before one proves nothing after it."""
         self.group = f"group-{number}"
-
-    # ---------------------------------------------------------------- the wire
-
-    def _call(
-        self, node: int, ask: Callable[[SimulatedBroker, Callable[..., None]], None], done: Callable[..., None]
-    ) -> None:
-        """A request to a broker: it may be late, and so may the answer; or lost."""
-        world = self._world
-        broker = world.brokers[node]
-
-        def arrives() -> None:
-            broker.take(ask, broker, answers)
-
-        def answers(*values: object) -> None:
-            delay = self._delay()
-            if delay is not None:
-                world.schedule(world.now + delay, done, *values)
-
-        delay = self._delay()
-        if delay is not None:
-            world.schedule(world.now + delay, arrives)
-
-    def _delay(self) -> float | None:
-        knobs, rng = self._knobs, self.rng
-        if not self._world.healed and rng.random() < knobs.late:
-            return None if rng.random() < 0.4 else 3 * knobs.request_s * rng.random()
-        return knobs.delay_s * (0.5 + rng.random())
-
-    def _leader(self, partition: TopicPartition) -> int:
-        """Ask any broker; it may be wrong."""
-        nodes = [node for node, broker in self._world.brokers.items() if broker.up]
-        leader = self._world.leader_of(self.rng.choice(nodes), partition) if nodes else -1
-        return leader if leader in self._world.brokers else self.rng.randint(1, self._knobs.nodes)
 
     def _partition(self) -> TopicPartition:
         return TopicPartition(TOPIC, self.rng.randrange(self._knobs.partitions))
@@ -181,7 +125,7 @@ class KafkaClient:
         def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
             broker.produce(sent.partition, self.acks, sent.batch, self._knobs.request_s, answers)
 
-        self._call(self._leader(sent.partition), ask, done)
+        self._wire.call(self._wire.leader(sent.partition), ask, done)
         if self.acks == 0:
             self._end(sent, SentOutcome.UNKNOWN)
         else:
@@ -248,7 +192,7 @@ class KafkaClient:
         def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
             broker.fetch(partition, self._position[partition], answers)
 
-        self._call(self._leader(partition), ask, done)
+        self._wire.call(self._wire.leader(partition), ask, done)
 
     # ---------------------------------------------------------------- offsets of a group
 
@@ -286,7 +230,7 @@ class KafkaClient:
                     self.unresolved.discard(offset)
                 self._world.counts["offset_commits"] += 1
 
-        self._ask_group(request, COMMIT_VERSION, done)
+        self._wire.ask_group(request, COMMIT_VERSION, done)
 
     def fetch_offset(self) -> None:
         """Ask for the offset: not older than what was acknowledged before, not newer than what was committed."""
@@ -307,25 +251,4 @@ class KafkaClient:
             if (offset < acknowledged and offset not in self.unresolved) or offset > self.committing:
                 self._world.accuse_group(self.group, f"has offset {offset}, and {acknowledged} was acknowledged before")
 
-        self._ask_group(request, FETCH_VERSION, done, stale)
-
-    def _ask_group(
-        self,
-        request: GroupRequest,
-        version: int,
-        done: Callable[[GroupResponse], None],
-        stale: list[int] | None = None,
-    ) -> None:
-        """Ask the coordinator. `stale` gets the broker if another one leads by now: it may answer a read with what was true before."""
-
-        def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
-            if stale is not None and not self._world.leads_groups(broker.node):
-                stale.append(broker.node)
-
-            def arrived(token: int) -> GroupRequestArrived:
-                return GroupRequestArrived(token, version, request, broker.wall_ms())
-
-            if not broker.coordinators.request(0, arrived, answers):
-                answers(refused(version, request, KafkaErrorCode.NOT_COORDINATOR))
-
-        self._call(self._leader(TopicPartition(OFFSETS_TOPIC, 0)), ask, done)
+        self._wire.ask_group(request, FETCH_VERSION, done, stale=stale)

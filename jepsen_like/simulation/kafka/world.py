@@ -11,6 +11,8 @@ from jepsen_like.simulation.kafka.audits import KafkaAudits, describe
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
 from jepsen_like.simulation.kafka.clients import TOPIC, KafkaClient, SentBatch, SentOutcome
 from jepsen_like.simulation.kafka.disk import SimulatedBatch, SimulatedLog
+from jepsen_like.simulation.kafka.group_truth import GroupTruth
+from jepsen_like.simulation.kafka.members import GROUP, SimulatedMember
 from jepsen_like.simulation.kafka.messages import BrokerMessage, ConnectionEnded
 from jepsen_like.simulation.kafka.nemesis import KafkaNemesis
 from jepsen_like.simulation.kafka.quorum import ControlQuorum
@@ -57,6 +59,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.probe = KafkaClient(self, knobs, PROBE_CLIENT)
         self.probe.idempotent, self.probe.acks = False, -1
         self._probes: dict[TopicPartition, SentBatch] = {}
+        self.group = GroupTruth(lambda sentence: self.report("K10", 0, f"{GROUP} {sentence}"))
+        self.members = [SimulatedMember(self, knobs, number, self.group) for number in range(1, knobs.members + 1)]
 
     def begin(self) -> None:
         """See `SimulatedWorld`."""
@@ -74,6 +78,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 self.schedule(knobs.think_s * client.rng.random(), client.read)
             if number < knobs.members:
                 self.schedule(knobs.think_s * client.rng.random(), client.commit_or_fetch)
+        for number, member in enumerate(self.members):
+            self.schedule(0.1 * number, member.wake)
         if knobs.trims:
             self.schedule(1.0 / knobs.trims, self._trim)
         for fault in knobs.faults:
@@ -197,6 +203,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             for client in (*self.clients, self.probe):
                 client.era += 1
                 client.acknowledged = -1
+            self.group.excuse()
 
     def _trim(self) -> None:
         """Retention of one replica, or DeleteRecords at the leader, somewhere below the high watermark."""
@@ -362,6 +369,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         totals["alter_partitions"] = sum(each.alters + each.replicas.alters for each in self.brokers.values())
         totals["coordinator_loads"] = sum(each.loads + each.coordinators.loads for each in self.brokers.values())
         totals["excused_losses"] = sum(truth.losses for truth in self.audits.truths.values())
+        totals["generations"] = self.group.generations
         totals["committed_entries"] = sum(truth.end for truth in self.audits.truths.values())
         return totals
 

@@ -1,0 +1,57 @@
+"""What a simulated consumer group was promised, as seen on the wire of its coordinator.
+
+K10 owners: within a generation no two members are given the same partition, and once a member was given its partitions in a generation,
+no commit of an earlier one that arrives later is taken.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+import attrs
+
+
+@attrs.define(eq=False)
+class GroupTruth:
+    """One group. `era` counts losses that have an excuse: what was promised before one proves nothing after it."""
+
+    report: Callable[[str], None]
+    era: int = 0
+    generations: int = 0
+    newest: int = -1
+    """The highest generation in which a member was given partitions."""
+    owners: dict[int, dict[int, str]] = attrs.field(factory=dict)
+    """By generation and partition."""
+    committed: Counter[int] = attrs.field(factory=Counter)
+    """By partition: the highest offset that was acknowledged."""
+    asked: Counter[int] = attrs.field(factory=Counter)
+    """By partition: the highest offset that any member has asked to commit."""
+
+    def excuse(self) -> None:
+        """The coordinator's log has lost something, and may."""
+        self.era += 1
+        self.newest = -1
+        self.owners.clear()
+        self.committed.clear()
+
+    def assigned(self, generation: int, member: str, partitions: frozenset[int]) -> None:
+        """The coordinator answers a SyncGroup. `member` stays the same for a static member."""
+        owners = self.owners.setdefault(generation, {})
+        for partition in partitions:
+            owner = owners.setdefault(partition, member)
+            if owner != member:
+                self.report(f"gives partition {partition} to {owner} and {member} in generation {generation}")
+        self.generations += generation > self.newest
+        self.newest = max(self.newest, generation)
+
+    def commit_taken(self, generation: int, newest: int, partition: int, offset: int) -> None:
+        """The coordinator acknowledges a commit that arrived when `newest` was the newest generation."""
+        if generation < newest:
+            self.report(f"takes a commit of generation {generation} after generation {newest} has begun")
+        self.committed[partition] = max(self.committed[partition], offset)
+
+    def fetched(self, partition: int, offset: int, acknowledged: int) -> None:
+        """A new owner was told where to go on; `acknowledged` is what was committed when it asked."""
+        if offset < acknowledged:
+            self.report(f"goes on from {offset} in partition {partition}, and {acknowledged} was acknowledged before")
+        elif offset > self.asked[partition]:
+            self.report(f"goes on from {offset} in partition {partition}, which no member has committed")

@@ -1,0 +1,109 @@
+"""How clients of a simulated Kafka cluster reach a broker: any answer may be late, and any request or answer lost."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from jepsen_like.simulation.kafka.broker import SimulatedBroker
+from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from kafka_compat.coordinator.answers import refused
+from kafka_compat.coordinator.effects import GroupResponse
+from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
+from kafka_compat.model import OFFSETS_TOPIC, TopicPartition
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+
+
+class ClientWorld(Protocol):
+    """What clients ask of the world."""
+
+    now: float
+    healed: bool
+    requests: int
+    counts: Counter[str]
+    brokers: Mapping[int, SimulatedBroker]
+
+    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action(*arguments)` at time `at`."""
+
+    def leader_of(self, node: int, partition: TopicPartition) -> int:
+        """Who leads, as this broker knows; NO_LEADER if no broker does."""
+
+    def leads_groups(self, node: int) -> bool:
+        """Whether the controller has this broker as the leader of the offsets topic."""
+
+    def accuse_group(self, group: str, sentence: str) -> None:
+        """A group's offsets are not what was acknowledged."""
+
+
+class ClientWire:
+    """The requests of one client, which draws from its own stream."""
+
+    def __init__(self, world: ClientWorld, knobs: KafkaKnobs, rng: random.Random) -> None:
+        self._world = world
+        self._knobs = knobs
+        self._rng = rng
+
+    def call(
+        self, node: int, ask: Callable[[SimulatedBroker, Callable[..., None]], None], done: Callable[..., None]
+    ) -> None:
+        """Send a request to a broker; `ask` is what it does there, and `done` takes what it answers."""
+        world = self._world
+        broker = world.brokers[node]
+
+        def arrives() -> None:
+            broker.take(ask, broker, answers)
+
+        def answers(*values: object) -> None:
+            delay = self._delay()
+            if delay is not None:
+                world.schedule(world.now + delay, done, *values)
+
+        delay = self._delay()
+        if delay is not None:
+            world.schedule(world.now + delay, arrives)
+
+    def _delay(self) -> float | None:
+        knobs, rng = self._knobs, self._rng
+        if not self._world.healed and rng.random() < knobs.late:
+            return None if rng.random() < 0.4 else 3 * knobs.request_s * rng.random()
+        return knobs.delay_s * (0.5 + rng.random())
+
+    def leader(self, partition: TopicPartition) -> int:
+        """Ask any broker; it may be wrong."""
+        nodes = [node for node, broker in self._world.brokers.items() if broker.up]
+        leader = self._world.leader_of(self._rng.choice(nodes), partition) if nodes else -1
+        return leader if leader in self._world.brokers else self._rng.randint(1, self._knobs.nodes)
+
+    def ask_group(
+        self,
+        request: GroupRequest,
+        version: int,
+        done: Callable[[GroupResponse], None],
+        *,
+        stale: list[int] | None = None,
+        member_suffix: str = "",
+        tap: Callable[[], Callable[[GroupResponse], None]] | None = None,
+    ) -> None:
+        """Ask the coordinator. `stale` gets the broker if another one leads by now: it may answer a read with what was true before.
+
+        `tap` is called when the request arrives, and what it returns when the answer goes on the wire.
+        """
+
+        def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
+            if stale is not None and not self._world.leads_groups(broker.node):
+                stale.append(broker.node)
+            seen = tap() if tap is not None else None
+
+            def arrived(token: int) -> GroupRequestArrived:
+                return GroupRequestArrived(token, version, request, broker.wall_ms(), member_suffix=member_suffix)
+
+            def answered(response: GroupResponse) -> None:
+                if seen is not None:
+                    seen(response)
+                answers(response)
+
+            if not broker.coordinators.request(0, arrived, answered):
+                answers(refused(version, request, KafkaErrorCode.NOT_COORDINATOR))
+
+        self.call(self.leader(TopicPartition(OFFSETS_TOPIC, 0)), ask, done)
