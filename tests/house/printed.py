@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from jepsen_like.bench import answers, figures
+from jepsen_like.bench.kafka import answers as kafka_answers
 from jepsen_like.cli import COMMANDS
 from jepsen_like.systems.kafka.scenarios import SCENARIOS
 from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
@@ -18,6 +19,7 @@ from log.policy import FlushPolicy
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = re.compile(r"(<!-- printed: (\w+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
 BENCHMARK = ROOT / "benchmarks" / "results" / "raft.json"
+KAFKA_BENCHMARK = BENCHMARK.with_name("kafka.json")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -52,6 +54,13 @@ def benchmark() -> str:
     return "\n".join(parts)
 
 
+def kafka_benchmark() -> str:
+    """The committed figures of Kafka's clients."""
+    document = figures.load(KAFKA_BENCHMARK)
+    tables = [f"{title}:\n\n" + table(head, rows) for title, head, rows in kafka_answers.tables(document)]
+    return "\n".join([*tables, " ".join(kafka_answers.remarks(document)) + "\n"])
+
+
 def kafka_scenarios() -> str:
     """What `quorumlog scenario` has of Kafka, and what each of its trials is to show."""
     rows = [
@@ -68,6 +77,7 @@ PRINTED: Mapping[str, Callable[[], str]] = {
     "benchmark": benchmark,
     "kafka_apis": registry.table,
     "kafka_scenarios": kafka_scenarios,
+    "kafka_benchmark": kafka_benchmark,
 }
 PLACES: Mapping[str, str] = {
     "commands": "README.md",
@@ -75,6 +85,7 @@ PLACES: Mapping[str, str] = {
     "benchmark": "docs/benchmark.md",
     "kafka_apis": "docs/kafka.md",
     "kafka_scenarios": "docs/kafka.md",
+    "kafka_benchmark": "docs/kafka.md",
 }
 """Which document holds each part."""
 
