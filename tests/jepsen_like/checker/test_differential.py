@@ -5,11 +5,11 @@ import pytest
 from jepsen_like.checker.verdict import Model
 from tests.jepsen_like.checker.differential import all_compared
 
-HISTORIES = 100_000
+HISTORIES = 20_000
 
 
 @pytest.mark.timeout(600)
-def test_a_hundred_thousand_small_histories_agree_with_the_definition() -> None:
+def test_small_histories_agree_with_the_definition() -> None:
     tallies = all_compared(HISTORIES, seed=1, processes=2)
     assert sum(tally.histories for tally in tallies.values()) == HISTORIES
     for model, tally in tallies.items():
@@ -19,7 +19,7 @@ def test_a_hundred_thousand_small_histories_agree_with_the_definition() -> None:
         assert tally.overlapping / tally.histories > 0.5
         assert tally.unknown / tally.histories > 0.25
         assert tally.repeated / tally.histories > 0.2
-        assert tally.witnesses > 1000
+        assert tally.witnesses > HISTORIES / 100
 
 
 def test_a_seed_gives_the_same_histories_again() -> None:
