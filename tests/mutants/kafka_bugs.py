@@ -56,10 +56,19 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "a follower joins the ISR without a fetch in this epoch (guards 3 and 4)",
         ISR,
         (
-            "    return follower.log_end >= max(high_watermark, epoch_start, 0) and follower.is_eligible(registration)",
-            "    return follower.log_end == -1 or follower.log_end >= max(high_watermark, epoch_start, 0)",
+            "        follower.log_end >= max(high_watermark, epoch_start, 0)\n"
+            "        and follower.log_start >= log_start\n"
+            "        and follower.is_eligible(registration)\n",
+            "        follower.log_end == -1 or follower.log_end >= max(high_watermark, epoch_start, 0)\n",
         ),
         oracles=["K1", "K2", "script"],
+    ),
+    _bug(
+        "expands-before-the-log-start",
+        "a follower joins the ISR with what the leader has let go of, and may never have had",
+        ISR,
+        ("        and follower.log_start >= log_start\n", ""),
+        oracles=["K1", "K2", "K3", "script"],
     ),
     _bug(
         "expands-below-the-high-watermark",
@@ -134,9 +143,9 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "a diverging answer moves the high watermark (guard 13, KAFKA-14704)",
         FOLLOWER,
         (
-            "                self._truncate(event.diverging, now, out)",
+            "                self._truncate(event.diverging, event.log_start, now, out)",
             "                log.set_high_watermark(event.high_watermark, out)\n"
-            "                self._truncate(event.diverging, now, out)",
+            "                self._truncate(event.diverging, event.log_start, now, out)",
         ),
         oracles=["K6", "script"],
     ),
