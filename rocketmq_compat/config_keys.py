@@ -1,0 +1,237 @@
+"""Which of RocketMQ's properties are honoured, by RocketMQ's own names: type, default, bounds, and what each means. Pure.
+
+Sources: BrokerConfig, MessageStoreConfig, NamesrvConfig, NettyServerConfig (4.9.4; those that came with 5.x are marked). Properties that are
+not RocketMQ's are marked, too. A name that RocketMQ knows but nothing here obeys is refused, because a property that is silently
+ignored is a false promise; see `NOT_HONOURED`.
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from attrs import frozen
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+
+class PropertyKind(enum.Enum):
+    """The type of a value."""
+
+    BOOLEAN = "true or false"
+    NUMBER = "a whole number"
+    TEXT = "a text"
+
+
+@frozen
+class PropertyKey:
+    """One property. A number lies between `least` and `most`; a text is one of `choices`, unless they are empty.
+
+    `default` is written as a user would write it; None = there is none.
+    """
+
+    name: str
+    kind: PropertyKind
+    default: str | None
+    doc: str
+    least: int = 0
+    most: int = LONG_MAX
+    choices: tuple[str, ...] = ()
+    updatable: bool = False
+    """Whether it may be changed while the process runs (UPDATE_BROKER_CONFIG)."""
+
+
+def _number(
+    name: str, default: int, doc: str, *, least: int = 0, most: int = INT_MAX, updatable: bool = False
+) -> PropertyKey:
+    return PropertyKey(name, PropertyKind.NUMBER, str(default), doc, least, most, updatable=updatable)
+
+
+def _flag(name: str, default: str, doc: str, *, updatable: bool = False) -> PropertyKey:
+    return PropertyKey(name, PropertyKind.BOOLEAN, default, doc, updatable=updatable)
+
+
+def _choice(name: str, choices: Sequence[str], doc: str) -> PropertyKey:
+    return PropertyKey(name, PropertyKind.TEXT, choices[0], doc, choices=tuple(choices))
+
+
+def _words(name: str, default: str | None, doc: str, *, updatable: bool = False) -> PropertyKey:
+    return PropertyKey(name, PropertyKind.TEXT, default, doc, updatable=updatable)
+
+
+def _table(*keys: PropertyKey) -> Mapping[str, PropertyKey]:
+    table = {each.name: each for each in keys}
+    assert len(table) == len(keys), "a property is in the table twice"
+    return table
+
+
+def _names(text: str) -> list[str]:
+    return text.split()
+
+
+ASYNC_MASTER, SYNC_MASTER, SLAVE = "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"
+ASYNC_FLUSH, SYNC_FLUSH = "ASYNC_FLUSH", "SYNC_FLUSH"
+FLAVOUR_4, FLAVOUR_5 = "4.x", "5.x"
+REFUSE, AS_ROCKETMQ = "refuse", "rocketmq"
+DURABLE, PAGE_CACHE = "durable", "page-cache"
+
+BROKER_PROPERTIES: Final = _table(
+    # Who and where
+    _words("brokerClusterName", "DefaultCluster", "The cluster that the broker registers with."),
+    _words("brokerName", "broker-a", "The name that a master and its slaves share."),
+    _number("brokerId", 0, "0 is the master of its name; slaves have other ids.", most=LONG_MAX),
+    _words("namesrvAddr", None, "Name servers, HOST:PORT, with semicolons between them; unset: none."),
+    _words("brokerIP1", None, "The host that clients are sent to; unset: where the broker listens."),
+    _words("brokerIP2", None, "The host that slaves are sent to; unset: as brokerIP1."),
+    _number("listenPort", 10911, "The port for clients.", most=65535),
+    _number("haListenPort", 10912, "The port for slaves.", most=65535),
+    _words("storePathRootDir", None, "The directory; unset: that of the option --data."),
+    _number("brokerPermission", 6, "4 read, 2 write: what clients may do here.", most=7, updatable=True),
+    # Replication
+    _choice("brokerRole", (ASYNC_MASTER, SYNC_MASTER, SLAVE), "Whether an acknowledgement waits for slaves."),
+    _choice("flushDiskType", (ASYNC_FLUSH, SYNC_FLUSH), "Whether an acknowledgement waits for the disk."),
+    _choice(
+        "replicationFlavor",
+        (FLAVOUR_4, FLAVOUR_5),
+        "What SYNC_MASTER waits for. 4.x: one slave; 5.x: inSyncReplicas copies, the master's included. Not a property of RocketMQ's.",
+    ),
+    _number("totalReplicas", 1, "Copies there are in all (5.x).", least=1),
+    _number("inSyncReplicas", 1, "Copies an acknowledgement waits for (5.x).", least=1, updatable=True),
+    _number("minInSyncReplicas", 1, "The least it can be lowered to (5.x).", least=1),
+    _number("syncFlushTimeout", 5_000, "How long a send waits for the disk, in ms.", least=1, updatable=True),
+    _number("slaveTimeout", 3_000, "How long a send waits for slaves, in ms.", least=1, updatable=True),
+    _number(
+        "haSlaveFallbehindMax",
+        256 * MIB,
+        "A slave that is so many bytes behind is no copy to wait for.",
+        most=LONG_MAX,
+        updatable=True,
+    ),
+    _number("haTransferBatchSize", 32 * KIB, "Bytes that are sent to a slave at once.", least=KIB),
+    _number("haSendHeartbeatInterval", 5_000, "How often an idle HA connection sends a heartbeat, in ms.", least=1),
+    _number("haHousekeepingInterval", 20_000, "An HA connection that is silent for so long ends, in ms.", least=1),
+    _words("haMasterAddress", None, "Where a slave finds its master, HOST:PORT; unset: the name servers tell."),
+    _choice(
+        "haDivergence",
+        (REFUSE, AS_ROCKETMQ),
+        "What becomes of a slave that has more than its master. refuse: both wait for a decision; rocketmq: it appends other bytes behind "
+        "its own, as RocketMQ's does. Not a property of RocketMQ's.",
+    ),
+    _flag("slaveReadEnable", "false", "Whether consumers may pull from a slave.", updatable=True),
+    _flag("offsetCheckInSlave", "false", "Whether a slave corrects offsets that it does not hold.", updatable=True),
+    _flag("enableDLegerCommitLog", "false", "Whether the brokers of this name are a raft group."),
+    _words("dLegerGroup", None, "The raft group; unset: the broker's name."),
+    _words("dLegerPeers", None, "Its members: n0-HOST:PORT, with semicolons between them."),
+    _words("dLegerSelfId", None, "Which of them this broker is: n0."),
+    _choice("ack", (DURABLE, PAGE_CACHE), "What a majority of a raft group means. Not a property of RocketMQ's."),
+    # The store
+    _number("mappedFileSizeCommitLog", 1 << 30, "A file of the commit log ends before it would be longer.", least=4096),
+    _number("flushIntervalCommitLog", 500, "How often what is not flushed is flushed, in ms.", least=1),
+    _number("fileReservedTime", 72, "How long messages are kept, in hours.", least=1, updatable=True),
+    _words("deleteWhen", "04", "The hours of day at which old files go, with semicolons between them.", updatable=True),
+    _number("diskMaxUsedSpaceRatio", 75, "Old files go at once if the disk is fuller, in percent.", least=10, most=95),
+    _number("maxMessageSize", 4 * MIB, "The largest body of a message, in bytes.", least=1, updatable=True),
+    _flag("messageIndexEnable", "true", "Whether messages can be found by their keys."),
+    _words(
+        "messageDelayLevel",
+        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+        "The delays that messages can have, by level.",
+    ),
+    _number("flushDelayOffsetInterval", 10_000, "How often offsets of delayed messages are written, in ms.", least=1),
+    _number("flushConsumerOffsetInterval", 5_000, "How often offsets of consumers are written, in ms.", least=1),
+    _number("cleanResourceInterval", 10_000, "How often old files are looked for, in ms.", least=1),
+    # Pulls
+    _number(
+        "accessMessageInMemoryMaxRatio",
+        40,
+        "A pull that is further behind than so much of the memory is sent to a slave, in percent.",
+        most=100,
+    ),
+    _number("maxTransferBytesOnMessageInMemory", 256 * KIB, "Bytes of a pull of recent messages.", least=1),
+    _number("maxTransferCountOnMessageInMemory", 32, "Messages of such a pull.", least=1),
+    _number("maxTransferBytesOnMessageInDisk", 64 * KIB, "Bytes of a pull of old messages.", least=1),
+    _number("maxTransferCountOnMessageInDisk", 8, "Messages of such a pull.", least=1),
+    _flag("longPollingEnable", "true", "Whether a pull waits for messages as long as it allows."),
+    _number("shortPollingTimeMills", 1_000, "How long it waits otherwise, in ms."),
+    # Topics and groups
+    _flag("autoCreateTopicEnable", "true", "Whether sending to a topic makes it.", updatable=True),
+    _number("defaultTopicQueueNums", 8, "The most queues of a topic that is made so.", least=1, updatable=True),
+    _flag("autoCreateSubscriptionGroup", "true", "Whether consuming makes a group.", updatable=True),
+    _flag("clusterTopicEnable", "true", "Whether there is a topic with the name of the cluster."),
+    _flag("brokerTopicEnable", "true", "Whether there is a topic with the name of the broker."),
+    _flag("notifyConsumerIdsChangedEnable", "true", "Whether a group's clients are told at once who is in it."),
+    _number("serverChannelMaxIdleTimeSeconds", 120, "A connection that is idle for so long is closed, in s.", least=1),
+    # Transactions
+    _flag("rejectTransactionMessage", "false", "Whether messages of transactions are refused.", updatable=True),
+    _number("transactionTimeOut", 6_000, "How old a transaction is that its producer is asked about, in ms.", least=1),
+    _number("transactionCheckMax", 15, "How often it is asked about.", least=1),
+    _number("transactionCheckInterval", 60_000, "How often such transactions are looked for, in ms.", least=1),
+    # Registration
+    _number("registerNameServerPeriod", 30_000, "How often the broker registers, in ms.", least=1),
+    _number("registerBrokerTimeoutMills", 24_000, "How long a registration may take, in ms.", least=1),
+)
+"""Properties of a broker, by name."""
+
+NAMESRV_PROPERTIES: Final = _table(
+    _number("listenPort", 9876, "The port.", most=65535),
+    _words("kvConfigPath", None, "The file that keeps what administrators store; unset: it is kept in memory."),
+    _flag("orderMessageEnable", "false", "Whether routes contain the queues that are pinned for ordered topics."),
+    _flag("returnOrderTopicConfigToBroker", "true", "Whether brokers are given these when they register (5.x)."),
+    _number("scanNotActiveBrokerInterval", 5_000, "How often silent brokers are looked for, in ms (5.x).", least=1),
+    _number(
+        "brokerChannelExpiredTime",
+        120_000,
+        "A broker that does not register for so long is removed, in ms. A constant in RocketMQ.",
+        least=1,
+    ),
+    _number("serverChannelMaxIdleTimeSeconds", 120, "A connection that is idle for so long is closed, in s.", least=1),
+)
+"""Properties of a name server, by name."""
+
+RENAMED: Final[Mapping[str, str]] = {"mapedFileSizeCommitLog": "mappedFileSizeCommitLog"}
+"""Older names, and what they are called now."""
+
+_OF_CLIENTS: Final = _names(
+    "sendMsgTimeout retryTimesWhenSendFailed retryAnotherBrokerWhenNotStoreOK compressMsgBodyOverHowmuch pollNameServerInterval "
+    "heartbeatBrokerInterval persistConsumerOffsetInterval consumeMessageBatchMaxSize pullBatchSize consumeThreadMin consumeThreadMax "
+    "instanceName producerGroup consumerGroup sendLatencyFaultEnable"
+)
+_NOT_HERE: Final = _names(
+    "abortFile aclEnable adminBrokerThreadPoolNums allAckInSyncStateSet autoDeleteUnusedStats autoMessageVersionOnTopicLen bitMapLengthConsumeQueueExt "
+    "brokerFastFailureEnable brokerNotActiveTimeoutMillis cleanFileForciblyEnable clientManageThreadPoolNums commercialBaseCount "
+    "commercialEnable commitCommitLogLeastPages commitIntervalCommitLog compatibleWithOldNameSrv compressedRegister "
+    "consumerFallbehindThreshold consumerManageThreadPoolNums controllerAddr debugLockEnable defaultQueryMaxNum "
+    "deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly disableConsumeIfConsumerReadSlowly "
+    "diskFallRecorded diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio duplicationEnable elaticMappedFileSizeConsumeQueue "
+    "enableAutoInSyncReplicas enableCalcFilterBitMap enableConsumeQueueExt enableControllerMode enableElectUncleanMaster "
+    "enablePropertyFilter enableSlaveActingMaster enableScheduleMessageStats endTransactionThreadPoolNums expectConsumerNumUseFilter "
+    "fastFailIfNoBufferInStorePool fetchNamesrvAddrByAddressServer filterServerNums filterSupportRetry flushCommitLogLeastPages "
+    "flushCommitLogThoroughInterval flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval "
+    "flushConsumerOffsetHistoryInterval flushIntervalConsumeQueue flushLeastPagesWhenWarmMapedFile forceRegister fromOffset haMaxGapNotInSync "
+    "haMaxTimeSlaveNotCatchup heartbeatThreadPoolNums highSpeedMode isEnableBatchPush lockInStrictMode mappedFileSizeConsumeQueue "
+    "mappedFileSizeConsumeQueueExt maxDelayTime maxErrorRateOfBloomFilter maxHashSlotNum maxIndexNum maxMsgsNumBatch maxStatsIdleTimeInMinutes "
+    "msgTraceTopicName numbersOfDispatch offsetCheckInterval onlyConsumeFromMaster openMessagePoolSize osPageCacheBusyTimeOutMills "
+    "preferredLeaderId processReplyMessageThreadPoolNums pullMessageThreadPoolNums pullThreadPoolQueueCapacity putMsgIndexHightWater "
+    "queryMessageThreadPoolNums queryThreadPoolQueueCapacity recheckReputOffsetFromCq redeleteHangedFileInterval regionId rejectPullConsumerEnable "
+    "replyThreadPoolQueueCapacity sendMessageThreadPoolNums sendThreadPoolQueueCapacity serverAsyncSemaphoreValue "
+    "serverCallbackExecutorThreads serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable serverSelectorThreads serverSocketBacklog "
+    "serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads skipPreOnline startAcceptSendRequestTimeStamp "
+    "storePathCommitLog storePathConsumeQueue storePathIndex storePathEpochFile storeCheckpoint storeReplyMessageEnable "
+    "supportActingMaster syncBrokerMemberGroupPeriod timerWheelEnable traceOn traceTopicEnable transferMsgByHeap transientStorePoolEnable "
+    "transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage useTLS waitTimeMillsInHeartbeatQueue "
+    "waitTimeMillsInPullQueue waitTimeMillsInSendQueue waitTimeMillsInTransactionQueue warmMapedFileEnable "
+    "clusterTest configStorePath productEnvName rocketmqHome tlsEnable tlsTestModeEnable deleteTopicWithBrokerRegistration "
+    "minBrokerIdChangeDelay unRegisterBrokerQueueCapacity clientRequestThreadPoolNums defaultThreadPoolNums notifyMinBrokerIdChanged"
+)
+
+NOT_HONOURED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_NOT_HERE, "is a property of RocketMQ that quorumlog does not implement"),
+    **dict.fromkeys(_OF_CLIENTS, "is a property of producers and consumers, not of brokers or name servers"),
+    "storePathCommitLog": "is a property of RocketMQ that quorumlog does not implement: all is under storePathRootDir",
+    "enableSlaveActingMaster": "is a property of RocketMQ that quorumlog does not implement: see enableDLegerCommitLog for failover",
+    "enableControllerMode": "is a property of RocketMQ that quorumlog does not implement: see enableDLegerCommitLog for failover",
+    "transientStorePoolEnable": "is a property of RocketMQ that quorumlog does not implement: messages go to the page cache at once",
+}
+"""Names that are known and refused: what is said of each, after the name."""
