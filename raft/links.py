@@ -13,7 +13,6 @@ dials us is evidently alive and is dialled back without waiting.
 import random
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 import attrs
 import trio
@@ -26,7 +25,7 @@ from raft.messages import AppendEntries, Message
 from raft.model import NodeId
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import Buffer
-from raft.net.dialing import dial
+from raft.net.dialing import dial, notice_broken_path
 from raft.net.errors import WireError
 from raft.net.framing import HEADER, Frame, FrameDecoder
 from raft.net.reactor import Reactor
@@ -36,8 +35,8 @@ BACKOFF_S_MIN = 0.02
 BACKOFF_S_MAX = 0.5
 HANDSHAKE_TIMEOUT_S = 2.0
 UNACKED_S_MAX = 5.0
-"""A link whose bytes are not acknowledged by TCP for so long is closed (TCP_USER_TIMEOUT). By default TCP retransmits for a quarter of
-an hour, at last every two minutes, so a network that heals would be noticed that late, while a new dial notices it at once."""
+"""A link whose bytes are not acknowledged by TCP for so long is closed. TCP retransmits at last every two minutes, so a network that heals
+would be noticed that late, while a new dial notices it at once."""
 
 
 class Links:
@@ -170,8 +169,7 @@ class PeerLink(Session[Frame]):
     def _open(self, connected: socket.socket) -> None:
         self._settled = trio.Event()
         self._ended = trio.Event()
-        with suppress(OSError):  # the connection may be gone already
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * UNACKED_S_MAX))
+        notice_broken_path(connected, unacked_s_max=UNACKED_S_MAX)
         self._connection = SocketConnection(
             self.reactor,
             connected,

@@ -9,7 +9,6 @@ import random
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -19,7 +18,7 @@ from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.errors import MalformedMessage
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer
-from raft.net.dialing import dial
+from raft.net.dialing import dial, notice_broken_path
 from raft.net.errors import WireError
 from raft.net.reactor import Reactor
 
@@ -148,12 +147,7 @@ class PeerClient(Session[Buffer]):
             self._close(CLOSED_ON_PURPOSE)
 
     def _open(self, connected: socket.socket) -> None:
-        with suppress(OSError):  # the connection may be gone already
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * UNACKED_S_MAX))
-            # While an answer is waited for nothing is unacknowledged, so a cut path shows only by probes.
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+        notice_broken_path(connected, unacked_s_max=UNACKED_S_MAX, probe_after_s=KEEPALIVE_IDLE_S)
         decoder = BodyDecoder(RESPONSE_BYTES_MAX)
         decoder.trusted = True
         self._connection = SocketConnection(

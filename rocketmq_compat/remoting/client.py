@@ -1,0 +1,195 @@
+"""The client's side of a connection: a broker's to name servers, a slave's to its master, and that of our own tools and tests.
+
+`ask` dials when it has to, and returns the answer or raises `RemotingFailed`, which states whether the request may have been carried out.
+Answers are matched by `opaque`, so requests overlap and a late answer is dropped. After a failure the next request dials again, at once: how often to
+try is the caller's decision.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import attrs
+import trio
+
+from raft.net.connection import Session, SocketConnection
+from raft.net.decoder import BodyDecoder, Buffer
+from raft.net.dialing import dial, notice_broken_path
+from raft.net.errors import WireError
+from raft.net.reactor import Reactor
+from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX, IS_ONEWAY, Command, decode, encode
+from rocketmq_compat.remoting.session import OPAQUE_MASK
+
+OUTBOUND_BYTES_MAX: Final = 64 * 1024 * 1024
+UNACKED_S_MAX: Final = 5.0
+KEEPALIVE_IDLE_S: Final = 2
+CLOSED_ON_PURPOSE: Final = "closed by this side"
+
+Address = tuple[str, int]
+OnRequest = Callable[[Command], Command | None]
+"""Takes a request of the server; what it returns is sent as the answer, unless the request is one-way."""
+
+
+@attrs.define
+class RemotingFailed(Exception):
+    """There is no answer. If it is `definite`, the request was certainly not carried out; otherwise it may have been."""
+
+    reason: str
+    definite: bool
+
+    def __str__(self) -> str:
+        return f"{self.reason}; the request {'was not sent' if self.definite else 'may have been carried out'}"
+
+
+@attrs.define
+class _Waiting:
+    """A request that was sent."""
+
+    ended: trio.Event = attrs.field(factory=trio.Event)
+    answer: Command | None = None
+    failure: str = ""
+
+
+class RemotingClient(Session[Buffer]):
+    """Requests to one address, over one connection at a time."""
+
+    def __init__(self, reactor: Reactor, address: Address, *, on_request: OnRequest | None = None) -> None:
+        self.address = address
+        self._reactor = reactor
+        self._on_request = on_request
+        self._connection: SocketConnection[Buffer] | None = None
+        self._dialling = trio.Lock()
+        self._waiting: dict[int, _Waiting] = {}
+        self._last_opaque = 0
+        self._closed = False
+
+    # ---------------------------------------------------------------- requests
+
+    async def ask(self, request: Command, *, timeout_s: float) -> Command:
+        """Returns the answer, whatever its code. Raises `RemotingFailed`, and `UnencodableCommand` if the request cannot be sent.
+
+        The `opaque` of the request is replaced by one of this connection.
+        """
+        opaque = self._last_opaque = (self._last_opaque + 1) & OPAQUE_MASK
+        frame = encode(attrs.evolve(request, opaque=opaque))
+        waiting: _Waiting | None = None
+        try:
+            with trio.move_on_after(timeout_s):
+                connection = await self._connected()
+                waiting = self._waiting[opaque] = _Waiting()
+                connection.write_pieces(frame)
+                await waiting.ended.wait()
+        finally:
+            self._waiting.pop(opaque, None)
+        if waiting is None:
+            raise RemotingFailed(f"no connection to {self._name} within {timeout_s:g} s", definite=True)
+        if waiting.answer is not None:
+            return waiting.answer
+        reason = waiting.failure or f"no answer from {self._name} within {timeout_s:g} s"
+        raise RemotingFailed(reason, definite=False)
+
+    async def send_oneway(self, request: Command, *, timeout_s: float) -> None:
+        """Send a request that has no answer. Raises `RemotingFailed` if there is no connection; whether it arrives is never known."""
+        self._last_opaque = (self._last_opaque + 1) & OPAQUE_MASK
+        frame = encode(attrs.evolve(request, opaque=self._last_opaque, flag=request.flag | IS_ONEWAY))
+        with trio.move_on_after(timeout_s):
+            connection = await self._connected()
+            connection.write_pieces(frame)
+            return
+        raise RemotingFailed(f"no connection to {self._name} within {timeout_s:g} s", definite=True)
+
+    # ---------------------------------------------------------------- the connection
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._connection is not None
+
+    @property
+    def _name(self) -> str:
+        return "{}:{}".format(*self.address)
+
+    async def _connected(self) -> SocketConnection[Buffer]:
+        async with self._dialling:
+            self._require_open()
+            if self._connection is None:
+                try:
+                    connected = await dial(*self.address)
+                except OSError as error:
+                    reason = f"no connection to {self._name}: {error.strerror or error}"
+                    raise RemotingFailed(reason, definite=True) from None
+                try:
+                    self._require_open()  # it was perhaps closed meanwhile
+                except RemotingFailed:
+                    connected.close()
+                    raise
+                self._open(connected)
+            assert self._connection is not None, "it was just opened"
+            return self._connection
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise RemotingFailed(CLOSED_ON_PURPOSE, definite=True)
+
+    def _open(self, connected: socket.socket) -> None:
+        notice_broken_path(connected, unacked_s_max=UNACKED_S_MAX, probe_after_s=KEEPALIVE_IDLE_S)
+        decoder = BodyDecoder(FRAME_BYTES_MAX)
+        decoder.trusted = True
+        self._connection = SocketConnection(
+            self._reactor, connected, decoder, self, outbound_bytes_max=OUTBOUND_BYTES_MAX, name=f"to {self._name}"
+        )
+
+    def close(self) -> None:
+        """End the connection; requests that wait fail, and all that follow."""
+        self._closed = True
+        if self._connection is not None:
+            self._connection.close(CLOSED_ON_PURPOSE)
+
+    # ---------------------------------------------------------------- the session
+
+    def on_frames(self, frames: list[Buffer]) -> None:
+        """Answers, in any order, and requests of the server."""
+        for frame in frames:
+            command = decode(frame)
+            if command.is_response:
+                waiting = self._waiting.get(command.opaque)
+                if waiting is not None:
+                    waiting.answer = command
+                    waiting.ended.set()
+            elif self._on_request is not None:
+                answer = self._on_request(command)
+                if answer is not None and not command.is_oneway and self._connection is not None:
+                    self._connection.write_pieces(encode(answer))
+
+    def on_drained(self) -> None:
+        """Nothing was held back."""
+
+    def on_wire_error(self, error: WireError) -> None:
+        """Sends nothing: the server sees the connection close."""
+
+    def on_closed(self, reason: str) -> None:
+        """The connection is gone, and with it the answers."""
+        self._connection = None
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting.values():
+            if each.answer is None:
+                each.failure = f"the connection to {self._name} ended ({reason})"
+                each.ended.set()
+
+
+@asynccontextmanager
+async def connected_client(address: Address, *, on_request: OnRequest | None = None) -> AsyncIterator[RemotingClient]:
+    """A client with a loop of its own, for tools and tests. It dials with the first request, and is closed at the end of the block."""
+    reactor = Reactor()
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reactor.run)
+            client = RemotingClient(reactor, address, on_request=on_request)
+            try:
+                yield client
+            finally:
+                client.close()
+                nursery.cancel_scope.cancel()
+    finally:
+        reactor.close()

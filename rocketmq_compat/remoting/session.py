@@ -1,0 +1,277 @@
+"""The server's side of a connection: requests in, answers out in any order, and requests of the server to its client.
+
+Each request is given to its handler as a `RemotingCall`, which is answered once, at once or whenever the work is done; who has to wait for something
+answers later and blocks no other request of the connection. One-way requests are answered likewise, but nothing is sent. What is
+written within a round of the reactor leaves joined.
+
+No more requests are taken, and then read from the socket, while
+
+- `calls_max` of them are being worked on, or these hold `taken_bytes_max`, or
+- the client does not read what it was sent (the connection `is_full`).
+
+A call that waits for something to happen (a pull without messages) is put on `hold` and then no longer counts, because other requests of its client,
+heartbeats above all, must not wait behind it; of these there are at most `held_max`. So a connection holds a bounded amount of memory.
+
+A frame that is no command closes the connection. A request whose fields or body make no sense is answered with SYSTEM_ERROR and the
+reason, one that no handler serves with REQUEST_CODE_NOT_SUPPORTED, as RocketMQ does.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from raft.net.connection import Session, SocketConnection
+from raft.net.decoder import Buffer
+from raft.net.errors import WireError
+from rocketmq_compat.remoting.codes import ResponseCode
+from rocketmq_compat.remoting.errors import BadBody, BadHeader, UnencodableCommand
+from rocketmq_compat.remoting.frame import IS_ONEWAY, Command, decode, encode
+from rocketmq_compat.remoting.headers.fields import ExtHeader
+
+CALLS_MAX: Final = 256
+HELD_MAX: Final = 16_384
+TAKEN_BYTES_MAX: Final = 32 * 1024 * 1024
+
+OPAQUE_MASK: Final = 0x7FFFFFFF
+
+Handler = Callable[["RemotingCall"], None]
+"""Takes a call, and answers it once. May raise `BadHeader` and `BadBody` instead, and nothing else that is foreseen."""
+
+
+class RemotingCall:
+    """A request and the place for its answer; for the thread of the loop."""
+
+    __slots__ = ("_session", "request", "request_bytes", "state")
+
+    WORKING, HELD, ANSWERED = range(3)
+
+    def __init__(self, session: "RemotingSession", request: Command, request_bytes: int) -> None:
+        self.request = request
+        self.request_bytes = request_bytes
+        """The size of the frame, which the session counts until the call is answered or held."""
+        self.state = self.WORKING
+        self._session = session
+
+    @property
+    def connection(self) -> SocketConnection[Buffer]:
+        """The connection it came by, whose `name` is the client's address."""
+        return self._session.connection
+
+    @property
+    def session(self) -> "RemotingSession":
+        """The session it came by, for requests to the same client."""
+        return self._session
+
+    def answer(
+        self,
+        code: int = ResponseCode.SUCCESS,
+        header: ExtHeader | None = None,
+        *,
+        body: Buffer = b"",
+        more: tuple[Buffer, ...] = (),
+        remark: str | None = None,
+    ) -> None:
+        """Send the answer, at the end of the round; nothing to a one-way request, or if the connection has closed. To be called once."""
+        assert self.state != self.ANSWERED, "a request is answered once"
+        ext = {} if header is None else header.ext()
+        self._session.answered(self, self.request.answer(code, ext=ext, body=body, more=more, remark=remark))
+
+    def refuse(self, code: int, remark: str) -> None:
+        """Answer that the request has no effect, and why."""
+        self.answer(code, remark=remark)
+
+    def hold(self) -> bool:
+        """The call waits for something to happen, and is answered then. Returns whether it may: if not, it must be answered now."""
+        assert self.state == self.WORKING, "a call is put on hold once, before its answer"
+        return self._session.held(self)
+
+
+class RemotingSession(Session[Buffer]):
+    """The calls of one connection, which is put into `connection` before anything arrives.
+
+    `on_closed` is called once, at the end, when the session knows no call any more; work under way goes on, its answers are ignored.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        on_greeted: Callable[[SocketConnection[Buffer]], None],
+        on_closed: Callable[["RemotingSession", str], None],
+        *,
+        calls_max: int = CALLS_MAX,
+        held_max: int = HELD_MAX,
+        taken_bytes_max: int = TAKEN_BYTES_MAX,
+    ) -> None:
+        self.connection: SocketConnection[Buffer]
+        self._handlers = handlers
+        self._on_greeted: Callable[[SocketConnection[Buffer]], None] | None = on_greeted
+        self._on_closed = on_closed
+        self._calls_max = calls_max
+        self._held_max = held_max
+        self._taken_bytes_max = taken_bytes_max
+        self._backlog: deque[Buffer] = deque()
+        """Frames that were read and not yet taken: at most what one read of the socket brings."""
+        self._working = 0
+        self._held = 0
+        self._taken_bytes = 0
+        self._asked: dict[int, Callable[[Command], None]] = {}
+        """Requests to the client that wait for their answers."""
+        self._last_opaque = 0
+        self._paused = False
+        self._resuming = False
+
+    # ---------------------------------------------------------------- requests to the client
+
+    def notify(self, request: Command) -> bool:
+        """Send a request that wants no answer. Returns whether it was sent: it is not to a client that does not read."""
+        if self.connection.is_closed or self.connection.is_full:
+            return False
+        return self._send(request, request.flag | IS_ONEWAY)
+
+    def ask(self, request: Command, done: Callable[[Command], None]) -> Callable[[], None] | None:
+        """Send a request; `done` is called with the answer, if one comes. Returns what makes the session forget it; None if it was not sent."""
+        if self.connection.is_closed or self.connection.is_full or not self._send(request, request.flag):
+            return None
+        opaque = self._last_opaque
+        self._asked[opaque] = done
+        return lambda: self._forget(opaque)
+
+    def _send(self, request: Command, flag: int) -> bool:
+        self._last_opaque = (self._last_opaque + 1) & OPAQUE_MASK
+        sent = Command(
+            request.code,
+            self._last_opaque,
+            request.ext,
+            request.body,
+            request.remark,
+            flag,
+            serialization=request.serialization,
+            more=request.more,
+        )
+        return self.connection.write_pieces(encode(sent))
+
+    def _forget(self, opaque: int) -> None:
+        self._asked.pop(opaque, None)
+
+    # ---------------------------------------------------------------- calls
+
+    def answered(self, call: RemotingCall, answer: Command) -> None:
+        """A call has its answer."""
+        self._release(call)
+        call.state = call.ANSWERED
+        if self.connection.is_closed:
+            return
+        if not call.request.is_oneway:
+            self.connection.write_pieces(_encoded(answer))
+        self._resume()
+
+    def held(self, call: RemotingCall) -> bool:
+        """A call is put on hold. Returns whether there is room for it."""
+        if self._held >= self._held_max:
+            return False
+        self._release(call)
+        call.state = call.HELD
+        self._held += 1
+        self._resume()
+        return True
+
+    def _release(self, call: RemotingCall) -> None:
+        if call.state == call.HELD:
+            self._held -= 1
+        else:
+            self._working -= 1
+            self._taken_bytes -= call.request_bytes
+
+    # ---------------------------------------------------------------- the session
+
+    def on_frames(self, frames: list[Buffer]) -> None:
+        """See `Session`."""
+        self._backlog.extend(frames)
+        self._work()
+
+    def on_drained(self) -> None:
+        """See `Session`."""
+        self._resume()
+
+    def on_wire_error(self, error: WireError) -> None:
+        """Sends nothing, because there is no request to answer; the client sees the connection close."""
+
+    def on_closed(self, reason: str) -> None:
+        """See `Session`."""
+        self._backlog.clear()
+        self._asked.clear()
+        self._on_closed(self, reason)
+
+    def _work(self) -> None:
+        """Take frames while there is room for the work."""
+        while self._backlog:
+            if self._is_full():
+                self._paused = True
+                self.connection.pause_reading()
+                return
+            frame = self._backlog.popleft()
+            command = decode(frame)
+            if command.is_response:
+                done = self._asked.pop(command.opaque, None)
+                if done is not None:  # an answer that comes too late is dropped
+                    done(command)
+            else:
+                self._serve(command, len(frame))
+        if self._paused:
+            self._paused = False
+            self.connection.resume_reading()
+
+    def _serve(self, command: Command, frame_bytes: int) -> None:
+        call = RemotingCall(self, command, frame_bytes)
+        self._working += 1
+        self._taken_bytes += frame_bytes
+        handler = self._handlers.get(command.code, _not_supported)
+        try:
+            handler(call)
+        except (BadHeader, BadBody) as error:
+            call.refuse(ResponseCode.SYSTEM_ERROR, str(error))
+        if self._on_greeted is not None and not self.connection.is_closed:
+            # The protocol has no handshake: a connection counts once its first request was understood.
+            greeted, self._on_greeted = self._on_greeted, None
+            greeted(self.connection)
+
+    def _is_full(self) -> bool:
+        return self._working >= self._calls_max or self._taken_bytes >= self._taken_bytes_max or self.connection.is_full
+
+    def _resume(self) -> None:
+        """Take more requests at the end of the round, never within the answer that makes room: who answers is in the middle of its work."""
+        if self._paused and not self._resuming and not self._is_full():
+            self._resuming = True
+            self.connection.reactor.flush_later(self, urgent=False)
+
+    def flush(self) -> None:
+        """The reactor's call: there is room."""
+        self._resuming = False
+        if self.connection.is_closed:
+            return
+        self.connection.reactor.has_news = True  # those that work once a round have not seen these requests
+        try:
+            self._work()
+        except WireError as error:
+            self.connection.refuse(error)
+
+
+def _not_supported(call: RemotingCall) -> None:
+    call.refuse(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request type {call.request.code} is not supported")
+
+
+def _encoded(answer: Command) -> list[Buffer]:
+    """The frame of an answer, or of one that states why there is none: the client must not wait."""
+    try:
+        return encode(answer)
+    except UnencodableCommand as error:
+        remark = str(error).encode(errors="replace").decode()
+        return encode(
+            Command(
+                ResponseCode.SYSTEM_ERROR,
+                answer.opaque,
+                remark=remark,
+                flag=answer.flag,
+                serialization=answer.serialization,
+            )
+        )
