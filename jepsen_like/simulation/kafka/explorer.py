@@ -259,6 +259,8 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
                         pass
         replicas, facts, logs = list(state.replicas), list(state.facts), list(state.logs)
         replicas[node - 1], facts[node - 1], logs[node - 1] = pickle.dumps(replica), _facts(replica), tuple(log)
+        # Answers of an earlier epoch are ignored, whatever happens.
+        answers = {each for each in answers if each[1].leader_epoch >= facts[each[0] - 1][3]}
         return attrs.evolve(
             state,
             replicas=(replicas[0], replicas[1]),
