@@ -177,7 +177,7 @@ BROKER_PROPERTIES: Final = _table(
 NAMESRV_PROPERTIES: Final = _table(
     _number("listenPort", 9876, "The port.", most=65535),
     _words("kvConfigPath", None, "The file that keeps what administrators store; unset: it is kept in memory."),
-    _flag("orderMessageEnable", "false", "Whether routes contain the queues that are pinned for ordered topics."),
+    _flag("orderMessageEnable", "false", "Whether routes contain pinned queues of ordered topics.", updatable=True),
     _flag("returnOrderTopicConfigToBroker", "true", "Whether brokers are given these when they register (5.x)."),
     _number("scanNotActiveBrokerInterval", 5_000, "How often silent brokers are looked for, in ms (5.x).", least=1),
     _number(

@@ -1,0 +1,186 @@
+"""What happens to a name server, and what it orders. A connection is whatever the shell tells connections apart by."""
+
+from collections.abc import Hashable
+
+from log.values import frozen
+from rocketmq_compat.remoting.bodies import DataVersion, TopicConfigSerializeWrapper
+
+Connection = Hashable
+
+
+@frozen
+class BrokerIdentity:
+    """A broker: its cluster, its name, its id (0 is the master of the name) and where clients reach it, HOST:PORT."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+
+
+# Events
+
+
+@frozen
+class BrokerRegistered:
+    """A broker states that it is there (REGISTER_BROKER), with its topics; None if it sent none."""
+
+    connection: Connection
+    broker: BrokerIdentity
+    ha_address: str
+    topics: TopicConfigSerializeWrapper | None
+    expires_after_s: float
+
+
+@frozen
+class BrokerUnregistered:
+    """A broker leaves (UNREGISTER_BROKER)."""
+
+    broker: BrokerIdentity
+
+
+@frozen
+class BrokerBeat:
+    """A broker is still there (BROKER_HEARTBEAT)."""
+
+    connection: Connection
+    broker: BrokerIdentity
+
+
+@frozen
+class DataVersionQuery:
+    """A broker asks whether its topics have to be registered again (QUERY_DATA_VERSION). It is there if they have not."""
+
+    connection: Connection
+    broker: BrokerIdentity
+    version: DataVersion
+
+
+@frozen
+class BrokerConnectionLost:
+    """A connection has ended, perhaps one by which brokers registered."""
+
+    connection: Connection
+
+
+@frozen
+class RegistrationTimePassed:
+    """Time has passed."""
+
+
+@frozen
+class TopicDeletion:
+    """An administrator deletes a topic, at the brokers of one cluster or everywhere (DELETE_TOPIC_IN_NAMESRV)."""
+
+    topic: str
+    cluster: str | None
+
+
+@frozen
+class WritePermChange:
+    """An administrator forbids or allows writing to all topics at a broker name (WIPE_ and ADD_WRITE_PERM_OF_BROKER)."""
+
+    broker_name: str
+    is_writable: bool
+
+
+@frozen
+class KvPut:
+    """An administrator stores a value."""
+
+    namespace: str
+    key: str
+    value: str
+
+
+@frozen
+class KvDeletion:
+    """An administrator deletes a value."""
+
+    namespace: str
+    key: str
+
+
+NamesrvEvent = (
+    BrokerRegistered
+    | BrokerUnregistered
+    | BrokerBeat
+    | DataVersionQuery
+    | BrokerConnectionLost
+    | RegistrationTimePassed
+    | TopicDeletion
+    | WritePermChange
+    | KvPut
+    | KvDeletion
+)
+
+# Effects
+
+
+@frozen
+class RegistrationAccepted:
+    """The answer to a registration. A slave is told where its master is, and where that serves slaves, if there is one."""
+
+    master_address: str | None = None
+    ha_address: str | None = None
+
+
+@frozen
+class RegistrationRefused:
+    """The answer to a registration that has no effect."""
+
+    reason: str
+
+
+@frozen
+class DataVersionCompared:
+    """The answer to a query: whether the broker has to register."""
+
+    is_changed: bool
+
+
+@frozen
+class TopicsChanged:
+    """The answer to a change of the write permission: of so many topics."""
+
+    count: int
+
+
+@frozen
+class BrokerAppeared:
+    """For operators: a broker is in the routes that was not, or is there with another address or id."""
+
+    broker: BrokerIdentity
+
+
+@frozen
+class BrokerRemoved:
+    """For operators: a broker is no longer in the routes."""
+
+    broker: BrokerIdentity
+    reason: str
+
+
+@frozen
+class CloseBrokerConnection:
+    """Close the connection of a broker that is silent, as RocketMQ does: it then registers by another."""
+
+    connection: Connection
+    reason: str
+
+
+@frozen
+class KvChanged:
+    """What administrators stored is to be kept before they are answered."""
+
+
+NamesrvEffect = (
+    RegistrationAccepted
+    | RegistrationRefused
+    | DataVersionCompared
+    | TopicsChanged
+    | BrokerAppeared
+    | BrokerRemoved
+    | CloseBrokerConnection
+    | KvChanged
+)

@@ -1,0 +1,80 @@
+"""The processes of RocketMQ's mode: one role behind a command with flags, which reports what it does in JSON lines.
+
+    python -m rocketmq_compat.process nameserver --listen 127.0.0.1:9876
+
+Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `listening`, `broker_registered`, `broker_removed`,
+`connection_closed`, `connection_refused` (each with its reason), `stopping`, `stopped`, and before a bad end `failed`. SIGTERM and SIGINT
+stop it.
+
+Exit status: 0 stopped when asked; 1 a broken invariant; 2 wrong usage; 4 the environment does not allow it: the port is taken, a file cannot be
+used or is damaged, or the disk failed.
+"""
+
+import logging
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+import trio
+
+from log.errors import StorageFailed
+from raft.process import Address, AddressType, ServerProcess, Teller
+from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
+from rocketmq_compat.config_keys import NAMESRV_PROPERTIES
+from rocketmq_compat.nameserver.kv_file import DamagedKvFile
+from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
+
+tell = Teller()
+
+
+@click.group()
+def processes() -> None:
+    """Run one process of RocketMQ's mode; prints one JSON object a line."""
+
+
+@processes.command("nameserver", epilog=f"Properties for --set: {', '.join(sorted(NAMESRV_PROPERTIES))}.")
+@click.option("--listen", type=AddressType(), help="Where it listens, if not at the property listenPort of all hosts.")
+@click.option(
+    "--config", "file", type=click.Path(exists=True, dir_okay=False), help="A properties file, as RocketMQ's."
+)
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A property under RocketMQ's name.")
+def nameserver(listen: Address | None, file: str | None, assignments: tuple[str, ...]) -> None:
+    """Run one name server until SIGTERM."""
+    try:
+        written = assignments_of(Path(file).read_text(errors="replace")) if file is not None else []
+        properties = Properties.read(NAMESRV_PROPERTIES, [*written, *assignments])
+    except InvalidProperty as error:
+        raise click.UsageError(f"{error}") from None
+    plan = NameServerPlan(listen=listen or ("0.0.0.0", properties.number("listenPort")), properties=properties)
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    process = ServerProcess(
+        name="nameserver", listen=plan.listen, directory=properties.text("kvConfigPath") or "", tell=tell
+    )
+    process.run(partial(_serve_names, plan, process), _explain)
+
+
+async def _serve_names(plan: NameServerPlan, process: ServerProcess) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with NameServer.open(plan, tell=tell, owns_thread=True):
+            process.started = True
+            async for number in signals:
+                tell("stopping", signal=signal.Signals(number).name)
+                break
+    tell("stopped")
+
+
+def _explain(error: BaseException) -> str | None:
+    """Returns one line about an error of the process's place, with its correction; None for any other error."""
+    match error:
+        case DamagedKvFile():
+            return f"{error}; nothing was changed. Restore or remove it (kvConfigPath)"
+        case StorageFailed():
+            return f"{error}; the name server stops. Check the file of kvConfigPath and its disk"
+        case _:
+            return None
+
+
+if __name__ == "__main__":
+    processes()
