@@ -42,6 +42,8 @@ campaign: $(DEV)
 	$(BIN)/quorumlog sim --explore
 	$(BIN)/quorumlog sim --system kafka --seeds 0:5000
 	$(BIN)/quorumlog sim --system kafka --explore --minutes 10
+	$(BIN)/quorumlog sim --system rocketmq --seeds 0:5000
+	$(BIN)/quorumlog sim --system rocketmq --explore --minutes 10
 	$(BIN)/python -m tests.jepsen_like.checker.differential --count 1000000
 	$(BIN)/python -m tests.fuzz.wire --frames 100000 --seed 1
 	$(BIN)/python -m tests.fuzz.kafka --frames 100000 --seed 1

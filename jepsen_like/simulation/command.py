@@ -11,8 +11,9 @@ from jepsen_like.simulation.kafka.model import KAFKA
 from jepsen_like.simulation.kernel.command import Campaign, ChosenSystem, run_explorer, run_replay, run_shrinker
 from jepsen_like.simulation.kernel.model import SystemModel
 from jepsen_like.simulation.raft.model import RAFT
+from jepsen_like.simulation.rocketmq.model import ROCKETMQ
 
-MODELS: Mapping[str, SystemModel[Any]] = {model.name: model for model in (RAFT, KAFKA)}
+MODELS: Mapping[str, SystemModel[Any]] = {model.name: model for model in (RAFT, KAFKA, ROCKETMQ)}
 """Every system that can be simulated, by the name that `--system` takes."""
 SEEDS_END_MAX = 1 << 63
 

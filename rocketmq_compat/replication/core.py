@@ -7,8 +7,8 @@ in order; it owns no socket, file or clock. So a broker, the simulator and a tes
 The role is given at the start and never changes: there is no election. An operator promotes a slave by starting it as a master, after
 which the old master may come back as a slave.
 
-How a shell uses it: `begin` once, then `step` at every event; `DeadlineReached` when `deadline` is reached. `incarnation` is a number that no
-other start has, such as the wall clock in microseconds: it names the epoch, also where the disk that knew the last one was lost.
+How a shell uses it: `begin` once, then `step` at every event; `DeadlineReached` when `deadline` is reached. `incarnation` is a random
+number from 1 to `INCARNATION_MAX`: no two starts begin the same epoch, whatever their disks have lost, and whatever their clocks show.
 """
 
 from collections.abc import Sequence
@@ -33,14 +33,14 @@ from rocketmq_compat.replication.events import (
 )
 from rocketmq_compat.replication.master import Master
 from rocketmq_compat.replication.messages import Handshake, HandshakeRefused, Heartbeat, Push, Report, Welcome
-from rocketmq_compat.replication.model import MASTER_ID, RecoveredCopy, ReplicationConfig, RoleName
+from rocketmq_compat.replication.model import INCARNATION_MAX, MASTER_ID, RecoveredCopy, ReplicationConfig, RoleName
 from rocketmq_compat.replication.slave import Slave
 
 
 class CommitLogReplica:
     """One copy. `checked` is whether the invariants are checked after every step; a broken one raises `AssertionError`.
 
-    Raises `ValueError` for a role that does not go with the broker id: 0 is the master.
+    Raises `ValueError` for a role that does not go with the broker id (0 is the master's), and for an incarnation out of range.
     """
 
     __slots__ = ("_checked", "config", "log", "role")
@@ -56,6 +56,8 @@ class CommitLogReplica:
     ) -> None:
         if (role == "master") != (config.broker_id == MASTER_ID):
             raise ValueError(f"broker id {config.broker_id} does not go with the role {role}")
+        if not 1 <= incarnation <= INCARNATION_MAX:
+            raise ValueError(f"{incarnation} is no incarnation")
         self.config = config
         self.log = CopyLog.of(recovered, config.sync_flush)
         self._checked = checked

@@ -1,6 +1,7 @@
 """The epoch table: which start of a master wrote which part of the commit log.
 
-Every start of a master begins an epoch at the end of its log, and an epoch is begun once. So (epoch, offset) names a byte: what two
+Every start of a master begins an epoch at the end of its log: the last one that this log knows, and a random number on top, so that an epoch is
+begun once, even if two copies of a log both become masters, or a disk is lost. So (epoch, offset) names a byte: what two
 logs hold at one offset in the same epoch is the same, and where their epochs differ, so do their bytes.
 """
 
@@ -59,6 +60,11 @@ class EpochTable:
         index = bisect_right(self._starts, offset) - 1
         return self._epochs[index] if index >= 0 else NO_EPOCH
 
+    def first_after(self, epoch: int) -> int | None:
+        """Returns where the first epoch above `epoch` begins; None if there is none."""
+        index = bisect_right(self._epochs, epoch)
+        return self._starts[index] if index < len(self._starts) else None
+
     def next_start(self, offset: int, log_end: int) -> int:
         """Returns where the epoch of the byte at `offset` ends."""
         index = bisect_right(self._starts, offset)
@@ -82,8 +88,14 @@ class History:
 def agreed_end(one: History, other: History) -> int:
     """Returns the end of what two logs have in common: the first offset at which both hold bytes of different epochs, or the lesser end.
 
-    What lies below the later of both starts cannot be compared.
+    What lies below the later of both starts cannot be compared byte by byte. But epochs grow along a log: what an epoch wrote there that
+    is later than the first epoch of the other log is not a part of that log's history.
     """
+    early, late = (one, other) if one.start <= other.start else (other, one)
+    first_epoch = late.epochs.at(late.start)
+    foreign = early.epochs.first_after(first_epoch)
+    if first_epoch != NO_EPOCH and foreign is not None and foreign < late.start:
+        return foreign
     end = min(one.end, other.end)
     offset = max(one.start, other.start)
     while offset < end:

@@ -47,7 +47,7 @@ class Master:
     def __init__(self, config: ReplicationConfig, log: CopyLog, incarnation: int) -> None:
         self._config = config
         self._log = log
-        self.epoch = max(log.epochs.last + 1, incarnation)
+        self.epoch = log.epochs.last + incarnation
         self.connections: dict[int, SlaveProgress] = {}
         self.divergences: dict[int, DivergenceFound] = {}
         """By slave, what stands against taking records."""

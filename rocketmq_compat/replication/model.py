@@ -11,6 +11,7 @@ from log.values import frozen
 
 NO_EPOCH = 0
 MASTER_ID = 0
+INCARNATION_MAX = 2**32 - 1
 EPOCHS_MAX = 4096
 """The newest epochs that a slave tells its master; older ones are not compared."""
 

@@ -2,7 +2,7 @@
 
 Rules, with their sources:
 
-- A push continues this log exactly, of no older epoch, and its checksum is that of its bytes; else the connection is closed, and dialed
+- A push continues this log exactly, of no older epoch (unless nothing is compared, `haDivergence=rocketmq`), and its checksum is that of its bytes; else the connection is closed, and dialed
   again after a while (DefaultHAClient.dispatchReadRequest, without epoch and checksum).
 - With SYNC_FLUSH only what is flushed is reported, else what is in the page cache.
 - A log with bytes is never dropped because of a master, unless the master's log begins behind its end.
@@ -126,16 +126,17 @@ class Slave:
         objection = None
         if push.offset != log.log_end:
             objection = f"a push at {push.offset} into a log that ends at {log.log_end}"
-        elif push.epoch < log.epochs.last:
+        elif push.epoch < log.epochs.last and self.config.divergence == "refuse":
             objection = f"a push of epoch {push.epoch} after {log.epochs.last}"
         elif crc32c.crc32c(push.payload) != push.crc:
             objection = f"the checksum of the push at {push.offset} is wrong"
         if objection is not None:
             self._give_up(objection, now, out)
             return
-        log.epochs.assign(push.epoch, push.offset)
+        epoch = max(push.epoch, log.epochs.last)
+        log.epochs.assign(epoch, push.offset)
         log.log_end += len(push.payload)
-        out.append(AppendPushed(push.offset, push.epoch, push.payload))
+        out.append(AppendPushed(push.offset, epoch, push.payload))
         log.confirm(push.confirm_offset, out)
         if not log.sync_flush:
             self._report(now, out)

@@ -6,6 +6,8 @@ an operator decides. Only faults that cost a disk its bytes, and operators, remo
 faults are undone and an operator has decided, all logs are the master's, and a record is acknowledged.
 """
 
+import random
+
 import attrs
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from rocketmq_compat.replication.effects import AnswerPut, ConfirmOffsetMoved, E
 from rocketmq_compat.replication.events import DivergenceDiscarded, LossAccepted
 from rocketmq_compat.replication.master import Master
 from rocketmq_compat.replication.messages import Welcome
-from rocketmq_compat.replication.model import Flavor, ReplicationConfig
+from rocketmq_compat.replication.model import INCARNATION_MAX, Flavor, ReplicationConfig
 from rocketmq_compat.replication.slave import Slave
 from tests.rocketmq_compat.replication.world import Disk, Node, World, status
 
@@ -103,6 +105,8 @@ class ReplicationMachine(RuleBasedStateMachine):
         self.world.copies = self.copies
         self.world.lost = {}
         self.world.flushes = False
+        chance = random.Random(7)
+        self.world.incarnations = iter(lambda: chance.randint(1, INCARNATION_MAX), 0)
         self.world.begin()
         self.world.stabilize()
 
@@ -308,5 +312,6 @@ class ThreeCopiesMachine(ReplicationMachine):
 TestAsyncMaster = AsyncMasterMachine.TestCase
 TestSyncMaster = SyncMasterMachine.TestCase
 TestThreeCopies = ThreeCopiesMachine.TestCase
-for case in (TestAsyncMaster, TestSyncMaster, TestThreeCopies):
-    case.settings = settings(max_examples=60, stateful_step_count=50)
+TestAsyncMaster.settings = TestSyncMaster.settings = TestThreeCopies.settings = settings(
+    max_examples=60, stateful_step_count=50
+)

@@ -125,8 +125,11 @@ def test_records_that_wait_for_different_numbers_of_copies_do_not_wait_for_each_
         (History(0, 90, table((2, 0))), History(0, 40, table((1, 0))), 0),
         (History(50, 90, table((1, 50), (2, 60))), History(0, 80, table((1, 0), (2, 60))), 80),
         (History(50, 90, table((1, 50))), History(0, 40, table((1, 0))), 40),
-        (History(0, 10, table((3, 0))), History(50, 90, table((1, 50))), 10),
+        (History(0, 10, table((3, 0))), History(50, 90, table((1, 50))), 0),
         (History(0, 90, table((1, 0), (2, 30), (3, 60))), History(0, 90, table((1, 0), (3, 30))), 30),
+        (History(50, 90, table((2, 50))), History(0, 50, table((1, 0), (3, 41))), 41),
+        (History(50, 90, table((2, 50))), History(0, 40, table((1, 0), (2, 30))), 40),
+        (History(50, 50, table()), History(0, 40, table((1, 0))), 40),
         (History(0, 0, table()), History(0, 0, table()), 0),
     ],
 )
@@ -207,6 +210,9 @@ def test_a_push_that_was_not_ordered_is_an_error_of_the_shell() -> None:
 
 def test_an_epoch_is_new_whatever_the_disk_knows() -> None:
     known = RecoveredCopy(0, 9, 9, (MasterEpoch(7, 0),))
-    later = CommitLogReplica(ReplicationConfig(), "master", known, 3)
+    one = CommitLogReplica(ReplicationConfig(), "master", known, 3)
+    other = CommitLogReplica(ReplicationConfig(), "master", known, 5)
     wiped = CommitLogReplica(ReplicationConfig(), "master", RecoveredCopy(), 9)
-    assert (later.log.epochs.last, wiped.log.epochs.last) == (8, 9)
+    assert [each.log.epochs.last for each in (one, other, wiped)] == [10, 12, 9]
+    with pytest.raises(ValueError, match="0 is no incarnation"):
+        CommitLogReplica(ReplicationConfig(), "master", RecoveredCopy(), 0)

@@ -4,8 +4,9 @@ A connection is ordered, as TCP is: what is on a link arrives in the order in wh
 those of the bytes; an append is text, so that logs can be read and compared.
 """
 
+import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import assert_never
 
 import attrs
@@ -146,7 +147,6 @@ class World:
         self.now = 0.0
         self.master = 1
         self.token = 0
-        self.incarnation = 0
         self.cut: set[Link] = set()
         self.links: dict[Link, deque[Parcel]] = {}
         self.texts: dict[int, bytes] = {}
@@ -155,6 +155,8 @@ class World:
         """Whether what needs a flush before it counts gets one at once."""
         self._hear = hear
         self._connection = 0
+        self.incarnations: Iterator[int] = (2**start for start in itertools.count())
+        """Sums of different powers differ, so no two starts have the same epoch."""
         self._configs = {number: config if number == 1 else slave_config for number in range(1, slaves + 2)}
         self.nodes = {number: Node(number, config) for number in self._configs}
 
@@ -172,12 +174,11 @@ class World:
         broker_id = 0 if node.is_master else number
         node.config = attrs.evolve(self._configs[number], broker_id=broker_id)
         disk = node.disk
-        self.incarnation += 1
         node.replica = CommitLogReplica(
             node.config,
             "master" if node.is_master else "slave",
             RecoveredCopy(disk.start, disk.end, disk.durable_end, tuple(disk.epochs)),
-            self.incarnation,
+            next(self.incarnations),
         )
         self._carry_out(node, list(node.replica.begin(self.now)))
 

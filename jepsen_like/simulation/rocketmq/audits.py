@@ -1,0 +1,355 @@
+"""What must hold in a simulated broker group: looked at whenever a copy decides something, and at every answer.
+
+Q1 acknowledgement  what a status promises is on the disks that the mode names, durable where it flushes
+Q2 copy             with haDivergence=refuse the log of a slave that is pushed to is a beginning of its master's
+Q3 handshake        then a slave is welcomed if and only if its log is a beginning of its master's
+Q4 divergence       a master takes no records from finding a divergence until an operator has decided
+Q5 epoch            an epoch belongs to one start of a master, and epochs grow along a log
+Q6 report           a slave reports what it holds, durable if it flushes
+Q7 status           a weaker status has its reason: a timeout has passed, or no slave is near
+Q8 log              a record is stored once or not at all as its client was answered; only faults and operators take bytes from a log
+Q9 confirm offset   what is below a master's confirm offset is on as many copies as the mode promises
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from jepsen_like.simulation.rocketmq.broker import GroupBroker, WaitingClient
+from jepsen_like.simulation.rocketmq.clients import PutState, SentRecord
+from jepsen_like.simulation.rocketmq.disk import LossKind
+from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+from rocketmq_compat.replication.acks import SendStatus
+from rocketmq_compat.replication.effects import (
+    AnswerPut,
+    AppendMessages,
+    AppendPushed,
+    CloseHaConnection,
+    ConfirmOffsetMoved,
+    DivergenceFound,
+    Effect,
+    RefusePut,
+    ResetCommitLog,
+    SendMessage,
+    TruncateCommitLog,
+)
+from rocketmq_compat.replication.events import (
+    DivergenceDiscarded,
+    Event,
+    HaConnectionClosed,
+    LossAccepted,
+    Received,
+)
+from rocketmq_compat.replication.messages import Handshake, HandshakeRefused, Report, Welcome
+
+Report_ = Callable[[str, int, str], None]
+EARLY_S = 1e-6
+COPIES_4X = 2
+
+
+@attrs.define(eq=False)
+class HaLink:
+    """A connection as both ends of it have shown it: what the master knows must follow from this."""
+
+    master: int
+    """The process of the master."""
+    slave: int
+    is_welcome: bool = False
+    reported: int = 0
+
+
+@attrs.define(eq=False)
+class StoredRecord:
+    """What was known when a record was stored."""
+
+    copies: int
+    is_slave_near: bool
+
+
+class RocketmqAudits:
+    """Looks on."""
+
+    def __init__(self, knobs: RocketmqKnobs, brokers: Mapping[int, GroupBroker], report: Report_) -> None:
+        self.counts: Counter[str] = Counter()
+        self._knobs = knobs
+        self._brokers = brokers
+        self._report = report
+        self._links: dict[int, HaLink] = {}
+        self._stored: dict[tuple[int, int], StoredRecord] = {}
+        """By process and token."""
+        self._epochs: dict[int, int] = {}
+        self._diverging: dict[int, set[int]] = {}
+        """By process of a master, the slaves of which it knows that they diverge."""
+        self._accepting: set[int] = set()
+        self._confirmed: dict[int, int] = {}
+
+    def _by_process(self, process: int) -> GroupBroker | None:
+        """The broker, if that process is the one that lives."""
+        broker = self._brokers[process % 100]
+        return broker if broker.up and broker.process == process else None
+
+    # ---------------------------------------------------------------- before orders are carried out
+
+    def stepped(self, broker: GroupBroker, event: Event | None, effects: Sequence[Effect]) -> None:
+        """A copy has decided."""
+        if isinstance(event, Received) and broker.listens:
+            self._master_received(broker, event)
+        elif isinstance(event, HaConnectionClosed) and broker.listens:
+            self._links.pop(event.connection, None)
+        elif isinstance(event, LossAccepted):
+            self._accepting.add(broker.process)
+            self._diverging.pop(broker.process, None)
+        for effect in effects:
+            match effect:
+                case AppendMessages():
+                    self._appends(broker, effect)
+                case TruncateCommitLog() if not isinstance(event, DivergenceDiscarded):
+                    self._report("Q8", broker.node, "a log is cut, and no operator has decided so")
+                case ResetCommitLog(start=start) if broker.disk.data and not isinstance(event, DivergenceDiscarded):
+                    if start < broker.disk.end:
+                        self._report(
+                            "Q8", broker.node, f"a log up to {broker.disk.end} is dropped, to begin at {start}"
+                        )
+                case _:
+                    pass
+
+    def _master_received(self, broker: GroupBroker, event: Received) -> None:
+        message, connection = event.message, event.connection
+        if isinstance(message, Handshake):
+            self._links[connection] = HaLink(broker.process, message.slave_id)
+        elif isinstance(message, Report) and connection in self._links:
+            self._links[connection].reported = message.end
+
+    def _near(self, broker: GroupBroker) -> list[int]:
+        """The reports of the slaves of this master, one each."""
+        mine = [link for link in self._links.values() if link.master == broker.process and link.is_welcome]
+        return list({link.slave: link.reported for link in mine}.values())
+
+    def _appends(self, broker: GroupBroker, order: AppendMessages) -> None:
+        if self._diverging.get(broker.process):
+            slaves = sorted(self._diverging[broker.process])
+            self._report("Q4", broker.node, f"records are taken at {order.offset}, although {slaves} diverge")
+        owner = self._epochs.setdefault(order.epoch, broker.process)
+        if owner != broker.process:
+            self._report("Q5", broker.node, f"epoch {order.epoch} was begun by another start, too")
+        if broker.disk.epochs and broker.disk.epochs[-1].epoch > order.epoch:
+            self._report("Q5", broker.node, f"epoch {order.epoch} after {broker.disk.epochs[-1].epoch}")
+        knobs, reports = self._knobs, self._near(broker)
+        token = max(broker.waiting)
+        in_sync = 1 + sum(broker.disk.end - each < knobs.fallbehind_bytes_max for each in reports)
+        end = order.offset + order.size
+        near = bool(reports) and end - max(reports) < knobs.fallbehind_bytes_max
+        self._stored[broker.process, token] = StoredRecord(self._copies(in_sync), near)
+
+    def _copies(self, in_sync: int) -> int:
+        """How many copies a record is promised that is stored while so many are in sync."""
+        knobs = self._knobs
+        if not knobs.sync_master:
+            return 1
+        if not knobs.five_x:
+            return COPIES_4X
+        if knobs.auto_in_sync_replicas:
+            return max(min(knobs.copies_wanted, in_sync), min(knobs.min_in_sync_replicas, knobs.copies_wanted))
+        return knobs.copies_wanted
+
+    # ---------------------------------------------------------------- after orders were carried out
+
+    def carried_out(self, broker: GroupBroker, event: Event | None, effect: Effect) -> None:
+        """An order was carried out."""
+        match effect:
+            case SendMessage(message=Welcome()) if isinstance(event, Received):
+                self._welcomes(broker, effect.connection, event)
+            case SendMessage(message=HandshakeRefused(agreed_end=agreed)) if agreed >= 0 and isinstance(
+                event, Received
+            ):
+                self._refuses(broker, event)
+            case SendMessage(message=Report(end=end)):
+                self._reports(broker, end)
+            case CloseHaConnection(connection=connection) if broker.listens:
+                self._links.pop(connection, None)
+            case AppendPushed():
+                self._pushed(broker, effect, event)
+            case AnswerPut():
+                self._answers(broker, effect)
+            case RefusePut(token=token):
+                self.counts["refusals"] += 1
+                if broker.waiting[token].record in broker.disk.data:
+                    self._report("Q8", broker.node, "a record is refused, and stored")
+            case ConfirmOffsetMoved(confirm_offset=offset) if broker.listens:
+                self._confirms(broker, offset)
+            case DivergenceFound(blocks=blocks):
+                self.counts["divergences"] += 1
+                self.counts["blocked_masters"] += blocks
+            case _:
+                pass
+
+    def _slave_of(self, shake: Handshake) -> GroupBroker | None:
+        """The broker that has shaken hands, if its log is still what it told."""
+        slave = self._brokers.get(shake.slave_id)
+        if slave is None or (slave.disk.start, slave.disk.end) != (shake.log_start, shake.log_end):
+            return None
+        return slave
+
+    def _welcomes(self, broker: GroupBroker, connection: int, event: Received) -> None:
+        shake = event.message
+        assert isinstance(shake, Handshake), "a handshake is welcomed"
+        self.counts["welcomes"] += 1
+        self._links[connection].is_welcome = True
+        if self._knobs.refuses:
+            self._diverging.get(broker.process, set()).discard(shake.slave_id)
+            slave = self._slave_of(shake)
+            if slave is not None and not slave.disk.is_beginning_of(broker.disk):
+                ends = f"{slave.disk.end}, of {broker.disk.end}"
+                self._report("Q3", broker.node, f"slave {slave.node} is welcomed with another log up to {ends}")
+
+    def _refuses(self, broker: GroupBroker, event: Received) -> None:
+        shake = event.message
+        assert isinstance(shake, Handshake), "a handshake is refused"
+        self.counts["handshakes_refused"] += 1
+        slave = self._slave_of(shake)
+        if slave is not None and slave.disk.is_beginning_of(broker.disk) and not _is_later(slave, broker):
+            self._report(
+                "Q3", broker.node, f"slave {slave.node} is refused, and its log is a beginning of the master's"
+            )
+        if broker.process not in self._accepting:
+            self._diverging.setdefault(broker.process, set()).add(shake.slave_id)
+
+    def _reports(self, broker: GroupBroker, end: int) -> None:
+        disk = broker.disk
+        held = disk.durable_end if broker.config.sync_flush else disk.end
+        if end > held:
+            self._report("Q6", broker.node, f"reports {end}, and holds {held}")
+
+    def _pushed(self, broker: GroupBroker, effect: AppendPushed, event: Event | None) -> None:
+        self.counts["pushes"] += 1
+        disk = broker.disk
+        if len(disk.epochs) > 1 and disk.epochs[-2].epoch > disk.epochs[-1].epoch:
+            self._report("Q5", broker.node, f"epoch {disk.epochs[-1].epoch} after {disk.epochs[-2].epoch}")
+        assert isinstance(event, Received), "what is pushed was received"
+        connection = next((each for each, name in broker.dials.items() if name == event.connection), 0)
+        link = self._links.get(connection)
+        master = self._by_process(link.master) if link is not None else None
+        if master is None or disk.is_beginning_of(master.disk):
+            return
+        if self._knobs.refuses:
+            self._report("Q2", broker.node, f"its log up to {disk.end} is not a beginning of broker {master.node}'s")
+        else:
+            self.counts["pushes_behind_other_bytes"] += 1
+
+    def _holders(self, broker: GroupBroker, offset: int, data: bytes) -> list[int]:
+        """The other brokers that have these bytes, or had them until a fault or retention took them."""
+        return [
+            other.node
+            for other in self._brokers.values()
+            if other is not broker
+            and (offset < other.disk.trimmed or other.disk.held(offset, data, durable=self._knobs.slave_sync_flush))
+        ]
+
+    def _answers(self, broker: GroupBroker, answer: AnswerPut) -> None:
+        client, stored = broker.waiting[answer.token], self._stored.pop((broker.process, answer.token))
+        disk, end = broker.disk, answer.offset + len(client.record)
+        self.counts[f"status_{answer.status.name}"] += 1
+        if answer.offset >= disk.start and not disk.holds(answer.offset, client.record):
+            self._report("Q1", broker.node, f"a record is answered at {answer.offset}, where it is not")
+        self._check_status(broker, client, stored, answer.status)
+        if answer.status is not SendStatus.SEND_OK or not client.wait:
+            return
+        if self._knobs.sync_flush and disk.durable_end < end:
+            self._report("Q1", broker.node, f"the record at {answer.offset} is acknowledged, and not durable")
+        holders = self._holders(broker, answer.offset, client.record)
+        if len(holders) < stored.copies - 1:
+            if self._knobs.refuses:
+                self._report(
+                    "Q1", broker.node, f"the record at {answer.offset} is acknowledged with copies on {holders}"
+                )
+            else:
+                self.counts["acknowledged_without_copies"] += 1
+
+    def _check_status(
+        self, broker: GroupBroker, client: WaitingClient, stored: StoredRecord, status: SendStatus
+    ) -> None:
+        knobs = self._knobs
+        waited_s = broker.reading() - client.put_at + EARLY_S
+        is_unavailable = knobs.sync_master and not knobs.five_x and client.wait and not stored.is_slave_near
+        problem = ""
+        match status:
+            case SendStatus.FLUSH_DISK_TIMEOUT:
+                if not (knobs.sync_flush and client.wait and waited_s >= knobs.sync_flush_timeout_s):
+                    problem = f"{waited_s:.3f} s"
+            case SendStatus.FLUSH_SLAVE_TIMEOUT:
+                if not (knobs.sync_master and client.wait and waited_s >= knobs.slave_timeout_s) or is_unavailable:
+                    problem = f"{waited_s:.3f} s"
+            case SendStatus.SLAVE_NOT_AVAILABLE:
+                if not is_unavailable:
+                    problem = "a slave is near, or none was to be waited for"
+            case SendStatus.SEND_OK:
+                if is_unavailable:
+                    problem = "no slave was near"
+        if problem:
+            self._report("Q7", broker.node, f"the answer {status.name}: {problem}")
+
+    def _confirms(self, broker: GroupBroker, offset: int) -> None:
+        knobs, disk = self._knobs, broker.disk
+        if knobs.sync_flush and disk.durable_end < offset:
+            self._report("Q9", broker.node, f"{offset} is confirmed, and not durable")
+        if not knobs.sync_master or not knobs.refuses or knobs.auto_in_sync_replicas:
+            return
+        start = max(self._confirmed.get(broker.process, 0), *[each.disk.trimmed for each in self._brokers.values()])
+        self._confirmed[broker.process] = offset
+        wanted = COPIES_4X if not knobs.five_x else knobs.copies_wanted
+        for begin, end in itertools.pairwise([start, *[each for each in disk.ends if start < each <= offset]]):
+            holders = self._holders(broker, begin, disk.read(begin, end))
+            if len(holders) < wanted - 1:
+                self._report("Q9", broker.node, f"{end} is confirmed with copies on {holders} alone")
+
+    # ---------------------------------------------------------------- the end
+
+    def judge(self, master: GroupBroker, sent: Sequence[SentRecord]) -> None:
+        """All logs are alike, and have each record once or not at all, as its client knows it."""
+        for broker in self._brokers.values():
+            if broker.disk.end != master.disk.end or not broker.disk.is_beginning_of(master.disk):
+                if self._knobs.refuses:
+                    self._report("Q2", broker.node, f"its log up to {broker.disk.end} is not the master's")
+                else:
+                    self.counts["silent_divergences"] += 1
+        content = bytes(master.disk.data)
+        for each in sent:
+            count = content.count(each.record)
+            if count > 1:
+                self._report("Q8", master.node, f"{each.record!r} is in the log {count} times")
+            if each.state is PutState.FAILED and count:
+                self._report("Q8", master.node, f"{each.record!r} has failed for certain, and is in the log")
+            if each.state is PutState.OK and not count and each.offset >= master.disk.start:
+                self._lost(master, each)
+
+    def _lost(self, master: GroupBroker, sent: SentRecord) -> None:
+        """An acknowledged record is not in the final log: some disk must have lost it, by a fault or an operator."""
+        kinds = {
+            lost.kind
+            for broker in self._brokers.values()
+            for lost in broker.disk.losses
+            if lost.held(sent.offset, sent.record, durable=False)
+        }
+        self.counts["excused_losses"] += 1
+        if sent.offset < max(broker.disk.trimmed for broker in self._brokers.values()):
+            return
+        if not kinds & {LossKind.POWER, LossKind.WIPE, LossKind.OPERATOR} and self._knobs.refuses:
+            self._report("Q8", master.node, f"{sent.record!r} was acknowledged at {sent.offset}, and no fault took it")
+
+
+def _is_later(slave: GroupBroker, master: GroupBroker) -> bool:
+    """Whether a slave's log ends before its master's begins, and yet is of a later epoch."""
+    one, other = slave.disk, master.disk
+    if one.end > other.start or not (one.epochs and other.epochs):
+        return False
+    return one.epochs[-1].epoch > other.epochs[0].epoch
+
+
+def describe(broker: GroupBroker) -> str:
+    """The columns of a broker in a trace."""
+    state = "down" if not broker.up else "paused" if broker.paused else "up"
+    role = "-" if broker.replica is None else "master" if broker.listens else "slave"
+    log = broker.disk
+    return f"{state:<7} {role:<6} {f'[{log.start},{log.end})':<14} {log.durable_end:>7}"

@@ -1,0 +1,360 @@
+"""One broker of a simulated group: its life, its disk, and the shell around its copy of the commit log."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Protocol, assert_never
+
+import attrs
+import crc32c
+
+from jepsen_like.simulation.kernel.clock import SimulatedClock
+from jepsen_like.simulation.kernel.findings import NODE_ERRORS
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.rocketmq.disk import LossKind, SimulatedCommitLog
+from jepsen_like.simulation.rocketmq.sockets import SimulatedSockets, Socket, StreamSegment
+from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+from raft.net.errors import WireError
+from rocketmq_compat.replication.core import CommitLogReplica
+from rocketmq_compat.replication.effects import (
+    AnswerPut,
+    AppendMessages,
+    AppendPushed,
+    CloseHaConnection,
+    ConfirmOffsetMoved,
+    Dial,
+    DivergenceEnded,
+    DivergenceFound,
+    Effect,
+    PushLog,
+    RefusePut,
+    ResetCommitLog,
+    SendMessage,
+    TruncateCommitLog,
+)
+from rocketmq_compat.replication.events import (
+    CommitLogFlushed,
+    Connected,
+    DeadlineReached,
+    DivergenceDiscarded,
+    Event,
+    HaConnectionClosed,
+    LogStartMoved,
+    Pushed,
+    PutMessages,
+    Received,
+)
+from rocketmq_compat.replication.ha_codec import decode, encode
+from rocketmq_compat.replication.messages import HaMessage, Push
+from rocketmq_compat.replication.model import INCARNATION_MAX, ReplicationError, RoleName
+
+PutOutcome = AnswerPut | RefusePut
+Done = Callable[[PutOutcome], None]
+
+
+class GroupWorld(Protocol):
+    """What a broker asks of the world."""
+
+    now: float
+    master: int
+
+    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action(*arguments)` at time `at`."""
+
+    def transmit(self, sender: int, to: int, segment: StreamSegment) -> None:
+        """Put a segment on the wire."""
+
+    def new_connection(self) -> int:
+        """The number of a connection that is to be made."""
+
+    def stepped(self, broker: "GroupBroker", event: Event | None, effects: Sequence[Effect]) -> None:
+        """A copy has decided, and nothing is carried out yet; without an event it has begun."""
+
+    def carried_out(self, broker: "GroupBroker", event: Event | None, effect: Effect) -> None:
+        """An order of that decision was carried out."""
+
+    def crashed(self, broker: "GroupBroker", error: Exception) -> None:
+        """A broker died of its own assertions, or of a bug."""
+
+
+@attrs.define(eq=False)
+class WaitingClient:
+    """A put that is not answered yet."""
+
+    record: bytes
+    wait: bool
+    put_at: float
+    """By the broker's own clock."""
+    done: Done
+
+
+class GroupBroker:
+    """One broker; `process` names its present life, and is never used again."""
+
+    def __init__(self, world: GroupWorld, knobs: RocketmqKnobs, node: int) -> None:
+        self.node = node
+        self.disk = SimulatedCommitLog()
+        self.clock = SimulatedClock()
+        self.up = False
+        self.paused = False
+        self.lives = 0
+        self.process = 0
+        self.slowness = 1.0
+        self.waiting: dict[int, WaitingClient] = {}
+        self.dials: dict[int, int] = {}
+        """The number of its `Dial` by the number of a connection."""
+        self._inbox: list[tuple[Callable[..., None], tuple[object, ...]]] = []
+        self._world = world
+        self._knobs = knobs
+        self._rng: random.Random = stream(knobs.seed, f"broker/{node}")
+        self._last_token = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.config = self._knobs.config(self.node, is_master=self._world.master == self.node)
+        self.replica: CommitLogReplica | None = None
+        self.sockets = SimulatedSockets(self, self._transmit)
+        self.waiting.clear()
+        self.dials.clear()
+        self._inbox.clear()
+        self._is_flushing = False
+        self._armed_at = float("inf")
+
+    # ---------------------------------------------------------------- life and death
+
+    @property
+    def listens(self) -> bool:
+        """See `SocketHost`."""
+        return self.replica is not None and self.replica.is_master
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this process lives, and was started as a master."""
+        return self.up and self.listens
+
+    def start(self) -> None:
+        """A process begins, with what is on the disk, in the role that the operator has given this broker."""
+        self.lives += 1
+        self.process = self.lives * 100 + self.node
+        self._clear()
+        self.up, self.paused = True, False
+        role: RoleName = "master" if self._world.master == self.node else "slave"
+        incarnation = stream(self._knobs.seed, f"incarnation/{self.process}").randint(1, INCARNATION_MAX)
+        self.replica = CommitLogReplica(self.config, role, self.disk.recovered(), incarnation)
+        self.take(self._begin)
+        if self._knobs.writeback_s:
+            self.later(self._knobs.writeback_s, self._write_back)
+
+    def _begin(self) -> None:
+        assert self.replica is not None, "a process begins with its copy"
+        effects = self.replica.begin(self.reading())
+        self._world.stepped(self, None, effects)
+        self._carry_out(None, effects)
+        self._flush_soon()
+
+    def stop(self, *, closes: bool) -> None:
+        """The process is gone, whatever it was doing; its connections are closed only if the machine is still there to do it."""
+        if closes:
+            self.sockets.close_all()
+        self.up = self.paused = False
+        self._clear()
+
+    def reading(self) -> float:
+        """What its clock shows."""
+        return self.clock.at(self._world.now)
+
+    def later(self, seconds: float, action: Callable[..., None], *arguments: object) -> None:
+        """Do it after a while, if this process still lives."""
+        self._world.schedule(self._world.now + seconds, self._due, self.process, action, arguments)
+
+    def _due(self, process: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        if process == self.process:
+            self.take(action, *arguments)
+
+    def take(self, action: Callable[..., None], *arguments: object) -> None:
+        """Something reaches this process: now, or when it goes on after a pause."""
+        if not self.up:
+            return
+        if self.paused:
+            self._inbox.append((action, arguments))
+            return
+        try:
+            action(*arguments)
+            if self.up:
+                self._arm()
+        except (*NODE_ERRORS, ReplicationError) as error:
+            self._world.crashed(self, error)
+
+    def resume(self) -> None:
+        """It goes on, with all that has come meanwhile."""
+        self.paused = False
+        inbox, self._inbox = self._inbox, []
+        for action, arguments in inbox:
+            self.take(action, *arguments)
+
+    def _arm(self) -> None:
+        due = self.replica.deadline if self.replica is not None else float("inf")
+        if due == float("inf"):
+            return
+        at = max(self.clock.when(due), self._world.now)
+        if at < self._armed_at:
+            self._armed_at = at
+            self._world.schedule(at + 1e-6, self._due, self.process, self._wake, (at,))
+
+    def _wake(self, armed_at: float) -> None:
+        if armed_at == self._armed_at:
+            self._armed_at = float("inf")
+            self.step(DeadlineReached())
+
+    def clock_jumped(self) -> None:
+        """Deadlines are nearer than they were."""
+        self._armed_at = float("inf")
+        self.take(self._arm)
+
+    # ---------------------------------------------------------------- the disk
+
+    def _flush_soon(self) -> None:
+        if self.config.sync_flush and not self._is_flushing and self.disk.durable_end < self.disk.end:
+            self._is_flushing = True
+            seconds = self._knobs.flush_s * self.slowness * (0.5 + self._rng.expovariate(1.0))
+            self.later(seconds, self._flushed, self.disk.end, self.disk.changes)
+
+    def _flushed(self, end: int, changes: int) -> None:
+        self._is_flushing = False
+        if changes == self.disk.changes:
+            self.disk.durable_end = max(self.disk.durable_end, end)
+            self.step(CommitLogFlushed(end))
+        self._flush_soon()
+
+    def _write_back(self) -> None:
+        self.disk.flush()
+        self.step(CommitLogFlushed(self.disk.end))
+        self.later(self._knobs.writeback_s, self._write_back)
+
+    def trim(self, offset: int) -> None:
+        """Retention lets the log begin at `offset`."""
+        if self.disk.start < offset <= self.disk.end:
+            self.disk.trim(offset)
+            self.step(LogStartMoved(offset))
+
+    # ---------------------------------------------------------------- events
+
+    def put(self, record: bytes, wait: bool, done: Done) -> None:
+        """A client sends a record."""
+        self._last_token += 1
+        self.waiting[self._last_token] = WaitingClient(record, wait, self.reading(), done)
+        self.step(PutMessages(self._last_token, len(record), record, wait))
+
+    def _transmit(self, to: int, segment: StreamSegment) -> None:
+        self._world.transmit(self.node, to, segment)
+
+    def receive(self, sender: int, segment: StreamSegment) -> None:
+        """A segment arrives."""
+        self.sockets.receive(sender, segment)
+
+    def accepted(self, connection: int) -> None:
+        """See `SocketHost`."""
+        self.step(Connected(connection))
+
+    def established(self, connection: int) -> None:
+        """See `SocketHost`."""
+        self.step(Connected(self.dials[connection]))
+
+    def arrived(self, socket: Socket, data: bytes) -> None:
+        """See `SocketHost`: bytes that are no message end the connection."""
+        name = self.dials.get(socket.connection, socket.connection)
+        try:
+            messages = [_owned(decode(frame)) for frame in socket.decoder.feed(data)]
+            if socket.decoder.failure is not None:
+                raise socket.decoder.failure
+        except WireError:
+            self.sockets.close(socket.connection)
+            self.step(HaConnectionClosed(name))
+            return
+        for message in messages:
+            self.step(Received(name, message))
+
+    def ended(self, connection: int) -> None:
+        """See `SocketHost`."""
+        self.step(HaConnectionClosed(self.dials.get(connection, connection)))
+
+    def step(self, event: Event) -> None:
+        """The copy takes a fact, and what it orders is carried out."""
+        if self.replica is None:
+            return
+        effects = self.replica.step(self.reading(), event)
+        self._world.stepped(self, event, effects)
+        self._carry_out(event, effects)
+
+    def say(self, connection: int, message: HaMessage) -> None:
+        """Put a message on a connection, also one that the copy has not ordered."""
+        self.sockets.send(connection, b"".join(encode(message)))
+
+    # ---------------------------------------------------------------- orders
+
+    def _carry_out(self, event: Event | None, effects: Sequence[Effect]) -> None:
+        process = self.process
+        for effect in effects:
+            self._one(effect, LossKind.OPERATOR if isinstance(event, DivergenceDiscarded) else LossKind.RESET)
+            self._world.carried_out(self, event, effect)
+            if isinstance(effect, AnswerPut | RefusePut):
+                self.waiting.pop(effect.token).done(effect)
+            if self.process != process or not self.up:
+                return
+
+    def _one(self, effect: Effect, kind: LossKind) -> None:
+        disk = self.disk
+        match effect:
+            case AppendMessages():
+                assert isinstance(effect.payload, bytes), "a record is bytes"
+                disk.append(effect.epoch, effect.payload)
+                self._flush_soon()
+            case AppendPushed():
+                disk.append(effect.epoch, bytes(effect.payload))
+                self._flush_soon()
+            case TruncateCommitLog(end=end):
+                disk.truncate(end, kind)
+            case ResetCommitLog(start=start):
+                disk.reset(start, kind)
+            case AnswerPut() | RefusePut():
+                pass  # the client learns of it when the audits have looked
+            case Dial(connection=name):
+                connection = self._world.new_connection()
+                self.dials[connection] = name
+                self.sockets.dial(connection, self._world.master)
+            case SendMessage(connection=name, message=message):
+                self.say(self._connection(name), message)
+            case PushLog():
+                self.later(self._knobs.read_s * self._rng.random(), self._push, effect)
+            case CloseHaConnection(connection=name):
+                self.sockets.close(self._connection(name))
+            case DivergenceFound() | DivergenceEnded() | ConfirmOffsetMoved():
+                pass
+            case _:
+                assert_never(effect)
+
+    def _connection(self, name: int) -> int:
+        if self.listens:
+            return name
+        return next((connection for connection, dial in self.dials.items() if dial == name), 0)
+
+    def _push(self, order: PushLog) -> None:
+        """Read and send; what has left the log meanwhile cannot be sent."""
+        disk, connection = self.disk, order.connection
+        if connection not in self.sockets.open:
+            return
+        if order.offset < disk.start:
+            self.sockets.close(connection)
+            self.step(HaConnectionClosed(connection))
+            return
+        end = disk.push_end(order.offset, order.end_max, self.config.push_bytes_max)
+        data = disk.read(order.offset, end)
+        crc = crc32c.crc32c(data)
+        if self._knobs.rot and self._rng.random() < self._knobs.rot:
+            data = data[:-1] + bytes([data[-1] ^ 1])
+        self.say(connection, Push(order.offset, order.epoch, order.confirm_offset, crc, data))
+        self.step(Pushed(connection, end))
+
+
+def _owned(message: HaMessage) -> HaMessage:
+    """The message with bytes of its own, which look the same in every trace."""
+    return attrs.evolve(message, payload=bytes(message.payload)) if isinstance(message, Push) else message

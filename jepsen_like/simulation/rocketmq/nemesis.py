@@ -1,0 +1,153 @@
+"""Strikes a simulated broker group as the seed planned it; each fault draws its targets and lengths from a stream of its own."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
+from jepsen_like.simulation.rocketmq.broker import GroupBroker
+from jepsen_like.simulation.rocketmq.sockets import StreamSegment
+from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+
+MASTER_SHARE = 0.6
+
+
+class RocketmqVictims(Protocol):
+    """What the nemesis asks of the world."""
+
+    now: float
+    master: int
+    network: SimulatedNetwork[int, StreamSegment]
+    brokers: Mapping[int, GroupBroker]
+
+    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action(*arguments)` at time `at`."""
+
+    def cut_power(self, broker: GroupBroker, back_after_s: float, *, wipes: bool) -> None:
+        """Cut a broker's power, which may cost the disk; start it again after a while."""
+
+    def kill(self, broker: GroupBroker, back_after_s: float) -> None:
+        """Kill a process; start it again after a while."""
+
+    def promote(self, node: int, *, at_once: bool) -> None:
+        """Let the operator promote this broker."""
+
+    def note(self, text: str, node: int | None = None) -> None:
+        """Put a line into the trace: what was done."""
+
+
+class RocketmqNemesis:
+    """Carries out planned faults. `trap_send` and `trap_answer` name after which message or answer power is to be cut."""
+
+    def __init__(self, world: RocketmqVictims, knobs: RocketmqKnobs) -> None:
+        self.counts: Counter[str] = Counter()
+        self.trap_send: int | None = None
+        self.trap_answer = False
+        self._world = world
+        self._knobs = knobs
+
+    def strike(self, fault: PlannedFault) -> None:
+        """Do it now."""
+        rng = stream(self._knobs.seed, fault.name)
+        world = self._world
+        match fault.kind:
+            case FaultKind.POWER_CUT:
+                for broker in self._victims(rng):
+                    self._cut(broker, rng)
+            case FaultKind.CUT_AFTER_SEND:
+                self.trap_send = self._one(rng)
+            case FaultKind.CUT_AFTER_ANSWER:
+                self.trap_answer = True
+            case FaultKind.CUT_ALL:
+                for broker in list(world.brokers.values()):
+                    self._cut(broker, rng)
+            case FaultKind.KILL:
+                for broker in self._victims(rng):
+                    world.kill(broker, self._lasts(rng))
+            case FaultKind.PAUSE:
+                for broker in self._victims(rng):
+                    self._pause(broker, rng)
+            case FaultKind.RESET:
+                for broker in self._victims(rng):
+                    for connection in list(broker.sockets.open):
+                        self.counts["resets"] += 1
+                        broker.take(broker.sockets.reset, connection)
+            case FaultKind.CLOCK_JUMP:
+                for broker in self._victims(rng):
+                    self.counts["clock_jumps"] += 1
+                    broker.clock.jump(rng.choice((0.1, 0.5, 3.0)) * self._knobs.silence_s)
+                    broker.clock_jumped()
+            case FaultKind.SLOW_DISK:
+                for broker in self._victims(rng):
+                    self.counts["slow_disks"] += 1
+                    broker.slowness = rng.choice((5.0, 20.0))
+            case FaultKind.LOSS_BURST:
+                self.counts["loss_bursts"] += 1
+                world.network.loss = 0.3
+                world.schedule(world.now + self._lasts(rng), self._end_loss)
+            case FaultKind.COUP:
+                others = [node for node in world.brokers if node != world.master]
+                if others:
+                    world.promote(rng.choice(others), at_once=rng.random() < 0.7)
+            case _:
+                self._partition(fault.kind, rng)
+
+    def sprung(self, broker: GroupBroker) -> None:
+        """A trap was sprung: the power of this broker fails now."""
+        self.counts["traps"] += 1
+        self._cut(broker, stream(self._knobs.seed, f"trap/{broker.node}/{broker.process}"))
+
+    # ---------------------------------------------------------------- whom and how long
+
+    def _one(self, rng: random.Random) -> int:
+        master = self._world.master
+        return master if rng.random() < MASTER_SHARE else rng.choice(list(self._world.brokers))
+
+    def _victims(self, rng: random.Random) -> list[GroupBroker]:
+        chosen = {self._one(rng)} if rng.random() < 0.7 else {self._one(rng), self._one(rng)}
+        return [self._world.brokers[node] for node in sorted(chosen) if self._world.brokers[node].up]
+
+    def _lasts(self, rng: random.Random) -> float:
+        return rng.choice((0.05, 0.6, 2.0)) * rng.uniform(0.3, 1.0) * self._knobs.silence_s
+
+    def _cut(self, broker: GroupBroker, rng: random.Random) -> None:
+        if broker.up:
+            self._world.cut_power(broker, self._lasts(rng), wipes=rng.random() < self._knobs.wipes)
+
+    def _pause(self, broker: GroupBroker, rng: random.Random) -> None:
+        if not broker.paused:
+            self.counts["pauses"] += 1
+            self._world.note("paused", broker.node)
+            broker.paused = True
+            self._world.schedule(self._world.now + self._lasts(rng), self._resume, broker, broker.process)
+
+    def _resume(self, broker: GroupBroker, process: int) -> None:
+        if broker.paused and broker.process == process:
+            self._world.note("resumed", broker.node)
+            broker.resume()
+
+    # ---------------------------------------------------------------- the network
+
+    def _end_loss(self) -> None:
+        self._world.network.loss = min(self._world.network.loss, self._knobs.loss)
+
+    def _partition(self, kind: FaultKind, rng: random.Random) -> None:
+        links = list(self._world.network.links)
+        if kind is FaultKind.ISOLATE:
+            alone = self._one(rng)
+            links = [link for link in links if alone in link]
+        else:
+            links = [link for link in links if rng.random() < 0.5]
+        if not links:
+            return
+        self.counts["partitions"] += 1
+        self._world.note(f"cuts {' '.join(f'{a}>{b}' for a, b in links)}")
+        self._world.network.cut(links, holds=rng.random() < 0.5)
+        self._world.schedule(self._world.now + self._lasts(rng), self._heal, links)
+
+    def _heal(self, links: Sequence[Link[int]]) -> None:
+        self._world.note(f"heals {' '.join(f'{a}>{b}' for a, b in links)}")
+        self._world.network.heal(self._world.now, links)

@@ -1,0 +1,250 @@
+"""Every seed is another broker group: its size, its mode, its speeds and its faults, drawn here and nowhere else."""
+
+import random
+from typing import Any
+
+import attrs
+
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.swarm import FaultKind, Knobs, draw_faults
+from rocketmq_compat.replication.model import MASTER_ID, ReplicationConfig
+
+ROCKETMQ_FAULTS = (
+    FaultKind.POWER_CUT,
+    FaultKind.CUT_AFTER_SEND,
+    FaultKind.CUT_AFTER_ANSWER,
+    FaultKind.CUT_ALL,
+    FaultKind.KILL,
+    FaultKind.PAUSE,
+    FaultKind.ISOLATE,
+    FaultKind.ONE_WAY,
+    FaultKind.COUP,
+    FaultKind.RESET,
+    FaultKind.CLOCK_JUMP,
+    FaultKind.SLOW_DISK,
+    FaultKind.LOSS_BURST,
+)
+"""A coup is an operator who promotes a slave."""
+ROCKETMQ_TELLING = frozenset({FaultKind.COUP, FaultKind.POWER_CUT, FaultKind.CUT_AFTER_ANSWER})
+
+
+@attrs.frozen(kw_only=True)
+class RocketmqKnobs(Knobs):
+    """Everything that one seed decides. Seconds of virtual time, sizes in bytes, probabilities from 0 to 1."""
+
+    sync_master: bool
+    """brokerRole=SYNC_MASTER."""
+    sync_flush: bool
+    """flushDiskType=SYNC_FLUSH of the master; of a slave that is promoted, too."""
+    slave_sync_flush: bool
+    five_x: bool
+    """The flavour of replication: 5.x, else 4.x."""
+    in_sync_replicas: int
+    min_in_sync_replicas: int
+    auto_in_sync_replicas: bool
+    refuses: bool
+    """haDivergence=refuse, else rocketmq."""
+    fallbehind_bytes_max: int
+    """haSlaveFallbehindMax, haMaxGapNotInSync."""
+    push_bytes_max: int
+    push_window_bytes: int
+    sync_flush_timeout_s: float
+    slave_timeout_s: float
+    heartbeat_s: float
+    silence_s: float
+    reconnect_s: float
+    flush_s: float
+    writeback_s: float
+    """How often the page cache is written to the disk, whatever waits for it; 0: never."""
+    read_s: float
+    """How long a push is read from the disk, at most."""
+    drift: float
+    wipes: float
+    """How likely a power cut costs the whole disk."""
+    damage: float
+    """How likely a bit of a segment is changed."""
+    rot: float
+    """How likely a byte of a push differs from what its checksum was made of."""
+    rogues: float
+    """How often a slave reports what it does not have, per second."""
+    decide_s: float
+    """How long an operator takes to decide about a divergence, at most."""
+    burst: int
+    """How many records a client has on their way at most."""
+    record_bytes_max: int
+    think_s: float
+    request_s: float
+    """How long a client waits for an answer."""
+    late: float
+    """How likely a request or answer of a client is late by up to three request timeouts, or lost."""
+    unwaited: float
+    """How likely a record has the property WAIT=false."""
+    lost_clients: float
+    """How likely a record is sent to a slave."""
+    trims: float
+    """How often retention cuts a log, per second."""
+
+    @property
+    def patience_s(self) -> float:
+        """After so much silence a connection is closed."""
+        return self.silence_s
+
+    @property
+    def copies_wanted(self) -> int:
+        """inSyncReplicas, where there are as many brokers."""
+        return min(self.in_sync_replicas, self.nodes)
+
+    def config(self, node: int, *, is_master: bool) -> ReplicationConfig:
+        """The settings of a broker."""
+        return ReplicationConfig(
+            broker_id=MASTER_ID if is_master else node,
+            sync_master=self.sync_master,
+            sync_flush=self.sync_flush if is_master else self.slave_sync_flush,
+            flavor="5.x" if self.five_x else "4.x",
+            divergence="refuse" if self.refuses else "rocketmq",
+            sync_flush_timeout_s=self.sync_flush_timeout_s,
+            slave_timeout_s=self.slave_timeout_s,
+            in_sync_replicas=self.copies_wanted,
+            min_in_sync_replicas=min(self.min_in_sync_replicas, self.copies_wanted),
+            auto_in_sync_replicas=self.auto_in_sync_replicas,
+            slave_fallbehind_bytes_max=self.fallbehind_bytes_max,
+            in_sync_gap_bytes_max=self.fallbehind_bytes_max,
+            heartbeat_s=self.heartbeat_s,
+            silence_s_max=self.silence_s,
+            reconnect_s=self.reconnect_s,
+            push_bytes_max=self.push_bytes_max,
+            push_window_bytes=self.push_window_bytes,
+        )
+
+
+ROCKETMQ_CALM = RocketmqKnobs(
+    seed=0,
+    nodes=2,
+    safety_s=4.0,
+    delay_s=0.002,
+    delay_s_spread=0.2,
+    loss=0.0,
+    duplicate=0.0,
+    fifo=True,
+    clients=0,
+    faults=(),
+    sync_master=True,
+    sync_flush=False,
+    slave_sync_flush=False,
+    five_x=False,
+    in_sync_replicas=2,
+    min_in_sync_replicas=1,
+    auto_in_sync_replicas=False,
+    refuses=True,
+    fallbehind_bytes_max=1 << 20,
+    push_bytes_max=100,
+    push_window_bytes=400,
+    sync_flush_timeout_s=0.5,
+    slave_timeout_s=0.3,
+    heartbeat_s=0.2,
+    silence_s=0.8,
+    reconnect_s=0.2,
+    flush_s=0.004,
+    writeback_s=1.0,
+    read_s=0.0,
+    drift=0.0,
+    wipes=0.0,
+    damage=0.0,
+    rot=0.0,
+    rogues=0.0,
+    decide_s=0.3,
+    burst=1,
+    record_bytes_max=30,
+    think_s=0.05,
+    request_s=0.8,
+    late=0.0,
+    unwaited=0.0,
+    lost_clients=0.0,
+    trims=0.0,
+)
+"""A good network, quick disks, no clients, no faults; a SYNC_MASTER of 4.x with a slave."""
+
+
+def draw_rocketmq(seed: int) -> RocketmqKnobs:
+    """The broker group of `seed`."""
+    rng = stream(seed, "rocketmq")
+    nodes = rng.choice((2, 2, 3, 3, 4))
+    safety_s = rng.uniform(4.0, 7.0)
+    calm_network = rng.random() < 0.5
+    delay_s, spread = rng.choice((0.001, 0.005, 0.02)), rng.choice((0.2, 1.0, 3.0))
+    flush_s = rng.choice((0.001, 0.01, 0.05))
+    return attrs.evolve(
+        ROCKETMQ_CALM,
+        seed=seed,
+        nodes=nodes,
+        safety_s=safety_s,
+        delay_s=delay_s,
+        delay_s_spread=spread,
+        loss=0.0 if calm_network else rng.choice((0.0, 0.002, 0.01)),
+        duplicate=0.0 if calm_network else rng.choice((0.0, 0.03, 0.1)),
+        fifo=calm_network or rng.random() < 0.4,
+        faults=draw_faults(seed, safety_s, ROCKETMQ_FAULTS, ROCKETMQ_TELLING),
+        **_mode(rng, nodes),
+        **_timeouts(rng, delay_s * (0.5 + spread), flush_s),
+        **_local(rng),
+        flush_s=flush_s,
+        **_load(rng),
+    )
+
+
+def _mode(rng: random.Random, nodes: int) -> dict[str, Any]:
+    """What is promised."""
+    return {
+        "sync_master": rng.random() < 0.7,
+        "sync_flush": rng.random() < 0.4,
+        "slave_sync_flush": rng.random() < 0.4,
+        "five_x": rng.random() < 0.5,
+        "in_sync_replicas": rng.randint(1, nodes),
+        "min_in_sync_replicas": rng.choice((1, 2)),
+        "auto_in_sync_replicas": rng.random() < 0.4,
+        "refuses": rng.random() < 0.85,
+        "fallbehind_bytes_max": rng.choice((150, 600, 1 << 20)),
+        "push_bytes_max": rng.choice((20, 100, 1000)),
+        "push_window_bytes": rng.choice((1, 100, 1000)),
+    }
+
+
+def _timeouts(rng: random.Random, travel_s: float, flush_s: float) -> dict[str, Any]:
+    """How long is waited: what is near can be reached in that time, but not always."""
+    silence_s = rng.uniform(0.5, 1.0)
+    return {
+        "sync_flush_timeout_s": (0.03 + 5 * flush_s) * rng.choice((1, 3)),
+        "slave_timeout_s": (0.03 + 4 * travel_s + 5 * flush_s) * rng.choice((1, 3)),
+        "silence_s": silence_s,
+        "heartbeat_s": silence_s / rng.choice((3, 4)),
+        "reconnect_s": rng.choice((0.05, 0.2)),
+    }
+
+
+def _local(rng: random.Random) -> dict[str, Any]:
+    """What concerns single brokers: disks, clocks, what is damaged, and the operator."""
+    return {
+        "writeback_s": rng.choice((0.0, 0.3, 1.0)),
+        "read_s": rng.choice((0.0, 0.002, 0.02)),
+        "drift": rng.choice((0.0, 0.0, 0.05, 0.2)),
+        "wipes": rng.choice((0.0, 0.2, 0.5)),
+        "damage": rng.choice((0.0, 0.0, 0.005)),
+        "rot": rng.choice((0.0, 0.0, 0.01)),
+        "rogues": rng.choice((0.0, 0.0, 1.0)),
+        "decide_s": rng.choice((0.2, 0.8)),
+        "trims": rng.choice((0.0, 0.0, 0.7)),
+    }
+
+
+def _load(rng: random.Random) -> dict[str, Any]:
+    """What clients do."""
+    return {
+        "clients": rng.randint(1, 3),
+        "burst": rng.choice((1, 3, 6)),
+        "record_bytes_max": rng.choice((10, 30, 120)),
+        "think_s": rng.choice((0.02, 0.06, 0.2)),
+        "request_s": rng.choice((0.3, 0.8)),
+        "late": rng.choice((0.0, 0.0, 0.05)),
+        "unwaited": rng.choice((0.0, 0.1)),
+        "lost_clients": rng.choice((0.0, 0.1)),
+    }

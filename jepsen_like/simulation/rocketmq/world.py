@@ -1,0 +1,275 @@
+"""A RocketMQ broker group with its clients and its operator in virtual time.
+
+While the nemesis strikes, clients work; once all faults have ended, every broker comes back, the operator gives up what diverges from
+the master, every slave must have the master's log, and a record must be acknowledged.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from jepsen_like.simulation.kernel.findings import CRASH
+from jepsen_like.simulation.kernel.network import Parcel, SimulatedNetwork
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.tracing import TraceEvent
+from jepsen_like.simulation.kernel.world import SimulatedWorld
+from jepsen_like.simulation.rocketmq.audits import RocketmqAudits, describe
+from jepsen_like.simulation.rocketmq.broker import GroupBroker
+from jepsen_like.simulation.rocketmq.clients import PutState, RocketmqClient, SentRecord
+from jepsen_like.simulation.rocketmq.disk import LossKind
+from jepsen_like.simulation.rocketmq.nemesis import RocketmqNemesis
+from jepsen_like.simulation.rocketmq.operations import SimulatedOperator
+from jepsen_like.simulation.rocketmq.sockets import SegmentKind, StreamSegment
+from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+from rocketmq_compat.replication.effects import AnswerPut, Effect
+from rocketmq_compat.replication.events import DeadlineReached, Event
+from rocketmq_compat.replication.messages import Report
+from rocketmq_compat.replication.slave import Slave
+
+PROBE_CLIENT = 90
+PROBE_EVERY_S = 0.5
+ROGUE_BYTES = 1 << 20
+"""More than is written in any world: what is less may be true by the time it arrives, as far as a master can know."""
+
+
+class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
+    """A broker group and everything around it. `master` is the broker that the operator has made the master."""
+
+    def build(self) -> None:
+        """See `SimulatedWorld`."""
+        knobs = self.knobs
+        nodes = list(range(1, knobs.nodes + 1))
+        self.master = 1
+        self.network: SimulatedNetwork[int, StreamSegment] = SimulatedNetwork(knobs, nodes, self._post)
+        self.brokers: Mapping[int, GroupBroker] = {node: GroupBroker(self, knobs, node) for node in nodes}
+        self.audits = RocketmqAudits(knobs, self.brokers, self.report)
+        self.operator = SimulatedOperator(self, knobs)
+        self.nemesis = RocketmqNemesis(self, knobs)
+        self.clients = [RocketmqClient(self, knobs, number) for number in range(1, knobs.clients + 1)]
+        self.probe = RocketmqClient(self, knobs, PROBE_CLIENT)
+        self._probed: SentRecord | None = None
+        self._connections = 0
+        self._damage = stream(knobs.seed, "damage")
+
+    def begin(self) -> None:
+        """See `SimulatedWorld`."""
+        knobs = self.knobs
+        clocks = stream(knobs.seed, "clocks")
+        for broker in self.brokers.values():
+            broker.clock.rate = 1.0 + clocks.uniform(-knobs.drift, knobs.drift)
+            broker.start()
+        for client in self.clients:
+            self.schedule(knobs.think_s * client.rng.random(), client.wake)
+        for rate, action in ((knobs.trims, self._trim), (knobs.rogues, self._rogue)):
+            if rate:
+                self.schedule(1.0 / rate, action)
+        for fault in knobs.faults:
+            self.schedule(fault.at_s, self.nemesis.strike, fault)
+        self.schedule(knobs.decide_s, self.operator.look)
+
+    # ---------------------------------------------------------------- the wire
+
+    def new_connection(self) -> int:
+        """See `GroupWorld`."""
+        self._connections += 1
+        return self._connections
+
+    def transmit(self, sender: int, to: int, segment: StreamSegment) -> None:
+        """See `GroupWorld`."""
+        if sender == to:  # who was promoted dials itself no more
+            return
+        knobs = self.knobs
+        if (
+            knobs.damage
+            and segment.kind is SegmentKind.DATA
+            and self._damage.random() < knobs.damage
+            and not self.healed
+        ):
+            self.counts["segments_damaged"] += 1
+            data = bytearray(segment.data)
+            data[self._damage.randrange(len(data))] ^= 1 << self._damage.randrange(8)
+            segment = attrs.evolve(segment, data=bytes(data))
+        self.network.transmit(self.now, (sender, to), segment)
+        if self.nemesis.trap_send == sender and not self.healed:
+            self.nemesis.trap_send = None
+            self.schedule(self.now, self._sprung, self.brokers[sender])
+
+    def _post(self, arrival: float, parcel: Parcel[int, StreamSegment]) -> None:
+        self.schedule(arrival, self._arrives, parcel)
+
+    def _arrives(self, parcel: Parcel[int, StreamSegment]) -> None:
+        if self.network.arrives(parcel):
+            sender, to = parcel.link
+            broker = self.brokers[to]
+            broker.take(broker.receive, sender, parcel.message)
+
+    # ---------------------------------------------------------------- life and death
+
+    def crashed(self, broker: GroupBroker, error: Exception) -> None:
+        """See `GroupWorld`."""
+        self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
+        self.kill(broker, 1.0)
+
+    def kill(self, broker: GroupBroker, back_after_s: float) -> None:
+        """See `RocketmqVictims`."""
+        if not broker.up:
+            return
+        self.counts["kills"] += 1
+        self.note("killed", broker.node)
+        broker.stop(closes=True)
+        self.schedule(self.now + back_after_s, self._start, broker)
+
+    def wipe(self, broker: GroupBroker) -> None:
+        """See `OperatedWorld`."""
+        self.kill(broker, self.knobs.silence_s)
+        self.note("gets another disk", broker.node)
+        broker.disk.reset(0, LossKind.WIPE)
+
+    def cut_power(self, broker: GroupBroker, back_after_s: float, *, wipes: bool) -> None:
+        """See `RocketmqVictims`."""
+        self.counts["power_cuts"] += 1
+        self.note("power is cut, and the disk is gone" if wipes else "power is cut", broker.node)
+        broker.stop(closes=False)
+        if wipes:
+            self.counts["wipes"] += 1
+            broker.disk.reset(0, LossKind.WIPE)
+        else:
+            self.counts["tails_lost"] += broker.disk.lose_page_cache(
+                stream(self.knobs.seed, f"cut/{broker.lives}/{broker.node}")
+            )
+        self.schedule(self.now + back_after_s, self._start, broker)
+
+    def _start(self, broker: GroupBroker) -> None:
+        if not broker.up:
+            self.counts["restarts"] += 1
+            self.note("starts", broker.node)
+            broker.start()
+
+    def promote(self, node: int, *, at_once: bool) -> None:
+        """See `RocketmqVictims`."""
+        self.operator.promote(node, at_once=at_once)
+
+    def _sprung(self, broker: GroupBroker) -> None:
+        if broker.up and not self.healed:
+            self.nemesis.sprung(broker)
+
+    def _trim(self) -> None:
+        """Retention cuts a log somewhere, at the end of an append."""
+        if self.healed:
+            return
+        rng = stream(self.knobs.seed, f"trim/{self.now:.3f}")
+        self.schedule(self.now + 1.0 / self.knobs.trims, self._trim)
+        broker = self.brokers[rng.choice(list(self.brokers))]
+        ends = broker.disk.ends[: len(broker.disk.ends) * 2 // 3]
+        if broker.up and not broker.paused and ends:
+            self.counts["trims"] += 1
+            broker.take(broker.trim, rng.choice(ends))
+
+    def _rogue(self) -> None:
+        """A slave reports what it does not have: a bug of a slave, or anything else that speaks on its connection."""
+        if self.healed:
+            return
+        rng = stream(self.knobs.seed, f"rogue/{self.now:.3f}")
+        self.schedule(self.now + 1.0 / self.knobs.rogues, self._rogue)
+        slaves = [each for each in self.brokers.values() if each.up and each.sockets.open and not each.listens]
+        if slaves:
+            slave = rng.choice(slaves)
+            connection = rng.choice(list(slave.sockets.open))
+            self.counts["rogue_reports"] += 1
+            self.note("reports what it does not have", slave.node)
+            slave.say(connection, Report(slave.disk.end + ROGUE_BYTES))
+
+    # ---------------------------------------------------------------- what brokers do
+
+    def stepped(self, broker: GroupBroker, event: Event | None, effects: Sequence[Effect]) -> None:
+        """See `GroupWorld`."""
+        self.steps += 1
+        self.audits.stepped(broker, event, effects)
+        if self.observer is not None and (effects or not isinstance(event, DeadlineReached)):
+            words = "begins" if event is None else repr(event)
+            self.observer(
+                TraceEvent(self.now, f"n{broker.node}", words, describe(broker), "; ".join(map(repr, effects)))
+            )
+
+    def carried_out(self, broker: GroupBroker, event: Event | None, effect: Effect) -> None:
+        """See `GroupWorld`."""
+        self.audits.carried_out(broker, event, effect)
+        if isinstance(effect, AnswerPut) and self.nemesis.trap_answer and not self.healed:
+            self.nemesis.trap_answer = False
+            self.schedule(self.now, self._sprung, broker)
+
+    # ---------------------------------------------------------------- healing and the end
+
+    def end_faults(self) -> None:
+        """See `SimulatedWorld`."""
+        self.nemesis.trap_send, self.nemesis.trap_answer = None, False
+        for broker in self.brokers.values():
+            broker.slowness = 1.0
+            broker.clock.steady(self.now)
+            if broker.paused:
+                broker.resume()
+            self._start(broker)
+        self.schedule(self.now, self._probe)
+
+    def _probe(self) -> None:
+        if self._probed is None or self._probed.state not in (PutState.OPEN, PutState.OK):
+            self._probed = self.probe.put(plainly=True)
+        self.schedule(self.now + PROBE_EVERY_S, self._probe)
+
+    def unsettled(self) -> Sequence[str]:
+        """See `SimulatedWorld`."""
+        missing: list[str] = []
+        master = self.brokers[self.master]
+        if not master.is_master:
+            return ["there is no master"]
+        for node, broker in self.brokers.items():
+            if broker is not master and not self._follows(broker, master):
+                missing.append(f"broker {node} does not follow")
+            elif broker.disk.end < master.disk.end:
+                missing.append(f"broker {node} ends at {broker.disk.end}, the master at {master.disk.end}")
+            if broker.waiting:
+                missing.append(f"broker {node} owes {len(broker.waiting)} answers")
+        answered = (PutState.OK, PutState.WEAK) if self.knobs.nodes == 1 else (PutState.OK,)
+        if self._probed is None or self._probed.state not in answered:
+            missing.append("no record was acknowledged")
+        return missing
+
+    @staticmethod
+    def _follows(broker: GroupBroker, master: GroupBroker) -> bool:
+        """Whether a slave is welcome on a connection that both ends know."""
+        role = broker.replica.role if broker.replica is not None else None
+        if not isinstance(role, Slave) or not role.is_welcome:
+            return False
+        return any(
+            broker.dials.get(each) == role.connection for each in broker.sockets.open.keys() & master.sockets.open
+        )
+
+    def judge(self) -> None:
+        """See `SimulatedWorld`."""
+        if self.finished and not any(each.oracle == "V-liveness" for each in self.violations):
+            sent = [each for client in (*self.clients, self.probe) for each in client.sent]
+            self.audits.judge(self.brokers[self.master], sent)
+
+    # ---------------------------------------------------------------- sums
+
+    def totals(self) -> Counter[str]:
+        """See `SimulatedWorld`."""
+        totals = self.counts + self.network.counts + self.nemesis.counts + self.audits.counts + self.operator.counts
+        totals["bytes_lost"] = sum(len(lost.data) for broker in self.brokers.values() for lost in broker.disk.losses)
+        return totals
+
+    def outcome(self) -> Iterator[object]:
+        """See `SimulatedWorld`."""
+        for node, broker in self.brokers.items():
+            yield node, bytes(broker.disk.data), broker.disk.epochs
+        for client in self.clients:
+            yield [sent.state for sent in client.sent]
+
+    def asked(self) -> Sequence[tuple[int, int]]:
+        """See `SimulatedWorld`."""
+        return [(client.number, number) for client in self.clients for number in range(1, client.considered + 1)]
+
+    def state_of(self, node: int) -> str:
+        """See `SimulatedWorld`."""
+        return describe(self.brokers[node]) if node else f"{'':<37}"

@@ -1,0 +1,1 @@
+"""Simulated broker groups of RocketMQ."""

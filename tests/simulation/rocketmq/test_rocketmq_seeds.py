@@ -1,0 +1,114 @@
+"""Seeds of simulated broker groups: none breaks a promise, each is the same every time, and the known holes are there, or found out."""
+
+from collections import Counter
+
+import attrs
+import pytest
+
+from jepsen_like.simulation.kernel.scenario import Scenario
+from jepsen_like.simulation.kernel.shrink import play_scenario, shrink
+from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
+from jepsen_like.simulation.kernel.tracing import Trace
+from jepsen_like.simulation.rocketmq.model import ROCKETMQ
+from jepsen_like.simulation.rocketmq.swarm import ROCKETMQ_CALM, RocketmqKnobs
+from jepsen_like.simulation.rocketmq.world import RocketmqWorld
+from rocketmq_compat.replication import master
+from rocketmq_compat.replication.epochs import History
+
+pytestmark = pytest.mark.simulation
+
+
+@pytest.mark.parametrize("first", range(0, 80, 20))
+def test_seeds_keep_every_promise(first: int) -> None:
+    for seed in range(first, first + 20):
+        assert ROCKETMQ.play(seed).violations == (), f"quorumlog replay {seed} --system rocketmq"
+
+
+def test_a_seed_is_the_same_every_time_and_watching_does_not_change_it() -> None:
+    traces = [Trace(lambda line: None) for _ in range(2)]
+    results = [ROCKETMQ.play(3, observer=trace.event) for trace in traces]
+    assert results == [ROCKETMQ.play(3)] * 2
+    assert traces[0].hash == traces[1].hash
+
+
+def test_a_world_can_be_written_down_and_read_again() -> None:
+    scenario: Scenario[RocketmqKnobs] = Scenario("Q1", ROCKETMQ.draw(7))
+    assert ROCKETMQ.scenarios.read(ROCKETMQ.scenarios.write(scenario)) == scenario
+
+
+def test_the_search_of_a_master_and_a_slave_finds_nothing() -> None:
+    explored = ROCKETMQ.explorer(ROCKETMQ.read_scope("records=2,cuts=1,promotions=0")).explore()
+    assert explored.exhausted
+    assert explored.found is None
+
+
+def test_a_scope_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ValueError, match="nodes=3"):
+        ROCKETMQ.read_scope("nodes=3")
+
+
+# ---------------------------------------------------------------- the holes of RocketMQ
+
+
+def played(faults: tuple[FaultKind, ...], **knobs: object) -> Counter[str]:
+    """The counts of thirty worlds in fair weather with a client, where these faults strike one after the other; nothing is broken."""
+    counts: Counter[str] = Counter()
+    planned = tuple(PlannedFault(1.0 + at, kind, f"fault/{at}") for at, kind in enumerate(faults))
+    for seed in range(30):
+        fair = attrs.evolve(ROCKETMQ_CALM, seed=seed, clients=2, faults=planned, decide_s=100.0, writeback_s=0.4)
+        result = RocketmqWorld(attrs.evolve(fair, **knobs)).run()  # type: ignore[arg-type]
+        assert result.violations == (), (seed, result.violations)
+        counts += result.counts
+    return counts
+
+
+def test_h1_a_power_cut_of_a_sync_master_is_found_out_and_no_record_is_taken_until_an_operator_decides() -> None:
+    counts = played((FaultKind.POWER_CUT,))
+    assert counts["blocked_masters"] > 0
+    assert counts["refusals"] > 100
+    assert counts["acknowledged_without_copies"] == counts["silent_divergences"] == 0
+
+
+def test_h1_as_in_rocketmq_logs_differ_silently_and_records_are_acknowledged_without_a_copy() -> None:
+    counts = played((FaultKind.POWER_CUT,), refuses=False)
+    assert counts["blocked_masters"] == counts["refusals"] == 0
+    assert counts["silent_divergences"] > 0
+    assert counts["acknowledged_without_copies"] > 0
+
+
+def test_with_sync_flush_a_power_cut_loses_nothing_that_was_acknowledged() -> None:
+    counts = played((FaultKind.POWER_CUT,), sync_flush=True, slave_sync_flush=True)
+    assert counts["tails_lost"] > 0
+    assert counts["excused_losses"] == 0
+
+
+def test_h2_a_promotion_loses_what_an_async_master_had_not_replicated() -> None:
+    counts = played((FaultKind.COUP,), sync_master=False, delay_s=0.05)
+    assert counts["promotions"] == 30
+    assert counts["blocked_masters"] > 0
+    assert counts["excused_losses"] > 0
+
+
+def test_h6_a_report_of_more_than_was_pushed_acknowledges_nothing() -> None:
+    counts = played((), rogues=2.0)
+    assert counts["rogue_reports"] > 100
+    assert counts["handshakes_refused"] == 0
+
+
+# ---------------------------------------------------------------- what the simulator would see
+
+
+def test_a_failing_world_is_made_small_and_fails_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_check(own: History, other: History) -> int:
+        return min(own.end, other.end)
+
+    with monkeypatch.context() as bug:
+        bug.setattr(master, "agreed_end", no_check)
+        seed = next(seed for seed in range(100) if any(each.oracle == "Q3" for each in ROCKETMQ.play(seed).violations))
+        shrunk = shrink(ROCKETMQ, Scenario("Q3", ROCKETMQ.draw(seed)))
+        assert shrunk.after.steps < shrunk.before.steps
+        assert len(shrunk.after.knobs.faults) < len(shrunk.before.knobs.faults)
+        again = play_scenario(ROCKETMQ, ROCKETMQ.scenarios.read(ROCKETMQ.scenarios.write(shrunk.scenario)))
+        assert again is not None
+        assert again.violation == shrunk.after.violation
+    assert play_scenario(ROCKETMQ, shrunk.scenario) is None
