@@ -27,7 +27,6 @@ PROPERTIES_BYTES_MAX: Final = 32_767
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 """What a body may have, unless the broker is set otherwise (`maxMessageSize`)."""
 BATCH_MESSAGES_MAX: Final = 65_536
-KEY_SEPARATOR: Final = " "
 
 _NAME_END, _VALUE_END = "\x01", "\x02"
 _PORT = struct.Struct(">i")

@@ -77,7 +77,8 @@ class _BrokerGroup:
 class RouteTable:
     """All that a name server knows. `kv` is what administrators stored, by namespace and key, from before the start."""
 
-    def __init__(self, kv: Mapping[str, Mapping[str, str]] | None = None) -> None:
+    def __init__(self, kv: Mapping[str, Mapping[str, str]] | None = None, *, brokers_max: int = BROKERS_MAX) -> None:
+        self._brokers_max = brokers_max
         self._groups: dict[str, _BrokerGroup] = {}
         self._topics: dict[str, dict[str, QueueData]] = {}
         """By topic and broker name."""
@@ -162,8 +163,8 @@ class RouteTable:
             and before.version.state_version > version.state_version
         ):
             return f"{before.broker.address} has registered as a newer master of {broker.name}"
-        if before is None and sum(1 for _ in self._all()) >= BROKERS_MAX:
-            return f"{BROKERS_MAX} brokers have registered, no more are taken"
+        if before is None and sum(1 for _ in self._all()) >= self._brokers_max:
+            return f"{self._brokers_max} brokers have registered, no more are taken"
         return None
 
     @staticmethod

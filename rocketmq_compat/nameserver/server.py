@@ -137,6 +137,7 @@ class NameServer:
                     try:
                         yield server
                     finally:
+                        server._sessions.clear()  # no broker is gone because this process ends
                         server._server.close(NAME_SERVER_STOPS)
                         nursery.cancel_scope.cancel()
         finally:

@@ -86,6 +86,15 @@ def test_a_body_in_pieces_leaves_as_they_are() -> None:
 # What clients write
 
 
+def test_a_request_of_the_cpp_client_is_read() -> None:
+    header = (
+        b'{"code":11,"extFields":{"consumerGroup":"g","queueId":0,"queueOffset":12,"topic":"t"},"flag":0,'
+        b'"language":"CPP","opaque":3,"serializeTypeCurrentRPC":"JSON","version":63}\n'
+    )
+    ext = {"consumerGroup": "g", "queueId": "0", "queueOffset": "12", "topic": "t"}
+    assert decode(with_header(header)) == Command(11, 3, ext, language=LanguageCode.CPP, version=63)
+
+
 def test_ext_values_that_are_no_texts_are_read_as_java_would_write_them() -> None:
     ext = from_json(extFields={"n": 12, "t": True, "f": False, "none": None, "s": "x", "o": {"a": [1]}}).ext
     assert ext == {"n": "12", "t": "true", "f": "false", "s": "x", "o": '{"a":[1]}'}
