@@ -278,6 +278,7 @@ class Broker:
                     try:
                         yield
                     finally:
+                        self._node.resigned()  # the connections that end now are no news of other brokers
                         self._listener.close(BROKER_STOPS)
                         for client in self._peer_clients.values():
                             client.close()

@@ -73,6 +73,20 @@ async def test_controlled_shutdown_moves_leaderships_first() -> None:
         assert leader not in brokers.state("t").isr
 
 
+async def test_a_controller_that_stops_fences_no_broker_whose_connection_it_ends() -> None:
+    async with cluster() as brokers:
+        async with brokers.client(1) as client:
+            assert await client.create("t", 3) is NONE
+        await brokers.until(lambda: brokers.knows("t"))
+        (controller,) = (number for number, each in brokers.running.items() if each.broker._node.leads)
+        assert await brokers.running[controller].broker.shut_down()
+        await brokers.kill(controller)
+        proposed = [fields for number, event, fields in brokers.events if (number, event) == (controller, "proposes")]
+        assert [fields["reason"] for fields in proposed if fields["command"] == "FenceBroker"] == [
+            f"broker {controller}: its controlled shutdown is complete"
+        ]
+
+
 async def test_a_topic_made_again_at_once_is_replicated() -> None:
     async with cluster() as brokers, brokers.client(1) as client:
         for attempt in range(3):
