@@ -21,7 +21,7 @@ CLIENTS: tuple[type[Client], ...] = (ConfluentClient, KafkaPythonClient, Aiokafk
 CHOICE, RUNNING = "QUORUMLOG_KAFKA", "QUORUMLOG_KAFKA_BOOTSTRAP"
 QUICK = {
     "broker.heartbeat.interval.ms": "200",
-    "broker.session.timeout.ms": "1500",
+    "broker.session.timeout.ms": "3000",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
     "auto.create.topics.enable": "false",

@@ -29,8 +29,6 @@ from tests.kafka_compat.clients.adapters import PATIENCE_S, Message, numbered, r
 from tests.kafka_compat.clients.by_confluent import ConfluentClient
 from tests.kafka_compat.clients.conftest import new_name
 
-pytestmark = pytest.mark.cluster
-
 SPEC: Any = OffsetSpec
 """Its functions have no types."""
 

@@ -13,7 +13,7 @@ from tests.kafka_compat.clients.by_kafka_python import KafkaAdminClient, KafkaPy
 from tests.kafka_compat.clients.conftest import new_name
 from tests.kafka_compat.clients.log_dirs import stored_bytes
 
-pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")]
+pytestmark = [pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")]
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from tests.kafka_compat.clients.adapters import (
 
 # aiokafka leaves transports of connections that broke to the garbage collector.
 pytestmark = [
-    pytest.mark.cluster,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 

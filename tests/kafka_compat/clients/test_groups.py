@@ -3,11 +3,7 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 
-import pytest
-
 from tests.kafka_compat.clients.adapters import Client, Member, Received, numbered, read_some, until, values
-
-pytestmark = pytest.mark.cluster
 
 PARTITIONS = 4
 

@@ -11,8 +11,6 @@ from tests.kafka_compat.clients.by_confluent import ConfluentClient
 from tests.kafka_compat.clients.conftest import CLIENTS
 from tests.kafka_compat.clients.log_dirs import stored_bytes
 
-pytestmark = pytest.mark.cluster
-
 REPEATING = [Message(b"the same again " * 60) for _ in range(200)]
 LARGE_BYTES = 900_000
 
