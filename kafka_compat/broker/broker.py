@@ -129,7 +129,6 @@ class Broker:
         tell: Tell,
         rng: random.Random,
     ) -> None:
-        """Use `open`."""
         self.serving = trio.Event()
         """Set when the broker is registered, up to date and not fenced for the first time."""
         self._plan = plan
@@ -150,6 +149,7 @@ class Broker:
         context = self._context = Context(
             cluster_id=plan.cluster_id,
             broker_id=plan.broker_id,
+            address=plan.advertised or listening.getsockname(),
             data=plan.partitions,
             image=self._image,
             controller=self._link,
@@ -565,7 +565,7 @@ class Broker:
 
     async def _register(self) -> None:
         plan = self._plan
-        host, port = plan.advertised or self.address
+        host, port = self._context.address
         command = RegisterBroker(
             plan.broker_id,
             self._incarnation,

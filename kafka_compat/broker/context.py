@@ -8,7 +8,7 @@ import attrs
 from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.config import Settings, TopicSettings
 from kafka_compat.controller.image import ClusterImage
-from kafka_compat.model import OFFSETS_TOPIC, BrokerRegistration
+from kafka_compat.model import NO_EPOCH, NO_UUID, OFFSETS_TOPIC, BrokerRegistration
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
 
@@ -19,6 +19,8 @@ class Context:
 
     cluster_id: str
     broker_id: int
+    address: tuple[str, int]
+    """Where clients and other brokers connect to."""
     data: str
     """The directory of the broker's logs, as DescribeLogDirs names it."""
     image: ClusterImage
@@ -46,13 +48,18 @@ class Context:
         return bytes(drawn)
 
     def live_brokers(self) -> list[BrokerRegistration]:
-        """Returns the brokers that clients may use, by id."""
-        return [each for _, each in sorted(self.image.brokers.items()) if not each.fenced]
+        """Returns the brokers that clients may use, by id: those that are not fenced, or if there is none, all, this one at least.
+
+        A client drops the addresses that an answer does not have; after an answer without any, librdkafka would ask no one any more.
+        """
+        known = [each for _, each in sorted(self.image.brokers.items())]
+        own = BrokerRegistration(self.broker_id, NO_EPOCH, NO_UUID, *self.address)
+        return [each for each in known if not each.fenced] or known or [own]
 
     def controller_id(self) -> int:
-        """Whom clients should ask for what only a controller does: any broker will do, since each forwards; -1 if there is none."""
+        """Whom clients should ask for what only a controller does: any broker will do, since each forwards."""
         leader = self.controller.leader
         live = self.live_brokers()
         if leader is not None and any(each.id == leader for each in live):
             return leader
-        return live[0].id if live else -1
+        return live[0].id

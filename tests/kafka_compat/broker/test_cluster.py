@@ -2,6 +2,7 @@
 
 import random
 
+import attrs
 import pytest
 import trio
 
@@ -85,6 +86,25 @@ async def test_a_controller_that_stops_fences_no_broker_whose_connection_it_ends
         assert [fields["reason"] for fields in proposed if fields["command"] == "FenceBroker"] == [
             f"broker {controller}: its controlled shutdown is complete"
         ]
+
+
+async def test_clients_are_told_of_brokers_even_if_all_are_fenced() -> None:
+    """librdkafka drops every address that an answer does not have, and would be left without any."""
+    async with cluster() as brokers:
+        broker = brokers.running[1].broker
+        image = broker.image
+        assert [each.id for each in broker._context.live_brokers()] == [1, 2, 3]
+        registered = dict(image.brokers)
+        image.brokers[2] = attrs.evolve(registered[2], fenced=True)
+        assert [each.id for each in broker._context.live_brokers()] == [1, 3]
+        image.brokers.update({each: attrs.evolve(known, fenced=True) for each, known in registered.items()})
+        async with brokers.client(1) as client:
+            answer = await client.ask(METADATA, 12, MetadataRequest(topics=None))
+        assert {(each.node_id, (each.host, each.port)) for each in answer.brokers} == set(brokers.addresses.items())
+        image.brokers.clear()
+        (own,) = broker._context.live_brokers()
+        assert (own.id, (own.host, own.port)) == (1, brokers.addresses[1])
+        image.brokers.update(registered)
 
 
 async def test_a_topic_made_again_at_once_is_replicated() -> None:

@@ -104,6 +104,7 @@ class World:
         self.context = Context(
             cluster_id="c",
             broker_id=OWN,
+            address=("127.0.0.1", 9092),
             data="data/partitions",
             image=self.image,
             controller=self.link,
