@@ -1,0 +1,67 @@
+"""Consumer groups as they are configured (`SubscriptionGroupManager`): with `autoCreateSubscriptionGroup`, on first use."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from rocketmq_compat.consumers.model import RequestRefused, next_version
+from rocketmq_compat.consumers.topic_names import has_legal_characters
+from rocketmq_compat.remoting.bodies import DataVersion, SubscriptionGroupConfig
+from rocketmq_compat.remoting.codes import ResponseCode
+
+GROUP_NAME_MAX: Final = 120
+"""Characters of a name, so that those of its retry and dead-letter topics are within a topic's limit."""
+GROUPS_MAX: Final = 100_000
+"""Groups that are created by their first use; an operator may create more."""
+
+
+@attrs.define
+class GroupTable:
+    """All groups that this broker knows."""
+
+    auto_create: bool = True
+    groups_max: int = GROUPS_MAX
+    version: DataVersion = attrs.field(factory=DataVersion)
+    _groups: dict[str, SubscriptionGroupConfig] = attrs.field(factory=dict)
+
+    @property
+    def groups(self) -> Mapping[str, SubscriptionGroupConfig]:
+        """Every group by its name."""
+        return self._groups
+
+    def require(self, time_ms: int, name: str) -> SubscriptionGroupConfig:
+        """Returns the group, which is created if that is allowed. Raises `RequestRefused` with SUBSCRIPTION_GROUP_NOT_EXIST if it is
+        not, or if no group can have this name."""
+        found = self._groups.get(name)
+        if found is None:
+            if not self.auto_create or not is_group_name(name) or len(self._groups) >= self.groups_max:
+                raise RequestRefused(
+                    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{name}] does not exist"
+                )
+            found = SubscriptionGroupConfig(group_name=name)
+            self._groups[name] = found
+            self.version = next_version(self.version, time_ms)
+        return found
+
+    def update(self, time_ms: int, group: SubscriptionGroupConfig) -> None:
+        """An operator creates or changes a group. Raises `RequestRefused` with SYSTEM_ERROR if no group can have its name."""
+        if not is_group_name(group.group_name):
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"a consumer group cannot be called {group.group_name!r}")
+        self._groups[group.group_name] = group
+        self.version = next_version(self.version, time_ms)
+
+    def delete(self, time_ms: int, name: str) -> None:
+        """An operator deletes a group; nothing happens if there is none."""
+        if self._groups.pop(name, None) is not None:
+            self.version = next_version(self.version, time_ms)
+
+    def load(self, version: DataVersion, groups: Mapping[str, SubscriptionGroupConfig]) -> None:
+        """These are all groups from now on: what a checkpoint holds, or the master of a slave."""
+        self.version = version
+        self._groups = dict(groups)
+
+
+def is_group_name(name: str) -> bool:
+    """Whether a group may have this name."""
+    return 0 < len(name) <= GROUP_NAME_MAX and has_legal_characters(name)

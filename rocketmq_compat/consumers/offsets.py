@@ -1,0 +1,145 @@
+"""Consumer offsets of a broker: where each group goes on in each queue (`ConsumerOffsetManager`).
+
+An offset may be committed that is lower than the one before: a group consumes again from there. One beyond the end of its queue is
+refused, because it would make the group pass over messages that are stored later. Offsets are not in the replicated log: a slave
+copies the whole table now and then (`follow`).
+"""
+
+import enum
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import attrs
+
+from log.values import frozen
+from rocketmq_compat.consumers.model import RequestRefused, next_version
+from rocketmq_compat.remoting.bodies import DataVersion
+from rocketmq_compat.remoting.codes import ResponseCode
+
+OffsetKey: TypeAlias = tuple[str, str, int]
+"""Group, topic, queue id."""
+
+
+class CommitEffect(enum.Enum):
+    """What a commit did."""
+
+    ADVANCED = "advanced"
+    """The offset is higher than before, or the first."""
+    UNCHANGED = "unchanged"
+    WENT_BACK = "went back"
+    """The offset is lower than before: allowed, and worth a notice."""
+
+
+@frozen
+class OffsetSnapshot:
+    """The table at one moment."""
+
+    version: DataVersion
+    offsets: Mapping[OffsetKey, int]
+
+
+@attrs.define
+class ConsumerOffsets:
+    """The offsets of all groups."""
+
+    version: DataVersion = attrs.field(factory=DataVersion)
+    _offsets: dict[OffsetKey, int] = attrs.field(factory=dict)
+    _ahead: set[OffsetKey] = attrs.field(factory=set)
+    """Committed to this broker, and higher than what its master had when it was copied last."""
+    _snapshot: OffsetSnapshot | None = None
+
+    def commit(self, time_ms: int, key: OffsetKey, offset: int, *, queue_end: int) -> CommitEffect:
+        """Takes the offset of the next message that a group consumes from a queue that ends at `queue_end`.
+
+        Raises `RequestRefused` with SYSTEM_ERROR for an offset that is negative or beyond the end of the queue.
+        """
+        if not 0 <= offset <= queue_end:
+            group, topic, queue_id = key
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"offset {offset} of group {group} is outside of queue {queue_id} of topic {topic}, which ends at {queue_end}",
+            )
+        before = self._offsets.get(key)
+        if before == offset:
+            return CommitEffect.UNCHANGED
+        self._offsets[key] = offset
+        self._ahead.add(key)
+        self._changed(time_ms)
+        return CommitEffect.WENT_BACK if before is not None and offset < before else CommitEffect.ADVANCED
+
+    def get(self, key: OffsetKey) -> int | None:
+        """Returns what was committed; None if nothing was."""
+        return self._offsets.get(key)
+
+    def query(self, key: OffsetKey, *, queue_start: int, start_in_memory: bool, zero_if_unknown: bool = True) -> int:
+        """Returns where a consumer begins (`ConsumerManageProcessor.queryConsumerOffset`).
+
+        Without a committed offset it is 0 if the queue begins there and its first message is still among those likely to be in memory
+        (a topic so young that a new group should not miss its beginning). Otherwise, raises `RequestRefused` with QUERY_NOT_FOUND,
+        upon which a client decides by its consume-from-where.
+        """
+        found = self._offsets.get(key)
+        if found is not None:
+            return found
+        if not zero_if_unknown:
+            raise RequestRefused(
+                ResponseCode.QUERY_NOT_FOUND, "Not found, do not set to zero, maybe this group boot first"
+            )
+        if queue_start <= 0 and start_in_memory:
+            return 0
+        raise RequestRefused(
+            ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+        )
+
+    def reset(self, time_ms: int, key: OffsetKey, offset: int) -> None:
+        """An operator sets an offset."""
+        assert offset >= 0, "an offset is not negative"
+        self._offsets[key] = offset
+        self._changed(time_ms)
+
+    def remove_group(self, time_ms: int, group: str) -> None:
+        """The group is deleted with its offsets."""
+        self._remove(time_ms, [key for key in self._offsets if key[0] == group])
+
+    def remove_topic(self, time_ms: int, topic: str) -> None:
+        """The topic is deleted, and with it what groups have consumed of it."""
+        self._remove(time_ms, [key for key in self._offsets if key[1] == topic])
+
+    def snapshot(self) -> OffsetSnapshot:
+        """Returns the table as it is now, for a checkpoint or a slave; later commits do not change what was returned."""
+        if self._snapshot is None:
+            self._snapshot = OffsetSnapshot(self.version, dict(self._offsets))
+        return self._snapshot
+
+    def load(self, snapshot: OffsetSnapshot) -> None:
+        """This is the table from now on: what a checkpoint holds."""
+        self.version = snapshot.version
+        self._offsets = dict(snapshot.offsets)
+        self._ahead.clear()
+        self._snapshot = None
+
+    def follow(self, snapshot: OffsetSnapshot) -> None:
+        """A slave takes over the table of its master, and keeps what was committed to itself and is higher.
+
+        RocketMQ's slave takes the master's even then: after a long outage of the master, groups consume again what they consumed from
+        the slave (apache/rocketmq#1094).
+        """
+        kept = {
+            key: own
+            for key in self._ahead
+            if (own := self._offsets.get(key)) is not None and own > snapshot.offsets.get(key, -1)
+        }
+        self.load(snapshot)
+        self._offsets.update(kept)
+        self._ahead.update(kept)
+
+    def _remove(self, time_ms: int, keys: list[OffsetKey]) -> None:
+        for key in keys:
+            del self._offsets[key]
+            self._ahead.discard(key)
+        if keys:
+            self._changed(time_ms)
+
+    def _changed(self, time_ms: int) -> None:
+        self.version = next_version(self.version, time_ms)
+        self._snapshot = None

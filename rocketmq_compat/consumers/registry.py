@@ -1,0 +1,303 @@
+"""Which producers and consumers are there (`ProducerManager`, `ConsumerManager`): the decider behind heartbeats.
+
+A client registers each of its groups with every heartbeat, on one connection, its channel. It is gone when it unregisters, when its
+connection ends, or `expiry_s` after the last heartbeat that named the group. Consumers of a group are informed when one of them comes or goes,
+or when what the group subscribes to changes, so that they share out the queues at once instead of within 20 s.
+
+All clients of a group should subscribe to the same; RocketMQ does not enforce it, and neither does this: the last heartbeat decides.
+"""
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from log.values import frozen
+from rocketmq_compat.consumers.model import RequestRefused
+from rocketmq_compat.consumers.subscriptions import TagSubscription
+from rocketmq_compat.remoting.bodies import ConsumeFromWhere, ConsumeModel, ConsumeType
+from rocketmq_compat.remoting.codes import ResponseCode
+
+EXPIRY_S: Final = 120.0
+GROUPS_OF_CHANNEL_MAX: Final = 1_000
+"""Groups that one connection registers: more than a client has, and a bound of what it makes the broker keep."""
+SUBSCRIPTIONS_MAX: Final = 10_000
+"""Topics that one group subscribes to."""
+
+
+@frozen
+class ConsumerBeat:
+    """What a heartbeat states of one consumer group."""
+
+    group: str
+    subscriptions: tuple[TagSubscription, ...]
+    model: ConsumeModel = ConsumeModel.CLUSTERING
+    consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
+    consume_from: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    notifies: bool = True
+    """Whether the group is set to inform its consumers of changes."""
+
+
+@frozen
+class ClientBeat:
+    """A heartbeat."""
+
+    channel: int
+    client_id: str
+    producer_groups: tuple[str, ...] = ()
+    consumers: tuple[ConsumerBeat, ...] = ()
+
+
+@frozen
+class ClientUnregistered:
+    """A client leaves a producer group, a consumer group, or both."""
+
+    channel: int
+    client_id: str
+    producer_group: str | None = None
+    consumer_group: str | None = None
+    notifies: bool = True
+
+
+@frozen
+class ChannelLost:
+    """A connection has ended."""
+
+    channel: int
+
+
+@frozen
+class RegistryTimePassed:
+    """The registry's deadline may have come."""
+
+
+RegistryEvent: TypeAlias = ClientBeat | ClientUnregistered | ChannelLost | RegistryTimePassed
+
+
+@frozen
+class NotifyConsumers:
+    """Tell these channels that the consumers of a group have changed (code 40, one-way)."""
+
+    group: str
+    channels: tuple[int, ...]
+
+
+@frozen
+class CloseChannel:
+    """A client on this connection was silent for too long: close it."""
+
+    channel: int
+
+
+RegistryEffect: TypeAlias = NotifyConsumers | CloseChannel
+
+
+@attrs.define
+class RegisteredGroup:
+    """A consumer group with at least one client."""
+
+    name: str
+    model: ConsumeModel
+    consume_type: ConsumeType
+    consume_from: ConsumeFromWhere
+    notifies: bool = True
+    subscriptions: dict[str, TagSubscription] = attrs.field(factory=dict)
+    """By topic."""
+    clients: dict[int, str] = attrs.field(factory=dict)
+    """Client ids by channel."""
+
+    @property
+    def client_ids(self) -> list[str]:
+        """The ids of its clients, in the order in which they came."""
+        return list(self.clients.values())
+
+    def subscribe(self, subscriptions: Iterable[TagSubscription]) -> bool:
+        """Takes over what a heartbeat asks for. Returns whether a topic came or went; a newer version of one replaces it silently."""
+        asked = {each.topic: each for each in subscriptions}
+        changed = asked.keys() != self.subscriptions.keys()
+        kept = {topic: each for topic, each in self.subscriptions.items() if topic in asked}
+        for topic, each in asked.items():
+            known = kept.get(topic)
+            if known is None or each.version > known.version:
+                kept[topic] = each
+        self.subscriptions = kept
+        return changed
+
+
+class _Role(enum.Enum):
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+
+
+_Registration: TypeAlias = tuple[_Role, str, int]
+"""Role, group, channel."""
+
+
+class ClientRegistry:
+    """All clients of this broker."""
+
+    def __init__(self, expiry_s: float = EXPIRY_S) -> None:
+        self.expiry_s = expiry_s
+        self._producers: dict[str, dict[int, str]] = {}
+        self._consumers: dict[str, RegisteredGroup] = {}
+        self._beats: dict[_Registration, float] = {}
+        """When each was named last; in that order, so the first expires first."""
+        self._of_channel: dict[int, dict[_Registration, None]] = {}
+        self._effects: list[RegistryEffect] = []
+
+    # ------------------------------------------------------------------ queries
+
+    @property
+    def deadline(self) -> float:
+        """When `RegistryTimePassed` is due next, in seconds of `now`; infinite if no client is there."""
+        return next(iter(self._beats.values())) + self.expiry_s if self._beats else float("inf")
+
+    @property
+    def consumer_groups(self) -> Mapping[str, RegisteredGroup]:
+        """Every consumer group that has clients, by name."""
+        return self._consumers
+
+    def consumer_group(self, name: str) -> RegisteredGroup | None:
+        """Returns a consumer group; None if it has no clients."""
+        return self._consumers.get(name)
+
+    def producers(self, group: str) -> Mapping[int, str]:
+        """Returns the client ids of a producer group, by channel."""
+        return self._producers.get(group, {})
+
+    def groups_of_topic(self, topic: str) -> Iterator[str]:
+        """Every consumer group that subscribes to a topic."""
+        return (name for name, group in self._consumers.items() if topic in group.subscriptions)
+
+    def subscription(self, group: str, topic: str, version: int) -> TagSubscription:
+        """Returns what a group wants of a topic, for a pull that does not state it but its version (`PullMessageProcessor`).
+
+        Raises `RequestRefused`: SUBSCRIPTION_NOT_EXIST if the group is not there or has not subscribed, SUBSCRIPTION_NOT_LATEST if the
+        client has a newer subscription than its heartbeats brought.
+        """
+        registered = self._consumers.get(group)
+        if registered is None:
+            raise RequestRefused(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist: {group}")
+        found = registered.subscriptions.get(topic)
+        if found is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist: {group} of {topic}"
+            )
+        if found.version < version:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, f"the consumer's subscription not latest: {group} of {topic}"
+            )
+        return found
+
+    # -------------------------------------------------------------------- steps
+
+    def step(self, now: float, event: RegistryEvent) -> tuple[RegistryEffect, ...]:
+        """Takes in one event; returns what is to be done. `now` is monotonic, in seconds.
+
+        Raises `RequestRefused` with SYSTEM_ERROR for a heartbeat that names more groups or topics than a connection may; nothing has changed
+        then.
+        """
+        match event:
+            case ClientBeat():
+                self._beat(now, event)
+            case ClientUnregistered():
+                self._unregister(event)
+            case ChannelLost(channel=channel):
+                for registration in list(self._of_channel.get(channel, ())):
+                    self._remove(registration, notifies=True)
+            case RegistryTimePassed():
+                self._expire(now)
+            case _:
+                assert_never(event)
+        effects, self._effects = tuple(self._effects), []
+        return effects
+
+    def _beat(self, now: float, beat: ClientBeat) -> None:
+        self._require_room(beat)
+        for group in beat.producer_groups:
+            self._producers.setdefault(group, {})[beat.channel] = beat.client_id
+            self._renew(now, (_Role.PRODUCER, group, beat.channel))
+        for consumer in beat.consumers:
+            self._consumer_beat(now, beat, consumer)
+
+    def _consumer_beat(self, now: float, beat: ClientBeat, consumer: ConsumerBeat) -> None:
+        group = self._consumers.get(consumer.group)
+        if group is None:
+            group = RegisteredGroup(consumer.group, consumer.model, consumer.consume_type, consumer.consume_from)
+            self._consumers[consumer.group] = group
+        group.model, group.consume_type = consumer.model, consumer.consume_type
+        group.consume_from, group.notifies = consumer.consume_from, consumer.notifies
+        is_new = beat.channel not in group.clients
+        group.clients[beat.channel] = beat.client_id
+        changed = group.subscribe(consumer.subscriptions)
+        self._renew(now, (_Role.CONSUMER, consumer.group, beat.channel))
+        if (is_new or changed) and group.notifies:
+            self._notify(group)
+
+    def _unregister(self, event: ClientUnregistered) -> None:
+        if event.producer_group is not None:
+            self._remove((_Role.PRODUCER, event.producer_group, event.channel), notifies=False)
+        if event.consumer_group is not None:
+            self._remove((_Role.CONSUMER, event.consumer_group, event.channel), notifies=event.notifies)
+
+    def _expire(self, now: float) -> None:
+        """Removes who was silent. A connection on which nothing is left is closed; one whose client names other groups stays open."""
+        silent: dict[int, None] = {}
+        while self._beats:
+            registration, beaten_at = next(iter(self._beats.items()))
+            if now - beaten_at < self.expiry_s:
+                break
+            self._remove(registration, notifies=True)
+            silent[registration[2]] = None
+        self._effects.extend(CloseChannel(channel) for channel in silent if channel not in self._of_channel)
+
+    # ------------------------------------------------------------------- changes
+
+    def _renew(self, now: float, registration: _Registration) -> None:
+        self._beats.pop(registration, None)
+        self._beats[registration] = now
+        self._of_channel.setdefault(registration[2], {})[registration] = None
+
+    def _remove(self, registration: _Registration, *, notifies: bool) -> None:
+        if self._beats.pop(registration, None) is None:
+            return
+        role, name, channel = registration
+        of_channel = self._of_channel[channel]
+        del of_channel[registration]
+        if not of_channel:
+            del self._of_channel[channel]
+        match role:
+            case _Role.PRODUCER:
+                producers = self._producers[name]
+                del producers[channel]
+                if not producers:
+                    del self._producers[name]
+            case _Role.CONSUMER:
+                group = self._consumers[name]
+                del group.clients[channel]
+                if not group.clients:
+                    del self._consumers[name]
+                elif notifies and group.notifies:
+                    self._notify(group)
+            case _:
+                assert_never(role)
+
+    def _notify(self, group: RegisteredGroup) -> None:
+        self._effects.append(NotifyConsumers(group.name, tuple(group.clients)))
+
+    def _require_room(self, beat: ClientBeat) -> None:
+        named = {(_Role.PRODUCER, group, beat.channel) for group in beat.producer_groups}
+        named |= {(_Role.CONSUMER, each.group, beat.channel) for each in beat.consumers}
+        count = len(named | self._of_channel.get(beat.channel, {}).keys())
+        if count > GROUPS_OF_CHANNEL_MAX:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"{count} groups on one connection of client {beat.client_id}, at most {GROUPS_OF_CHANNEL_MAX}",
+            )
+        for each in beat.consumers:
+            if len(each.subscriptions) > SUBSCRIPTIONS_MAX:
+                raise RequestRefused(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"group {each.group} subscribes to {len(each.subscriptions)} topics, at most {SUBSCRIPTIONS_MAX}",
+                )

@@ -1,0 +1,88 @@
+"""Messages that a consumer sends back: to be consumed again later, or to rest in the dead-letter topic of its group.
+
+The rule is RocketMQ's (`AbstractSendMessageProcessor.consumerSendMsgBack`, `SendMessageProcessor.handleRetryAndDLQ`), but for one
+thing: RocketMQ marks what is sent back with WAIT=false, so that it is acknowledged before it is flushed and copied. The consumer then
+commits past the message, and a failover loses it. Here it is acknowledged as any other message is.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from log.values import frozen
+from rocketmq_compat.consumers.model import RETRY_PREFIX, dead_letter_topic, retry_topic
+from rocketmq_compat.remoting.bodies import SubscriptionGroupConfig
+
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+DELAY_LEVEL: Final = "DELAY"
+WAIT_STORED: Final = "WAIT"
+"""Whether the sender waits for the flush and the slaves: not if it is "false"."""
+FIRST_RETRY_LEVEL: Final = 3
+DEAD_LETTER_QUEUES: Final = 1
+
+
+@frozen
+class ReturnedMessage:
+    """A stored message that comes back."""
+
+    topic: str
+    message_id: str
+    """That of its own record."""
+    reconsume_times: int
+    properties: Mapping[str, str]
+
+
+@frozen
+class RetriedMessage:
+    """What is to be stored in its place: the same body, flags, born time and host; a queue is drawn from `queues`."""
+
+    topic: str
+    queues: int
+    reconsume_times: int
+    delay_level: int
+    """0: at once."""
+    properties: Mapping[str, str]
+
+    @property
+    def is_dead_letter(self) -> bool:
+        """Whether it is not consumed again."""
+        return not self.topic.startswith(RETRY_PREFIX)
+
+
+def sent_back(
+    message: ReturnedMessage,
+    group: SubscriptionGroupConfig,
+    *,
+    delay_level: int,
+    reconsume_times_max: int | None = None,
+) -> RetriedMessage | None:
+    """Returns what is to be stored for a message that `group` sends back; None if the group has no retry queues: it is dropped.
+
+    `delay_level` is the client's wish: 0 leaves it to the broker, which waits longer each time; a negative one means dead letter.
+    `reconsume_times_max` is the client's own limit, if it gave one.
+    """
+    if group.retry_queue_nums <= 0:
+        return None
+    properties = dict(message.properties)
+    properties.setdefault(RETRY_TOPIC, message.topic)
+    properties.pop(WAIT_STORED, None)
+    properties[ORIGIN_MESSAGE_ID] = properties.get(ORIGIN_MESSAGE_ID, "").strip() or message.message_id
+    limit = group.retry_max_times if reconsume_times_max is None else reconsume_times_max
+    if message.reconsume_times >= limit or delay_level < 0:
+        topic, queues, level = dead_letter_topic(group.group_name), DEAD_LETTER_QUEUES, 0
+    else:
+        topic, queues = retry_topic(group.group_name), group.retry_queue_nums
+        level = delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
+    properties[DELAY_LEVEL] = str(level)
+    return RetriedMessage(topic, queues, message.reconsume_times + 1, level, properties)
+
+
+def is_exhausted(
+    group: SubscriptionGroupConfig, *, reconsume_times: int, reconsume_times_max: int | None, consumes_in_order: bool
+) -> bool:
+    """Whether a message that a client itself sends to the retry topic of its group belongs in the dead-letter topic instead.
+
+    A group that consumes in order retries in place, and sends only what it gives up.
+    """
+    limit = group.retry_max_times if reconsume_times_max is None else reconsume_times_max
+    return consumes_in_order or reconsume_times > limit

@@ -1,0 +1,202 @@
+"""The topics of a broker (`TopicConfigManager`): what an operator created, what their first message created, and the system's own.
+
+Every change has a new version, by which the shell knows what to write to the disk, to register with the name servers, and what slaves
+lack.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from rocketmq_compat.consumers.model import RETRY_PREFIX, RequestRefused, next_version
+from rocketmq_compat.consumers.topic_names import (
+    AUTO_CREATE_TOPIC,
+    OFFSET_MOVED_TOPIC,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    is_system_topic,
+    require_sendable,
+    validate_topic_name,
+)
+from rocketmq_compat.remoting.bodies import INHERITED, READABLE, WRITABLE, DataVersion, TopicConfig
+from rocketmq_compat.remoting.codes import ResponseCode
+
+SCHEDULE_QUEUES: Final = 18
+"""Queues of the schedule topic, one for each delay level; more if more levels are configured."""
+TOPICS_MAX: Final = 100_000
+"""Topics that are created by their first message; an operator may create more."""
+QUEUES_MAX: Final = 65_536
+"""Queues of one topic."""
+
+
+READ_WRITE: Final = READABLE | WRITABLE
+
+
+@attrs.define
+class TopicTable:
+    """All topics of this broker."""
+
+    auto_create: bool = True
+    """`autoCreateTopicEnable`."""
+    topics_max: int = TOPICS_MAX
+    version: DataVersion = attrs.field(factory=DataVersion)
+    _topics: dict[str, TopicConfig] = attrs.field(factory=dict)
+
+    @classmethod
+    def with_system_topics(
+        cls,
+        *,
+        auto_create: bool,
+        default_queues: int,
+        cluster: str,
+        broker_name: str,
+        delay_levels: int = SCHEDULE_QUEUES,
+    ) -> "TopicTable":
+        """Returns the table of a new broker. `default_queues` (`defaultTopicQueueNums`) is the most that an automatic topic gets."""
+        table = cls(auto_create=auto_create)
+        for topic in system_topics(
+            auto_create=auto_create,
+            default_queues=default_queues,
+            cluster=cluster,
+            broker_name=broker_name,
+            delay_levels=delay_levels,
+        ):
+            table._topics[topic.topic_name] = topic
+        return table
+
+    @property
+    def topics(self) -> Mapping[str, TopicConfig]:
+        """Every topic by its name."""
+        return self._topics
+
+    def get(self, name: str) -> TopicConfig | None:
+        """Returns the topic; None if this broker has none of this name."""
+        return self._topics.get(name)
+
+    def for_send(self, time_ms: int, name: str, *, default_topic: str, default_queues: int) -> TopicConfig:
+        """Returns the topic to which a message is sent, created if that is allowed (`createTopicInSendMessageMethod`).
+
+        A new topic is like `default_topic` if topics may be created after that one, and has at most its queues and at most those
+        that the client asks for. Raises `RequestRefused`: SYSTEM_ERROR for an impossible name, NO_PERMISSION for a topic that takes no
+        messages, TOPIC_NOT_EXIST.
+        """
+        require_sendable(name)
+        found = self._topics.get(name)
+        if found is None:
+            validate_topic_name(name)
+            found = self._created_after(time_ms, name, default_topic, default_queues)
+        if not found.perm & WRITABLE:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden")
+        return found
+
+    def for_sent_back(self, time_ms: int, name: str, queues: int) -> TopicConfig:
+        """Returns the retry or dead-letter topic of a group, created if it is missing (`createTopicInSendMessageBackMethod`).
+
+        Raises `RequestRefused`: SYSTEM_ERROR if there cannot be such a topic, NO_PERMISSION if it cannot be written.
+        """
+        found = self._topics.get(name)
+        if found is None:
+            validate_topic_name(name)
+            self._require_room(name, ResponseCode.SYSTEM_ERROR)
+            found = self._put(time_ms, new_topic(name, queues, queues))
+        if not found.perm & WRITABLE:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden")
+        return found
+
+    def for_pull(self, name: str, queue_id: int, group: str) -> TopicConfig:
+        """Returns the topic from which a group pulls. Raises `RequestRefused`: TOPIC_NOT_EXIST, NO_PERMISSION, and SYSTEM_ERROR for a
+        queue that the topic has not."""
+        found = self.require(name)
+        if not found.perm & READABLE:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{name}] pulling message is forbidden")
+        if not 0 <= queue_id < found.read_queue_nums:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"queueId[{queue_id}] is illegal, topic:[{name}] topicConfig.readQueueNums:[{found.read_queue_nums}] consumer:[{group}]",
+            )
+        return found
+
+    def require(self, name: str) -> TopicConfig:
+        """Returns the topic. Raises `RequestRefused` with TOPIC_NOT_EXIST if there is none."""
+        found = self._topics.get(name)
+        if found is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
+        return found
+
+    def update(self, time_ms: int, topic: TopicConfig) -> None:
+        """An operator creates or changes a topic. Raises `RequestRefused` with SYSTEM_ERROR for a name that is impossible or the
+        system's, and for impossible numbers of queues."""
+        validate_topic_name(topic.topic_name)
+        if is_system_topic(topic.topic_name):
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"The topic[{topic.topic_name}] is conflict with system topic."
+            )
+        if not (0 <= topic.read_queue_nums <= QUEUES_MAX and 0 <= topic.write_queue_nums <= QUEUES_MAX):
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"a topic has 0 to {QUEUES_MAX} queues, not {topic.read_queue_nums} to read and {topic.write_queue_nums} to write",
+            )
+        self._put(time_ms, topic)
+
+    def delete(self, time_ms: int, name: str) -> bool:
+        """An operator deletes a topic. Returns whether there was one. Raises `RequestRefused` with SYSTEM_ERROR for the system's own."""
+        if is_system_topic(name):
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"The topic[{name}] is conflict with system topic.")
+        if self._topics.pop(name, None) is None:
+            return False
+        self.version = next_version(self.version, time_ms)
+        return True
+
+    def load(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
+        """A checkpoint holds these topics: they take the place of those of the same name, and the system's others stay."""
+        self.version = version
+        self._topics.update(topics)
+
+    def follow(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> None:
+        """A slave takes over the topics of its master: there are no others."""
+        self.version = version
+        self._topics = dict(topics)
+
+    def _created_after(self, time_ms: int, name: str, default_topic: str, default_queues: int) -> TopicConfig:
+        template = self._topics.get(default_topic)
+        inherits = template is not None and bool(template.perm & INHERITED)
+        if default_topic == AUTO_CREATE_TOPIC and not self.auto_create:
+            inherits = False
+        self._require_room(name, ResponseCode.TOPIC_NOT_EXIST)
+        if template is not None and inherits:
+            queues = max(min(default_queues, template.write_queue_nums), 0)
+            return self._put(time_ms, new_topic(name, queues, queues, template.perm & ~INHERITED))
+        if name.startswith(RETRY_PREFIX):
+            return self._put(time_ms, new_topic(name, 1, 1))
+        raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
+
+    def _require_room(self, name: str, code: ResponseCode) -> None:
+        if len(self._topics) >= self.topics_max:
+            raise RequestRefused(
+                code, f"topic[{name}] not exist, and this broker has {len(self._topics)} topics already"
+            )
+
+    def _put(self, time_ms: int, topic: TopicConfig) -> TopicConfig:
+        if self._topics.get(topic.topic_name) != topic:
+            self._topics[topic.topic_name] = topic
+            self.version = next_version(self.version, time_ms)
+        return topic
+
+
+def new_topic(name: str, read_queues: int, write_queues: int, perm: int = READ_WRITE) -> TopicConfig:
+    """Returns a topic with these queues."""
+    return TopicConfig(topic_name=name, read_queue_nums=read_queues, write_queue_nums=write_queues, perm=perm)
+
+
+def system_topics(
+    *, auto_create: bool, default_queues: int, cluster: str, broker_name: str, delay_levels: int
+) -> Iterator[TopicConfig]:
+    """The topics that every broker has."""
+    yield new_topic(SELF_TEST_TOPIC, 1, 1)
+    yield new_topic(OFFSET_MOVED_TOPIC, 1, 1)
+    yield new_topic(SCHEDULE_TOPIC, max(SCHEDULE_QUEUES, delay_levels), max(SCHEDULE_QUEUES, delay_levels))
+    yield new_topic(cluster, 16, 16, INHERITED | READ_WRITE)
+    yield new_topic(broker_name, 1, 1, INHERITED | READ_WRITE)
+    if auto_create:
+        yield new_topic(AUTO_CREATE_TOPIC, default_queues, default_queues, INHERITED | READ_WRITE)
