@@ -59,7 +59,9 @@ HEADS: Final = {
 
 
 def record_size(start: Buffer, physical: int) -> int | None:
-    """Returns the size of the record that begins with `RECORD_BYTES_MIN` bytes or more; None if none that lies at `physical` does."""
+    """Returns the size of the record at `physical` that begins with these bytes; None if there is none, or less than `RECORD_BYTES_MIN`."""
+    if len(start) < RECORD_BYTES_MIN:
+        return None
     size, magic, _, _, place, *_ = HEADS[0].unpack_from(start)
     return int(size) if magic in (MAGIC_V1, MAGIC_V2) and place == physical and size >= RECORD_BYTES_MIN else None
 

@@ -29,6 +29,11 @@ class CommitLog:
     # What the log holds
 
     @property
+    def directory(self) -> str:
+        """Where its files are."""
+        return self._log.directory
+
+    @property
     def start_offset(self) -> int:
         """The first physical offset that may be read: where a batch begins, or the end of an empty log."""
         return self._log.start_offset

@@ -8,8 +8,9 @@ The same walk gives records their offsets where they are appended first, and rea
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final
 
 import attrs
@@ -117,6 +118,25 @@ def walk(payload: Buffer, physical: int, next_of: Callable[[QueueKey], int] | No
         newest_ms = max(newest_ms, store_ms)
         start += total
     return Walk(physical, physical + size, newest_ms, runs, keys, queue_offsets)
+
+
+@attrs.frozen
+class AssignedBatch:
+    """Records that have their offsets, one after the other in `payload`, and what a walk over them finds."""
+
+    payload: bytearray
+    physical_offsets: Sequence[int]
+    found: Walk
+
+
+def assign(records: Sequence[Buffer], physical: int, next_of: Callable[[QueueKey], int]) -> AssignedBatch:
+    """Returns these records, each whole, with the offsets that they get at `physical`; `next_of` is the next offset of each queue.
+
+    What they have as offsets does not matter, and they stay as they are. Raises `BadRecord` if one of them is no record.
+    """
+    payload = bytearray().join(records)
+    ends = list(accumulate(map(len, records), initial=physical))
+    return AssignedBatch(payload, ends[:-1], walk(payload, physical, next_of))
 
 
 def has_key(record: Buffer, topic: str, name: bytes) -> bool:

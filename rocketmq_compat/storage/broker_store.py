@@ -1,0 +1,451 @@
+"""All that a broker keeps on its disk (RocketMQ's `DefaultMessageStore`).
+
+    <directory>/commitlog/…                          the `LogStore` of the commit log, with the lock of the directory
+    <directory>/consumequeue, index, dispatched      derived from it, see `derived.py`
+    <directory>/config/*.json                        see `checkpoints.py`
+
+A message is *appended* first, which makes it survive a kill; *flushed* by a round, which makes it survive a power cut; and *dispatched*,
+which makes consumers see it. The caller decides how long it waits to acknowledge (`flushDiskType`) and up to where it dispatches.
+
+One thread owns the store. Only `FlushRound.run`, `DerivedSave.run` and `BrokerCheckpoints.write` may be called in another one. Every
+call raises `StorageFailed` after the disk has failed, and `CorruptLog` where it meets damage.
+"""
+
+import contextlib
+import enum
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Container, Iterator, Sequence
+from typing import Final, Self
+
+import attrs
+from attrs.validators import gt
+
+from log.batch import StoredBatch
+from log.byte_reader import CHECKED_BYTES
+from log.config import StoreConfig
+from log.disk import Disk
+from log.errors import CorruptLog, LogError, NoSpace
+from log.frame import Buffer
+from log.store import LogStore
+from log.store_flush import FlushRound
+from rocketmq_compat.record_layout import RECORD_BYTES_MIN, record_size, store_time
+from rocketmq_compat.storage.checkpoints import BrokerCheckpoints
+from rocketmq_compat.storage.commit_log import CommitLog
+from rocketmq_compat.storage.consume_queue import ConsumeQueue
+from rocketmq_compat.storage.derived import DerivedConfig, DerivedData, DerivedSave
+from rocketmq_compat.storage.dispatch import (
+    UNIT,
+    AssignedBatch,
+    BadRecord,
+    QueueKey,
+    QueueRun,
+    Walk,
+    assign,
+    has_key,
+    key_hash,
+    walk,
+)
+from rocketmq_compat.storage.retention import CommitLogRetention, start_to_keep
+
+COMMIT_LOG_NAME: Final = "commitlog"
+_UNITS_LOOKED_AT_MAX: Final = 800
+"""Units that one read with a filter looks at (`maxFilterMessageSize`)."""
+
+
+class GetMessageStatus(enum.Enum):
+    """What a read found, as RocketMQ names it."""
+
+    FOUND = enum.auto()
+    NO_MATCHED_MESSAGE = enum.auto()
+    """There are messages, but none of those looked at has a tag that was asked for."""
+    NO_MATCHED_LOGIC_QUEUE = enum.auto()
+    NO_MESSAGE_IN_QUEUE = enum.auto()
+    OFFSET_TOO_SMALL = enum.auto()
+    OFFSET_OVERFLOW_ONE = enum.auto()
+    """The offset is that of the next message."""
+    OFFSET_OVERFLOW_BADLY = enum.auto()
+
+
+@attrs.frozen(kw_only=True)
+class MessageStoreConfig:
+    """The sizes of a store. Raises `ValueError` if one is invalid."""
+
+    log: StoreConfig = attrs.field(factory=lambda: StoreConfig(segment_bytes_max=1 << 30, threads=1))
+    """`mappedFileSizeCommitLog` is its `segment_bytes_max`."""
+    derived: DerivedConfig = attrs.field(factory=DerivedConfig)
+    undispatched_bytes_max: int = attrs.field(default=64 << 20, validator=gt(0))
+    """How far the end may be ahead of what is dispatched before that is read from the disk again."""
+
+
+@attrs.frozen
+class FoundMessages:
+    """What a read found. `records` are views of whole records, as clients get them; offsets are queue offsets."""
+
+    status: GetMessageStatus
+    next_offset: int
+    """Where the consumer should go on: behind what was looked at, or at an offset that the queue holds."""
+    min_offset: int = 0
+    max_offset: int = 0
+    """The offset of the next message."""
+    records: Sequence[memoryview] = ()
+    physical_end: int = 0
+    """The physical offset behind the last of the records; the gap to the end of the log tells how far the consumer lags."""
+
+
+@attrs.frozen
+class AppendedMessages:
+    """Where records went: the physical offset of each, and its queue offset; `end` is that of the log behind them."""
+
+    end: int
+    physical_offsets: Sequence[int]
+    queue_offsets: Sequence[int]
+
+
+class MessageStore:
+    """The messages of one broker; made by `open`. Times in ms since 1970."""
+
+    def __init__(self, disk: Disk, directory: str, store: LogStore, config: MessageStoreConfig) -> None:
+        """Use `open`."""
+        self._config = config
+        self._store = store
+        if COMMIT_LOG_NAME not in store.names():
+            store.create(COMMIT_LOG_NAME)
+        self.log = CommitLog(store.log(COMMIT_LOG_NAME))
+        """For reading, epochs and facts. What changes it goes through this store."""
+        self.checkpoints = BrokerCheckpoints(disk, directory)
+        self.derived = DerivedData.open(disk, directory, self.log, config.derived)
+        """Consume queues and key index, for reading; `derived.report` is what opening found."""
+        self._closed = False
+        self._waiting: deque[Walk] = deque()
+        """What is appended and not dispatched yet; of the oldest only so much as `undispatched_bytes_max` allows."""
+        self._assigned: dict[QueueKey, int] = {}
+        """The next offset of the queues to which something was appended that is not dispatched yet."""
+
+    @classmethod
+    def open(cls, disk: Disk, directory: str, config: MessageStoreConfig | None = None) -> Self:
+        """Returns the store in `directory`, opened or made, with all that is derived up to date and dispatched.
+
+        Raises `DirectoryLocked` if it is open elsewhere, `CorruptLog` if the commit log is damaged below its durable end, `NoSpace` or
+        `StorageFailed` if the disk refuses.
+        """
+        config = config or MessageStoreConfig()
+        store = LogStore.open(disk, f"{directory}/{COMMIT_LOG_NAME}", config.log)
+        try:
+            return cls(disk, directory, store, config)
+        except BaseException:
+            with contextlib.suppress(LogError):
+                store.close()
+            raise
+
+    # Appending
+
+    def next_offset(self, key: QueueKey) -> int:
+        """Returns the queue offset of the next message that is appended to a queue."""
+        found = self._assigned.get(key)
+        return self.derived.queues.next_of(key) if found is None else found
+
+    def append(self, records: Sequence[Buffer], *, epoch: int) -> AppendedMessages:
+        """Append records, each whole, as the master. They get their offsets here; everything else in them stays.
+
+        All are appended by one write, in batches of up to 64 KiB or of one record. Raises `BadRecord` (a `ValueError`) if one is no
+        record, `ValueError` for an epoch below the log's, and `NoSpace` on a full disk: nothing is appended then.
+        """
+        nexts: dict[QueueKey, int] = {}
+
+        def next_of(key: QueueKey) -> int:
+            found = nexts.get(key)
+            return self.next_offset(key) if found is None else found
+
+        physical = self.log.end_offset
+        batches: list[AssignedBatch] = []
+        for group in _groups(records):
+            batch = assign(group, physical, next_of)
+            nexts.update((run.key, run.next) for run in batch.found.runs)
+            physical = batch.found.end
+            batches.append(batch)
+        newest_ms = max((each.found.newest_ms for each in batches), default=0)
+        end = self.log.append([each.payload for each in batches], epoch=epoch, timestamp_ms=newest_ms)
+        for each in batches:
+            self._note(each.found)
+        return AppendedMessages(
+            end,
+            [offset for each in batches for offset in each.physical_offsets],
+            [offset for each in batches for offset in each.found.queue_offsets],
+        )
+
+    def append_copy(self, batch: StoredBatch) -> int:
+        """Append a batch as another copy of the log has it, all or nothing. Returns the new end.
+
+        Raises `ValueError` unless it follows the end, and `BadRecord`, one of these, unless it holds whole records that belong there.
+        Raises `NoSpace` on a full disk. Nothing is appended then.
+        """
+        found = walk(bytes(batch.payload), batch.base_offset)
+        end = self.log.append_copy(batch)
+        self._note(found)
+        return end
+
+    def dispatch(self, up_to: int | None = None) -> list[QueueRun]:
+        """Make messages visible to consumers: all, or those before the physical offset `up_to` (the confirm offset), in whole batches.
+
+        Returns what became visible, so that waiting pulls can be answered.
+        """
+        end = self.log.end_offset if up_to is None else min(up_to, self.log.end_offset)
+        runs: list[QueueRun] = []
+        while self.derived.dispatched < end:
+            waiting = self._waiting[0] if self._waiting else None
+            if waiting is not None and waiting.start == self.derived.dispatched:
+                if waiting.end > end:
+                    break
+                self.derived.dispatch(self._waiting.popleft())
+                runs += waiting.runs
+                continue
+            before = self.derived.dispatched
+            for found in self.derived.walks(before, end if waiting is None else min(end, waiting.start)):
+                self.derived.dispatch(found)
+                runs += found.runs
+            if self.derived.dispatched == before:
+                break
+        if self.derived.dispatched == self.log.end_offset:
+            self._assigned.clear()
+        return runs
+
+    # Making durable
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether a round would have anything to flush."""
+        return self._store.is_dirty
+
+    def begin_flush(self) -> FlushRound:
+        """Returns a round that makes the commit log durable as it is now; cheap. There must be no other under way."""
+        return self._store.begin_round()
+
+    def end_flush(self, done: FlushRound) -> int:
+        """Complete a round that has run. Returns the durable offset: messages before it may be acknowledged with `SYNC_FLUSH`."""
+        self._store.end_round(done)
+        return self.log.durable_offset
+
+    def flush(self) -> int:
+        """Make the commit log durable, in this thread. Returns the durable offset."""
+        self._store.flush()
+        return self.log.durable_offset
+
+    def begin_save(self) -> DerivedSave:
+        """Returns a checkpoint of what is derived; see `DerivedData.begin_save`. To be called when `derived.save_due`, and now and then."""
+        return self.derived.begin_save()
+
+    def end_save(self, save: DerivedSave) -> None:
+        """Complete a checkpoint that has run, also one that raised."""
+        self.derived.end_save(save)
+
+    def close(self) -> None:
+        """Flush, write a checkpoint, so that a restart reads nothing again, and release the directory. Closing twice is harmless."""
+        if self._closed:
+            return
+        try:
+            if self.log.failed is None:
+                self.flush()
+                with contextlib.suppress(NoSpace):
+                    self.derived.save()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Release the directory as it is, as if the process had been killed."""
+        self._closed = True
+        with contextlib.suppress(LogError):
+            self.derived.close()
+        with contextlib.suppress(LogError):
+            self._store.close()
+
+    def close_idle(self) -> None:
+        """Close the files that were not used since the last call; to be called every few seconds."""
+        self._store.close_idle()
+        self.derived.close_idle()
+
+    # What leaves
+
+    def truncate(self, offset: int) -> int:
+        """Cut every batch that ends after the physical offset, and all that is derived from it. Returns the new end. Durable.
+
+        Raises `OffsetOutOfRange` before the start, and `NoSpace`: the log is as it was then, but `dispatch` may have to be called again.
+        """
+        if offset >= self.log.end_offset:
+            return self.log.end_offset
+        end = self.log.start_of_batch(offset)
+        with self._changing():
+            self.derived.cut(end)
+            return self.log.truncate(end)
+
+    def reset(self, offset: int) -> None:
+        """Remove everything; the log goes on at this physical offset, with any epoch, and its queues as the records there say. Durable.
+
+        Raises `NoSpace`, as `truncate` does.
+        """
+        with self._changing():
+            self.derived.begin_reset(offset)
+            self.log.reset(offset)
+            self.derived.end_reset()
+
+    def trim(self, offset: int) -> int:
+        """Let go of what lies before the batch at this physical offset, but of nothing that is in no checkpoint yet. Returns the start.
+
+        Consumers do not see it any more; the files go with the next flush and the next checkpoint.
+        """
+        before = self.log.start_offset
+        start = self.log.trim(min(offset, self.derived.saved))
+        if start > before:
+            self.derived.trim(start)
+        return start
+
+    def retain(self, rule: CommitLogRetention, now_ms: int) -> int:
+        """Trim by the retention rule. Returns the start; see `trim`."""
+        return self.trim(start_to_keep(self.log, rule, now_ms))
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget the queues of a topic, durably. Its messages stay in the commit log until they are trimmed.
+
+        If the checkpoint of the queues is lost later on, they are found again. Raises `NoSpace`; the call may be repeated.
+        """
+        self.flush()
+        self.dispatch()
+        self.derived.delete(topic)
+
+    # Reading
+
+    def queue(self, key: QueueKey) -> tuple[int, int] | None:
+        """Returns the offset of the first message of a queue and that of the next one; None if it never had a message."""
+        queue = self.derived.queues.get(key)
+        return None if queue is None else (queue.min_offset(self.log.start_offset), queue.next)
+
+    def read(
+        self,
+        key: QueueKey,
+        offset: int,
+        *,
+        bytes_max: int = 256 << 10,
+        count_max: int = 32,
+        tags: Container[int] | None = None,
+    ) -> FoundMessages:
+        """Returns messages of a queue from `offset` on: at most `count_max` and `bytes_max`, but at least one if there is one.
+
+        With `tags` only those whose tag has one of these hashes; the consumer looks at the tags themselves, since two may have one hash.
+        """
+        queue = self.derived.queues.get(key)
+        if queue is None:
+            return FoundMessages(GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, 0)
+        first, end = queue.min_offset(self.log.start_offset), queue.next
+        outside: tuple[GetMessageStatus, int] | None = None
+        if end == 0:
+            outside = GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
+        elif offset < first:
+            outside = GetMessageStatus.OFFSET_TOO_SMALL, first
+        elif offset == end:
+            outside = GetMessageStatus.OFFSET_OVERFLOW_ONE, end
+        elif offset > end:
+            outside = GetMessageStatus.OFFSET_OVERFLOW_BADLY, end
+        if outside is not None:
+            return FoundMessages(*outside, first, end)
+        records, next_offset, physical_end = self._collect(queue, offset, bytes_max, count_max, tags)
+        status = GetMessageStatus.FOUND if records else GetMessageStatus.NO_MATCHED_MESSAGE
+        return FoundMessages(status, next_offset, first, end, records, physical_end)
+
+    def lookup(
+        self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int = 1 << 63, count_max: int = 32
+    ) -> list[memoryview]:
+        """Returns the messages of a topic with this key, or unique key, stored from `begin_ms` to `end_ms`, newest first."""
+        name, found, last = key.encode(), list[memoryview](), -1
+        for physical in self.derived.index.find(key_hash(topic, name), begin_ms, end_ms):
+            if len(found) >= count_max or physical < self.log.start_offset:
+                break
+            record = self.log.record_at(physical) if physical != last else None
+            last = physical
+            with contextlib.suppress(BadRecord):
+                if record is not None and has_key(record, topic, name):
+                    found.append(record)
+        return found
+
+    def offset_at_time(self, key: QueueKey, timestamp_ms: int) -> int:
+        """Returns the queue offset of the first message stored at this time or later, or of the next one; 0 without such a queue.
+
+        If the clocks of masters went back, it is that of some message with an older one before it.
+        """
+        queue = self.derived.queues.get(key)
+        if queue is None:
+            return 0
+        first = queue.min_offset(self.log.start_offset)
+        offsets = range(first, queue.next)
+        return first + bisect_left(offsets, timestamp_ms, key=lambda offset: self._stored_at(queue, offset))
+
+    def store_time(self, key: QueueKey, offset: int) -> int | None:
+        """Returns when the message at this queue offset was stored; None if there is none."""
+        queue = self.derived.queues.get(key)
+        if queue is None or not queue.min_offset(self.log.start_offset) <= offset < queue.next:
+            return None
+        return self._stored_at(queue, offset)
+
+    # How it is done
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """A context in which the log is cut; behind it, what is not dispatched is found again."""
+        try:
+            yield
+        finally:
+            self._waiting.clear()
+            self._assigned.clear()
+            for found in self.derived.walks(self.derived.dispatched, self.log.end_offset):
+                self._note(found)
+
+    def _note(self, found: Walk) -> None:
+        self._waiting.append(found)
+        self._assigned.update((run.key, run.next) for run in found.runs)
+        while found.end - self._waiting[0].start > self._config.undispatched_bytes_max and len(self._waiting) > 1:
+            self._waiting.popleft()
+
+    def _collect(
+        self, queue: ConsumeQueue, offset: int, bytes_max: int, count_max: int, tags: Container[int] | None
+    ) -> tuple[list[memoryview], int, int]:
+        """The records from `offset` on that may be returned, the offset behind those looked at, and the physical end of the last record."""
+        reader = self.log.byte_reader()
+        records: list[memoryview] = []
+        left, physical_end = bytes_max, 0
+        end = min(queue.next, offset + (count_max if tags is None else _UNITS_LOOKED_AT_MAX))
+        while offset < end:
+            for physical, size, tag in UNIT.iter_unpack(queue.units(offset, end - offset)):
+                if tags is None or tag in tags:
+                    if records and (size > left or len(records) >= count_max):
+                        return records, offset, physical_end
+                    record = reader.read(physical, size)
+                    if record is None or record_size(record, physical) != size:
+                        raise self._lost(queue, offset, physical)
+                    records.append(record)
+                    left -= size
+                    physical_end = physical + size
+                offset += 1
+        return records, offset, physical_end
+
+    def _stored_at(self, queue: ConsumeQueue, offset: int) -> int:
+        physical = queue.place(offset)
+        start = self.log.byte_reader().read(physical, RECORD_BYTES_MIN)
+        if start is None or record_size(start, physical) is None:
+            raise self._lost(queue, offset, physical)
+        return store_time(start)
+
+    def _lost(self, queue: ConsumeQueue, offset: int, physical: int) -> CorruptLog:
+        topic, queue_id = queue.key
+        reason = f"queue {queue_id} of {topic} has its message {offset} there, but there is none"
+        return CorruptLog(self.log.directory, physical, reason)
+
+
+def _groups(records: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
+    """These records in groups of up to `CHECKED_BYTES`, or of one longer record."""
+    begin = size = 0
+    for at, each in enumerate(records):
+        if size and size + len(each) > CHECKED_BYTES:
+            yield records[begin:at]
+            begin, size = at, 0
+        size += len(each)
+    if size:
+        yield records[begin:]
