@@ -17,6 +17,7 @@ from rocketmq_compat.records import (
     IllegalMessage,
     InnerMessage,
     MalformedRecord,
+    body_crc,
     encode_host,
     encode_record,
     inner_messages,
@@ -102,6 +103,18 @@ def test_a_head_has_what_was_encoded(
     assert head.body(content[padding:]) == body
     assert head.is_sound(content[padding:])
     assert read_message_id(head.message_id) == (hosts[1], 9, offsets[1])
+
+
+def test_what_is_not_given_is_zero() -> None:
+    head = read_head(record())
+    numbers = (head.flag, head.sys_flag, head.reconsume_times, head.prepared_offset)
+    assert (*numbers, head.queue_offset, head.physical_offset) == (0,) * 6
+
+
+def test_the_crc_of_a_body_lacks_its_highest_bit_alone() -> None:
+    assert {body_crc(bytes([each])) for each in range(9)} == {
+        zlib.crc32(bytes([each])) & 0x7FFFFFFF for each in range(9)
+    }
 
 
 def test_the_store_reads_what_is_encoded_here_and_writes_the_offsets_into_it() -> None:
@@ -209,7 +222,14 @@ def test_properties_survive_their_text(properties: dict[str, str]) -> None:
 
 def test_properties_are_read_as_java_reads_them() -> None:
     assert read_properties("A\x01x\x02B\x01\x02nothing\x02C\x01x\x01y\x02D\x01z") == {"A": "x", "B": "", "D": "z"}
-    assert join_properties("A\x01x", "", "B\x01y\x02") == "A\x01x\x02B\x01y\x02"
+
+
+@pytest.mark.parametrize(
+    "texts", [("A\x01x", "B\x01y\x02"), ("A\x01x\x02", "B\x01y"), ("", "A\x01x", "", "B\x01y", "")]
+)
+def test_properties_are_joined_whether_or_not_they_end_with_a_separator(texts: tuple[str, ...]) -> None:
+    assert join_properties(*texts) == "A\x01x\x02B\x01y\x02"
+    assert join_properties("", "") == ""
 
 
 # Batches
@@ -242,6 +262,7 @@ def test_what_is_no_batch_is_refused_with_its_message(batch: bytes, complaint: s
 
 
 def test_properties_of_a_message_in_a_batch_have_a_bound() -> None:
+    assert inner_messages(join_messages([InnerMessage(0, b"", "x" * 32_767)]))[0].properties == "x" * 32_767
     with pytest.raises(IllegalMessage, match="32768 bytes"):
         join_messages([InnerMessage(0, b"", "x" * 32_768)])
 

@@ -80,7 +80,8 @@ def test_a_body_in_pieces_leaves_as_they_are() -> None:
     assert pieces[1] is first
     assert pieces[2] is second
     assert len(pieces) == 3
-    assert decode(b"".join(pieces)[4:]).body == bytes(30)
+    (frame,) = BodyDecoder(FRAME_BYTES_MAX).feed(b"".join(pieces))
+    assert decode(frame).body == bytes(30)
 
 
 # What clients write
@@ -108,7 +109,17 @@ def test_a_header_without_fields_is_read(ext: object) -> None:
 
 @pytest.mark.parametrize(
     ("written", "read"),
-    [("CPP", LanguageCode.CPP), ("NODE_JS", 13), ("COBOL", LanguageCode.OTHER), (9, 9), (77, 77), (-1, 7), ([], 7)],
+    [
+        ("CPP", LanguageCode.CPP),
+        ("NODE_JS", 13),
+        ("COBOL", LanguageCode.OTHER),
+        (0, 0),
+        (77, 77),
+        (255, 255),
+        (256, 7),
+        (-1, 7),
+        ([], 7),
+    ],
 )
 def test_a_language_that_is_not_known_is_no_error(written: object, read: int) -> None:
     assert from_json(language=written).language == read
@@ -123,6 +134,18 @@ def test_a_flag_tells_answers_and_oneway_requests() -> None:
     assert Command(1, flag=IS_ONEWAY).is_oneway
     assert not Command(1, flag=IS_ONEWAY).is_response
     assert Command(1, flag=IS_RESPONSE).is_response
+    assert not Command(1, flag=IS_RESPONSE).is_oneway
+
+
+@pytest.mark.parametrize(
+    ("opaque", "is_read"), [(2**31 - 1, True), (2**31, False), (-(2**31), True), (-(2**31) - 1, False)]
+)
+def test_a_number_has_32_bits(opaque: int, is_read: bool) -> None:
+    if is_read:
+        assert from_json(opaque=opaque).opaque == opaque
+    else:
+        with pytest.raises(MalformedFrame, match="opaque is no number"):
+            from_json(opaque=opaque)
 
 
 # Round trips
@@ -200,6 +223,32 @@ def test_commands_survive_any_cut_of_the_stream(commands: list[Command], rng: ra
 def test_what_is_no_frame_is_refused_with_its_reason(frame: bytes, complaint: str) -> None:
     with pytest.raises(MalformedFrame, match=complaint):
         decode(frame)
+
+
+@pytest.mark.parametrize(
+    ("field", "complaint"),
+    [(b"\0\0\0\x04none", "a remark of -1"), (b"\0\0\0\x0a\0\x02id", "ext of -1"), (b"\0\x02id", "name has -1")],
+)
+def test_a_negative_length_is_refused(field: bytes, complaint: str) -> None:
+    negative = field.replace(b"\0\0\0\x04", b"\xff" * 4).replace(b"\0\0\0\x0a", b"\xff" * 4)
+    if negative == field:
+        negative = field.replace(b"\0\x02", b"\xff\xff")
+    with pytest.raises(MalformedFrame, match=complaint):
+        decode(with_header(BINARY_ANSWER.replace(field, negative), serialization=1))
+
+
+def test_what_is_just_within_the_bounds_passes() -> None:
+    assert (FRAME_BYTES_MAX, HEADER_BYTES_MAX) == (16_777_212, 262_144)
+    header = b'{"code":1}'
+    assert decode(with_header(header + b" " * (HEADER_BYTES_MAX - len(header)))).code == 1
+    room = FRAME_BYTES_MAX - sum(map(len, encode(Command(1)))) + 4
+    assert sum(map(len, encode(Command(1, body=bytes(room))))) == FRAME_BYTES_MAX + 4
+    with pytest.raises(UnencodableCommand):
+        encode(Command(1, body=bytes(room), more=(b"x",)))
+    fitting = HEADER_BYTES_MAX - len(encode(Command(1, ext={"a": ""}))[0]) + 8
+    assert encode(Command(1, ext={"a": "x" * fitting}))
+    with pytest.raises(UnencodableCommand):
+        encode(Command(1, ext={"a": "x" * (fitting + 1)}))
 
 
 def test_a_header_over_the_bound_is_refused_in_both_directions() -> None:

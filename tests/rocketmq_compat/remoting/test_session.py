@@ -217,6 +217,41 @@ def test_a_call_on_hold_keeps_no_other_waiting_and_is_answered_later() -> None:
     assert world.answered == [1]
 
 
+def test_a_call_that_is_put_on_hold_later_makes_room_for_the_next() -> None:
+    world = World(calls_max=1)
+    world.asked(WORK, 1, 2)
+    assert world.calls[0].hold()
+    world.connection.reactor.end_round()
+    assert world.taken == [1, 2]
+    assert world.calls[0].connection is world.session.connection
+    assert world.calls[0].session is world.session
+
+
+def test_room_is_made_once_a_round_and_the_loop_is_told_that_there_is_news() -> None:
+    world = World(calls_max=2)
+    world.asked(WORK, 1, 2, 3, 4)
+    for call in world.calls[:2]:
+        call.answer()
+    assert world.connection.reactor.later == [world.session]
+    world.connection.reactor.end_round()
+    assert world.connection.reactor.has_news
+    assert world.taken == [1, 2, 3, 4]
+    for call in world.calls[2:]:
+        call.answer()
+    assert world.connection.reactor.later == [], "nothing waits"
+
+
+def test_a_connection_that_ends_takes_no_more_of_what_was_read() -> None:
+    world = World(calls_max=1)
+    world.asked(WORK, 1, 2)
+    world.calls[0].answer()
+    world.connection.is_closed = True
+    world.session.on_closed("gone")
+    world.connection.reactor.end_round()
+    assert world.taken == [1]
+    assert not world.connection.reactor.has_news
+
+
 def test_calls_on_hold_are_bounded() -> None:
     world = World(held_max=2)
     world.asked(HOLD, 1, 2, 3)
