@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
 from tests.mutants.mutant import Edit, Mutant
+from tests.mutants.rocketmq_bugs import ROCKETMQ_BUGS
 from tests.mutants.shell_bugs import SHELL
 from tests.mutants.simulator_bugs import SIMULATOR
 
@@ -765,7 +766,18 @@ CHECKER: Sequence[Mutant] = (
     ),
 )
 
-ALL: Sequence[Mutant] = (*RAFT, *TRIMS, *DRIVER, *LOG, *SHELL, *CHECKER, *HARNESS, *SIMULATOR, *KAFKA_BUGS)
+ALL: Sequence[Mutant] = (
+    *RAFT,
+    *TRIMS,
+    *DRIVER,
+    *LOG,
+    *SHELL,
+    *CHECKER,
+    *HARNESS,
+    *SIMULATOR,
+    *KAFKA_BUGS,
+    *ROCKETMQ_BUGS,
+)
 
 
 def by_name(name: str) -> Mutant:

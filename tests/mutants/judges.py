@@ -17,13 +17,14 @@ import attrs
 from tests.mutants.mutant import ROOT, Mutant
 
 if TYPE_CHECKING:
+    from jepsen_like.simulation.kernel.model import SystemModel
     from jepsen_like.systems.port import ProcessPlan
 
 OPERATIONS = 50_000
 """How many operations hide one planted violation."""
 SMALL_HISTORIES = 2_000
 WORLD_SEEDS_MAX = 60
-KAFKA_SEEDS_MAX = 600
+MODEL_SEEDS_MAX = 600
 RUNS_MAX = 3
 RUN_ARGUMENTS = (
     "--quick",
@@ -76,14 +77,6 @@ def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
     """Simulated Kafka clusters until an audit speaks; where none does, the conversations with the deciders."""
     from jepsen_like.simulation.kafka.model import KAFKA  # after the bug is in place
 
-    crashed: Counter[str] = Counter()
-    for seed in seeds[:KAFKA_SEEDS_MAX]:
-        result = KAFKA.play(seed, stop_at_first=False)
-        seen = [found for found in result.violations if found.oracle not in NOT_ORACLES]
-        crashed["node"] += any(found.oracle == "crash" for found in result.violations)
-        counted = [found for found in seen if found.oracle != "V-liveness" or "V-liveness" in mutant.oracles]
-        if counted:
-            return Judgement(counted[0].oracle, seed - seeds[0] + 1, str(counted[0]), seed, crashed)
     scripts = (
         "partition/test_conversations",
         "partition/test_rules",
@@ -92,8 +85,29 @@ def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
         "controller/test_brokers",
         "coordinator/test_conversations",
     )
-    told = _failing("script", *(f"tests/kafka_compat/{each}.py" for each in scripts))
-    return attrs.evolve(told, tried=min(len(seeds), KAFKA_SEEDS_MAX), crashed=crashed)
+    return _simulate_or_converse(mutant, KAFKA, seeds, *(f"tests/kafka_compat/{each}.py" for each in scripts))
+
+
+def simulate_rocketmq(mutant: Mutant, seeds: range) -> Judgement:
+    """Simulated broker groups of RocketMQ until an audit speaks; where none does, the conversations with the copies."""
+    from jepsen_like.simulation.rocketmq.model import ROCKETMQ  # after the bug is in place
+
+    scripts = ("test_conversations", "test_rules")
+    tests = (f"tests/rocketmq_compat/replication/{each}.py" for each in scripts)
+    return _simulate_or_converse(mutant, ROCKETMQ, seeds, *tests)
+
+
+def _simulate_or_converse(mutant: Mutant, model: "SystemModel[Any]", seeds: range, *tests: str) -> Judgement:
+    """Worlds of a model until an audit speaks; where none does, these tests."""
+    crashed: Counter[str] = Counter()
+    for seed in seeds[:MODEL_SEEDS_MAX]:
+        result = model.play(seed, stop_at_first=False)
+        seen = [found for found in result.violations if found.oracle not in NOT_ORACLES]
+        crashed["node"] += any(found.oracle == "crash" for found in result.violations)
+        counted = [found for found in seen if found.oracle != "V-liveness" or "V-liveness" in mutant.oracles]
+        if counted:
+            return Judgement(counted[0].oracle, seed - seeds[0] + 1, str(counted[0]), seed, crashed)
+    return attrs.evolve(_failing("script", *tests), tried=min(len(seeds), MODEL_SEEDS_MAX), crashed=crashed)
 
 
 def reach_floors(mutant: Mutant, seeds: range) -> Judgement:
@@ -282,6 +296,7 @@ def conclude(mutant: Mutant, seeds: range) -> Judgement:
 JUDGES: Mapping[str, Judge] = {
     "simulation": simulate,
     "kafka": simulate_kafka,
+    "rocketmq": simulate_rocketmq,
     "floors": reach_floors,
     "lies": told_lies,
     "retention": let_go,

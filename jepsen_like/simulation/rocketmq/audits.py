@@ -276,7 +276,7 @@ class RocketmqAudits:
         problem = ""
         match status:
             case SendStatus.FLUSH_DISK_TIMEOUT:
-                if not (knobs.sync_flush and client.wait and waited_s >= knobs.sync_flush_timeout_s):
+                if not (knobs.sync_flush and client.wait and waited_s >= knobs.sync_flush_timeout_s) or is_unavailable:
                     problem = f"{waited_s:.3f} s"
             case SendStatus.FLUSH_SLAVE_TIMEOUT:
                 if not (knobs.sync_master and client.wait and waited_s >= knobs.slave_timeout_s) or is_unavailable:
