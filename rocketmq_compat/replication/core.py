@@ -101,7 +101,7 @@ class CommitLogReplica:
         before = invariants.ReplicaFacts.of(self) if self._checked else None
         self._handle(now, event, out)
         if before is not None:
-            invariants.check(before, event, self)
+            invariants.check(before, event, now, self)
         return out
 
     def _handle(self, now: float, event: Event, out: list[Effect]) -> None:

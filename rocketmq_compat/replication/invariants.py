@@ -7,7 +7,7 @@ A broken rule becomes a crash instead of a wrong answer. These are the rules tha
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_compat.replication import acks
-from rocketmq_compat.replication.events import DivergenceDiscarded, Event, PutMessages, Received
+from rocketmq_compat.replication.events import DeadlineReached, DivergenceDiscarded, Event, PutMessages, Received
 from rocketmq_compat.replication.master import Master
 from rocketmq_compat.replication.slave import Slave
 
@@ -32,12 +32,13 @@ class ReplicaFacts(NamedTuple):
         return cls(log.log_start, log.log_end, log.confirm_offset, log.epochs.last, is_blocked)
 
 
-def check(before: ReplicaFacts, event: Event, replica: "CommitLogReplica") -> None:
+def check(before: ReplicaFacts, event: Event, now: float, replica: "CommitLogReplica") -> None:
     """Raises `AssertionError` if the step broke a rule; the replica must then be given up, and its state reported."""
     log, role = replica.log, replica.role
     assert 0 <= log.log_start <= log.log_end, "the log ends before it begins"
     assert log.log_start <= log.flushed_end <= log.log_end, "more is flushed than is in the log"
     assert log.log_start <= log.confirm_offset <= log.log_end, "the confirm offset is outside of the log"
+    assert not isinstance(event, DeadlineReached) or replica.deadline > now, "something is due, and was not done"
     if isinstance(role, Master):
         _check_master(before, event, role, replica)
     else:

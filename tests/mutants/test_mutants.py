@@ -33,6 +33,12 @@ QUICK = [
     "kafka-no-divergence-check",
     "kafka-fenced-broker-is-elected",
     "kafka-offsets-not-loaded",
+    "rocketmq-no-epochs-compared",
+    "rocketmq-an-epoch-for-two",
+    "rocketmq-takes-records-in-spite-of-a-divergence",
+    "rocketmq-a-report-counts-as-far-as-pushed",
+    "rocketmq-sync-flush-is-not-waited-for",
+    "rocketmq-checksums-of-pushes-are-not-compared",
 ]
 QUICK_SEEDS = 120
 

@@ -15,12 +15,11 @@ from jepsen_like.simulation.kernel.shrink import play_scenario, shrink
 from jepsen_like.simulation.raft import machine
 from jepsen_like.simulation.raft.model import RAFT
 from jepsen_like.simulation.raft.swarm import CALM, RaftKnobs
-from jepsen_like.simulation.raft.world import RaftWorld
 from raft.core import RaftCore
 from raft.messages import VoteReply
 from raft.model import NO_WRITE, LogIndex, NodeId, Term, WriteId
 from tests.mutants.mutant import ROOT
-from tests.simulation.shrinking import SCENARIOS, bug_of
+from tests.simulation.shrinking import SCENARIOS, bug_of, model_of, system_of
 
 pytestmark = pytest.mark.simulation
 
@@ -36,7 +35,9 @@ class AcknowledgesWithoutFlush(RaftCore):
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_a_kept_scenario_passes(path: Path) -> None:
-    assert RaftWorld(RAFT.scenarios.read(path.read_text()).knobs).run().violations == ()
+    text = path.read_text()
+    model = model_of(system_of(text))
+    assert model.world(model.scenarios.read(text).knobs).run().violations == ()
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
@@ -45,7 +46,8 @@ def test_a_kept_scenario_still_fails_with_its_bug(path: Path) -> None:
     code = f"from tests.simulation.shrinking import play_kept; print(play_kept({path.name!r}, {bug!r}))"
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     hint = f"the simulator has moved on? renew it: python -m tests.simulation.shrinking {bug} --keep"
-    assert said.startswith(RAFT.scenarios.read(path.read_text()).oracle), hint
+    text = path.read_text()
+    assert said.startswith(model_of(system_of(text)).scenarios.read(text).oracle), hint
 
 
 def test_a_failing_world_is_made_small_and_fails_alike(monkeypatch: pytest.MonkeyPatch) -> None:
