@@ -21,7 +21,6 @@ from typing import Final, Self
 import attrs
 from attrs.validators import gt
 
-from log.batch import StoredBatch
 from log.byte_reader import CHECKED_BYTES
 from log.config import StoreConfig
 from log.disk import Disk
@@ -44,6 +43,7 @@ from rocketmq_compat.storage.dispatch import (
     assign,
     has_key,
     key_hash,
+    split,
     walk,
 )
 from rocketmq_compat.storage.retention import CommitLogRetention, start_to_keep
@@ -164,26 +164,28 @@ class MessageStore:
             nexts.update((run.key, run.next) for run in batch.found.runs)
             physical = batch.found.end
             batches.append(batch)
-        newest_ms = max((each.found.newest_ms for each in batches), default=0)
-        end = self.log.append([each.payload for each in batches], epoch=epoch, timestamp_ms=newest_ms)
-        for each in batches:
-            self._note(each.found)
+        end = self._write([(each.payload, each.found) for each in batches], epoch)
         return AppendedMessages(
             end,
-            [offset for each in batches for offset in each.physical_offsets],
+            [offset for each in batches for offset in each.found.physical_offsets],
             [offset for each in batches for offset in each.found.queue_offsets],
         )
 
-    def append_copy(self, batch: StoredBatch) -> int:
-        """Append a batch as another copy of the log has it, all or nothing. Returns the new end.
+    def append_copy(self, payload: Buffer, *, offset: int, epoch: int, atomic: bool = False) -> int:
+        """Append records that have their offsets, from another copy of the log, where this one ends. Returns the new end.
 
-        Raises `ValueError` unless it follows the end, and `BadRecord`, one of these, unless it holds whole records that belong there.
-        Raises `NoSpace` on a full disk. Nothing is appended then.
+        They are appended as `append` does; if `atomic` all as one batch, so that a crash leaves all or none of them. The buffer is not to
+        be changed any more. Raises `ValueError` unless `offset` is the end of the log, and `BadRecord`, one of these, unless there are
+        whole records that belong there; raises `NoSpace` on a full disk. Nothing is appended then.
         """
-        found = walk(bytes(batch.payload), batch.base_offset)
-        end = self.log.append_copy(batch)
-        self._note(found)
-        return end
+        if offset != self.log.end_offset:
+            raise ValueError(f"records at physical offset {offset} do not follow the end, {self.log.end_offset}")
+        parts: list[tuple[Buffer, Walk]] = []
+        for part in [payload] if atomic else split(payload, CHECKED_BYTES):
+            found = walk(bytes(part), offset)
+            parts.append((part, found))
+            offset = found.end
+        return self._write(parts, epoch)
 
     def dispatch(self, up_to: int | None = None) -> list[QueueRun]:
         """Make messages visible to consumers: all, or those before the physical offset `up_to` (the confirm offset), in whole batches.
@@ -228,8 +230,7 @@ class MessageStore:
 
     def flush(self) -> int:
         """Make the commit log durable, in this thread. Returns the durable offset."""
-        self._store.flush()
-        return self.log.durable_offset
+        return self.log.flush()
 
     def begin_save(self) -> DerivedSave:
         """Returns a checkpoint of what is derived; see `DerivedData.begin_save`. To be called when `derived.save_due`, and now and then."""
@@ -267,16 +268,26 @@ class MessageStore:
     # What leaves
 
     def truncate(self, offset: int) -> int:
-        """Cut every batch that ends after the physical offset, and all that is derived from it. Returns the new end. Durable.
+        """Cut every record from this physical offset on, and all that is derived from them. Returns the new end. Durable when it returns.
 
-        Raises `OffsetOutOfRange` before the start, and `NoSpace`: the log is as it was then, but `dispatch` may have to be called again.
+        A crash meanwhile may leave less of the batch that holds `offset`. Raises `BadRecord` unless a record begins there,
+        `OffsetOutOfRange` before the start, and `NoSpace`: then more of that batch may be gone, and `dispatch` has to be called again.
         """
         if offset >= self.log.end_offset:
             return self.log.end_offset
-        end = self.log.start_of_batch(offset)
+        batch_start = self.log.start_of_batch(offset)
+        kept = self.log.read(batch_start, 1)[0]
+        rest = bytes(kept.payload)[: offset - batch_start]
+        walk(rest, batch_start)
+        dispatched = self.derived.dispatched
         with self._changing():
-            self.derived.cut(end)
-            return self.log.truncate(end)
+            self.derived.cut(batch_start)
+            self.log.truncate(batch_start)
+            if rest:
+                self.log.append([rest], epoch=kept.epoch, timestamp_ms=kept.timestamp_ms)
+                self.log.flush()
+        self.dispatch(dispatched)
+        return self.log.end_offset
 
     def reset(self, offset: int) -> None:
         """Remove everything; the log goes on at this physical offset, with any epoch, and its queues as the records there say. Durable.
@@ -386,6 +397,13 @@ class MessageStore:
         return self._stored_at(queue, offset)
 
     # How it is done
+
+    def _write(self, batches: Sequence[tuple[Buffer, Walk]], epoch: int) -> int:
+        newest_ms = max((found.newest_ms for _, found in batches), default=0)
+        end = self.log.append([payload for payload, _ in batches], epoch=epoch, timestamp_ms=newest_ms)
+        for _, found in batches:
+            self._note(found)
+        return end
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:

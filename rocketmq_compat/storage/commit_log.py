@@ -98,18 +98,6 @@ class CommitLog:
             end_offset += len(each)
         return self._log.append(batches)
 
-    def append_copy(self, batch: StoredBatch) -> int:
-        """Append a batch as another copy of the log has it (see `read`). Returns the new end. Raises as `append` does.
-
-        Also raises `ValueError` unless it begins at the end of this log, and all its bytes are there.
-        """
-        if batch.base_offset != self._log.end_offset or batch.span != len(batch.payload):
-            raise ValueError(
-                f"{len(batch.payload)} bytes for {batch.span} at physical offset {batch.base_offset} "
-                f"are not what follows {self._log.end_offset}"
-            )
-        return self._log.append([batch])
-
     def truncate(self, offset: int) -> int:
         """Cut every batch that ends after the physical offset. Returns the new end, which may be lower. Durable when it returns.
 

@@ -24,6 +24,7 @@ from rocketmq_compat.record_layout import (
     MAGIC_V2,
     OFFSETS,
     OFFSETS_AT,
+    RECORD_BYTES_MIN,
     ROLLED_BACK,
     SHORT,
     STORE_HOST_V6,
@@ -79,6 +80,8 @@ class Walk:
     """In the order of their first units; a queue has several if its offsets do not follow each other."""
     keys: list[tuple[int, int, int]]
     """Entries of the key index, in the order of the records: hash of the key, physical offset, store time in ms."""
+    physical_offsets: list[int]
+    """One for each record."""
     queue_offsets: list[int]
     """One for each record; 0 for those that take no place in their queue."""
 
@@ -92,6 +95,7 @@ def walk(payload: Buffer, physical: int, next_of: Callable[[QueueKey], int] | No
     runs: list[QueueRun] = []
     latest: dict[QueueKey, QueueRun] = {}
     keys: list[tuple[int, int, int]] = []
+    places: list[int] = []
     queue_offsets: list[int] = []
     newest_ms, start, size = 0, 0, len(payload)
     while start < size:
@@ -114,10 +118,11 @@ def walk(payload: Buffer, physical: int, next_of: Callable[[QueueKey], int] | No
             run.next = queue_offset + 1
         if transaction != ROLLED_BACK:
             keys += [(key_hash(key[0], name), at, store_ms) for name in _names(properties)]
+        places.append(at)
         queue_offsets.append(queue_offset)
         newest_ms = max(newest_ms, store_ms)
         start += total
-    return Walk(physical, physical + size, newest_ms, runs, keys, queue_offsets)
+    return Walk(physical, physical + size, newest_ms, runs, keys, places, queue_offsets)
 
 
 @attrs.frozen
@@ -125,7 +130,6 @@ class AssignedBatch:
     """Records that have their offsets, one after the other in `payload`, and what a walk over them finds."""
 
     payload: bytearray
-    physical_offsets: Sequence[int]
     found: Walk
 
 
@@ -135,8 +139,26 @@ def assign(records: Sequence[Buffer], physical: int, next_of: Callable[[QueueKey
     What they have as offsets does not matter, and they stay as they are. Raises `BadRecord` if one of them is no record.
     """
     payload = bytearray().join(records)
-    ends = list(accumulate(map(len, records), initial=physical))
-    return AssignedBatch(payload, ends[:-1], walk(payload, physical, next_of))
+    found = walk(payload, physical, next_of)
+    if found.physical_offsets != list(accumulate(map(len, records[:-1]), initial=physical if records else None)):
+        raise BadRecord(physical, "a buffer holds more or less than one record")
+    return AssignedBatch(payload, found)
+
+
+def split(payload: Buffer, bytes_max: int) -> list[memoryview]:
+    """Returns the records of `payload` in parts of up to so many bytes, or of one longer record. What is no record is in the last part."""
+    view = memoryview(payload)
+    parts: list[memoryview] = []
+    begin = at = 0
+    while at < len(view):
+        size = int.from_bytes(view[at : at + 4], "big")
+        if size < RECORD_BYTES_MIN:
+            break
+        if at > begin and at + size - begin > bytes_max:
+            parts.append(view[begin:at])
+            begin = at
+        at += size
+    return [*parts, view[begin:]] if begin < len(view) else parts
 
 
 def has_key(record: Buffer, topic: str, name: bytes) -> bool:

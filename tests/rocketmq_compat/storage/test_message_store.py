@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from log.batch import StoredBatch
 from log.disk import RealDisk
 from log.errors import CorruptLog, DirectoryLocked, NoSpace, StorageFailed
 from log.memory_disk import MemoryDisk
@@ -113,11 +112,47 @@ def test_what_is_no_record_is_refused_and_changes_nothing() -> None:
         store.append([record("A")], epoch=0)
     content = bytes(assign([record("A")], end + 1, lambda key: 0).payload)
     for offset in (end, end + 1):
-        with pytest.raises(ValueError, match=r"no record|follows"):
-            store.append_copy(StoredBatch.of(content, base_offset=offset, span=len(content), epoch=1))
+        with pytest.raises(ValueError, match=r"no record|do not follow"):
+            store.append_copy(content, offset=offset, epoch=1)
     assert store.log.end_offset == end
     assert store.next_offset(("A", 0)) == 0
     assert store.dispatch() == []
+
+
+def test_a_copy_is_split_into_batches_that_are_checked_whole_unless_it_must_stay_one() -> None:
+    records = [record("A", body=bytes(size)) for size in [20_000] * 4 + [100_000, 10, 10]]
+    payload = bytes(assign(records, 0, lambda key: 0).payload)
+    spans = []
+    for atomic in (False, True):
+        store = open_messages(memory_disk())
+        assert store.append_copy(payload, offset=0, epoch=1, atomic=atomic) == len(payload)
+        store.dispatch()
+        spans.append([each.span for each in store.log.read(0, 1 << 30)])
+        assert b"".join(bodies(store, ("A", 0))) == payload
+    sizes = [len(each) for each in records]
+    assert spans == [[sum(sizes[:3]), sizes[3], sizes[4], sum(sizes[5:])], [len(payload)]]
+
+
+def test_a_truncation_cuts_at_any_record() -> None:
+    for atomic in (False, True):
+        disk = memory_disk()
+        store = open_messages(disk)
+        for _ in range(5):
+            found = assign([record(*QUEUE, body=bytes(300))] * 4, store.log.end_offset, store.next_offset)
+            store.append_copy(bytes(found.payload), offset=found.found.start, epoch=2, atomic=atomic)
+        store.dispatch()
+        store.flush()
+        whole = bodies(store)
+        ends = [sum(map(len, whole[:count])) for count in range(len(whole) + 1)]
+        for count in (20, 19, 16, 14, 9, 0):
+            assert store.truncate(ends[count]) == ends[count]
+            for each in (store, open_messages(all_lost(disk, 0))):
+                assert (each.log.end_offset, bodies(each)) == (ends[count], whole[:count])
+                assert each.log.last_epoch == (2 if count else 0)
+            if count:
+                with pytest.raises(BadRecord):
+                    store.truncate(ends[count] - 1)
+        assert append(store).queue_offsets == [0]
 
 
 def test_a_slave_has_the_same_queues_and_continues_them_as_a_master() -> None:
@@ -125,8 +160,9 @@ def test_a_slave_has_the_same_queues_and_continues_them_as_a_master() -> None:
     for number in range(30):
         append(master, ("T", number % 3), 1 + number % 4, epoch=1 + number // 10)
     while slave.log.end_offset < master.log.end_offset:
-        for batch in master.log.read(slave.log.end_offset, 2000):
-            slave.append_copy(batch)
+        offset = slave.log.end_offset
+        for batch in master.log.read(offset, 2000):
+            slave.append_copy(bytes(batch.payload), offset=batch.base_offset, epoch=batch.epoch)
             slave.dispatch()
     assert queues_of(slave) == queues_of(master)
     assert entries_of(slave) == entries_of(master)
@@ -140,7 +176,7 @@ def test_a_copy_that_begins_later_has_the_queue_offsets_of_the_records() -> None
     store.reset(10_000)
     assert store.queue(QUEUE) is None
     content = bytes(assign([record(*QUEUE), record(*QUEUE)], 10_000, lambda key: 500).payload)
-    store.append_copy(StoredBatch.of(content, base_offset=10_000, span=len(content), epoch=1))
+    store.append_copy(content, offset=10_000, epoch=1)
     store.dispatch()
     assert store.queue(QUEUE) == (500, 502)
     assert append(store).queue_offsets == [502]
@@ -156,7 +192,7 @@ def test_queue_offsets_that_do_not_follow_are_counted_and_never_hide_what_follow
     def copied(offset: int) -> None:
         end = store.log.end_offset
         content = bytes(assign([record(*QUEUE)] * 2, end, lambda key: offset).payload)
-        store.append_copy(StoredBatch.of(content, base_offset=end, span=len(content), epoch=1))
+        store.append_copy(content, offset=end, epoch=1)
         store.dispatch()
 
     copied(2)
@@ -488,6 +524,12 @@ def begin(seed: int) -> tuple[MemoryDisk, MessageStore]:
     return disk, store
 
 
+def middle(store: MessageStore) -> int:
+    """The physical offset of some record that is not the first of its batch."""
+    places = [place for found in store.derived.walks(0, store.log.end_offset // 2) for place in found.physical_offsets]
+    return places[-1]
+
+
 def trimmed(store: MessageStore) -> None:
     store.trim(store.log.end_offset // 2)
     saved(store)
@@ -495,7 +537,7 @@ def trimmed(store: MessageStore) -> None:
 
 CHANGES: dict[str, Callable[[MessageStore], object]] = {
     "save": saved,
-    "truncate": lambda store: store.truncate(store.log.end_offset // 2),
+    "truncate": lambda store: store.truncate(middle(store)),
     "reset": lambda store: store.reset(99_999),
     "reset back": lambda store: store.reset(7),
     "trim": trimmed,
@@ -592,7 +634,7 @@ def test_a_checkpoint_that_is_overtaken_by_a_truncation_does_no_harm() -> None:
     disk, store = begin(0)
     store.flush()
     saving = store.begin_save()
-    store.truncate(store.log.end_offset // 2)
+    store.truncate(middle(store))
     saving.run()
     store.end_save(saving)
     before = queues_of(store)

@@ -14,7 +14,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from log.batch import StoredBatch
 from log.errors import StorageFailed
 from log.memory_disk import MemoryDisk
 from rocketmq_compat.record_layout import MAGIC_V1, MAGIC_V2
@@ -40,6 +39,12 @@ class History:
     def cut(self, offset: int) -> "History":
         kept = tuple(each for each in self.batches if each[0] + len(each[1]) <= offset)
         return History(kept, self.start, max([self.start, *(at + len(payload) for at, payload in kept)]))
+
+    def cut_exactly(self, offset: int) -> "History":
+        """Without what lies behind `offset`, also of the batch that holds it."""
+        left = self.cut(offset)
+        rest = b"".join(payload[: offset - at] for at, payload in self.batches if at < offset < at + len(payload))
+        return attrs.evolve(left, batches=(*left.batches, (left.end, rest)), end=offset) if rest else left
 
     @property
     def content(self) -> bytes:
@@ -98,13 +103,11 @@ class MessageStoreMachine(RuleBasedStateMachine):
         self.note([bytes(expected.payload)])
         if rng.random() < 0.5:
             found = self.store.append(records, epoch=epoch)
-            assert found.physical_offsets == expected.physical_offsets
+            assert found.physical_offsets == expected.found.physical_offsets
             assert found.queue_offsets == expected.found.queue_offsets
         else:
             at = self.store.log.end_offset
-            content = bytes(expected.payload)
-            batch = StoredBatch.of(content, base_offset=at, span=len(content), epoch=epoch, timestamp_ms=1000)
-            self.store.append_copy(batch)
+            self.store.append_copy(bytes(expected.payload), offset=at, epoch=epoch, atomic=rng.random() < 0.5)
         if rng.random() < 0.7:
             self.dispatch(data)
 
@@ -140,12 +143,13 @@ class MessageStoreMachine(RuleBasedStateMachine):
         assert self.store.trim(offset) == start
 
     def truncate(self, data: st.DataObject) -> None:
-        offset = data.draw(st.integers(self.store.log.start_offset, self.store.log.end_offset))
-        if offset < self.store.log.end_offset:
+        places = [place for at, payload in self.now.batches for place in walk(payload, at).physical_offsets]
+        offset = data.draw(st.sampled_from([each for each in places if each >= self.now.start] + [self.now.end]))
+        if offset < self.now.end:
             self.after = self.now.cut(offset)
-        assert self.store.truncate(offset) == (self.after or self.now).end
+        assert self.store.truncate(offset) == offset
         if self.after is not None:
-            self.durable(self.after)
+            self.durable(self.now.cut_exactly(offset))
 
     def reset(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(0, self.store.log.end_offset + 5000))
@@ -202,7 +206,8 @@ class MessageStoreMachine(RuleBasedStateMachine):
         log = self.store.log
         assert self.store.derived.dispatched == log.end_offset
         may_be = [each.trimmed(start) for each in self.appended for start in self.starts]
-        may_be += [self.after] if self.after is not None else []
+        if self.after is not None:
+            may_be += [self.after, self.now.cut_exactly(log.end_offset)]
         content = b"".join(bytes(each.payload) for each in log.read(log.start_offset, 1 << 30))
         found = [
             each
