@@ -19,6 +19,7 @@ from rocketmq_compat.remoting.bodies import (
     ConsumeStats,
     ConsumeType,
     DataVersion,
+    GetBrokerMemberGroupResponseBody,
     HeartbeatData,
     LockBatchRequestBody,
     LockBatchResponseBody,
@@ -123,6 +124,8 @@ def test_members_that_are_null_or_unknown_do_no_harm() -> None:
         (HeartbeatData, b"{} {}", "the text goes on at character 3"),
         (HeartbeatData, b"{" * 100_000, "nested too deep"),
         (HeartbeatData, b"[" * 100_000, "nested too deep"),
+        (HeartbeatData, b"{0:" * 100_000, "nested too deep"),
+        (HeartbeatData, b"{0:" + b"[" * 100_000, "nested too deep"),
         (HeartbeatData, b"{a:1,b}", "no ':'"),
         (HeartbeatData, b'{0:"a" 1:2}', "no ','"),
         (HeartbeatData, b"{0:abc}", "'abc' is no value"),
@@ -140,8 +143,8 @@ def test_members_that_are_null_or_unknown_do_no_harm() -> None:
         ),
         (
             HeartbeatData,
-            b'{"clientID":"c","consumerDataSet":[{"groupName":"g","messageModel":7}]}',
-            r"consumerDataSet\[0\].messageModel: '7' is none of BROADCASTING, CLUSTERING",
+            b'{"clientID":"c","consumerDataSet":[{"groupName":"g","messageModel":2}]}',
+            r"consumerDataSet\[0\].messageModel: '2' is none of BROADCASTING, CLUSTERING",
         ),
         (MessageQueue, b'{"brokerName":"b","topic":"t","queueId":1.5}', "queueId: no whole number"),
         (MessageQueue, b'{"brokerName":"b","topic":"t","queueId":"x"}', "queueId: 'x' is no whole number"),
@@ -158,6 +161,44 @@ def test_what_a_body_cannot_mean_is_refused_with_its_place(cls: type[JsonBody], 
     with pytest.raises(BadBody, match=complaint) as caught:
         cls.decode(body)
     assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [(b"true", True), (b'"true"', True), (b'"1"', True), (b"1", True), (b"0", False)]
+)
+def test_a_boolean_is_read_however_it_is_written(written: bytes, read: bool) -> None:
+    assert TopicConfig.decode(b'{"topicName":"t","order":' + written + b"}").order is read
+
+
+@pytest.mark.parametrize("number", [0, 2**63 - 1, -(2**63)])
+def test_numbers_have_64_bits(number: int) -> None:
+    for written in (f"{number}", f'"{number}"'):
+        assert DataVersion.decode(f'{{"counter":{written}}}'.encode()).counter == number
+    with pytest.raises(BadBody, match="no whole number"):
+        DataVersion.decode(b'{"counter":%d}' % (number * 2 - 1 if number else 2**63))
+
+
+def test_names_have_places_from_zero_on() -> None:
+    body = (
+        b'{"clientID":"c","consumerDataSet":[{"groupName":"g","consumeType":0,"messageModel":0,"consumeFromWhere":0}]}'
+    )
+    (consumer,) = HeartbeatData.decode(body).consumer_data_set
+    assert consumer.consume_type is ConsumeType.CONSUME_ACTIVELY
+    assert consumer.message_model is ConsumeModel.BROADCASTING
+
+
+def test_a_member_that_may_be_missing_is_read_if_it_is_there() -> None:
+    group = GetBrokerMemberGroupResponseBody(broker_member_group=ROUTE.broker_datas[0])
+    assert GetBrokerMemberGroupResponseBody.decode(group.encode()) == group
+
+
+def test_keys_that_are_objects_are_given_as_text_in_one_order() -> None:
+    assert fastjson.loads(b'{{"b":1,"a":[2]}:3, {"a" : [2] , "b" : 1}:4}') == {'{"a":[2],"b":1}': 4}
+
+
+def test_the_dialect_may_be_nested() -> None:
+    deep = fastjson.DEPTH_MAX - 1
+    assert fastjson.loads(b"{0:" * deep + b"1" + b"}" * deep)
 
 
 VALUES: st.SearchStrategy[Any] = st.recursive(

@@ -98,6 +98,20 @@ def test_what_makes_no_sense_is_refused_with_the_name_of_its_field(ext: dict[str
     assert len(str(caught.value)) < 150
 
 
+@pytest.mark.parametrize(("name", "bits"), [("queueId", 32), ("bornTimestamp", 64)])
+def test_numbers_are_read_up_to_their_bounds(name: str, bits: int) -> None:
+    least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    for within in (least, most):
+        assert SendMessageRequestHeader.read({**SENT.ext(), name: str(within)}).ext()[name] == str(within)
+    for beyond in (least - 1, most + 1):
+        with pytest.raises(BadHeader, match=f"bad field {name}: {beyond} is not from {least} to {most}"):
+            SendMessageRequestHeader.read({**SENT.ext(), name: str(beyond)})
+
+
+def test_a_name_may_be_long() -> None:
+    assert QueueRequestHeader.read({"topic": "t" * 255, "queueId": "0"}).topic == "t" * 255
+
+
 def test_a_flag_that_is_neither_is_refused() -> None:
     with pytest.raises(BadHeader, match="bad field batch: 'yes' is neither true nor false"):
         SendMessageRequestHeader.read({**SENT.ext(), "batch": "yes"})
