@@ -10,7 +10,8 @@ No more requests are taken, and then read from the socket, while
 - the client does not read what it was sent (the connection `is_full`).
 
 A call that waits for something to happen (a pull without messages) is put on `hold` and then no longer counts, because other requests of its client,
-heartbeats above all, must not wait behind it; of these there are at most `held_max`. So a connection holds a bounded amount of memory.
+heartbeats above all, must not wait behind it; of these there are at most `held_max`, and they hold at most `taken_bytes_max` in addition. So a
+connection holds a bounded amount of memory.
 
 A frame that is no command closes the connection. A request whose fields or body make no sense is answered with SYSTEM_ERROR and the
 reason, one that no handler serves with REQUEST_CODE_NOT_SUPPORTED, as RocketMQ does.
@@ -48,7 +49,7 @@ class RemotingCall:
     def __init__(self, session: "RemotingSession", request: Command, request_bytes: int) -> None:
         self.request = request
         self.request_bytes = request_bytes
-        """The size of the frame, which the session counts until the call is answered or held."""
+        """The size of the frame, which the session counts until the call is answered."""
         self.state = self.WORKING
         self._session = session
 
@@ -114,6 +115,7 @@ class RemotingSession(Session[Buffer]):
         self._working = 0
         self._held = 0
         self._taken_bytes = 0
+        self._held_bytes = 0
         self._asked: dict[int, Callable[[Command], None]] = {}
         """Requests to the client that wait for their answers."""
         self._last_opaque = 0
@@ -167,17 +169,19 @@ class RemotingSession(Session[Buffer]):
 
     def held(self, call: RemotingCall) -> bool:
         """A call is put on hold. Returns whether there is room for it."""
-        if self._held >= self._held_max:
+        if self._held >= self._held_max or self._held_bytes + call.request_bytes > self._taken_bytes_max:
             return False
         self._release(call)
         call.state = call.HELD
         self._held += 1
+        self._held_bytes += call.request_bytes
         self._resume()
         return True
 
     def _release(self, call: RemotingCall) -> None:
         if call.state == call.HELD:
             self._held -= 1
+            self._held_bytes -= call.request_bytes
         else:
             self._working -= 1
             self._taken_bytes -= call.request_bytes

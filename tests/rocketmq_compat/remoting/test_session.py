@@ -261,6 +261,16 @@ def test_calls_on_hold_are_bounded() -> None:
     assert world.answered == [3, 1]
 
 
+def test_calls_on_hold_hold_a_bounded_number_of_bytes() -> None:
+    world = World(taken_bytes_max=2000)
+    for opaque in range(4):
+        world.asked(HOLD, opaque, body=bytes(800))
+    assert world.answered == [2, 3], "two of them fit"
+    world.calls[0].answer()
+    world.asked(HOLD, 4, body=bytes(800))
+    assert world.answered == [2, 3, 0]
+
+
 def test_a_broken_frame_behind_a_pause_still_closes_the_connection() -> None:
     world = World(calls_max=1)
     good = b"".join(encode(Command(WORK, 1)))[4:]
