@@ -80,7 +80,8 @@ class PushLog:
     """Read the log from `offset` and send it as one `Push` of `epoch`, then report `Pushed`. One is under way on a connection.
 
     The push ends at `end_max` at the latest; with more than `push_bytes_max` to send, it takes as many whole appends as fit, one at
-    least.
+    least. Where nothing is compared (`haDivergence=rocketmq`) it may begin within an append. If `offset` has left the log meanwhile, the
+    shell closes the connection and reports `HaConnectionClosed`.
     """
 
     connection: int
@@ -112,7 +113,7 @@ class DivergenceFound:
 
     @property
     def lost_bytes(self) -> int:
-        """What the slave holds and the master does not."""
+        """How far the slave's log goes on where the master's is another one, or has ended."""
         return self.slave_end - self.agreed_end
 
 

@@ -117,8 +117,8 @@ class Master:
     def _objection(self) -> str:
         found = max(self.divergences.values(), key=lambda each: each.lost_bytes)
         return (
-            f"slave {found.slave_id} holds {found.lost_bytes} bytes from offset {found.agreed_end} that this master does not: "
-            "an operator must decide which of both logs counts"
+            f"the log of slave {found.slave_id} leaves this master's at offset {found.agreed_end} and goes on for {found.lost_bytes} bytes: "
+            "an operator must decide which of both counts"
         )
 
     def flushed(self, out: list[Effect]) -> None:
@@ -210,7 +210,7 @@ class Master:
             if found.blocks:
                 self.divergences[found.slave_id] = found
             out.append(found)
-        reason = f"{found.lost_bytes} bytes from offset {found.agreed_end} are not the master's"
+        reason = f"from offset {found.agreed_end} on, {found.lost_bytes} bytes are not the master's"
         self._refuse(slave, HandshakeRefused(reason, found.agreed_end), out)
 
     def _refuse(self, slave: SlaveProgress, refusal: HandshakeRefused, out: list[Effect]) -> None:

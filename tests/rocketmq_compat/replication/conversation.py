@@ -218,7 +218,8 @@ def say(effect: Effect) -> str:
             return f"closes {connection}: {reason}"
         case DivergenceFound():
             lost = f"{effect.lost_bytes} bytes from {effect.agreed_end}"
-            return f"finds that slave {effect.slave_id} holds {lost}{', and takes no records' if effect.blocks else ''}"
+            blocks = ", and takes no records" if effect.blocks else ""
+            return f"finds that the log of slave {effect.slave_id} goes on alone for {lost}{blocks}"
         case DivergenceEnded(slave_id=slave_id):
             return f"has nothing against slave {slave_id} any more"
         case ConfirmOffsetMoved(confirm_offset=offset):
