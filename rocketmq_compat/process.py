@@ -1,10 +1,12 @@
 """The processes of RocketMQ's mode: one role behind a command with flags, which reports what it does in JSON lines.
 
     python -m rocketmq_compat.process nameserver --listen 127.0.0.1:9876
+    python -m rocketmq_compat.process broker --listen 127.0.0.1:10911 --data data/a --set namesrvAddr=127.0.0.1:9876
 
-Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `listening`, `broker_registered`, `broker_removed`,
-`connection_closed`, `connection_refused` (each with its reason), `stopping`, `stopped`, and before a bad end `failed`. SIGTERM and SIGINT
-stop it.
+Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `listening`, `connection_closed`, `connection_refused` (each with its
+reason), `stopping`, `stopped`, and before a bad end `failed`. Of a name server also `broker_registered` and `broker_removed`; of a broker
+`serving`, `registered`, `registration_failed`, `ha_connection_lost`, `ha_connection_closed`, `divergence` (a slave holds what its master has lost),
+`divergence_ended`, `slave_sync_failed`, `checkpoint_unusable` and `checkpoint_failed`. SIGTERM and SIGINT stop either.
 
 Exit status: 0 stopped when asked; 1 a broken invariant; 2 wrong usage; 4 the environment does not allow it: the port is taken, a file cannot be
 used or is damaged, or the disk failed.
@@ -19,10 +21,11 @@ from pathlib import Path
 import click
 import trio
 
-from log.errors import StorageFailed
+from log.errors import CorruptLog, StorageFailed
 from raft.process import Address, AddressType, ServerProcess, Teller
+from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
-from rocketmq_compat.config_keys import NAMESRV_PROPERTIES
+from rocketmq_compat.config_keys import BROKER_PROPERTIES, NAMESRV_PROPERTIES
 from rocketmq_compat.nameserver.kv_file import DamagedKvFile
 from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
 
@@ -53,6 +56,64 @@ def nameserver(listen: Address | None, file: str | None, assignments: tuple[str,
         name="nameserver", listen=plan.listen, directory=properties.text("kvConfigPath") or "", tell=tell
     )
     process.run(partial(_serve_names, plan, process), _explain)
+
+
+@processes.command("broker", epilog=f"Properties for --set: {', '.join(sorted(BROKER_PROPERTIES))}.")
+@click.option(
+    "--listen", type=AddressType(), help="Where clients connect, if not at the property listenPort of all hosts."
+)
+@click.option(
+    "--ha-listen",
+    type=AddressType(),
+    help="Where slaves connect, if not at the property haListenPort of the same host.",
+)
+@click.option(
+    "--data", type=click.Path(file_okay=False), help="Its directory, if storePathRootDir is not given; made if missing."
+)
+@click.option(
+    "--config", "file", type=click.Path(exists=True, dir_okay=False), help="A properties file, as RocketMQ's."
+)
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A property under RocketMQ's name.")
+def broker(
+    listen: Address | None, ha_listen: Address | None, data: str | None, file: str | None, assignments: tuple[str, ...]
+) -> None:
+    """Run one broker until SIGTERM."""
+    try:
+        written = assignments_of(Path(file).read_text(errors="replace")) if file is not None else []
+        properties = Properties.read(BROKER_PROPERTIES, [*written, *assignments])
+        directory = data or properties.text("storePathRootDir")
+        if directory is None:
+            raise click.UsageError("a broker needs a directory: give --data")
+        plan = MessageBrokerPlan(
+            listen=listen or ("0.0.0.0", properties.number("listenPort")),
+            ha_listen=ha_listen,
+            data=directory,
+            properties=properties,
+        )
+    except InvalidProperty as error:
+        raise click.UsageError(f"{error}") from None
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    process = ServerProcess(name="broker", listen=plan.listen, directory=directory, tell=tell)
+    process.run(partial(_serve_messages, plan, process), _explain_broker)
+
+
+async def _serve_messages(plan: MessageBrokerPlan, process: ServerProcess) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with MessageBroker.open(plan, tell=tell, owns_thread=True) as running:
+            process.started = True
+            async for number in signals:
+                tell("stopping", signal=signal.Signals(number).name)
+                break
+            await running.shut_down()
+    tell("stopped")
+
+
+def _explain_broker(error: BaseException) -> str | None:
+    match error:
+        case CorruptLog():
+            return f"{error}; the broker stops and nothing was repaired. Keep a copy of its directory; a slave holds the messages, too"
+        case _:
+            return None
 
 
 async def _serve_names(plan: NameServerPlan, process: ServerProcess) -> None:

@@ -28,7 +28,6 @@ from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed, ControllerLink
 from kafka_compat.broker.controller_node import ControllerNode
 from kafka_compat.broker.coordinators import Coordinators, is_offsets_partition
-from kafka_compat.broker.disk_thread import DiskThread
 from kafka_compat.broker.following import Following
 from kafka_compat.broker.housekeeping import Housekeeping
 from kafka_compat.broker.peers import PeerClient
@@ -56,6 +55,7 @@ from log.disk import Disk, RealDisk
 from log.errors import CorruptLog
 from log.store_flush import FlushRound
 from raft.config import MIB, RaftConfig
+from raft.disk_thread import DiskThread
 from raft.group import RaftGroup
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer, Decoder

@@ -4,13 +4,13 @@ import logging
 from collections.abc import Callable, Generator
 
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.disk_thread import DiskThread
 from kafka_compat.broker.replicas import Hosted, Replicas
 from kafka_compat.partition.events import LogStartDue
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.compaction import Compactor
 from kafka_compat.storage.retention import roll_if_due, start_to_keep
 from log.errors import NoSpace
+from raft.disk_thread import DiskThread
 
 logger = logging.getLogger(__name__)
 

@@ -112,6 +112,8 @@ class _LevelQueue:
     """When the message at `next_offset` is due; None if it has not been looked at."""
     not_before_ms: int = 0
     """After a failure."""
+    under_way: bool = False
+    """Whether the first message is being delivered."""
 
 
 @attrs.define
@@ -142,10 +144,10 @@ class DelaySchedule:
             return
         queue.end_offset = max(end_offset, start_offset)
         if queue.next_offset < start_offset:
-            queue.next_offset, queue.head_due_ms = start_offset, None
+            queue.next_offset, queue.head_due_ms, queue.under_way = start_offset, None, False
         elif queue.next_offset > queue.end_offset:
             # The queue was truncated: what was delivered of it is gone, too.
-            queue.next_offset, queue.head_due_ms = queue.end_offset, None
+            queue.next_offset, queue.head_due_ms, queue.under_way = queue.end_offset, None, False
 
     def to_look_at(self) -> list[tuple[int, int]]:
         """Returns level and offset of each first message whose time is not known; the shell answers with `looked_at`."""
@@ -167,17 +169,25 @@ class DelaySchedule:
         """Returns level and offset of each first message that is due."""
         return [(level, queue.next_offset) for level, queue in self._queues.items() if self._due_ms(queue) <= now_ms]
 
+    def started(self, level: int, offset: int) -> None:
+        """The message is being stored: it is not due until `delivered` or `failed`."""
+        queue = self._queues[level]
+        if queue.next_offset == offset:
+            queue.under_way = True
+
     def delivered(self, level: int, offset: int) -> None:
         """The message is stored in its real queue, or cannot be delivered by anyone: the next one is the first."""
         queue = self._queues[level]
         if queue.next_offset == offset:
             queue.next_offset, queue.head_due_ms, queue.not_before_ms = offset + 1, None, 0
+            queue.under_way = False
 
     def failed(self, now_ms: int, level: int, offset: int) -> None:
         """The message could not be stored: it is due again later."""
         queue = self._queues[level]
         if queue.next_offset == offset:
             queue.not_before_ms = now_ms + round(RETRY_S * 1000)
+            queue.under_way = False
 
     def deadline_ms(self) -> float:
         """Returns when the next message is due, as far as is known; infinity if none is."""
@@ -185,6 +195,6 @@ class DelaySchedule:
 
     @staticmethod
     def _due_ms(queue: _LevelQueue) -> float:
-        if queue.head_due_ms is None or queue.next_offset >= queue.end_offset:
+        if queue.under_way or queue.head_due_ms is None or queue.next_offset >= queue.end_offset:
             return math.inf
         return max(queue.head_due_ms, queue.not_before_ms)

@@ -71,6 +71,10 @@ class ConsumerOffsets:
         """Returns what was committed; None if nothing was."""
         return self._offsets.get(key)
 
+    def groups_of_topic(self, topic: str) -> set[str]:
+        """Returns the groups that have committed offsets of a topic."""
+        return {group for group, name, _ in self._offsets if name == topic}
+
     def query(self, key: OffsetKey, *, queue_start: int, start_in_memory: bool, zero_if_unknown: bool = True) -> int:
         """Returns where a consumer begins (`ConsumerManageProcessor.queryConsumerOffset`).
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import trio
 
-from kafka_compat.broker.disk_thread import DiskThread
 from kafka_compat.broker.peers import PeerClient, PeerFailed
 from kafka_compat.broker.reporter import Reporter
 from kafka_compat.model import TopicPartition
 from kafka_compat.partition.effects import HighWatermarkMoved, PartitionRole, PartitionRoleChanged
 from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest
+from raft.disk_thread import DiskThread
 from raft.net.reactor import Reactor
 from tests.kafka_compat.broker.cluster import free_ports
 from tests.kafka_compat.broker.world import world

@@ -98,6 +98,9 @@ class DelayMachine(RuleBasedStateMachine):
         }
         assert set(due) == expected
         for level, offset in due:
+            self.schedule.started(level, offset)
+        assert not self.schedule.due(self.now_ms)
+        for level, offset in due:
             if fails:
                 self.schedule.failed(self.now_ms, level, offset)
                 self.failed_until[level] = self.now_ms + round(RETRY_S * 1000)

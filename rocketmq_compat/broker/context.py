@@ -1,0 +1,92 @@
+"""What the parts of a broker have in common."""
+
+import random
+from collections.abc import Callable
+
+import attrs
+
+from rocketmq_compat.config import Properties
+from rocketmq_compat.consumers.delays import DelayLevels
+from rocketmq_compat.consumers.groups import GroupTable
+from rocketmq_compat.consumers.locks import QueueLocks
+from rocketmq_compat.consumers.model import RequestRefused
+from rocketmq_compat.consumers.offsets import ConsumerOffsets
+from rocketmq_compat.consumers.registry import ClientRegistry
+from rocketmq_compat.consumers.topics import TopicTable
+from rocketmq_compat.records import IllegalMessage
+from rocketmq_compat.remoting.codes import ResponseCode
+from rocketmq_compat.remoting.server import Tell
+from rocketmq_compat.remoting.session import Handler, RemotingCall
+from rocketmq_compat.storage.broker_store import MessageStore
+from rocketmq_compat.storage.dispatch import BadRecord
+
+
+@attrs.define(kw_only=True)
+class BrokerContext:
+    """One broker: what it is set to, what it holds, and what time it is."""
+
+    properties: Properties
+    store: MessageStore
+    topics: TopicTable
+    groups: GroupTable
+    levels: DelayLevels
+    store_host: bytes
+    """Where clients reach it, as records hold it."""
+    address: str
+    """The same as HOST:PORT."""
+    memory_bytes: int
+    """The physical memory of the machine."""
+    clock: Callable[[], float]
+    """Monotonic, in seconds."""
+    wall_ms: Callable[[], int]
+    rng: random.Random
+    tell: Tell
+    offsets: ConsumerOffsets = attrs.field(factory=ConsumerOffsets)
+    registry: ClientRegistry = attrs.field(factory=ClientRegistry)
+    locks: QueueLocks = attrs.field(factory=QueueLocks)
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster."""
+        return self.properties.words("brokerClusterName")
+
+    @property
+    def broker_name(self) -> str:
+        """What a master and its slaves are called."""
+        return self.properties.words("brokerName")
+
+    @property
+    def broker_id(self) -> int:
+        """0 for the master."""
+        return self.properties.number("brokerId")
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether it copies a master, and takes no messages of clients."""
+        return self.properties.text("brokerRole") == "SLAVE"
+
+    def require_master(self) -> None:
+        """Raises `RequestRefused` with SERVICE_NOT_AVAILABLE on a slave."""
+        if self.is_slave:
+            raise RequestRefused(
+                ResponseCode.SERVICE_NOT_AVAILABLE, f"this broker is a slave of {self.broker_name}: ask its master"
+            )
+
+    def require_perm(self, perm: int, what: str) -> None:
+        """Raises `RequestRefused` with NO_PERMISSION if `brokerPermission` lacks this bit."""
+        if not self.properties.number("brokerPermission") & perm:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, f"the broker[{self.address}] {what} is forbidden")
+
+
+def guarded(handler: Handler) -> Handler:
+    """Returns a handler that answers what the rules refuse, and messages that are none."""
+
+    def serve(call: RemotingCall) -> None:
+        try:
+            handler(call)
+        except RequestRefused as refusal:
+            call.refuse(refusal.code, refusal.remark)
+        except (IllegalMessage, BadRecord) as error:
+            call.refuse(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {error}")
+
+    return serve

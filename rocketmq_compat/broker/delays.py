@@ -1,0 +1,116 @@
+"""Delivers delayed messages when they are due: stores each in its real queue, then moves on (`ScheduleMessageService`).
+
+A message of the schedule topic is delivered at least once: after a crash or a failover those of the last seconds come again.
+"""
+
+from collections.abc import Mapping
+
+from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.replicated_log import NotStored, PutOutcome, ReplicatedLog
+from rocketmq_compat.consumers.delays import DelaySchedule, delivered_to
+from rocketmq_compat.consumers.topic_names import SCHEDULE_TOPIC
+from rocketmq_compat.records import encode_record, read_head, read_properties, write_properties
+from rocketmq_compat.storage.dispatch import QueueRun
+
+DELIVERIES_OF_ROUND = 256
+"""So many messages are delivered in one round of the reactor; others follow in the next."""
+
+
+class DelayedMessages:
+    """The schedule of one broker. A slave keeps the offsets of its master, and delivers nothing."""
+
+    def __init__(self, context: BrokerContext, offsets: Mapping[int, int]) -> None:
+        self._context = context
+        self._schedule = DelaySchedule.starting_at(context.levels, offsets)
+        self._has_more = False
+        for level in range(1, context.levels.highest + 1):
+            start, end = context.store.queue((SCHEDULE_TOPIC, level - 1)) or (0, 0)
+            self._schedule.bounds(level, start, end)
+
+    @property
+    def offsets(self) -> Mapping[int, int]:
+        """The offset of the next message of each level."""
+        return self._schedule.offsets
+
+    @property
+    def deadline(self) -> float:
+        """When `tick` is due, in seconds of the context's clock."""
+        if self._context.is_slave:
+            return float("inf")
+        if self._has_more:
+            return self._context.clock()
+        due_ms = self._schedule.deadline_ms()
+        return self._context.clock() + max(0.0, (due_ms - self._context.wall_ms()) / 1000)
+
+    def follow(self, offsets: Mapping[int, int]) -> None:
+        """A slave takes over the offsets of its master."""
+        self._schedule = DelaySchedule.starting_at(self._context.levels, offsets)
+
+    def arrived(self, runs: list[QueueRun]) -> None:
+        """Messages have come; some of them may be delayed ones."""
+        for run in runs:
+            if run.key[0] == SCHEDULE_TOPIC:
+                start, _ = self._context.store.queue(run.key) or (0, 0)
+                self._schedule.bounds(run.key[1] + 1, start, run.next)
+
+    def tick(self, replicated: ReplicatedLog) -> None:
+        """Deliver what is due."""
+        self._has_more = False
+        if self._context.is_slave:
+            return
+        left = DELIVERIES_OF_ROUND
+        while left > 0:
+            self._look()
+            due = self._schedule.due(self._context.wall_ms())
+            if not due:
+                return
+            for level, offset in due:
+                self._deliver(replicated, level, offset)
+                left -= 1
+        self._has_more = True
+
+    def _look(self) -> None:
+        for level, offset in self._schedule.to_look_at():
+            stored_ms = self._context.store.store_time((SCHEDULE_TOPIC, level - 1), offset)
+            if stored_ms is not None:
+                self._schedule.looked_at(self._context.wall_ms(), level, offset, stored_ms)
+            else:  # it has left the log
+                start, end = self._context.store.queue((SCHEDULE_TOPIC, level - 1)) or (0, 0)
+                self._schedule.bounds(level, start, end)
+
+    def _deliver(self, replicated: ReplicatedLog, level: int, offset: int) -> None:
+        context = self._context
+        found = context.store.read((SCHEDULE_TOPIC, level - 1), offset, count_max=1)
+        if not found.records:
+            self._schedule.delivered(level, offset)
+            return
+        record = found.records[0]
+        head = read_head(record)
+        real = delivered_to(read_properties(head.properties))
+        if real is None:
+            context.tell("delayed_message_dropped", level=level, offset=offset, reason="it names no topic and queue")
+            self._schedule.delivered(level, offset)
+            return
+        topic, queue_id, properties = real
+        again = encode_record(
+            topic=topic,
+            body=head.body(record),
+            properties=write_properties(properties),
+            queue_id=queue_id,
+            born_ms=head.born_ms,
+            born_host=head.born_host,
+            store_ms=context.wall_ms(),
+            store_host=context.store_host,
+            flag=head.flag,
+            sys_flag=head.sys_flag,
+            reconsume_times=head.reconsume_times,
+        )
+        self._schedule.started(level, offset)
+
+        def done(outcome: PutOutcome) -> None:
+            if isinstance(outcome, NotStored):
+                self._schedule.failed(context.wall_ms(), level, offset)
+            else:
+                self._schedule.delivered(level, offset)
+
+        replicated.put([again], done)

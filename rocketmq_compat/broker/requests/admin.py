@@ -1,0 +1,186 @@
+"""Administrators: topics and groups (17, 18, 21, 200, 201, 207, 215, 351, 352), settings (25, 26), and what goes on (28, 202, 208, 305)."""
+
+from collections.abc import Mapping
+
+from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.tables import BrokerTables, group_wrapper, topic_wrapper
+from rocketmq_compat.config import InvalidProperty, assignments_of
+from rocketmq_compat.consumers.model import RequestRefused
+from rocketmq_compat.consumers.topic_names import SYSTEM_TOPICS
+from rocketmq_compat.remoting.bodies import (
+    ConsumeStats,
+    KVTable,
+    MessageQueue,
+    OffsetWrapper,
+    SubscriptionGroupConfig,
+    TopicConfig,
+    TopicList,
+    TopicOffset,
+    TopicStatsTable,
+)
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.headers.topics import (
+    ConfigVersionResponseHeader,
+    CreateTopicRequestHeader,
+    DeleteSubscriptionGroupRequestHeader,
+    GetConsumeStatsRequestHeader,
+    GroupRequestHeader,
+    TopicRequestHeader,
+)
+from rocketmq_compat.remoting.session import Handler, RemotingCall
+
+
+class AdminRequests:
+    """Serves administrators. What they change is on the disk before they are answered."""
+
+    def __init__(self, context: BrokerContext, tables: BrokerTables) -> None:
+        self._context = context
+        self._tables = tables
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by request code."""
+        return {
+            code: guarded(handler)
+            for code, handler in {
+                RequestCode.UPDATE_AND_CREATE_TOPIC: self._update_topic,
+                RequestCode.DELETE_TOPIC_IN_BROKER: self._delete_topic,
+                RequestCode.GET_ALL_TOPIC_CONFIG: self._all_topics,
+                RequestCode.GET_TOPIC_CONFIG: self._topic,
+                RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self._system_topics,
+                RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._update_group,
+                RequestCode.DELETE_SUBSCRIPTIONGROUP: self._delete_group,
+                RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._all_groups,
+                RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self._group,
+                RequestCode.UPDATE_BROKER_CONFIG: self._update_config,
+                RequestCode.GET_BROKER_CONFIG: self._config,
+                RequestCode.GET_BROKER_RUNTIME_INFO: self._runtime_info,
+                RequestCode.GET_TOPIC_STATS_INFO: self._topic_stats,
+                RequestCode.GET_CONSUME_STATS: self._consume_stats,
+            }.items()
+        }
+
+    # ---------------------------------------------------------------- topics
+
+    def _update_topic(self, call: RemotingCall) -> None:
+        context = self._context
+        context.require_master()
+        header = CreateTopicRequestHeader.read(call.request.ext)
+        topic = TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type,
+            topic_sys_flag=header.topic_sys_flag,
+            order=header.order,
+        )
+        context.topics.update(context.wall_ms(), topic)
+        self._tables.save(lambda: call.answer())
+
+    def _delete_topic(self, call: RemotingCall) -> None:
+        context = self._context
+        context.require_master()
+        topic = TopicRequestHeader.read(call.request.ext).topic
+        if context.topics.delete(context.wall_ms(), topic):
+            context.offsets.remove_topic(context.wall_ms(), topic)
+            context.store.delete_topic(topic)
+        self._tables.save(lambda: call.answer())
+
+    def _all_topics(self, call: RemotingCall) -> None:
+        call.answer(body=topic_wrapper(self._context.topics).encode())
+
+    def _topic(self, call: RemotingCall) -> None:
+        topic = self._context.topics.require(TopicRequestHeader.read(call.request.ext).topic)
+        call.answer(body=topic.encode())
+
+    def _system_topics(self, call: RemotingCall) -> None:
+        names = sorted(SYSTEM_TOPICS & self._context.topics.topics.keys())
+        call.answer(body=TopicList(topic_list=tuple(names)).encode())
+
+    def _topic_stats(self, call: RemotingCall) -> None:
+        context = self._context
+        topic = context.topics.require(TopicRequestHeader.read(call.request.ext).topic)
+        offsets = {}
+        for queue_id in range(topic.write_queue_nums):
+            key = topic.topic_name, queue_id
+            start, end = context.store.queue(key) or (0, 0)
+            stored_ms = context.store.store_time(key, end - 1) if end > start else None
+            queue = MessageQueue(broker_name=context.broker_name, queue_id=queue_id, topic=topic.topic_name)
+            offsets[queue] = TopicOffset(min_offset=start, max_offset=end, last_update_timestamp=stored_ms or 0)
+        call.answer(body=TopicStatsTable(offset_table=offsets).encode())
+
+    # ---------------------------------------------------------------- groups
+
+    def _update_group(self, call: RemotingCall) -> None:
+        context = self._context
+        context.require_master()
+        context.groups.update(context.wall_ms(), SubscriptionGroupConfig.decode(call.request.body))
+        self._tables.save(lambda: call.answer())
+
+    def _delete_group(self, call: RemotingCall) -> None:
+        context = self._context
+        context.require_master()
+        header = DeleteSubscriptionGroupRequestHeader.read(call.request.ext)
+        context.groups.delete(context.wall_ms(), header.group_name)
+        if header.clean_offset:
+            context.offsets.remove_group(context.wall_ms(), header.group_name)
+        self._tables.save(lambda: call.answer())
+
+    def _all_groups(self, call: RemotingCall) -> None:
+        call.answer(body=group_wrapper(self._context.groups).encode())
+
+    def _group(self, call: RemotingCall) -> None:
+        name = GroupRequestHeader.read(call.request.ext).group
+        found = self._context.groups.groups.get(name)
+        if found is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{name}] does not exist"
+            )
+        call.answer(body=found.encode())
+
+    def _consume_stats(self, call: RemotingCall) -> None:
+        context = self._context
+        header = GetConsumeStatsRequestHeader.read(call.request.ext)
+        offsets = {}
+        for (group, topic, queue_id), offset in context.offsets.snapshot().offsets.items():
+            if group != header.consumer_group or header.topic not in (None, "", topic):
+                continue
+            key = topic, queue_id
+            _, end = context.store.queue(key) or (0, 0)
+            consumed_ms = context.store.store_time(key, offset - 1) if offset else None
+            queue = MessageQueue(broker_name=context.broker_name, queue_id=queue_id, topic=topic)
+            offsets[queue] = OffsetWrapper(
+                broker_offset=end, consumer_offset=offset, last_timestamp=consumed_ms or 0, pull_offset=offset
+            )
+        call.answer(body=ConsumeStats(offset_table=offsets).encode())
+
+    # ---------------------------------------------------------------- the broker
+
+    def _update_config(self, call: RemotingCall) -> None:
+        context = self._context
+        text = bytes(call.request.body).decode(errors="replace")
+        try:
+            context.properties = context.properties.updated(assignments_of(text), running=True)
+        except InvalidProperty as error:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        context.topics.auto_create = context.properties.flag("autoCreateTopicEnable")
+        context.groups.auto_create = context.properties.flag("autoCreateSubscriptionGroup")
+        call.answer()
+
+    def _config(self, call: RemotingCall) -> None:
+        version = ConfigVersionResponseHeader(version="1")
+        call.answer(header=version, body=self._context.properties.file_text().encode())
+
+    def _runtime_info(self, call: RemotingCall) -> None:
+        context = self._context
+        log = context.store.log
+        facts = {
+            "brokerRole": context.properties.words("brokerRole"),
+            "commitLogMinOffset": log.start_offset,
+            "commitLogMaxOffset": log.end_offset,
+            "commitLogFlushedOffset": log.durable_offset,
+            "dispatchedOffset": context.store.derived.dispatched,
+            "consumerGroups": len(context.registry.consumer_groups),
+            "topics": len(context.topics.topics),
+        }
+        call.answer(body=KVTable(table={name: str(value) for name, value in facts.items()}).encode())

@@ -1,0 +1,189 @@
+"""Clients: heartbeats (34), leaving (35), who is in a group (38, 203, 204, 300), and the notice that this has changed (40, to clients)."""
+
+from collections.abc import Mapping
+
+from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.consumers.model import RequestRefused, retry_topic
+from rocketmq_compat.consumers.registry import (
+    ChannelLost,
+    ClientBeat,
+    ClientUnregistered,
+    CloseChannel,
+    ConsumerBeat,
+    NotifyConsumers,
+    RegistryEvent,
+    RegistryTimePassed,
+)
+from rocketmq_compat.consumers.subscriptions import TagSubscription, parse_subscription
+from rocketmq_compat.remoting.bodies import (
+    ClientConnection,
+    ConsumerConnection,
+    ConsumerData,
+    GetConsumerListByGroupResponseBody,
+    GroupList,
+    HeartbeatData,
+    ProducerConnection,
+    SubscriptionData,
+)
+from rocketmq_compat.remoting.codes import LANGUAGE_NAMES, RequestCode, ResponseCode
+from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.headers.clients import (
+    ConsumerGroupRequestHeader,
+    ProducerGroupRequestHeader,
+    UnregisterClientRequestHeader,
+)
+from rocketmq_compat.remoting.headers.topics import TopicRequestHeader
+from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSession
+
+
+class ClientRequests:
+    """Keeps the registry of clients, and carries out what it orders."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._sessions: dict[int, RemotingSession] = {}
+        """Those by which clients have registered, by channel."""
+        self._facts: dict[int, tuple[str, int]] = {}
+        """Language and version of each of these clients."""
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by request code."""
+        return {
+            RequestCode.HEART_BEAT: guarded(self._heartbeat),
+            RequestCode.UNREGISTER_CLIENT: guarded(self._unregister),
+            RequestCode.CHECK_CLIENT_CONFIG: guarded(lambda call: call.answer()),
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: guarded(self._consumer_list),
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: guarded(self._consumers),
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: guarded(self._producers),
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: guarded(self._groups_of_topic),
+        }
+
+    @property
+    def deadline(self) -> float:
+        """When `tick` is due."""
+        return self._context.registry.deadline
+
+    def tick(self, now: float) -> None:
+        """Clients that were silent are gone."""
+        if self._context.registry.deadline <= now:
+            self._step(RegistryTimePassed())
+
+    def connection_closed(self, session: RemotingSession) -> None:
+        """All that was registered on it is gone."""
+        if self._sessions.pop(id(session), None) is not None:
+            del self._facts[id(session)]
+            self._step(ChannelLost(id(session)))
+
+    def _step(self, event: RegistryEvent) -> None:
+        for effect in self._context.registry.step(self._context.clock(), event):
+            match effect:
+                case NotifyConsumers(group=group, channels=channels):
+                    ext = ConsumerGroupRequestHeader(consumer_group=group).ext()
+                    for channel in channels:
+                        self._sessions[channel].notify(Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext=ext))
+                case CloseChannel(channel=channel):
+                    self._sessions[channel].connection.close("its client was silent for too long")
+
+    # ---------------------------------------------------------------- coming and going
+
+    def _heartbeat(self, call: RemotingCall) -> None:
+        beat = HeartbeatData.decode(call.request.body)
+        consumers = tuple(self._consumer(each) for each in beat.consumer_data_set)
+        channel = id(call.session)
+        producers = tuple(each.group_name for each in beat.producer_data_set)
+        self._sessions[channel] = call.session
+        self._facts[channel] = LANGUAGE_NAMES.get(call.request.language, "OTHER"), call.request.version
+        self._step(ClientBeat(channel, beat.client_id, producers, consumers))
+        call.answer()
+
+    def _consumer(self, data: ConsumerData) -> ConsumerBeat:
+        """What a heartbeat states of a group, which is created with its retry topic if that is allowed."""
+        context = self._context
+        notifies = context.properties.flag("notifyConsumerIdsChangedEnable")
+        try:
+            group = context.groups.require(context.wall_ms(), data.group_name)
+            notifies = notifies and group.notify_consumer_ids_changed_enable
+            if not context.is_slave and group.retry_queue_nums > 0:
+                context.topics.for_sent_back(context.wall_ms(), retry_topic(group.group_name), group.retry_queue_nums)
+        except RequestRefused:
+            pass  # its pulls are refused, as RocketMQ does
+        return ConsumerBeat(
+            data.group_name,
+            tuple(_subscription(each) for each in data.subscription_data_set),
+            data.message_model,
+            data.consume_type,
+            data.consume_from_where,
+            notifies,
+        )
+
+    def _unregister(self, call: RemotingCall) -> None:
+        header = UnregisterClientRequestHeader.read(call.request.ext)
+        groups = self._context.groups.groups
+        known = groups.get(header.consumer_group or "")
+        notifies = known is None or known.notify_consumer_ids_changed_enable
+        event = ClientUnregistered(
+            id(call.session), header.client_id, header.producer_group, header.consumer_group, notifies
+        )
+        self._step(event)
+        call.answer()
+
+    # ---------------------------------------------------------------- who is there
+
+    def _consumer_list(self, call: RemotingCall) -> None:
+        group = ConsumerGroupRequestHeader.read(call.request.ext).consumer_group
+        found = self._context.registry.consumer_group(group)
+        if found is None:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
+        call.answer(body=GetConsumerListByGroupResponseBody(consumer_id_list=tuple(found.client_ids)).encode())
+
+    def _consumers(self, call: RemotingCall) -> None:
+        group = ConsumerGroupRequestHeader.read(call.request.ext).consumer_group
+        found = self._context.registry.consumer_group(group)
+        if found is None:
+            raise RequestRefused(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{group}] not online")
+        body = ConsumerConnection(
+            connection_set=self._connections(found.clients),
+            subscription_table={topic: _data(each) for topic, each in found.subscriptions.items()},
+            consume_type=found.consume_type,
+            message_model=found.model,
+            consume_from_where=found.consume_from,
+        )
+        call.answer(body=body.encode())
+
+    def _producers(self, call: RemotingCall) -> None:
+        group = ProducerGroupRequestHeader.read(call.request.ext).producer_group
+        clients = self._context.registry.producers(group)
+        if not clients:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the producer group[{group}] not exist")
+        call.answer(body=ProducerConnection(connection_set=self._connections(clients)).encode())
+
+    def _connections(self, clients: Mapping[int, str]) -> tuple[ClientConnection, ...]:
+        return tuple(
+            ClientConnection(
+                client_id=client_id,
+                client_addr=self._sessions[channel].connection.name,
+                language=self._facts[channel][0],
+                version=self._facts[channel][1],
+            )
+            for channel, client_id in clients.items()
+        )
+
+    def _groups_of_topic(self, call: RemotingCall) -> None:
+        topic = TopicRequestHeader.read(call.request.ext).topic
+        groups = {*self._context.registry.groups_of_topic(topic), *self._context.offsets.groups_of_topic(topic)}
+        call.answer(body=GroupList(group_list=tuple(sorted(groups))).encode())
+
+
+def _subscription(data: SubscriptionData) -> TagSubscription:
+    return parse_subscription(data.topic, data.sub_string, data.sub_version, data.expression_type)
+
+
+def _data(subscription: TagSubscription) -> SubscriptionData:
+    return SubscriptionData(
+        topic=subscription.topic,
+        sub_string=subscription.expression,
+        tags_set=tuple(sorted(subscription.tags)),
+        code_set=tuple(sorted(subscription.tag_hashes)),
+        sub_version=subscription.version,
+        expression_type=subscription.expression_type,
+    )

@@ -1,0 +1,95 @@
+"""Offsets: what groups have consumed (14, 15, 43), and where queues begin, end, or were at a time (29 to 32)."""
+
+from collections.abc import Callable, Mapping
+
+from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.tables import offset_wrapper
+from rocketmq_compat.remoting.bodies import DelayOffsetSerializeWrapper
+from rocketmq_compat.remoting.codes import RequestCode
+from rocketmq_compat.remoting.headers.offsets import (
+    EarliestMsgStoretimeResponseHeader,
+    OffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+    QueueRequestHeader,
+    SearchOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from rocketmq_compat.remoting.session import Handler, RemotingCall
+
+
+class OffsetQueries:
+    """Answers all that is asked about offsets."""
+
+    def __init__(self, context: BrokerContext, delay_offsets: Callable[[], Mapping[int, int]]) -> None:
+        self._context = context
+        self._delay_offsets = delay_offsets
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by request code."""
+        return {
+            RequestCode.QUERY_CONSUMER_OFFSET: guarded(self._query),
+            RequestCode.UPDATE_CONSUMER_OFFSET: guarded(self._update),
+            RequestCode.GET_ALL_CONSUMER_OFFSET: guarded(self._all),
+            RequestCode.GET_ALL_DELAY_OFFSET: guarded(self._delays),
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: guarded(self._search),
+            RequestCode.GET_MAX_OFFSET: guarded(self._max),
+            RequestCode.GET_MIN_OFFSET: guarded(self._min),
+            RequestCode.GET_EARLIEST_MSG_STORETIME: guarded(self._earliest),
+        }
+
+    def _query(self, call: RemotingCall) -> None:
+        context = self._context
+        header = QueryConsumerOffsetRequestHeader.read(call.request.ext)
+        start, _ = context.store.queue((header.topic, header.queue_id)) or (0, 0)
+        offset = context.offsets.query(
+            (header.consumer_group, header.topic, header.queue_id),
+            queue_start=start,
+            start_in_memory=self._start_is_in_memory(),
+            zero_if_unknown=header.set_zero_if_not_found,
+        )
+        call.answer(header=OffsetResponseHeader(offset=offset))
+
+    def _start_is_in_memory(self) -> bool:
+        """Whether all of the commit log is likely to be in memory (`checkInDiskByConsumeOffset`, for offset 0)."""
+        context = self._context
+        percent = context.properties.number("accessMessageInMemoryMaxRatio")
+        log = context.store.log
+        return (log.end_offset - log.start_offset) * 100 <= context.memory_bytes * percent
+
+    def _update(self, call: RemotingCall) -> None:
+        context = self._context
+        header = UpdateConsumerOffsetRequestHeader.read(call.request.ext)
+        context.topics.require(header.topic)
+        context.groups.require(context.wall_ms(), header.consumer_group)
+        _, end = context.store.queue((header.topic, header.queue_id)) or (0, 0)
+        key = header.consumer_group, header.topic, header.queue_id
+        context.offsets.commit(context.wall_ms(), key, header.commit_offset, queue_end=end)
+        call.answer()
+
+    def _all(self, call: RemotingCall) -> None:
+        call.answer(body=offset_wrapper(self._context.offsets.snapshot()).encode())
+
+    def _delays(self, call: RemotingCall) -> None:
+        call.answer(body=DelayOffsetSerializeWrapper(offset_table=self._delay_offsets()).encode())
+
+    def _search(self, call: RemotingCall) -> None:
+        header = SearchOffsetRequestHeader.read(call.request.ext)
+        offset = self._context.store.offset_at_time((header.topic, header.queue_id), header.timestamp)
+        call.answer(header=OffsetResponseHeader(offset=offset))
+
+    def _max(self, call: RemotingCall) -> None:
+        header = QueueRequestHeader.read(call.request.ext)
+        _, end = self._context.store.queue((header.topic, header.queue_id)) or (0, 0)
+        call.answer(header=OffsetResponseHeader(offset=end))
+
+    def _min(self, call: RemotingCall) -> None:
+        header = QueueRequestHeader.read(call.request.ext)
+        start, _ = self._context.store.queue((header.topic, header.queue_id)) or (0, 0)
+        call.answer(header=OffsetResponseHeader(offset=start))
+
+    def _earliest(self, call: RemotingCall) -> None:
+        header = QueueRequestHeader.read(call.request.ext)
+        key = header.topic, header.queue_id
+        start, _ = self._context.store.queue(key) or (0, 0)
+        found = self._context.store.store_time(key, start)
+        call.answer(header=EarliestMsgStoretimeResponseHeader(timestamp=-1 if found is None else found))

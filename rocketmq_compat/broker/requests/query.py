@@ -1,0 +1,60 @@
+"""Single messages, by their id (33) or a key (12)."""
+
+from collections.abc import Mapping
+
+from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.consumers.model import RequestRefused
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.headers.pulling import (
+    QueryMessageRequestHeader,
+    QueryMessageResponseHeader,
+    ViewMessageRequestHeader,
+)
+from rocketmq_compat.remoting.session import Handler, RemotingCall
+
+MESSAGES_MAX = 64
+"""Messages of one answer (`defaultQueryMaxNum` is 32)."""
+
+
+class QueryRequests:
+    """Finds messages."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by request code."""
+        return {
+            RequestCode.VIEW_MESSAGE_BY_ID: guarded(self._view),
+            RequestCode.QUERY_MESSAGE: guarded(self._query),
+        }
+
+    def _view(self, call: RemotingCall) -> None:
+        offset = ViewMessageRequestHeader.read(call.request.ext).offset
+        record = self._context.store.log.record_at(offset)
+        if record is None:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
+        call.answer(body=record)
+
+    def _query(self, call: RemotingCall) -> None:
+        context = self._context
+        header = QueryMessageRequestHeader.read(call.request.ext)
+        records = tuple(
+            context.store.lookup(
+                header.topic,
+                header.key,
+                begin_ms=max(header.begin_timestamp, 0),
+                end_ms=max(header.end_timestamp, 0),
+                count_max=min(header.max_num, MESSAGES_MAX),
+            )
+        )
+        answer = QueryMessageResponseHeader(
+            index_last_update_timestamp=context.wall_ms(),
+            index_last_update_phyoffset=context.store.derived.dispatched,
+        )
+        if records:
+            call.answer(header=answer, body=records[0], more=records[1:])
+        else:
+            call.answer(
+                ResponseCode.QUERY_NOT_FOUND, answer, remark="can not find message, maybe time range not correct"
+            )

@@ -1,0 +1,246 @@
+"""Messages of producers (10, 310, 320), and those that consumers send back (36)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.replicated_log import NotStored, PutOutcome, ReplicatedLog
+from rocketmq_compat.consumers.model import RETRY_PREFIX, RequestRefused, dead_letter_topic
+from rocketmq_compat.consumers.retry import (
+    DEAD_LETTER_QUEUES,
+    DELAY_LEVEL,
+    WAIT_STORED,
+    ReturnedMessage,
+    is_exhausted,
+    sent_back,
+)
+from rocketmq_compat.records import (
+    encode_host,
+    encode_record,
+    inner_messages,
+    message_id,
+    read_head,
+    read_properties,
+    write_properties,
+)
+from rocketmq_compat.remoting.bodies import WRITABLE, TopicConfig
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.headers.sending import (
+    ConsumerSendMsgBackRequestHeader,
+    SendMessageRequestHeader,
+    SendMessageResponseHeader,
+)
+from rocketmq_compat.remoting.session import Handler, RemotingCall
+
+TRANSACTION_PREPARED: Final = "TRAN_MSG"
+_MARKS: Final = tuple(f"{name}\1" for name in (DELAY_LEVEL, WAIT_STORED, TRANSACTION_PREPARED))
+"""A message whose properties contain none of these is stored with them as they came."""
+
+
+class SendRequests:
+    """Stores what clients send. Each is answered when the decider has its outcome."""
+
+    def __init__(self, context: BrokerContext, replicated: ReplicatedLog) -> None:
+        self._context = context
+        self._replicated = replicated
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by request code."""
+        return {
+            RequestCode.SEND_MESSAGE: guarded(self._send_v1),
+            RequestCode.SEND_MESSAGE_V2: guarded(self._send_v2),
+            RequestCode.SEND_BATCH_MESSAGE: guarded(self._send_v2),
+            RequestCode.CONSUMER_SEND_MSG_BACK: guarded(self._send_back),
+        }
+
+    def _send_v1(self, call: RemotingCall) -> None:
+        self._send(call, SendMessageRequestHeader.read(call.request.ext))
+
+    def _send_v2(self, call: RemotingCall) -> None:
+        self._send(call, SendMessageRequestHeader.read_v2(call.request.ext))
+
+    # ---------------------------------------------------------------- sending
+
+    def _send(self, call: RemotingCall, header: SendMessageRequestHeader) -> None:
+        context = self._context
+        context.require_master()
+        topic = self._topic(header)
+        queue_id = self._queue(header, topic)
+        if header.batch or call.request.code == RequestCode.SEND_BATCH_MESSAGE:
+            self._send_batch(call, header, topic, queue_id)
+            return
+        text, wait = header.properties or "", True
+        name = topic.topic_name
+        is_dead = topic.topic_name != header.topic
+        if is_dead or any(mark in text for mark in _MARKS):
+            properties = read_properties(text)
+            self._refuse_transaction(properties)
+            wait = properties.get(WAIT_STORED, "").lower() != "false"
+            if is_dead:
+                properties.pop(DELAY_LEVEL, None)
+            place = context.levels.place(name, queue_id, properties)
+            if place is not None:
+                name, queue_id, properties = place.topic, place.queue_id, dict(place.properties)
+            text = write_properties(properties)
+        record = encode_record(
+            topic=name,
+            body=call.request.body,
+            properties=text,
+            queue_id=queue_id,
+            born_ms=header.born_timestamp,
+            born_host=_born_host(call),
+            store_ms=context.wall_ms(),
+            store_host=context.store_host,
+            flag=header.flag,
+            sys_flag=header.sys_flag,
+            reconsume_times=header.reconsume_times,
+            body_bytes_max=context.properties.number("maxMessageSize"),
+        )
+        self._put(call, [record], queue_id, wait=wait)
+
+    def _send_batch(
+        self, call: RemotingCall, header: SendMessageRequestHeader, topic: TopicConfig, queue_id: int
+    ) -> None:
+        context = self._context
+        if topic.topic_name.startswith(RETRY_PREFIX) or topic.topic_name != header.topic:
+            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "a retry topic takes no batch")
+        born_host, store_ms = _born_host(call), context.wall_ms()
+        bytes_max = context.properties.number("maxMessageSize")
+        if len(call.request.body) > bytes_max:
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL, f"a batch of {len(call.request.body)} bytes; at most {bytes_max}"
+            )
+        records = [
+            encode_record(
+                topic=topic.topic_name,
+                body=each.body,
+                properties=each.properties,
+                queue_id=queue_id,
+                born_ms=header.born_timestamp,
+                born_host=born_host,
+                store_ms=store_ms,
+                store_host=context.store_host,
+                flag=each.flag,
+                sys_flag=header.sys_flag,
+                reconsume_times=header.reconsume_times,
+                body_bytes_max=bytes_max,
+            )
+            for each in inner_messages(call.request.body)
+        ]
+        self._put(call, records, queue_id, wait=True)
+
+    def _put(self, call: RemotingCall, records: list[bytes], queue_id: int, *, wait: bool) -> None:
+        host = self._context.store_host
+
+        def done(outcome: PutOutcome) -> None:
+            if isinstance(outcome, NotStored):
+                call.refuse(outcome.code, outcome.reason)
+                return
+            ids = ",".join(message_id(host, each) for each in outcome.physical_offsets)
+            header = SendMessageResponseHeader(
+                msg_id=ids, queue_id=queue_id, queue_offset=outcome.queue_offsets[0], transaction_id=None
+            )
+            call.answer(outcome.status, header)
+
+        self._replicated.put(records, done, wait=wait)
+
+    def _topic(self, header: SendMessageRequestHeader) -> TopicConfig:
+        """Returns the topic to store a message in: the one it is sent to, or the dead-letter topic of a group that gives up."""
+        context = self._context
+        topic = context.topics.for_send(
+            context.wall_ms(),
+            header.topic,
+            default_topic=header.default_topic,
+            default_queues=header.default_topic_queue_nums,
+        )
+        if topic.order:
+            context.require_perm(WRITABLE, "sending message")
+        if not header.topic.startswith(RETRY_PREFIX):
+            return topic
+        group = context.groups.require(context.wall_ms(), header.topic.removeprefix(RETRY_PREFIX))
+        if is_exhausted(
+            group,
+            reconsume_times=header.reconsume_times,
+            reconsume_times_max=header.max_reconsume_times,
+            consumes_in_order=context.locks.consumes_in_order(context.clock(), group.group_name),
+        ):
+            return context.topics.for_sent_back(
+                context.wall_ms(), dead_letter_topic(group.group_name), DEAD_LETTER_QUEUES
+            )
+        return topic
+
+    def _queue(self, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
+        if topic.topic_name != header.topic:
+            return 0
+        queues = max(topic.read_queue_nums, topic.write_queue_nums)
+        if header.queue_id >= queues:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"request queueId[{header.queue_id}] is illegal: {topic.topic_name} has {queues}",
+            )
+        if header.queue_id >= 0:
+            return header.queue_id
+        if topic.write_queue_nums <= 0:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"topic {topic.topic_name} has no queue to write to")
+        return self._context.rng.randrange(topic.write_queue_nums)
+
+    def _refuse_transaction(self, properties: Mapping[str, str]) -> None:
+        if properties.get(TRANSACTION_PREPARED, "").lower() == "true":
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._context.address}] sending transaction message is forbidden",
+            )
+
+    # ---------------------------------------------------------------- sending back
+
+    def _send_back(self, call: RemotingCall) -> None:
+        context = self._context
+        context.require_master()
+        context.require_perm(WRITABLE, "sending message")
+        header = ConsumerSendMsgBackRequestHeader.read(call.request.ext)
+        group = context.groups.require(context.wall_ms(), header.group)
+        record = context.store.log.record_at(header.offset)
+        if record is None:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
+        head = read_head(record)
+        retried = sent_back(
+            ReturnedMessage(head.topic, head.message_id, head.reconsume_times, read_properties(head.properties)),
+            group,
+            delay_level=header.delay_level,
+            reconsume_times_max=header.max_reconsume_times,
+        )
+        if retried is None:
+            call.answer()
+            return
+        topic = context.topics.for_sent_back(context.wall_ms(), retried.topic, retried.queues)
+        name, queue_id = topic.topic_name, context.rng.randrange(retried.queues)
+        properties = retried.properties
+        place = context.levels.place(name, queue_id, properties)
+        if place is not None:
+            name, queue_id, properties = place.topic, place.queue_id, place.properties
+        again = encode_record(
+            topic=name,
+            body=head.body(record),
+            properties=write_properties(properties),
+            queue_id=queue_id,
+            born_ms=head.born_ms,
+            born_host=head.born_host,
+            store_ms=context.wall_ms(),
+            store_host=context.store_host,
+            flag=head.flag,
+            sys_flag=head.sys_flag,
+            reconsume_times=retried.reconsume_times,
+        )
+
+        def done(outcome: PutOutcome) -> None:
+            if isinstance(outcome, NotStored):
+                call.refuse(outcome.code, outcome.reason)
+            else:
+                call.answer()
+
+        self._replicated.put([again], done)
+
+
+def _born_host(call: RemotingCall) -> bytes:
+    host, _, port = call.connection.name.rpartition(":")
+    return encode_host(host.strip("[]"), int(port))

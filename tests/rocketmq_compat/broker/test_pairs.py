@@ -1,0 +1,168 @@
+"""A master and its slave: what an acknowledgement promises, what the slave holds and serves, and what is refused."""
+
+import pytest
+import trio
+
+from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
+from rocketmq_compat.config import InvalidProperty, Properties
+from rocketmq_compat.config_keys import BROKER_PROPERTIES
+from rocketmq_compat.remoting.bodies import LockBatchRequestBody, TopicRouteData
+from rocketmq_compat.remoting.client import connected_client
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.headers.offsets import UpdateConsumerOffsetRequestHeader
+from rocketmq_compat.remoting.headers.routes import GetRouteInfoRequestHeader
+from tests.rocketmq_compat.broker.pairs import (
+    SLAVE,
+    WAIT_S,
+    Events,
+    ask,
+    bodies,
+    eventually,
+    memory_disk,
+    name_server,
+    pair,
+    pull,
+    pull_until,
+    running_broker,
+    send,
+)
+
+
+def log_bytes(broker: MessageBroker) -> bytes:
+    log = broker.context.store.log
+    found = log.byte_reader().read(log.start_offset, log.end_offset - log.start_offset)
+    return b"" if found is None else bytes(found)
+
+
+async def same_end(*brokers: MessageBroker) -> None:
+    await eventually(lambda: len({each.context.store.log.end_offset for each in brokers}) == 1)
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_a_synchronous_master_acknowledges_what_its_slave_holds(flush: str) -> None:
+    flushes = f"flushDiskType={flush}"
+    async with pair("brokerRole=SYNC_MASTER", flushes, of_slave=(flushes,)) as found:
+        for number in range(10):
+            assert (await send(found.to_master, b"m%d" % number)).code == ResponseCode.SUCCESS
+            held, slave = found.master.context.store.log, found.slave.context.store.log
+            assert slave.end_offset == held.end_offset
+            assert flush == "ASYNC_FLUSH" or slave.durable_offset == held.end_offset
+        assert log_bytes(found.slave) == log_bytes(found.master)
+
+
+async def test_without_a_slave_a_synchronous_master_says_so_and_stores() -> None:
+    async with running_broker("brokerRole=SYNC_MASTER") as master, connected_client(master.address) as client:
+        answer = await send(client, b"m")
+        assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
+        assert answer.ext["queueOffset"] == "0"
+        assert bodies(await pull(client, 0)) == [b"m"]
+
+
+async def test_with_the_rule_of_5_x_a_synchronous_master_waits_for_its_copies() -> None:
+    rule = ("brokerRole=SYNC_MASTER", "replicationFlavor=5.x", "inSyncReplicas=2", "slaveTimeout=100")
+    async with running_broker(*rule) as master, connected_client(master.address) as client:
+        assert (await send(client, b"m")).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+        assert (await send(client, b"m", properties="WAIT\1false\2")).code == ResponseCode.SUCCESS
+
+
+async def test_a_slave_takes_no_messages_and_no_locks() -> None:
+    async with pair() as found:
+        assert (await send(found.to_slave, b"m")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        body = LockBatchRequestBody(consumer_group="g", client_id="c").encode()
+        assert (
+            await ask(found.to_slave, RequestCode.LOCK_BATCH_MQ, body=body)
+        ).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert found.slave.context.store.log.end_offset == 0
+
+
+async def test_a_slave_serves_pulls_only_if_it_is_set_to() -> None:
+    async with pair() as found:
+        await send(found.to_master, b"m")
+        await same_end(found.master, found.slave)
+        refused = await pull(found.to_slave, 0)
+        if refused.code != ResponseCode.TOPIC_NOT_EXIST:  # which it learns within 10 s
+            assert (refused.code, bodies(refused)) == (ResponseCode.PULL_RETRY_IMMEDIATELY, [])
+
+
+async def test_a_slave_that_may_read_has_what_its_master_has() -> None:
+    async with name_server() as names:
+        address = "namesrvAddr={}:{}".format(*names.address)
+        async with running_broker(address) as master, connected_client(master.address) as to_master:
+            for number in range(5):
+                await send(to_master, b"m%d" % number)
+            offset = UpdateConsumerOffsetRequestHeader(consumer_group="g", topic="T", queue_id=0, commit_offset=4)
+            await ask(to_master, RequestCode.UPDATE_CONSUMER_OFFSET, offset)
+            async with (
+                running_broker(address, *SLAVE, "slaveReadEnable=true") as slave,
+                connected_client(slave.address) as to_slave,
+            ):
+                with trio.fail_after(WAIT_S):
+                    await slave.synced.wait()
+                assert bodies(await pull_until(to_slave, 5)) == [b"m%d" % number for number in range(5)]
+                assert slave.context.topics.topics == master.context.topics.topics
+                assert slave.context.offsets.snapshot().offsets == {("g", "T", 0): 4}
+                # A consumer that has read more than the slave holds waits, and keeps its place.
+                ahead = await pull(to_slave, 9, suspend_timeout_millis=50)
+                assert (ahead.code, ahead.ext["nextBeginOffset"]) == (ResponseCode.PULL_NOT_FOUND, "9")
+
+
+async def test_clients_find_both_through_the_name_server() -> None:
+    async with pair() as found:
+        await send(found.to_master, b"m")
+        async with connected_client(found.names.address) as client:
+            route = None
+            with trio.fail_after(WAIT_S):
+                while route is None:
+                    answer = await ask(client, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequestHeader(topic="T"))
+                    if answer.code == ResponseCode.SUCCESS:
+                        route = TopicRouteData.decode(answer.body)
+                    await trio.sleep(0.01)
+        addresses = {each: "{}:{}".format(*broker.address) for each, broker in ((0, found.master), (1, found.slave))}
+        assert route.broker_datas[0].broker_addrs == addresses
+
+
+async def test_a_slave_catches_up_after_its_master_was_away() -> None:
+    disks = memory_disk(), memory_disk()
+    async with name_server() as names:
+        address = "namesrvAddr={}:{}".format(*names.address)
+        async with running_broker(address, *SLAVE, disk=disks[1]) as slave:
+            for life in range(2):
+                async with running_broker(address, disk=disks[0]) as master, connected_client(master.address) as client:
+                    for _ in range(3):
+                        await send(client, b"life %d" % life)
+                    await same_end(master, slave)
+                    assert log_bytes(slave) == log_bytes(master)
+
+
+async def test_a_master_that_has_lost_what_its_slave_holds_takes_no_messages() -> None:
+    """A power cut of a master with ASYNC_FLUSH: in RocketMQ the slave appends other bytes behind those that the master has lost."""
+    events = Events()
+    async with name_server() as names:
+        address = "namesrvAddr={}:{}".format(*names.address)
+        async with running_broker(address, *SLAVE) as slave:
+            async with running_broker(address) as master, connected_client(master.address) as client:
+                await send(client, b"acknowledged")
+                await same_end(master, slave)
+            async with running_broker(address, events=events) as master, connected_client(master.address) as client:
+                await eventually(lambda: bool(events.named("divergence")))
+                refused = await send(client, b"other")
+                assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+                assert refused.remark is not None
+                assert "an operator must decide" in refused.remark
+            assert slave.context.store.log.end_offset > 0
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        ("brokerId=1",),
+        ("brokerRole=SLAVE",),
+        ("namesrvAddr=nowhere",),
+        ("messageDelayLevel=soon",),
+        ("haMasterAddress=x",),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(assignments: tuple[str, ...]) -> None:
+    properties = Properties.read(BROKER_PROPERTIES, assignments)
+    with pytest.raises(InvalidProperty):
+        MessageBrokerPlan(listen=("127.0.0.1", 0), data="/x", properties=properties)
