@@ -15,6 +15,7 @@ Rules, with their sources:
 
 import math
 from collections.abc import Iterable
+from typing import assert_never
 
 from rocketmq_compat.replication import acks
 from rocketmq_compat.replication.acks import PutRefusal, PutWaits, SendStatus, WaitingPut
@@ -167,6 +168,8 @@ class Master:
                 slave.reported_end = end
                 self._reported(out)
                 self._push(slave, out)
+            case _:
+                assert_never(message)
 
     def _handshake(self, slave: SlaveProgress, shake: Handshake, now: float, out: list[Effect]) -> None:
         objection = self._objection_to(shake)

@@ -11,6 +11,7 @@ Rules, with their sources:
 """
 
 import math
+from typing import assert_never
 
 import attrs
 import crc32c
@@ -106,6 +107,8 @@ class Slave:
                 self._pushed(message, now, out)
             case Heartbeat(confirm_offset=confirm):
                 self.log.confirm(confirm, out)
+            case _:
+                assert_never(message)
 
     def _welcome(self, message: Welcome, now: float, out: list[Effect]) -> None:
         log, start = self.log, message.push_from

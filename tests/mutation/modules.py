@@ -6,6 +6,7 @@ import attrs
 
 RAFT_SEEDS_QUICK = 8
 RAFT_SEEDS = 60
+ROCKETMQ_SEEDS = 60
 HISTORIES_QUICK = 150
 LOG_HISTORIES = 1500
 REGISTER_HISTORIES = 6000
@@ -108,6 +109,28 @@ def _first_difference(model: str, count: int) -> str | None:
     return tally.differences[0] if tally.differences else None
 
 
+def rocketmq_scripts() -> str | None:
+    """The first conversation with copies of a commit log that does not go as reviewed."""
+    from tests.rocketmq_compat.replication.conversation import SCRIPTS, renew
+
+    for path in sorted(SCRIPTS.glob("*.txt")):
+        script = path.read_text()
+        if renew(script) != script:
+            return path.stem
+    return None
+
+
+def rocketmq_seeds() -> str | None:
+    """The first violation in a few simulated broker groups."""
+    from jepsen_like.simulation.rocketmq.model import ROCKETMQ
+
+    for seed in range(ROCKETMQ_SEEDS):
+        result = ROCKETMQ.play(seed)
+        if result.violations:
+            return f"seed {seed}: {result.violations[0]}"
+    return None
+
+
 RAFT_TESTS = ("tests/raft/test_rules.py", "tests/raft/test_log_view.py")
 CHECKER_TESTS = "tests/jepsen_like/checker"
 CHECKER_SECONDS_MAX = 15.0
@@ -148,6 +171,15 @@ SUBJECTS: Sequence[Subject] = (
                 "_on_snapshot_received",
             )
         ],
+    ),
+    *(
+        Subject(
+            module=f"rocketmq_compat.replication.{name}",
+            quick=[rocketmq_scripts],
+            tests=["tests/rocketmq_compat/replication/test_rules.py"],
+            oracles=[rocketmq_seeds],
+        )
+        for name in ("acks", "copy_log", "epochs", "master", "slave")
     ),
     Subject(
         module="jepsen_like.checker.log_scan",

@@ -153,6 +153,24 @@ def test_a_table_follows_the_start_and_the_end_of_its_log() -> None:
     assert (epochs.last, epochs.at(75), epochs.at(10), epochs.next_start(70, 80)) == (2, 2, 0, 80)
 
 
+def test_what_a_table_does_not_know_of_is_left_alone() -> None:
+    epochs = table((1, 0), (2, 60), (3, 80))
+    epochs.truncate(70)
+    assert (epochs.last, epochs.entries()) == (2, (MasterEpoch(1, 0), MasterEpoch(2, 60)))
+    later = table((5, 100))
+    later.trim(50)
+    assert later.entries() == (MasterEpoch(5, 100),)
+    none = table()
+    none.trim(50)
+    assert none.entries() == ()
+
+
+def test_a_history_begins_with_the_first_epoch_that_is_told() -> None:
+    told = History.of(0, 90, [MasterEpoch(3, 40), MasterEpoch(4, 60)])
+    assert (told.start, told.end, told.epochs.at(70)) == (40, 90, 4)
+    assert History.of(20, 90, []).start == 20
+
+
 def test_a_history_of_too_many_epochs_is_compared_from_the_first_that_is_told() -> None:
     epochs = [MasterEpoch(number, number) for number in range(1, EPOCHS_MAX + 10)]
     newest = epochs[-EPOCHS_MAX:]
