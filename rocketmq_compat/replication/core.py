@@ -133,7 +133,7 @@ class CommitLogReplica:
                 self.log.trim(event.log_start)
             case LossAccepted():
                 if isinstance(role, Master):
-                    role.loss_accepted(out)
+                    role.loss_accepted()
             case DivergenceDiscarded():
                 if isinstance(role, Slave):
                     role.divergence_discarded(now, out)

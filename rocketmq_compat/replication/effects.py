@@ -119,7 +119,7 @@ class DivergenceFound:
 
 @frozen
 class DivergenceEnded:
-    """News for operators: nothing of this slave stands against taking records any more."""
+    """News for operators: the log of this slave is a beginning of the master's again."""
 
     slave_id: int
 

@@ -28,7 +28,7 @@ class ReplicaFacts(NamedTuple):
     def of(cls, replica: "CommitLogReplica") -> "ReplicaFacts":
         """The facts before a step."""
         log, role = replica.log, replica.role
-        is_blocked = isinstance(role, Master) and bool(role.divergences)
+        is_blocked = isinstance(role, Master) and role.is_blocked
         return cls(log.log_start, log.log_end, log.confirm_offset, log.epochs.last, is_blocked)
 
 

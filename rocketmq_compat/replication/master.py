@@ -51,7 +51,7 @@ class Master:
         self.epoch = log.epochs.last + incarnation
         self.connections: dict[int, SlaveProgress] = {}
         self.divergences: dict[int, DivergenceFound] = {}
-        """By slave, what stands against taking records."""
+        """By slave, where its log is known to leave this one."""
         self.accepts_loss = False
         self.waits = PutWaits()
         log.epochs.assign(self.epoch, log.log_end)
@@ -64,6 +64,11 @@ class Master:
     def slaves(self) -> list[SlaveProgress]:
         """The connections of slaves that were welcomed, one a slave."""
         return [each for each in self.connections.values() if each.is_taken]
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether no records are taken, because an operator has to decide which log counts."""
+        return bool(self.divergences) and not self.accepts_loss
 
     @property
     def deadline(self) -> float:
@@ -82,13 +87,13 @@ class Master:
         if event.size <= 0:
             raise ReplicationError(f"records of {event.size} bytes")
         config, log = self._config, self._log
-        if self.divergences:
+        if self.is_blocked:
             out.append(RefusePut(event.token, PutRefusal.SERVICE_NOT_AVAILABLE, self._objection()))
             return
         reports = [each.reported_end for each in self.slaves]
         in_sync = acks.in_sync_copies(config, log.log_end, reports)
         copies = acks.copies_needed(config, in_sync)
-        if copies > in_sync and config.flavor == "5.x" and config.auto_in_sync_replicas:
+        if copies > in_sync and config.flavor == "5.x" and config.auto_in_sync_replicas and event.wait:
             reason = f"in-sync replicas not enough: {in_sync} of {copies}"
             out.append(RefusePut(event.token, PutRefusal.SYSTEM_ERROR, reason))
             return
@@ -210,8 +215,7 @@ class Master:
 
     def _diverged(self, slave: SlaveProgress, found: DivergenceFound, out: list[Effect]) -> None:
         if self.divergences.get(found.slave_id) != found:
-            if found.blocks:
-                self.divergences[found.slave_id] = found
+            self.divergences[found.slave_id] = found
             out.append(found)
         reason = f"from offset {found.agreed_end} on, {found.lost_bytes} bytes are not the master's"
         self._refuse(slave, HandshakeRefused(reason, found.agreed_end), out)
@@ -228,11 +232,9 @@ class Master:
         """A connection ended; what waits for its slave waits on, for another connection or another slave."""
         self.connections.pop(connection, None)
 
-    def loss_accepted(self, out: list[Effect]) -> None:
-        """Take records again, whatever slaves hold; those that diverge stay refused."""
+    def loss_accepted(self) -> None:
+        """Take records from now on, whatever slaves hold; those that diverge stay refused."""
         self.accepts_loss = True
-        out.extend(DivergenceEnded(slave_id) for slave_id in self.divergences)
-        self.divergences.clear()
 
     # ------------------------------------------------------------ pushes
 

@@ -83,7 +83,10 @@ HISTORIES: Sequence[Mutant] = (
         "takes-records-in-spite-of-a-divergence",
         "a divergence is reported, and does not stand against taking records (H1)",
         MASTER,
-        ("            if found.blocks:\n", "            if found.lost_bytes < 0:\n"),
+        (
+            "return bool(self.divergences) and not self.accepts_loss",
+            "return bool(self.divergences) and self.accepts_loss",
+        ),
         oracles=["Q4"],
     ),
     _bug(

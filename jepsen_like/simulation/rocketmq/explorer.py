@@ -325,7 +325,7 @@ class RocketmqExplorer(Explorer[Pair, Action]):
         facts = (log.log_end, log.flushed_end, log.confirm_offset, log.epochs.entries())
         if isinstance(role, Master):
             slaves = tuple((each.slave_id, each.pushed_end, each.reported_end) for each in role.connections.values())
-            return (*facts, slaves, tuple(role.divergences), role.waits.deadline, role.waits.first_end(2))
+            return (*facts, slaves, role.is_blocked, role.waits.deadline, role.waits.first_end(2))
         return (*facts, role.is_connected, role.is_welcome, role.connection is None, role.diverges_at)
 
     def key(self, state: Pair) -> int:

@@ -86,7 +86,7 @@ class SimulatedOperator:
     @staticmethod
     def _is_blocked(broker: GroupBroker) -> bool:
         replica = broker.replica
-        return replica is not None and isinstance(replica.role, Master) and bool(replica.role.divergences)
+        return replica is not None and isinstance(replica.role, Master) and replica.role.is_blocked
 
     def promote(self, node: int, *, at_once: bool) -> None:
         """This broker is the master from now on; the old one is stopped, `at_once` or only after a while, and comes back as a slave."""

@@ -221,7 +221,7 @@ def say(effect: Effect) -> str:
             blocks = ", and takes no records" if effect.blocks else ""
             return f"finds that the log of slave {effect.slave_id} goes on alone for {lost}{blocks}"
         case DivergenceEnded(slave_id=slave_id):
-            return f"has nothing against slave {slave_id} any more"
+            return f"finds that slave {slave_id} does not diverge any more"
         case ConfirmOffsetMoved(confirm_offset=offset):
             return f"confirms {offset}"
         case _:
