@@ -68,6 +68,11 @@ def nameserver(listen: Address | None, file: str | None, assignments: tuple[str,
     help="Where slaves connect, if not at the property haListenPort of the same host.",
 )
 @click.option(
+    "--advertise",
+    type=AddressType(),
+    help="Where clients and slaves reach it, if they go through something else: in place of brokerIP1 and the port.",
+)
+@click.option(
     "--data", type=click.Path(file_okay=False), help="Its directory, if storePathRootDir is not given; made if missing."
 )
 @click.option(
@@ -75,7 +80,12 @@ def nameserver(listen: Address | None, file: str | None, assignments: tuple[str,
 )
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A property under RocketMQ's name.")
 def broker(
-    listen: Address | None, ha_listen: Address | None, data: str | None, file: str | None, assignments: tuple[str, ...]
+    listen: Address | None,
+    ha_listen: Address | None,
+    advertise: Address | None,
+    data: str | None,
+    file: str | None,
+    assignments: tuple[str, ...],
 ) -> None:
     """Run one broker until SIGTERM."""
     try:
@@ -87,6 +97,7 @@ def broker(
         plan = MessageBrokerPlan(
             listen=listen or ("0.0.0.0", properties.number("listenPort")),
             ha_listen=ha_listen,
+            advertised=advertise,
             data=directory,
             properties=properties,
         )

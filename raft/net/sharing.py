@@ -2,18 +2,23 @@
 
 A host that serves a protocol of its own and a raft group on one port gives each connection an `UndecidedDecoder`. As soon as
 enough bytes have come, its `decide` puts the decoder and the session of that wire into the connection, and decoding goes on there;
-for the native wire, `RaftGroup.take_over` does so.
+for the native wire, `RaftGroup.take_over` does so. How many bytes are enough depends on the wires: where one byte does not tell them
+apart, `native_type` looks at the check of the native header as well.
 """
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
 from raft.net.decoder import PREFIX, Buffer, Decoder
 from raft.net.errors import WireError
-from raft.net.framing import PROTOCOL_VERSION
+from raft.net.framing import PROTOCOL_VERSION, header_check
 
 FIRST_BYTES = PREFIX.size + 1
-"""What `decide` is given at least: the length of the first frame, and one byte of what follows it."""
+"""What `is_native` needs: the length of the first frame, and one byte of what follows it."""
+_CHECKED_HEADER = struct.Struct("!IBBH")
+CHECKED_BYTES = _CHECKED_HEADER.size
+"""What `native_type` needs."""
 
 
 def is_native(first: Buffer) -> bool:
@@ -25,22 +30,35 @@ def is_native(first: Buffer) -> bool:
     return first[PREFIX.size] == PROTOCOL_VERSION
 
 
+def native_type(first: Buffer) -> int | None:
+    """Returns the message type of the native frame that begins with these `CHECKED_BYTES`; None if they begin no native frame.
+
+    For wires whose fifth byte may be `PROTOCOL_VERSION`, as RocketMQ's with a binary header: the check of the native header tells them
+    apart, and where it fits by chance, the type, which is the sixth byte: there the upper one of a header's length, 0 but for huge ones.
+    """
+    length, version, message_type, check = _CHECKED_HEADER.unpack_from(first)
+    return (
+        message_type if version == PROTOCOL_VERSION and check == header_check(length, version, message_type) else None
+    )
+
+
 class UndecidedDecoder(Decoder[Any]):
-    """Keeps a connection's first bytes until `decide` can tell what it speaks. `decide` is called once, with `FIRST_BYTES` at least.
+    """Keeps a connection's first bytes until `decide` can tell what it speaks. `decide` is called once, with `first_bytes` at least.
 
     It returns the decoder that it has put into the connection.
     """
 
-    def __init__(self, decide: Callable[[Buffer], Decoder[Any]]) -> None:
+    def __init__(self, decide: Callable[[Buffer], Decoder[Any]], first_bytes: int = FIRST_BYTES) -> None:
         self.failure: WireError | None = None
         self._decide = decide
+        self._first_bytes = first_bytes
         self.pending_bytes = 0
         self._first = b""
 
     def feed(self, chunk: Buffer) -> list[Any]:
         """See `Decoder`."""
         first = self._first + bytes(chunk) if self._first else chunk
-        if len(first) < FIRST_BYTES:
+        if len(first) < self._first_bytes:
             self._first = bytes(first)
             self.pending_bytes = len(first)
             return []

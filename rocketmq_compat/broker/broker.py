@@ -47,9 +47,10 @@ from rocketmq_compat.consumers.delays import BadDelayLevels, DelayLevels
 from rocketmq_compat.consumers.groups import GroupTable
 from rocketmq_compat.consumers.topics import TopicTable
 from rocketmq_compat.records import encode_host
-from rocketmq_compat.remoting.server import RemotingServer, Tell
+from rocketmq_compat.remoting.server import Guest, RemotingServer, Tell
 from rocketmq_compat.remoting.session import Handler, RemotingSession
 from rocketmq_compat.replication.core import CommitLogReplica
+from rocketmq_compat.replication.ha_codec import HANDSHAKE
 from rocketmq_compat.replication.model import (
     INCARNATION_MAX,
     MasterEpoch,
@@ -76,7 +77,9 @@ class MessageBrokerPlan:
     listen: Address
     data: str
     ha_listen: Address | None = None
-    """Where a master accepts slaves; None: at `haListenPort` of the same host."""
+    """Where a master accepts slaves, besides `listen`; None: at `haListenPort` of the same host."""
+    advertised: Address | None = None
+    """Where clients and slaves reach this broker, if they go through something else; None: `brokerIP1` and where it listens."""
     properties: Properties = attrs.field(factory=lambda: Properties.read(BROKER_PROPERTIES))
 
     def __attrs_post_init__(self) -> None:
@@ -130,6 +133,7 @@ class MessageBroker:
         properties = plan.properties
         self.serving = trio.Event()
         """Set when clients are served, and one name server knows the broker, if there are any."""
+        self._plan = plan
         self._reactor = reactor
         self._store = store
         self._tell = tell
@@ -162,8 +166,11 @@ class MessageBroker:
             greeting_timeout_s=GREETING_TIMEOUT_S,
             idle_timeout_s=float(properties.number("serverChannelMaxIdleTimeSeconds")),
         )
+        guests: Mapping[int, Guest] = {} if context.is_slave else {HANDSHAKE: self._links.take_over}
         self._servers = [
-            RemotingServer(reactor, each, handlers, limits=limits, tell=tell, on_closed=self._connection_closed)
+            RemotingServer(
+                reactor, each, handlers, limits=limits, tell=tell, on_closed=self._connection_closed, guests=guests
+            )
             for each in listening
         ]
         self._armed_for = 0.0
@@ -185,6 +192,8 @@ class MessageBroker:
         """Where slaves reach this broker; empty for a slave, which no other slave copies."""
         if self.context.is_slave:
             return ""
+        if self._plan.advertised is not None:
+            return self.context.address  # slaves are taken at the port of clients, too
         host = self.context.properties.text("brokerIP2") or self.context.address.rpartition(":")[0]
         return f"{host}:{self._links.address[1]}"
 
@@ -394,7 +403,7 @@ def _context(
     plan: MessageBrokerPlan, bound: Address, store: MessageStore, tell: Tell, rng: random.Random
 ) -> BrokerContext:
     properties, levels = plan.properties, plan.delay_levels()
-    host, port = properties.text("brokerIP1") or bound[0], bound[1]
+    host, port = plan.advertised or (properties.text("brokerIP1") or bound[0], bound[1])
     return BrokerContext(
         properties=properties,
         store=store,

@@ -1,19 +1,19 @@
 """The connections between a master and its slaves, as sockets: what `replicated_log.HaLinks` orders.
 
-A master listens on `haListenPort`, a slave dials the address that it was set to, or that the name servers gave it. What the messages
+A master listens on `haListenPort`, and takes slaves on the port of its clients as well (`take_over`); a slave dials the address that it was set to, or that the name servers gave it. What the messages
 mean is for the decider: here are frames, numbers of connections, and their ends.
 """
 
 import socket
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from raft.net.connection import Session, SocketConnection
 from raft.net.dialing import dial, notice_broken_path
 from raft.net.errors import WireError
-from raft.net.framing import Frame
+from raft.net.framing import Frame, FrameDecoder
 from raft.net.listener import Listener, ListenerLimits
 from raft.net.reactor import Reactor
 from rocketmq_compat.remoting.server import Tell
@@ -35,19 +35,21 @@ Address = tuple[str, int]
 class _HaSession(Session[Frame]):
     """One connection."""
 
-    def __init__(self, links: "SocketLinks", number: int, on_greeted: Callable[[], None] | None) -> None:
-        self.connection: SocketConnection[Frame]
+    def __init__(self, links: "SocketLinks", number: int, listener: Listener[Any] | None) -> None:
+        self.connection: SocketConnection[Any]
         self.number = number
+        self.listener = listener
+        """By which it came; None if this side has dialled."""
         self._links = links
-        self._on_greeted = on_greeted
+        self._is_greeted = False
 
     def on_frames(self, frames: list[Frame]) -> None:
         """See `Session`."""
         for frame in frames:
             message = decode(frame)
-            if self._on_greeted is not None:
-                greeted, self._on_greeted = self._on_greeted, None
-                greeted()
+            if self.listener is not None and not self._is_greeted:
+                self._is_greeted = True
+                self.listener.greeted(self.connection)
             self._links.report(Received(self.number, message))
 
     def on_drained(self) -> None:
@@ -101,8 +103,8 @@ class SocketLinks:
 
     # ---------------------------------------------------------------- both sides
 
-    def _take(self, connected: socket.socket, number: int, name: str, greeted: Callable[[], None] | None) -> _HaSession:
-        session = _HaSession(self, number, greeted)
+    def _take(self, connected: socket.socket, number: int, name: str, listener: Listener[Any] | None) -> _HaSession:
+        session = _HaSession(self, number, listener)
         session.connection = SocketConnection(
             self._reactor, connected, ha_decoder(), session, outbound_bytes_max=OUTBOUND_BYTES_MAX, name=name
         )
@@ -111,8 +113,8 @@ class SocketLinks:
 
     def closed(self, session: _HaSession, reason: str) -> None:
         """A connection has ended."""
-        if self._listener is not None:
-            self._listener.forget(session.connection)
+        if session.listener is not None:
+            session.listener.forget(session.connection)
         if self._sessions.pop(session.number, None) is not None and not self._is_closing:
             self._tell("ha_connection_lost", peer=session.connection.name, reason=reason)
             self.report(HaConnectionClosed(session.number))
@@ -151,13 +153,21 @@ class SocketLinks:
 
     def _accept(self, accepted: socket.socket, name: str) -> SocketConnection[Frame]:
         self._accepted += 1
-        session = self._take(accepted, self._accepted, name, lambda: self._greeted(session))
+        session = self._take(accepted, self._accepted, name, self._listener)
         self.report(Connected(session.number))
         return session.connection
 
-    def _greeted(self, session: _HaSession) -> None:
-        if self._listener is not None:
-            self._listener.greeted(session.connection)
+    def take_over(self, connection: SocketConnection[Any], listener: Listener[Any]) -> FrameDecoder:
+        """Serve a slave that has come by the port of clients. See `remoting.server.Guest`."""
+        self._accepted += 1
+        session = _HaSession(self, self._accepted, listener)
+        session.connection = connection
+        decoder = ha_decoder()
+        connection.session, connection.decoder = session, decoder
+        connection.outbound_bytes_max = OUTBOUND_BYTES_MAX
+        self._sessions[session.number] = session
+        self.report(Connected(session.number))
+        return decoder
 
     # ---------------------------------------------------------------- the slave's side
 

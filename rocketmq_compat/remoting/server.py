@@ -1,16 +1,18 @@
 """A port that speaks the remoting protocol: accepts connections, gives each a session, and tells why connections end.
 
-A name server has one, a broker two (clients of old send to `listenPort` - 2).
+A name server has one, a broker two (clients of old send to `listenPort` - 2). Brokers speak the native wire among themselves, on
+the same port: a connection that begins with a frame of such a type is handed to the `Guest` of that type.
 """
 
 import socket
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
-from raft.net.decoder import BodyDecoder, Buffer
+from raft.net.decoder import BodyDecoder, Buffer, Decoder
 from raft.net.listener import Listener, ListenerLimits
 from raft.net.reactor import Reactor
+from raft.net.sharing import CHECKED_BYTES, UndecidedDecoder, native_type
 from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
 from rocketmq_compat.remoting.session import Handler, RemotingSession
 
@@ -19,6 +21,10 @@ OUTBOUND_BYTES_MAX: Final = 4 * 1024 * 1024
 
 Tell = Callable[..., None]
 """Called with the name of an event and its fields."""
+
+Guest = Callable[[SocketConnection[Any], Listener[Any]], Decoder[Any]]
+"""Takes over a connection, from its first byte on: puts its session and its decoder into it, and returns the decoder. It reports to the listener
+when the connection is greeted, and when it has closed."""
 
 
 class RemotingServer:
@@ -33,55 +39,64 @@ class RemotingServer:
         limits: ListenerLimits,
         tell: Tell,
         on_closed: Callable[[RemotingSession], None],
+        guests: Mapping[int, Guest] | None = None,
     ) -> None:
         """Serve with `handlers`, by request code. `tell` is called for each connection that is refused or ends for a reason, and
-        `on_closed` for every one that ends."""
+        `on_closed` for every one that ends. `guests` are given by the type of the native frame that begins their connections."""
         self._reactor = reactor
         self._handlers = handlers
         self._tell = tell
         self._on_closed = on_closed
+        self._guests = guests or {}
         self._is_closing = False
-        self._listener: Listener[Buffer] = Listener(
+        self.listener: Listener[Any] = Listener(
             reactor, listening, self._open_connection, limits=limits, on_refused=self._refused
         )
 
     @property
     def address(self) -> tuple[str, int]:
         """Where it listens."""
-        return self._listener.address
+        return self.listener.address
 
     @property
     def connections(self) -> int:
         """How many are open."""
-        return self._listener.connections
+        return self.listener.connections
 
     async def run(self) -> None:
         """Close connections whose time is up, until cancelled."""
-        await self._listener.run()
+        await self.listener.run()
 
     def close(self, reason: str) -> None:
         """Stop listening and close every connection. A second call does nothing."""
         if not self._is_closing:
             self._is_closing = True
-            self._listener.close(reason)
+            self.listener.close(reason)
 
     def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Buffer]:
-        session = RemotingSession(self._handlers, self._listener.greeted, self._closed)
+        session = RemotingSession(self._handlers, self.listener.greeted, self._closed)
         session.connection = SocketConnection(
             self._reactor,
             accepted,
-            BodyDecoder(FRAME_BYTES_MAX),
+            UndecidedDecoder(lambda first: self._decide(session, first), CHECKED_BYTES),
             session,
             outbound_bytes_max=OUTBOUND_BYTES_MAX,
             name=name,
         )
         return session.connection
 
+    def _decide(self, session: RemotingSession, first: Buffer) -> Decoder[Any]:
+        guest = self._guests.get(native_type(first) or 0)
+        if guest is not None:
+            return guest(session.connection, self.listener)
+        session.connection.decoder = BodyDecoder(FRAME_BYTES_MAX)
+        return session.connection.decoder
+
     def _refused(self, name: str, reason: str) -> None:
         self._tell("connection_refused", peer=name, reason=reason)
 
     def _closed(self, session: RemotingSession, reason: str) -> None:
-        self._listener.forget(session.connection)
+        self.listener.forget(session.connection)
         if reason != CLOSED_BY_OTHER_SIDE and not self._is_closing:
             self._tell("connection_closed", peer=session.connection.name, reason=reason)
         self._on_closed(session)

@@ -15,6 +15,7 @@ from raft.net.errors import WireError
 from raft.net.framing import FrameDecoder, encode_frame
 from raft.net.ordered import OrderedSession, Reply
 from raft.net.reactor import Reactor
+from raft.net.sharing import CHECKED_BYTES, UndecidedDecoder, native_type
 from raft.net.transform import Transform
 
 BODY_MAX = 1000
@@ -307,3 +308,40 @@ def test_no_request_is_taken_within_the_answer_that_makes_room_for_it(reactor: R
         reactor.round()
         assert list(served.taken) == [b"a", b"b"]
         assert reactor.has_more(), "those that work once a round are called for it"
+
+
+@given(st.integers(0, 255), st.binary(max_size=20))
+def test_a_native_frame_is_known_by_its_first_bytes(message_type: int, body: bytes) -> None:
+    assert native_type(encode_frame(message_type, body)[:CHECKED_BYTES]) == message_type
+
+
+@given(st.integers(0, 2**24), st.integers(0, 2**16), st.sampled_from([0, 1]))
+def test_no_frame_of_rocketmq_is_taken_for_a_native_one(body_bytes: int, header_bytes: int, serialization: int) -> None:
+    """The sixth byte is 0 in a header of less than 64 KiB, and no native wire begins with that type."""
+    first = PREFIX.pack(4 + header_bytes + body_bytes) + PREFIX.pack(serialization << 24 | min(header_bytes, 2**16 - 1))
+    assert native_type(first) in (None, 0)
+
+
+@given(st.binary(min_size=CHECKED_BYTES, max_size=30), st.lists(st.integers(0, 40), max_size=6))
+def test_a_wire_is_decided_once_and_sees_every_byte(stream: bytes, places: list[int]) -> None:
+    seen: list[bytes] = []
+
+    class Rest(BodyDecoder):
+        def feed(self, chunk: Buffer) -> list[Buffer]:
+            seen.append(bytes(chunk))
+            return []
+
+    decided: list[bytes] = []
+
+    def decide(first: Buffer) -> BodyDecoder:
+        decided.append(bytes(first))
+        return Rest(BODY_MAX)
+
+    undecided: UndecidedDecoder | BodyDecoder = UndecidedDecoder(decide, CHECKED_BYTES)
+    for piece in pieces_of(stream, places):
+        if decided:  # the connection has the new decoder by now
+            seen.append(piece)
+        else:
+            undecided.feed(piece)
+    assert b"".join(seen) == stream
+    assert len(decided) == 1 and len(decided[0]) >= CHECKED_BYTES

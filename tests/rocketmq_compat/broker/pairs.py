@@ -55,13 +55,17 @@ class Events:
 
 @asynccontextmanager
 async def running_broker(
-    *assignments: str, disk: Disk | None = None, events: Events | None = None
+    *assignments: str,
+    disk: Disk | None = None,
+    events: Events | None = None,
+    advertised: tuple[str, int] | None = None,
 ) -> AsyncIterator[MessageBroker]:
     """A broker on an own disk in memory, unless another is given."""
     plan = MessageBrokerPlan(
         listen=ANY_PORT,
         ha_listen=ANY_PORT,
         data=DATA,
+        advertised=advertised,
         properties=Properties.read(BROKER_PROPERTIES, [*QUICK, *assignments]),
     )
     async with MessageBroker.open(plan, tell=events or Events(), disk=disk or memory_disk()) as broker:

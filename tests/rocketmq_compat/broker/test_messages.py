@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from rocketmq_compat.records import InnerMessage, join_messages, read_message_id, read_properties
 from rocketmq_compat.remoting.client import connected_client
@@ -82,6 +83,7 @@ async def test_a_pull_waits_for_the_message_that_it_wants() -> None:
             pulled.append(await pull(client, 1, suspend_timeout_millis=20_000, subscription="B"))
 
         nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()  # so that it is sent before the messages
         await send(client, b"not wanted", properties="TAGS\1A\2")
         # A pull is held once its client's later requests are answered; it is not answered by what it does not want.
         await send(client, b"not wanted either")

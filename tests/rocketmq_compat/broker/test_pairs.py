@@ -6,7 +6,7 @@ import trio
 from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
 from rocketmq_compat.config import InvalidProperty, Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES
-from rocketmq_compat.remoting.bodies import LockBatchRequestBody, TopicRouteData
+from rocketmq_compat.remoting.bodies import ClusterInfo, LockBatchRequestBody, TopicRouteData
 from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.headers.offsets import UpdateConsumerOffsetRequestHeader
@@ -150,6 +150,24 @@ async def test_a_master_that_has_lost_what_its_slave_holds_takes_no_messages() -
                 assert refused.remark is not None
                 assert "an operator must decide" in refused.remark
             assert slave.context.store.log.end_offset > 0
+
+
+async def test_a_slave_may_reach_its_master_at_the_port_of_clients() -> None:
+    async with running_broker("brokerRole=SYNC_MASTER") as master, connected_client(master.address) as client:
+        address = "haMasterAddress={}:{}".format(*master.address)
+        async with running_broker(*SLAVE, address) as slave:
+            await eventually(lambda: bool(master.slaves))
+            assert (await send(client, b"m")).code == ResponseCode.SUCCESS
+            assert log_bytes(slave) == log_bytes(master)
+
+
+async def test_what_is_advertised_is_what_clients_and_slaves_are_told() -> None:
+    async with name_server() as names, connected_client(names.address) as client:
+        address = "namesrvAddr={}:{}".format(*names.address)
+        async with running_broker(address, advertised=("127.0.0.9", 7)), running_broker(address, *SLAVE) as slave:
+            found = ClusterInfo.decode((await ask(client, RequestCode.GET_BROKER_CLUSTER_INFO)).body)
+            addresses = found.broker_addr_table["broker-a"].broker_addrs
+            assert addresses == {0: "127.0.0.9:7", 1: "{}:{}".format(*slave.address)}
 
 
 @pytest.mark.parametrize(
