@@ -71,8 +71,8 @@ class GetMessageStatus(enum.Enum):
 class MessageStoreConfig:
     """The sizes of a store. Raises `ValueError` if one is invalid."""
 
-    log: StoreConfig = attrs.field(factory=lambda: StoreConfig(segment_bytes_max=1 << 30, threads=1))
-    """`mappedFileSizeCommitLog` is its `segment_bytes_max`."""
+    log: StoreConfig = attrs.field(factory=lambda: StoreConfig(segment_bytes_max=64 << 20, threads=1))
+    """`mappedFileSizeCommitLog` is its `segment_bytes_max`; a restart after a crash reads the newest segment, so 1 GiB is much."""
     derived: DerivedConfig = attrs.field(factory=DerivedConfig)
     undispatched_bytes_max: int = attrs.field(default=64 << 20, validator=gt(0))
     """How far the end may be ahead of what is dispatched before that is read from the disk again."""
@@ -246,7 +246,9 @@ class MessageStore:
             return
         try:
             if self.log.failed is None:
+                self.log.roll()  # a segment that has ended is not read when the log is opened
                 self.flush()
+                self.derived.index.end_table()
                 with contextlib.suppress(NoSpace):
                     self.derived.save()
         finally:

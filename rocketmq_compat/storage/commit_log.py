@@ -118,6 +118,10 @@ class CommitLog:
             return self._log.trim(offset)
         return self._log.trim(self.start_of_batch(offset)) if offset > self.start_offset else self.start_offset
 
+    def roll(self) -> None:
+        """Let the next batch begin a segment; nothing to do if the newest one is empty."""
+        self._log.roll()
+
     def flush(self) -> int:
         """Make everything durable, in this thread. Returns the durable offset."""
         return self._log.flush()

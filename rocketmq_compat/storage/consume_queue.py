@@ -9,8 +9,9 @@ they hold; what else is in a file means nothing, and is written again. So a queu
 
 import contextlib
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Final, TypeVar
 
 import attrs
 
@@ -23,6 +24,7 @@ UNITS_PER_FILE: Final = 300_000
 """As in RocketMQ: files of 6 MB."""
 _UNIT_BYTES: Final = UNIT.size
 _UNKNOWN: Final = -1
+_Item = TypeVar("_Item")
 
 
 @attrs.frozen
@@ -332,15 +334,30 @@ class ConsumeQueues:
         self._gone += gone
 
 
-def write_units(disk: Disk, parts: Iterable[UnitsToWrite]) -> None:
-    """Write these parts of files, durably, with their names. Raises `NoSpace` or `StorageFailed`; the call may be repeated."""
-    made: set[str] = set()
-    for each in parts:
-        if each.is_new:
-            disk.make_directory(each.directory)
-            made.add(each.directory)
-        with contextlib.closing(disk.open(f"{each.directory}/{each.name}", create=each.is_new)) as file:
-            file.write_at(each.position, [each.content])
+def write_units(disk: Disk, parts: Sequence[UnitsToWrite], threads: int) -> None:
+    """Write these parts of files, durably, with their names, in so many threads: the file system then commits several files together.
+
+    Raises `NoSpace` or `StorageFailed`, after all are done; the call may be repeated.
+    """
+
+    def write(part: UnitsToWrite) -> None:
+        with contextlib.closing(disk.open(f"{part.directory}/{part.name}", create=part.is_new)) as file:
+            file.write_at(part.position, [part.content])
             file.sync()
-    for directory in sorted(made):
-        disk.sync_directory(directory)
+
+    directories = list(dict.fromkeys(each.directory for each in parts if each.is_new))
+    _side_by_side(disk.make_directory, directories, threads)
+    _side_by_side(write, parts, threads)
+    _side_by_side(disk.sync_directory, directories, threads)
+
+
+def _side_by_side(work: Callable[[_Item], None], items: Sequence[_Item], threads: int) -> None:
+    threads = min(threads, len(items))
+    if threads <= 1:
+        for each in items:
+            work(each)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="consume-queues") as pool:
+        done = wait([pool.submit(work, each) for each in items]).done
+    for each_done in done:
+        each_done.result()

@@ -53,6 +53,8 @@ class DerivedConfig:
     """A checkpoint is due after so many bytes of the commit log, so that a restart reads at most about these again."""
     open_files_max: int = attrs.field(default=256, validator=gt(0))
     """Descriptors for reading older units and keys."""
+    threads: int = attrs.field(default=16, validator=gt(0))
+    """How many files of queues a checkpoint writes side by side; 1 = one after the other, in the caller's thread."""
     index: KeyIndexConfig = attrs.field(factory=KeyIndexConfig)
 
 
@@ -113,6 +115,7 @@ class DerivedSave:
         write_table: Callable[[KeyTable], None],
         gone_units: Sequence[str],
         gone_tables: Sequence[str],
+        threads: int,
     ) -> None:
         self.checkpoint = checkpoint
         self.ends = ends
@@ -126,6 +129,7 @@ class DerivedSave:
         self._directory = directory
         self._units = units
         self._write_table = write_table
+        self._threads = threads
         self._lock = threading.Lock()
         self._stopped = False
 
@@ -140,7 +144,7 @@ class DerivedSave:
             if self._stopped:
                 return
             self._stopped = True
-            write_units(self._disk, self._units)
+            write_units(self._disk, self._units, self._threads)
             for each in self.tables:
                 self._write_table(each)
             replace_file(self._disk, self._directory, DISPATCHED_NAME, self.checkpoint.encode())
@@ -294,6 +298,7 @@ class DerivedData:
             write_table=self.index.write_table,
             gone_units=gone_units,
             gone_tables=self.index.take_gone(),
+            threads=self._config.threads,
         )
         return self._saving
 

@@ -1,8 +1,9 @@
 """The key index: which messages have a key, found newest first (RocketMQ's `IndexService`).
 
 An entry is 24 bytes: the hash of topic and key, the one before it with the same slot, physical offset and store time. Entries are
-collected in memory, in a *table*; one that is full becomes a file, which never changes. There are at most `tables_max` of them: with
-more, the oldest goes, and so does one whose messages left the commit log.
+collected in memory, in a *table*; one that is full becomes a file. There are at most `tables_max` of them: with more, the oldest goes, and
+so does one whose messages left the commit log. When the index is closed the last table becomes a file, too; the next start reads it,
+and goes on with it.
 
     <directory>/<physical offset at which it begins>      slots, then entries, little-endian
 
@@ -10,6 +11,7 @@ All of it is derived from the commit log: entries that were not yet in a file ar
 hash, and what a file states is not checked, so the caller looks at each message that is found.
 """
 
+import contextlib
 import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,6 +47,7 @@ class TableFile:
 
     start: int
     end: int
+    count: int
     oldest_ms: int
     newest_ms: int
 
@@ -57,10 +60,11 @@ class TableFile:
 class KeyTable:
     """Entries in memory, for the messages from the physical offset `start` up to `end`, exclusive."""
 
-    __slots__ = ("_entries", "_slots", "count", "end", "newest_ms", "oldest_ms", "start")
+    __slots__ = ("_entries", "_slots", "count", "end", "newest_ms", "oldest_ms", "saved_end", "start")
 
     def __init__(self, start: int) -> None:
-        self.start = self.end = start
+        self.start = self.end = self.saved_end = start
+        """The entries of messages before `saved_end` are in a file."""
         self.count = 0
         self.oldest_ms = self.newest_ms = 0
         self._slots = array("I", bytes(4 * _SLOTS))
@@ -89,9 +93,22 @@ class KeyTable:
     def before(self, physical: int) -> "KeyTable":
         """Returns the table without the entries of messages that lie at this physical offset or behind it."""
         left = KeyTable(self.start)
+        left.saved_end = self.saved_end
         rows = _ENTRY.iter_unpack(self._entries)
         left.add([(key, place, store_ms) for key, _, place, store_ms in rows if place < physical], physical)
         return left
+
+    @classmethod
+    def read(cls, file: TableFile, content: bytes) -> "KeyTable | None":
+        """Returns the table that was written to this file; None unless all of it is there."""
+        rows = content[_SLOTS * _SLOT.size :]
+        if len(rows) < file.count * _ENTRY.size:
+            return None
+        table = cls(file.start)
+        entries = _ENTRY.iter_unpack(rows[: file.count * _ENTRY.size])
+        table.add([(key, place, store_ms) for key, _, place, store_ms in entries], file.end)
+        table.saved_end = file.end
+        return table
 
     def content(self) -> Sequence[bytes]:
         """Returns the content of the file that it becomes."""
@@ -129,6 +146,16 @@ class KeyIndex:
         """Take over what a checkpoint states: the files, oldest first, and up to which physical offset they hold all entries."""
         self._close_readers()
         self._files, self._full, self._table, self._gone = list(files), [], KeyTable(end), []
+        last = self._files[-1] if self._files else None
+        if last is not None and last.end == end and last.count < self._config.entries_max:
+            with contextlib.closing(self._disk.open(f"{self.directory}/{last.name}", create=False)) as file:
+                self._table = KeyTable.read(last, file.read_at(0, file.size())) or self._table
+
+    def end_table(self) -> None:
+        """Let the last table become a file with the next checkpoint, although it is not full, because the index will be closed."""
+        if self._table.saved_end < self._table.end and self._table.count:
+            self._full.append(self._table)
+            self._table = KeyTable(self._table.end)
 
     @property
     def end(self) -> int:
@@ -156,8 +183,9 @@ class KeyIndex:
         tables: list[KeyTable] = [self._table, *reversed(self._full)]
         for table in tables:
             yield from (place for place, store_ms in table.find(key) if begin_ms <= store_ms <= end_ms)
+        in_memory = {each.start for each in tables}
         for file in reversed(self._files):
-            if file.newest_ms >= begin_ms and file.oldest_ms <= end_ms:
+            if file.start not in in_memory and file.newest_ms >= begin_ms and file.oldest_ms <= end_ms:
                 found = self._find_in_file(file, key)
                 yield from (place for place, store_ms in found if begin_ms <= store_ms <= end_ms)
 
@@ -190,12 +218,13 @@ class KeyIndex:
     def saved_end(self, tables: Sequence[KeyTable], physical: int) -> int:
         """Returns up to which physical offset the files hold all entries, once these tables are in files, but at most `physical`."""
         left = next(each for each in [*self._full, self._table] if each not in tables)
-        return physical if left is self._table and not left.count else min(left.start, physical)
+        return physical if left is self._table and not left.count else min(left.saved_end, physical)
 
     def files_with(self, tables: Sequence[KeyTable]) -> list[TableFile]:
         """Returns the files that there are once these tables are in files, oldest first."""
-        made = [TableFile(each.start, each.end, each.oldest_ms, each.newest_ms) for each in tables]
-        return [*self._files, *made][-self._config.tables_max :]
+        made = [TableFile(each.start, each.end, each.count, each.oldest_ms, each.newest_ms) for each in tables]
+        kept = [each for each in self._files if not made or each.start < made[0].start]
+        return [*kept, *made][-self._config.tables_max :]
 
     def note_saved(self, tables: Sequence[KeyTable]) -> None:
         """These tables are in files, and a checkpoint names them."""
@@ -204,7 +233,8 @@ class KeyIndex:
 
     def take_gone(self) -> list[str]:
         """Returns the paths of files that are not needed once a checkpoint names `files_with` alone, and forgets them."""
-        gone, self._gone = self._gone, []
+        again = {f"{self.directory}/{each.start:020}" for each in [*self._full, self._table]}
+        gone, self._gone = [each for each in self._gone if each not in again], []
         return gone
 
     def note_gone(self, paths: Iterable[str]) -> None:
@@ -225,11 +255,12 @@ class KeyIndex:
     # How it is done
 
     def _keep(self, files: Sequence[TableFile]) -> None:
+        names = {each.name for each in files}
         for each in self._files:
-            if each not in files:
+            if each.name not in names:
                 self._gone.append(f"{self.directory}/{each.name}")
-                if each in self._readers:
-                    self._readers.pop(each).close()
+            if each not in files and each in self._readers:
+                self._readers.pop(each).close()
         self._files = list(files)
 
     def _close_readers(self) -> None:

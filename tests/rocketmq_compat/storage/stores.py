@@ -13,7 +13,7 @@ from tests.rocketmq_compat.storage.records import DIRECTORY, SMALL, record
 SMALL_INDEX = KeyIndexConfig(entries_max=16, span_bytes_max=8192, tables_max=100)
 SMALL_STORE = MessageStoreConfig(
     log=SMALL,
-    derived=DerivedConfig(units_per_file=8, save_every_bytes=3000, open_files_max=4, index=SMALL_INDEX),
+    derived=DerivedConfig(units_per_file=8, save_every_bytes=3000, open_files_max=4, threads=1, index=SMALL_INDEX),
     undispatched_bytes_max=4096,
 )
 QUEUE = ("Orders", 0)
