@@ -8,6 +8,7 @@ from jepsen_like.systems.port import System
 SYSTEMS: Final[dict[str, str]] = {
     "raft": "jepsen_like.systems.raft.system:RaftSystem",
     "kafka": "jepsen_like.systems.kafka.system:KafkaAdapter",
+    "rocketmq": "jepsen_like.systems.rocketmq.system:RocketMqSystem",
 }
 """Where the adapter of each system is, by the name that `--system` takes; a test adds its own here."""
 

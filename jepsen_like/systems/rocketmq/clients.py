@@ -1,0 +1,157 @@
+"""How clients of a run reach the brokers of a group, and what an answer means for an operation.
+
+`FAIL` only for an answer that refuses this very request, or when no request can have left. Everything else is `INFO`.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from jepsen_like.cluster.wires import Address
+from jepsen_like.history.ops import ErrorCode, Outcome
+from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection, RemotingConnection
+from jepsen_like.workload.load import Ending, Hint, NotTheLeader, TryLater
+from rocketmq_compat.config_keys import SLAVE
+from rocketmq_compat.records import RecordHead, read_heads
+from rocketmq_compat.remoting.bodies import KVTable
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.errors import BadBody, BadHeader
+from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.headers.offsets import OffsetResponseHeader, QueueRequestHeader
+from rocketmq_compat.remoting.headers.pulling import PullMessageRequestHeader
+from rocketmq_compat.remoting.headers.sending import SendMessageRequestHeader, SendMessageResponseHeader
+
+TOPIC: Final = "log"
+PRODUCER: Final = "quorumlog"
+STORED: Final = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    }
+)
+"""Answers of a message that the master has stored, whatever its copies."""
+NOTHING_THERE: Final = frozenset({ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED})
+_REFUSALS: Final[Mapping[int, tuple[ErrorCode, Hint | None]]] = {
+    ResponseCode.SYSTEM_BUSY: (ErrorCode.BUSY, TryLater()),
+    ResponseCode.FLOW_CONTROL: (ErrorCode.BUSY, TryLater()),
+    ResponseCode.SERVICE_NOT_AVAILABLE: (ErrorCode.NOT_LEADER, NotTheLeader(None)),
+    ResponseCode.NO_PERMISSION: (ErrorCode.NOT_LEADER, NotTheLeader(None)),
+    ResponseCode.NOT_LEADER_FOR_QUEUE: (ErrorCode.NOT_LEADER, NotTheLeader(None)),
+    ResponseCode.TOPIC_NOT_EXIST: (ErrorCode.INVALID_REQUEST, NotTheLeader(None)),
+    ResponseCode.MESSAGE_ILLEGAL: (ErrorCode.INVALID_REQUEST, None),
+    ResponseCode.INVALID_PARAMETER: (ErrorCode.INVALID_REQUEST, None),
+}
+"""Codes of answers after which the message is certainly not stored."""
+
+
+@attrs.frozen
+class MessageStored:
+    """A message was stored."""
+
+    queue: int
+    offset: int
+
+
+@attrs.frozen
+class Pulled:
+    """Messages of a queue, each with its body; none if there is nothing at the offset."""
+
+    offset: int
+    records: Sequence[tuple[RecordHead, bytes]]
+
+
+class BrokerConnection(RemotingConnection):
+    """What operations ask."""
+
+    async def send(self, queue: int, body: bytes) -> MessageStored:
+        """Send one message to a queue. Raises `BrokerRefused` and `NoBrokerAnswer`."""
+        header = SendMessageRequestHeader(
+            producer_group=PRODUCER,
+            topic=TOPIC,
+            queue_id=queue,
+            sys_flag=0,
+            born_timestamp=time.time_ns() // 1_000_000,
+            flag=0,
+            properties="",
+        )
+        answer = await self.ask(Command(RequestCode.SEND_MESSAGE_V2, ext=header.ext_v2(), body=body))
+        if answer.code not in STORED:
+            raise BrokerRefused(answer.code, answer.remark or "")
+        try:
+            stored = SendMessageResponseHeader.read(answer.ext)
+        except BadHeader as error:
+            raise NoBrokerAnswer(str(error)) from error
+        return MessageStored(stored.queue_id, stored.queue_offset)
+
+    async def pull(self, queue: int, offset: int, messages_max: int) -> Pulled:
+        """What a queue holds from an offset on; does not wait. Raises `BrokerRefused` and `NoBrokerAnswer`."""
+        header = PullMessageRequestHeader(
+            consumer_group=PRODUCER,
+            topic=TOPIC,
+            queue_id=queue,
+            queue_offset=offset,
+            max_msg_nums=messages_max,
+            sys_flag=4,
+            subscription="*",
+        )
+        answer = await self.ask(Command(RequestCode.PULL_MESSAGE, ext=header.ext()))
+        if answer.code in NOTHING_THERE:
+            return Pulled(offset, ())
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "")
+        body = bytes(answer.body)
+        return Pulled(offset, [(head, bytes(head.body(body[at : at + head.size]))) for at, head in read_heads(body)])
+
+    async def pull_of_master(self, queue: int, offset: int) -> Pulled:
+        """The same, of a broker that takes messages. Raises `BrokerRefused` for another one."""
+        answer = await self.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO))
+        try:
+            role = KVTable.decode(answer.body).table["brokerRole"]
+        except (BadBody, KeyError) as error:
+            raise NoBrokerAnswer(str(error)) from error
+        if role == SLAVE:
+            raise BrokerRefused(ResponseCode.SERVICE_NOT_AVAILABLE, "a slave")
+        return await self.pull(queue, offset, 1)
+
+    async def end_of(self, queue: int) -> int:
+        """Where a queue ends. Raises `BrokerRefused` and `NoBrokerAnswer`."""
+        header = QueueRequestHeader(topic=TOPIC, queue_id=queue)
+        answer = await self.ask(Command(RequestCode.GET_MAX_OFFSET, ext=header.ext()))
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "")
+        try:
+            return OffsetResponseHeader.read(answer.ext).offset
+        except BadHeader as error:
+            raise NoBrokerAnswer(str(error)) from error
+
+
+class RocketClients:
+    """Connections with the brokers of one group."""
+
+    errors: tuple[type[Exception], ...] = (NoConnection, NoBrokerAnswer, BrokerRefused)
+
+    def __init__(self, addresses: Mapping[int, Address]) -> None:
+        self.nodes = tuple(addresses)
+        self._addresses = addresses
+
+    async def connect(self, node: int, *, within_s: float) -> BrokerConnection:
+        """A new connection. Raises `NoConnection`."""
+        return await BrokerConnection.connect(self._addresses[node], within_s=within_s)
+
+    def ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
+        """What an error of an operation means."""
+        match error:
+            case NoConnection():
+                return Ending(Outcome.FAIL, ErrorCode.CONNECTION_REFUSED)
+            case BrokerRefused(code=code) if code in _REFUSALS:
+                return Ending(Outcome.FAIL, *_REFUSALS[code])
+            case NoBrokerAnswer() if connection_lost:
+                return Ending(Outcome.INFO, ErrorCode.CONNECTION_LOST)
+            case NoBrokerAnswer():
+                return Ending(Outcome.INFO, ErrorCode.UNKNOWN_OUTCOME)
+            case _:
+                return Ending(Outcome.INFO, ErrorCode.OTHER)

@@ -1,0 +1,228 @@
+"""What the harness asks the brokers of a group: runtime information, queues and messages, on connections past the fault network."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import attrs
+import trio
+
+from jepsen_like.cluster.wires import Address
+from jepsen_like.history.files import DumpWriter
+from jepsen_like.systems.port import Control, Leadership, Mode, NotServing, Scope
+from jepsen_like.systems.rocketmq.clients import TOPIC, BrokerConnection
+from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection
+from jepsen_like.systems.rocketmq.mode import RocketMode
+from jepsen_like.systems.rocketmq.processes import GROUP, brokers_of
+from jepsen_like.workload.payload import decode_value
+from rocketmq_compat.records import MalformedRecord
+from rocketmq_compat.remoting.bodies import KVTable
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.errors import BadBody
+from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader
+
+ANSWERS_WITHIN_S: Final = 1.0
+READS_WITHIN_S: Final = 30.0
+POLL_S: Final = 0.1
+MESSAGES_OF_A_PULL: Final = 32
+READ_AND_WRITE: Final = 6
+_NO_ANSWER = (NoConnection, NoBrokerAnswer, BrokerRefused, BadBody, KeyError, ValueError)
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class BrokerStatus:
+    """A broker's word about itself. Ends are physical offsets, exclusive."""
+
+    node: int
+    is_master: bool
+    epoch: int
+    log_end: int
+    dispatched: int
+    """Up to where consumers see the log."""
+
+    @classmethod
+    def of(cls, node: int, table: Mapping[str, str]) -> "BrokerStatus":
+        """From the answer to GET_BROKER_RUNTIME_INFO. Raises `KeyError` or `ValueError` if it is not one."""
+        log_end, dispatched = int(table["commitLogMaxOffset"]), int(table["dispatchedOffset"])
+        return cls(node, table["brokerRole"] != "SLAVE", int(table.get("epoch", 0)), log_end, dispatched)
+
+
+class RocketControl(Control):
+    """Asks the brokers of one cluster; every answer is of this moment."""
+
+    def __init__(
+        self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
+    ) -> None:
+        self._direct = dict(direct)
+        self._brokers = brokers_of(direct)
+        self._can_answer = can_answer
+        self._queues = 0
+
+    async def _on(
+        self, address: Address, ask: Callable[[BrokerConnection], Awaitable[T]], *, within_s: float = ANSWERS_WITHIN_S
+    ) -> T:
+        """One question on a connection of its own. Raises what it raises, and `NoBrokerAnswer` if it takes too long."""
+        with trio.move_on_after(within_s):
+            connection = await BrokerConnection.connect(address, within_s=within_s)
+            try:
+                return await ask(connection)
+            finally:
+                connection.close()
+        raise NoBrokerAnswer(f"no answer within {within_s:g} s")
+
+    # ---------------------------------------------------------------- what they are
+
+    async def status(self, node: int) -> BrokerStatus | None:
+        """What one broker is; None if it does not answer at once."""
+        if not self._can_answer(node):
+            return None
+        try:
+            answer = await self._on(
+                self._direct[node], lambda one: one.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO))
+            )
+            return BrokerStatus.of(node, KVTable.decode(answer.body).table)
+        except _NO_ANSWER:
+            return None
+
+    async def statuses(self) -> dict[int, BrokerStatus]:
+        """Of every broker that answers."""
+        found: dict[int, BrokerStatus] = {}
+
+        async def ask(node: int) -> None:
+            status = await self.status(node)
+            if status is not None:
+                found[node] = status
+
+        async with trio.open_nursery() as nursery:
+            for node in self._brokers:
+                nursery.start_soon(ask, node)
+        return dict(sorted(found.items()))
+
+    async def master(self) -> BrokerStatus | None:
+        """The master of the highest epoch that answers."""
+        masters = [status for status in (await self.statuses()).values() if status.is_master]
+        return max(masters, key=lambda status: status.epoch, default=None)
+
+    async def leaders(self) -> Mapping[Scope, Leadership]:
+        """The master of the group."""
+        master = await self.master()
+        return {} if master is None else {GROUP: Leadership(master.node, master.epoch)}
+
+    async def copies(self, scope: Scope) -> tuple[int, ...]:
+        """Every broker has a copy."""
+        return tuple(self._brokers)
+
+    # ---------------------------------------------------------------- how far they are
+
+    async def goal(self) -> int | None:
+        """The end of the master's log."""
+        master = await self.master()
+        return None if master is None else master.log_end
+
+    async def has_reached(self, node: int, goal: Any) -> bool:
+        """Whether its log is as long."""
+        status = await self.status(node)
+        return status is not None and status.log_end >= int(goal)
+
+    async def settle(self, *, within_s: float) -> Mapping[int, int]:
+        """Wait until all logs end where the master's does, and consumers see all of it."""
+        why = "no broker answers"
+        with trio.move_on_after(within_s):
+            while True:
+                statuses = await self.statuses()
+                masters = [status for status in statuses.values() if status.is_master]
+                ends = {end for status in statuses.values() for end in (status.log_end, status.dispatched)}
+                if len(statuses) == len(self._brokers) and len(masters) == 1 and len(ends) == 1:
+                    try:
+                        return await self._ends(masters[0].node)
+                    except _NO_ANSWER as error:
+                        why = str(error)
+                else:
+                    seen = (
+                        f"n{status.node} {'master' if status.is_master else 'slave'} at {status.log_end}"
+                        for status in statuses.values()
+                    )
+                    why = ", ".join(seen) or why
+                await trio.sleep(POLL_S)
+        raise NotServing(f"the brokers do not agree {within_s:g} s after everything was healed: {why}")
+
+    async def _ends(self, node: int) -> dict[int, int]:
+        async def of_all(connection: BrokerConnection) -> dict[int, int]:
+            return {queue: await connection.end_of(queue) for queue in range(self._queues)}
+
+        return await self._on(self._direct[node], of_all)
+
+    async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
+        """The queues of every broker."""
+        async with trio.open_nursery() as nursery:
+            for node in self._brokers:
+                nursery.start_soon(self._dump_node, node, ends, writer)
+        writer.dumped_ns = time.monotonic_ns()
+
+    async def _dump_node(self, node: int, ends: Mapping[int, int], writer: DumpWriter) -> None:
+        connection = await BrokerConnection.connect(self._direct[node], within_s=ANSWERS_WITHIN_S)
+        try:
+            for queue, end in ends.items():
+                offset = 0
+                writer.begin(node, offset, queue)
+                while offset < end:
+                    with trio.fail_after(READS_WITHIN_S):
+                        pulled = await connection.pull(queue, offset, MESSAGES_OF_A_PULL)
+                    if not pulled.records or pulled.records[0][0].queue_offset != offset:
+                        raise NotServing(f"n{node} has queue {queue} up to {end} and does not show {offset}")
+                    # The checker wants each value; a damaged message gets one that no client sent.
+                    values = [decode_value(body)[0] for _, body in pulled.records][: end - offset]
+                    writer.record(node, offset, 0, values, obj=queue)
+                    offset += len(values)
+        except (*_NO_ANSWER, MalformedRecord, trio.TooSlowError) as error:
+            raise NotServing(f"n{node} did not give its queues: {error}") from error
+        finally:
+            connection.close()
+
+    # ---------------------------------------------------------------- the rest
+
+    async def prepare(self, mode: Mode, workload: str, *, within_s: float) -> None:
+        """Make the topic of the load, and wait until every broker answers."""
+        assert isinstance(mode, RocketMode)
+        why = "no broker answers"
+        with trio.move_on_after(within_s):
+            while True:
+                statuses = await self.statuses()
+                master = next((status.node for status in statuses.values() if status.is_master), None)
+                if master is not None and len(statuses) == len(self._brokers):
+                    try:
+                        await self._on(self._direct[master], lambda one: _create(one, mode.queues))
+                    except _NO_ANSWER as error:
+                        why = str(error)
+                    else:
+                        self._queues = mode.queues
+                        return
+                await trio.sleep(POLL_S)
+        raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
+
+    async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
+        """By any request: a refusal is an answer, too."""
+        try:
+            await self._on(
+                address, lambda one: one.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO)), within_s=within_s
+            )
+        except (NoConnection, NoBrokerAnswer) as error:
+            return str(error)
+        return None
+
+
+async def _create(connection: BrokerConnection, queues: int) -> None:
+    header = CreateTopicRequestHeader(
+        topic=TOPIC,
+        default_topic="TBW102",
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=READ_AND_WRITE,
+        topic_filter_type="SINGLE_TAG",
+    )
+    answer = await connection.ask(Command(RequestCode.UPDATE_AND_CREATE_TOPIC, ext=header.ext()))
+    if answer.code != ResponseCode.SUCCESS:
+        raise BrokerRefused(answer.code, answer.remark or "")

@@ -1,0 +1,128 @@
+"""The settings of a broker group of RocketMQ, and what a run with them is held to."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from jepsen_like.checker.allowance import Allowance
+from jepsen_like.checker.verdict import Model
+from jepsen_like.history.files import KeepRule
+from jepsen_like.systems.port import FaultSeen, Mode, WrongMode
+from jepsen_like.systems.rocketmq.promises import CopyLoss, CopyRule, RocketReplication, describe, losses_allowed
+from rocketmq_compat.config import InvalidProperty, Properties
+from rocketmq_compat.config_keys import ASYNC_MASTER, BROKER_PROPERTIES, DURABLE, SYNC_FLUSH, SYNC_MASTER
+
+QUEUES: Final = "queues"
+QUEUES_DEFAULT: Final = 2
+QUEUES_MAX: Final = 64
+OWN: Final = (
+    "brokerRole",
+    "brokerName",
+    "brokerId",
+    "listenPort",
+    "haListenPort",
+    "haMasterAddress",
+    "namesrvAddr",
+    "storePathRootDir",
+    "enableDLegerCommitLog",
+    "dLegerGroup",
+    "dLegerPeers",
+    "dLegerSelfId",
+)
+"""Properties that follow from `--replication` and the cluster."""
+SHOWN: Final = ("flushDiskType", "ack", "haDivergence", "replicationFlavor", "inSyncReplicas", "slaveTimeout")
+"""Properties that promises are made of, with their defaults in test.json."""
+
+
+@attrs.frozen
+class RocketMode(Mode):
+    """`settings` are RocketMQ's properties of every broker, and `queues`, the number of queues of the run's topic."""
+
+    replication: str
+    settings: Mapping[str, Any]
+    given: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, words: Sequence[str], replication: str) -> "RocketMode":
+        """Raises `WrongMode` for a property that does not exist or cannot be set here, and for a value that it cannot have."""
+        queues, given = QUEUES_DEFAULT, []
+        for word in words:
+            name, _, value = (part.strip() for part in word.partition("="))
+            if name == QUEUES:
+                queues = cls._queues(value)
+            elif name in OWN:
+                raise WrongMode(f"--set: {name} follows from --replication and the cluster")
+            else:
+                given.append(word)
+        try:
+            properties = Properties.read(BROKER_PROPERTIES, given)
+        except InvalidProperty as error:
+            raise WrongMode(f"--set: {error}") from error
+        settings = {name: properties.text(name) for name in SHOWN} | dict(properties.written) | {QUEUES: queues}
+        return cls(RocketReplication(replication), settings, tuple(given))
+
+    @staticmethod
+    def _queues(value: str) -> int:
+        if not value.isdecimal() or not 1 <= int(value) <= QUEUES_MAX:
+            raise WrongMode(f"--set: {QUEUES} takes a number from 1 to {QUEUES_MAX}, not {value!r}")
+        return int(value)
+
+    @classmethod
+    def of_test(cls, test: Mapping[str, Any]) -> "RocketMode":
+        """Of a run's test.json. Raises `KeyError` for one without the settings that promises are made of."""
+        settings = test["settings"]
+        for name in (*SHOWN, QUEUES):
+            settings[name]
+        return cls(RocketReplication(test["replication"]), settings)
+
+    @property
+    def queues(self) -> int:
+        """How many queues the run's topic has; each is an object of its history."""
+        return int(self.settings[QUEUES])
+
+    @property
+    def is_raft(self) -> bool:
+        """Whether the group elects its master."""
+        return self.replication == RocketReplication.RAFT
+
+    @property
+    def master_role(self) -> str:
+        """`brokerRole` of the master."""
+        return SYNC_MASTER if self.replication == RocketReplication.SYNC_SLAVE else ASYNC_MASTER
+
+    @property
+    def rule(self) -> CopyRule:
+        """What decides about losses."""
+        return CopyRule(RocketReplication(self.replication), self.acks_are_durable)
+
+    # ---------------------------------------------------------------- what is promised
+
+    @property
+    def acks_are_durable(self) -> bool:
+        """Whether a record is flushed when it is acknowledged: on the master, in a raft group on a majority."""
+        return bool(self.settings["ack"] == DURABLE if self.is_raft else self.settings["flushDiskType"] == SYNC_FLUSH)
+
+    def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
+        """Every run can be judged."""
+        return None
+
+    def keep_rule(self, kinds: Iterable[str]) -> KeepRule:
+        """Nothing leaves a commit log within the time of a run."""
+        return KeepRule()
+
+    def promise(self, kinds: Iterable[str]) -> str:
+        """In one sentence."""
+        return describe(self.rule, kinds)
+
+    def allowances(self, faults: Iterable[FaultSeen]) -> tuple[Allowance, ...]:
+        """See `promises`."""
+        return losses_allowed(faults, self.rule, majority=2)
+
+    def survives(self, kind: str) -> bool:
+        """By the table."""
+        return self.rule.may_lose(kind) is CopyLoss.NOTHING
+
+    def spare(self, nodes: int) -> int:
+        """A minority of a raft group; every slave."""
+        return (nodes - 1) // 2 if self.is_raft else nodes - 1

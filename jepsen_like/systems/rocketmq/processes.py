@@ -1,0 +1,82 @@
+"""The processes of a broker group: the commands that start them, and what the lines they print mean.
+
+Nodes 1 to n are the brokers, node n + 1 a name server. With fixed roles node 1 is the master.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from jepsen_like.cluster.observations import LEADER, Observation, OwnEnd, Ready, RoleReported
+from jepsen_like.cluster.wires import Address
+from jepsen_like.systems.port import Member, ProcessPlan, Scope
+from jepsen_like.systems.rocketmq.mode import RocketMode
+
+GROUP: Final[Scope] = "broker-a"
+BROKER, NAMESERVER = "broker", "nameserver"
+MASTER: Final = 1
+FAILED: Final = 1
+"""The exit status of a process that ends by itself, if it does not report one."""
+ALL_IN_TURN: Final = (
+    "slaveReadEnable=true",
+    "registerNameServerPeriod=1000",
+    "haSendHeartbeatInterval=500",
+    "haHousekeepingInterval=2000",
+)
+"""Every copy can be read in the end, and a lost connection is noticed between two faults."""
+
+
+def members_of(nodes: int) -> tuple[Member, ...]:
+    """The name server first, so that brokers find it."""
+    return (
+        Member(nodes + 1, NAMESERVER, holds_data=False),
+        *(Member(node, BROKER) for node in range(1, nodes + 1)),
+    )
+
+
+def brokers_of(nodes: Iterable[int]) -> tuple[int, ...]:
+    """The brokers among all members of a cluster."""
+    return tuple(sorted(nodes)[:-1])
+
+
+def command_of(plan: ProcessPlan) -> list[str]:
+    """The argument vector of one process, in this interpreter."""
+    assert isinstance(plan.mode, RocketMode)
+    command = [sys.executable, "-m", "rocketmq_compat.process"]
+    if plan.member.role == NAMESERVER:
+        return [*command, "nameserver", "--listen", _text(plan.listen)]
+    node, nameserver = plan.member.id, max(plan.advertised)
+    command += ["broker", "--listen", _text(plan.listen), "--data", str(plan.data)]
+    command += ["--advertise", _text(plan.advertised[node])]
+    words = [f"brokerName={GROUP}", f"namesrvAddr={_text(plan.peers[nameserver])}", *ALL_IN_TURN, *plan.mode.given]
+    if plan.mode.is_raft:
+        words += ["enableDLegerCommitLog=true", f"dLegerSelfId=n{node}"]
+        peers = {node: plan.listen, **{each: plan.peers[each] for each in brokers_of(plan.advertised) if each != node}}
+        words.append("dLegerPeers=" + ";".join(f"n{each}-{_text(address)}" for each, address in sorted(peers.items())))
+    elif node == MASTER:
+        words += [f"brokerRole={plan.mode.master_role}", "brokerId=0"]
+    else:
+        words += ["brokerRole=SLAVE", f"brokerId={node - 1}", f"haMasterAddress={_text(plan.peers[MASTER])}"]
+    for word in words:
+        command += ["--set", word]
+    return command
+
+
+def observe(event: Mapping[str, Any]) -> Observation | None:
+    """What a line of a process means. Raises `KeyError` or `ValueError` for one without its fields."""
+    match event.get("event"):
+        case "listening":
+            return Ready()
+        case "serving":
+            return RoleReported("follower" if event["role"] == "SLAVE" else LEADER, 0, GROUP)
+        case "role":
+            role = LEADER if event["role"] == "master" else "follower"
+            return RoleReported(role, int(event["epoch"]), GROUP)
+        case "failed":
+            return OwnEnd(int(event.get("status", FAILED)), str(event.get("reason", "")))
+        case _:
+            return None
+
+
+def _text(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"

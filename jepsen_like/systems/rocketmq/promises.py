@@ -1,0 +1,120 @@
+"""What RocketMQ's three ways to replicate promise under every fault, as data: what may be lost, and when a broker group serves again.
+
+The table contains what the protocol promises, not what usually happens. What decides:
+
+- `async-slave`: acknowledged when the master has it; slaves follow. `sync-slave`: when a slave has it, too; with no slave near, the answer
+  (10, 11 or 12) promises no more than `async-slave`. Roles never change: while the master is away, nothing is written to its queues, and it
+  comes back with all that its disk has.
+- `raft`: acknowledged when a majority has it; the group elects another master.
+- `flushDiskType` of a master with slaves, `ack` of a raft group: whether its copies count once they are flushed. If not, a power cut takes what
+  the operating system had not written.
+"""
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from jepsen_like.checker.allowance import Allowance
+from jepsen_like.history.ops import NEVER
+from jepsen_like.nemesis.kind import Reach
+from jepsen_like.nemesis.table import KINDS
+from jepsen_like.systems.port import FaultSeen
+
+
+class RocketReplication(enum.StrEnum):
+    """How `--replication` names them."""
+
+    ASYNC_SLAVE = "async-slave"
+    SYNC_SLAVE = "sync-slave"
+    RAFT = "raft"
+
+
+class CopyLoss(enum.IntEnum):
+    """Which acknowledged records a fault may cost."""
+
+    NOTHING = 0
+    UNFLUSHED = 1
+
+    def __str__(self) -> str:
+        return _WORDS[self]
+
+
+_WORDS: Final[Mapping[CopyLoss, str]] = {
+    CopyLoss.NOTHING: "nothing",
+    CopyLoss.UNFLUSHED: "what no flush had secured on the master",
+}
+_BACK: Final = "once the master is back; in a raft group after an election"
+_REACHED: Final = "once the master is reached again; in a raft group after an election, where a majority is together"
+_SLOWLY: Final = "all the time, slowly"
+SERVES: Final[Mapping[str, str]] = {
+    "kill": _BACK,
+    "pause": _BACK,
+    "restart": _BACK,
+    "partition": _REACHED,
+    "flapping": "now and then; for good with the last cut",
+    "slow": _SLOWLY,
+    "throttle": _SLOWLY,
+    "half-open": _REACHED,
+    "reset": "after new connections; in a raft group after an election at most",
+    "loss": _SLOWLY,
+    "duplicate": _SLOWLY,
+    "reorder": _SLOWLY,
+    "corrupt": _SLOWLY,
+    "power": _BACK,
+    "disk-slow": "throughout; a broker whose flushes hang serves as fast as they end",
+    "disk-short": "throughout: a write that was cut short is continued",
+}
+"""When records are taken again under each kind of fault, or still are; what is missing cannot be done to this system."""
+UNFLUSHED_HARMS: Final = frozenset(
+    name for name, kind in KINDS.items() if kind.reach is Reach.UNFLUSHED and name in SERVES
+)
+
+
+@attrs.frozen
+class CopyRule:
+    """What of the settings decides about losses."""
+
+    replication: RocketReplication
+    is_durable: bool
+    """Whether a copy counts once it is flushed."""
+
+    def may_lose(self, harm: str) -> CopyLoss:
+        """By kind of fault. Raises `KeyError` for one that is not done to this system."""
+        SERVES[harm]
+        return CopyLoss.UNFLUSHED if harm in UNFLUSHED_HARMS and not self.is_durable else CopyLoss.NOTHING
+
+    @property
+    def setting(self) -> str:
+        """What allows a loss, by name."""
+        if self.replication is RocketReplication.RAFT:
+            return f"ack={'durable' if self.is_durable else 'page-cache'}"
+        return f"flushDiskType={'SYNC_FLUSH' if self.is_durable else 'ASYNC_FLUSH'}"
+
+
+def describe(rule: CopyRule, harms: Iterable[str]) -> str:
+    """The promise of a run in one sentence."""
+    losing = [harm for harm in harms if rule.may_lose(harm) is not CopyLoss.NOTHING]
+    if not losing:
+        return "nothing that was acknowledged is lost by any of these faults"
+    return f"under {', '.join(losing)}, {CopyLoss.UNFLUSHED} may be lost; nothing else"
+
+
+def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, majority: int) -> tuple[Allowance, ...]:
+    """The faults of a run that may have cost acknowledged records. In a raft group a power cut of less than `majority` costs nothing."""
+    return tuple(
+        Allowance(
+            fault=fault.id,
+            kind=fault.kind,
+            promise=f"{rule.replication}, {rule.setting}: {CopyLoss.UNFLUSHED} may be lost",
+            since_ns=-NEVER,
+            begun_ns=fault.begun_ns,
+            injected_ns=max(fault.injected_ns, fault.ended_ns),
+            may_cost_read=True,
+            may_cost_commits=True,
+        )
+        for fault in faults
+        if rule.may_lose(fault.kind) is not CopyLoss.NOTHING
+        and (rule.replication is not RocketReplication.RAFT or len(fault.nodes) >= majority)
+    )

@@ -1,0 +1,82 @@
+"""The adapter of RocketMQ's broker groups."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from jepsen_like.checker.verdict import Model
+from jepsen_like.cluster.file_damage import LogFiles
+from jepsen_like.cluster.observations import Observation
+from jepsen_like.cluster.wires import Address
+from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, System
+from jepsen_like.systems.rocketmq import processes
+from jepsen_like.systems.rocketmq.clients import RocketClients
+from jepsen_like.systems.rocketmq.control import RocketControl
+from jepsen_like.systems.rocketmq.log_workload import QueueWorkload
+from jepsen_like.systems.rocketmq.mode import RocketMode
+from jepsen_like.systems.rocketmq.promises import SERVES, RocketReplication
+from jepsen_like.workload.load import LoadPlan, RoutedLoad
+from jepsen_like.workload.recorder import Recorder
+
+
+class RocketMqSystem(System):
+    """One broker group with a name server: a master with its slaves, or a raft group."""
+
+    name: ClassVar[str] = "rocketmq"
+    replications: ClassVar[tuple[str, ...]] = (RocketReplication.ASYNC_SLAVE.value, RocketReplication.SYNC_SLAVE.value)
+    workloads: ClassVar[Mapping[str, Model]] = {"log": Model.LOG}
+    serves: ClassVar[Mapping[str, str]] = SERVES
+    refused: ClassVar[Mapping[str, str]] = {
+        "wipe": "a master without its log is refused by its slaves, and takes nothing until an operator decides",
+        "shrink-isr": "rocketmq has no set of replicas in sync that a fault could shrink; use partition",
+        "damage": "what a broker does with a damaged commit log is not judged yet; use power",
+        "clock-jump": "messages have the time of a wall clock in them, which is not judged",
+        "clock-drift": "messages have the time of a wall clock in them, which is not judged",
+        "disk-full": "a broker whose disk is full ends, and its group waits for an operator",
+        "disk-error": "a broker whose disk fails ends, and its group waits for an operator",
+    }
+    files: ClassVar[LogFiles] = LogFiles(
+        segments="*.log", indexes="*.index", damage_status=4, damage_words=" is damaged at byte "
+    )
+
+    def address_line(self, addresses: Mapping[int, Address]) -> str:
+        """What clients of RocketMQ are given."""
+        host, port = addresses[max(addresses)]
+        return f"namesrvAddr={host}:{port}"
+
+    def configure(self, words: Sequence[str], replication: str) -> Mode:
+        """From RocketMQ's properties."""
+        return RocketMode.of(words, replication)
+
+    def mode_of(self, test: Mapping[str, Any]) -> Mode:
+        """From the settings of a run."""
+        return RocketMode.of_test(test)
+
+    def members(self, nodes: int) -> tuple[Member, ...]:
+        """Brokers 1 to `nodes`, and a name server."""
+        return processes.members_of(nodes)
+
+    def command(self, plan: ProcessPlan) -> list[str]:
+        """`rocketmq_compat.process`."""
+        return processes.command_of(plan)
+
+    def observe(self, event: Mapping[str, Any]) -> Observation | None:
+        """The events of brokers and name servers."""
+        return processes.observe(event)
+
+    def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
+        """By the remoting protocol."""
+        return RocketControl(cluster_id, direct, can_answer)
+
+    def load(
+        self,
+        mode: Mode,
+        workload: str,
+        recorder: Recorder,
+        addresses: Mapping[int, Address],
+        cluster_id: str,
+        plan: LoadPlan,
+    ) -> RoutedLoad:
+        """Clients of the remoting protocol, in Trio."""
+        assert isinstance(mode, RocketMode)
+        brokers = {node: addresses[node] for node in processes.brokers_of(addresses)}
+        return RoutedLoad(QueueWorkload(mode.queues), recorder, RocketClients(brokers), plan)

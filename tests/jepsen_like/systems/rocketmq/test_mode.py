@@ -1,0 +1,114 @@
+"""Properties become what brokers are told, and what a run is held to."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jepsen_like.cluster.observations import Observation, OwnEnd, Ready, RoleReported
+from jepsen_like.systems.port import Member, ProcessPlan, WrongMode
+from jepsen_like.systems.rocketmq.mode import RocketMode
+from jepsen_like.systems.rocketmq.processes import brokers_of, members_of, observe
+from jepsen_like.systems.rocketmq.system import RocketMqSystem
+
+SYSTEM = RocketMqSystem()
+PEERS = {node: ("127.0.0.1", 2000 + node) for node in (1, 2, 3, 4)}
+ADVERTISED = {node: ("127.0.0.1", 3000 + node) for node in (1, 2, 3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["flushDiskTyp=SYNC_FLUSH"], "Did you mean flushDiskType"),
+        (["flushDiskType=NEVER"], "flushDiskType=NEVER"),
+        (["brokerRole=SLAVE"], "brokerRole follows from --replication"),
+        (["queues=0"], "queues takes a number from 1 to 64"),
+        (["queues=many"], "queues takes a number from 1 to 64"),
+        (["sendMsgTimeout=5"], "is a property of producers and consumers"),
+    ],
+)
+def test_a_property_that_makes_no_sense_is_refused_with_what_to_give(words: list[str], said: str) -> None:
+    with pytest.raises(WrongMode) as refused:
+        SYSTEM.configure(words, "async-slave")
+    assert said in str(refused.value)
+
+
+def test_a_mode_comes_back_from_its_test_json() -> None:
+    mode = RocketMode.of(["flushDiskType=SYNC_FLUSH", "queues=3"], "sync-slave")
+    test = json.loads(json.dumps({"settings": mode.settings, "replication": mode.replication}))
+    again = SYSTEM.mode_of(test)
+    assert isinstance(again, RocketMode)
+    assert (again.queues, again.acks_are_durable, again.rule) == (3, True, mode.rule)
+    with pytest.raises(KeyError):
+        SYSTEM.mode_of({"settings": {}, "replication": "raft"})
+
+
+@pytest.mark.parametrize(
+    ("replication", "words", "durable"),
+    [
+        ("async-slave", [], False),
+        ("async-slave", ["flushDiskType=SYNC_FLUSH"], True),
+        ("async-slave", ["ack=durable"], False),
+        ("raft", [], True),
+        ("raft", ["ack=page-cache"], False),
+        ("raft", ["ack=page-cache", "flushDiskType=SYNC_FLUSH"], False),
+    ],
+)
+def test_what_makes_an_acknowledgement_durable(replication: str, words: list[str], durable: bool) -> None:
+    assert RocketMode.of(words, replication).acks_are_durable is durable
+
+
+def test_a_name_server_is_a_member_without_data() -> None:
+    members = members_of(3)
+    assert [(each.id, each.role, each.holds_data) for each in members] == [
+        (4, "nameserver", False),
+        (1, "broker", True),
+        (2, "broker", True),
+        (3, "broker", True),
+    ]
+    assert brokers_of(each.id for each in members) == (1, 2, 3)
+    assert SYSTEM.address_line(ADVERTISED) == "namesrvAddr=127.0.0.1:3004"
+
+
+def settings_of(node: int, role: str, replication: str) -> tuple[list[str], dict[str, str]]:
+    plan = ProcessPlan(
+        member=Member(node, role),
+        cluster_id="c",
+        listen=("127.0.0.1", 1000 + node),
+        data=Path("data"),
+        peers={each: address for each, address in PEERS.items() if each != node},
+        advertised=ADVERTISED,
+        mode=RocketMode.of(["haDivergence=rocketmq"], replication),
+    )
+    command = SYSTEM.command(plan)
+    words = [word for option, word in itertools.pairwise(command) if option == "--set"]
+    return command, dict(word.split("=", 1) for word in words)
+
+
+def test_brokers_dial_each_other_and_the_name_server_through_the_fault_network() -> None:
+    command, master = settings_of(1, "broker", "sync-slave")
+    assert command[command.index("--listen") + 1] == "127.0.0.1:1001"
+    assert command[command.index("--advertise") + 1] == "127.0.0.1:3001"
+    assert (master["brokerRole"], master["brokerId"], master["namesrvAddr"]) == ("SYNC_MASTER", "0", "127.0.0.1:2004")
+    assert master["haDivergence"] == "rocketmq"
+    _, slave = settings_of(3, "broker", "async-slave")
+    assert (slave["brokerRole"], slave["brokerId"], slave["haMasterAddress"]) == ("SLAVE", "2", "127.0.0.1:2001")
+    _, member = settings_of(2, "broker", "raft")
+    assert member["dLegerPeers"] == "n1-127.0.0.1:2001;n2-127.0.0.1:1002;n3-127.0.0.1:2003"
+    assert (member["dLegerSelfId"], "brokerRole" in member) == ("n2", False)
+
+
+@pytest.mark.parametrize(
+    ("event", "seen"),
+    [
+        ({"event": "listening", "address": "127.0.0.1:1"}, Ready()),
+        ({"event": "role", "role": "master", "epoch": 3}, RoleReported("leader", 3, "broker-a")),
+        ({"event": "role", "role": "slave", "epoch": 3}, RoleReported("follower", 3, "broker-a")),
+        ({"event": "failed", "status": 4, "reason": "no disk"}, OwnEnd(4, "no disk")),
+        ({"event": "of another day"}, None),
+    ],
+)
+def test_a_line_of_a_process_is_understood(event: dict[str, Any], seen: Observation | None) -> None:
+    assert observe(event) == seen

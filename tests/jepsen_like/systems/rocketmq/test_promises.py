@@ -1,0 +1,59 @@
+"""The table of promises is complete, and only what it allows is excused."""
+
+import attrs
+import pytest
+
+from jepsen_like.nemesis.table import KINDS
+from jepsen_like.systems.rocketmq.mode import RocketMode
+from jepsen_like.systems.rocketmq.promises import (
+    SERVES,
+    UNFLUSHED_HARMS,
+    CopyLoss,
+    CopyRule,
+    RocketReplication,
+    describe,
+    losses_allowed,
+)
+from jepsen_like.systems.rocketmq.system import RocketMqSystem
+from tests.jepsen_like.run.test_recovery_time import a_fault
+
+
+def test_every_kind_of_fault_is_either_done_or_refused() -> None:
+    assert set(SERVES) == set(KINDS) - set(RocketMqSystem.refused)
+    assert "power" in UNFLUSHED_HARMS
+
+
+@pytest.mark.parametrize("replication", RocketReplication)
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_only_what_is_not_flushed_may_be_lost(replication: RocketReplication, is_durable: bool) -> None:
+    rule = CopyRule(replication, is_durable)
+    losing = {harm for harm in SERVES if rule.may_lose(harm) is not CopyLoss.NOTHING}
+    assert losing == (set() if is_durable else UNFLUSHED_HARMS)
+    assert ("nothing that was acknowledged is lost" in describe(rule, SERVES)) is is_durable
+
+
+@pytest.mark.parametrize(
+    ("replication", "nodes", "excused"),
+    [
+        (RocketReplication.ASYNC_SLAVE, (1,), True),
+        (RocketReplication.SYNC_SLAVE, (1,), True),
+        (RocketReplication.RAFT, (1,), False),
+        (RocketReplication.RAFT, (1, 2), True),
+    ],
+)
+def test_a_power_cut_is_an_excuse_where_it_can_have_cost_something(
+    replication: RocketReplication, nodes: tuple[int, ...], excused: bool
+) -> None:
+    fault = attrs.evolve(a_fault(5, 8), kind="power", nodes=nodes)
+    kill = attrs.evolve(fault, kind="kill")
+    allowed = losses_allowed([fault, kill], CopyRule(replication, is_durable=False), majority=2)
+    assert [each.kind for each in allowed] == (["power"] if excused else [])
+    assert losses_allowed([fault, kill], CopyRule(replication, is_durable=True), majority=2) == ()
+
+
+def test_a_majority_is_that_of_the_group() -> None:
+    fault = attrs.evolve(a_fault(5, 8), kind="power", nodes=(1, 2))
+    mode = RocketMode.of(["ack=page-cache"], "raft")
+    assert len(mode.allowances([fault])) == 1
+    assert mode.survives("kill")
+    assert not mode.survives("power")
