@@ -6,6 +6,7 @@ import pytest
 
 from rocketmq_compat.replication import acks
 from rocketmq_compat.replication.acks import PutWaits, SendStatus, WaitingPut
+from rocketmq_compat.replication.copy_log import CopyLog
 from rocketmq_compat.replication.core import CommitLogReplica
 from rocketmq_compat.replication.epochs import EpochTable, History, agreed_end
 from rocketmq_compat.replication.events import Connected, Pushed, PutMessages, Received
@@ -111,6 +112,40 @@ def test_records_that_wait_for_different_numbers_of_copies_do_not_wait_for_each_
     assert waits.deadline == float("inf")
 
 
+def test_records_are_answered_in_the_order_of_the_log_as_far_as_it_is_flushed() -> None:
+    waits = PutWaits()
+    for number in (1, 2, 3):
+        waits.add(WaitingPut(number, 4 * number - 4, 4 * number, None, OK), float(number), 1, 99.0)
+    assert waits.deadline == 1.0
+    assert [put.token for put in waits.flushed(8)] == [1, 2]
+    assert waits.deadline == 3.0
+    assert [(put.token, put.status) for put in waits.expired(3.0)] == [(3, SendStatus.FLUSH_DISK_TIMEOUT)]
+
+
+def test_records_are_answered_in_the_order_of_the_log_as_far_as_it_is_copied() -> None:
+    waits = PutWaits()
+    for number in (1, 2, 3):
+        waits.add(WaitingPut(number, 4 * number - 4, 4 * number, OK, None), 99.0, 2, float(number))
+    waits.add(WaitingPut(4, 12, 16, OK, None), 99.0, 3, 0.5)
+    assert (waits.deadline, waits.first_end(2), waits.first_end(3), waits.first_end(4)) == (0.5, 4, 16, float("inf"))
+    assert [put.token for put in waits.copied(2, 8)] == [1, 2]
+    assert waits.first_end(2) == 12
+    assert [(put.token, put.status) for put in waits.expired(3.0)] == [
+        (3, SendStatus.FLUSH_SLAVE_TIMEOUT),
+        (4, SendStatus.FLUSH_SLAVE_TIMEOUT),
+    ]
+    assert waits.copies_awaited == ()
+
+
+def test_both_waits_of_a_record_end_by_themselves() -> None:
+    waits = PutWaits()
+    waits.add(WaitingPut(1, 0, 4, None, None), 5.0, 2, 3.0)
+    assert waits.deadline == 3.0
+    assert list(waits.expired(3.0)) == []
+    assert waits.deadline == 5.0
+    assert [put.status for put in waits.flushed(4)] == [SendStatus.FLUSH_SLAVE_TIMEOUT]
+
+
 # ---------------------------------------------------------------- histories
 
 
@@ -205,7 +240,14 @@ def test_the_role_goes_with_the_broker_id() -> None:
         CommitLogReplica(ReplicationConfig(broker_id=1), "master", RecoveredCopy(), 1)
 
 
+@pytest.mark.parametrize(("durable_end", "flushed_end"), [(60, 60), (5, 10), (200, 90)])
+def test_what_a_restart_found_durable_is_flushed(durable_end: int, flushed_end: int) -> None:
+    assert CopyLog.of(RecoveredCopy(10, 90, durable_end), sync_flush=True).flushed_end == flushed_end
+
+
 def test_a_log_that_ends_before_it_begins_is_refused() -> None:
+    with pytest.raises(ValueError, match="a log from -1 to 4"):
+        CopyLog.of(RecoveredCopy(-1, 4), sync_flush=False)
     with pytest.raises(ValueError, match="a log from 9 to 4"):
         CommitLogReplica(ReplicationConfig(), "master", RecoveredCopy(9, 4), 1)
 
