@@ -120,7 +120,6 @@ class Slave:
             out.append(ResetCommitLog(start))
         self.is_welcome = True
         self.diverges_at = None
-        self.reported_end = 0
         log.confirm(message.confirm_offset, out)
         self._report(now, out)
 
@@ -146,7 +145,7 @@ class Slave:
 
     def flushed(self, now: float, out: list[Effect]) -> None:
         """More of this copy is durable."""
-        if self.is_welcome and self.log.own_end > self.reported_end:
+        if self.is_welcome:
             self._report(now, out)
 
     def _report(self, now: float, out: list[Effect]) -> None:
@@ -179,7 +178,7 @@ class Slave:
         if end < self.log.log_start:
             self.log.reset(end)
             out.append(ResetCommitLog(end))
-        elif end < self.log.log_end:
+        else:
             self.log.truncate(end)
             out.append(TruncateCommitLog(end))
         if self.connection is not None:

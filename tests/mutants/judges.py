@@ -92,7 +92,7 @@ def simulate_rocketmq(mutant: Mutant, seeds: range) -> Judgement:
     """Simulated broker groups of RocketMQ until an audit speaks; where none does, the conversations with the copies."""
     from jepsen_like.simulation.rocketmq.model import ROCKETMQ  # after the bug is in place
 
-    scripts = ("test_conversations", "test_rules")
+    scripts = ("test_conversations", "test_rules", "test_roles")
     tests = (f"tests/rocketmq_compat/replication/{each}.py" for each in scripts)
     return _simulate_or_converse(mutant, ROCKETMQ, seeds, *tests)
 

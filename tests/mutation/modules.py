@@ -176,7 +176,7 @@ SUBJECTS: Sequence[Subject] = (
         Subject(
             module=f"rocketmq_compat.replication.{name}",
             quick=[rocketmq_scripts],
-            tests=["tests/rocketmq_compat/replication/test_rules.py"],
+            tests=[f"tests/rocketmq_compat/replication/{each}.py" for each in ("test_rules", "test_roles")],
             oracles=[rocketmq_seeds],
         )
         for name in ("acks", "copy_log", "epochs", "master", "slave")

@@ -15,10 +15,12 @@ from rocketmq_compat.replication.effects import (
     PushLog,
     RefusePut,
     SendMessage,
+    TruncateCommitLog,
 )
 from rocketmq_compat.replication.events import (
     Connected,
     DeadlineReached,
+    DivergenceDiscarded,
     HaConnectionClosed,
     LossAccepted,
     Pushed,
@@ -193,6 +195,34 @@ def test_what_comes_at_the_wrong_moment_closes_the_connection_and_the_next_is_ma
     assert closes(arrive(replica, last, at=2.0)) == [reason]
     assert replica.deadline == 7.0
     assert replica.step(7.0, DeadlineReached()) == [Dial(2)]
+
+
+def test_a_slave_reports_again_when_it_has_sent_nothing_for_a_while() -> None:
+    replica = slave()
+    replica.step(0.0, Connected(1))
+    arrive(replica, Welcome(0, 0), at=1.0)
+    assert replica.step(5.9, DeadlineReached()) == []
+    assert replica.step(6.0, DeadlineReached()) == [SendMessage(1, Report(0))]
+
+
+def test_only_what_a_master_has_refused_of_late_can_be_discarded() -> None:
+    recovered = RecoveredCopy(0, 8, 8, (MasterEpoch(7, 0),))
+    replica = CommitLogReplica(ReplicationConfig(broker_id=1), "slave", recovered, 7)
+    replica.begin(0.0)
+    assert replica.step(0.0, DivergenceDiscarded()) == []
+    replica.step(0.0, Connected(1))
+    arrive(replica, HandshakeRefused("no", 4))
+    replica.step(5.0, DeadlineReached())
+    replica.step(5.0, Connected(2))
+    arrive(replica, Welcome(8, 0), at=5.0, on=2)
+    assert replica.step(5.0, DivergenceDiscarded()) == []
+    arrive(replica, HandshakeRefused("no", 4), at=5.0, on=2)
+    replica.step(10.0, DeadlineReached())
+    assert replica.step(10.0, DivergenceDiscarded()) == [
+        TruncateCommitLog(4),
+        CloseHaConnection(3, "an operator has cut this log"),
+        Dial(4),
+    ]
 
 
 def test_a_dial_without_an_answer_is_given_up() -> None:
