@@ -49,6 +49,8 @@ from rocketmq_compat.storage.dispatch import (
 from rocketmq_compat.storage.retention import CommitLogRetention, start_to_keep
 
 COMMIT_LOG_NAME: Final = "commitlog"
+SEGMENT_BYTES_MAX: Final = 128 << 20
+"""A restart after a crash reads the newest segment, so none is as long as RocketMQ's, of 1 GiB."""
 _UNITS_LOOKED_AT_MAX: Final = 800
 """Units that one read with a filter looks at (`maxFilterMessageSize`)."""
 
@@ -71,8 +73,8 @@ class GetMessageStatus(enum.Enum):
 class MessageStoreConfig:
     """The sizes of a store. Raises `ValueError` if one is invalid."""
 
-    log: StoreConfig = attrs.field(factory=lambda: StoreConfig(segment_bytes_max=64 << 20, threads=1))
-    """`mappedFileSizeCommitLog` is its `segment_bytes_max`; a restart after a crash reads the newest segment, so 1 GiB is much."""
+    log: StoreConfig = attrs.field(factory=lambda: StoreConfig(segment_bytes_max=SEGMENT_BYTES_MAX, threads=1))
+    """`mappedFileSizeCommitLog` is its `segment_bytes_max`, which counts up to `SEGMENT_BYTES_MAX`."""
     derived: DerivedConfig = attrs.field(factory=DerivedConfig)
     undispatched_bytes_max: int = attrs.field(default=64 << 20, validator=gt(0))
     """How far the end may be ahead of what is dispatched before that is read from the disk again."""
@@ -130,7 +132,9 @@ class MessageStore:
         `StorageFailed` if the disk refuses.
         """
         config = config or MessageStoreConfig()
-        store = LogStore.open(disk, f"{directory}/{COMMIT_LOG_NAME}", config.log)
+        segment_bytes_max = min(config.log.segment_bytes_max, SEGMENT_BYTES_MAX)
+        log_config = attrs.evolve(config.log, segment_bytes_max=segment_bytes_max)
+        store = LogStore.open(disk, f"{directory}/{COMMIT_LOG_NAME}", log_config)
         try:
             return cls(disk, directory, store, config)
         except BaseException:
@@ -255,7 +259,7 @@ class MessageStore:
             self.abandon()
 
     def abandon(self) -> None:
-        """Release the directory as it is, as if the process had been killed."""
+        """Release the directory without a checkpoint, for instance after a failure; a restart reads what is missing again."""
         self._closed = True
         with contextlib.suppress(LogError):
             self.derived.close()
