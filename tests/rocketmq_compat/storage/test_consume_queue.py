@@ -197,3 +197,15 @@ def test_a_queue_begins_again_behind_a_gap_and_goes_on_where_units_repeat(saved:
             assert content() == expected
     if saved:
         assert [path for path in disk.paths() if path.startswith("queues/")] == [f"queues/Orders/0-{20:020}"]
+
+
+@pytest.mark.parametrize("first", [3, 29, 31, 40])
+def test_a_queue_without_messages_begins_where_the_log_states(first: int) -> None:
+    """As on a slave that was reset, and ended before it had forgotten its queues."""
+    disk = memory_disk()
+    queues = ConsumeQueues(disk, FilePool(disk, 4), "queues", 4)
+    queues.load([(*QUEUE, 30, 30)])
+    assert queues.extend([run_of(first, 2)]) == 1
+    queue = queues.get(QUEUE)
+    assert queue is not None
+    assert (queue.min_offset(0), queue.next, queue.place(first + 1)) == (first, first + 2, 100)

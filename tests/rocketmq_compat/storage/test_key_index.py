@@ -121,6 +121,25 @@ def test_the_last_table_is_gone_on_with_after_a_restart() -> None:
     assert list(again.find(3, *ALL)) == [at for at in reversed(range(25)) if at % 7 == 3]
 
 
+def test_a_file_that_is_about_to_be_written_again_does_not_go() -> None:
+    """The last table was read from it, what is in it has left the log, and the table has become full since."""
+    disk = memory_disk()
+    index = index_of(disk)
+    fill(index, 0, 3)
+    index.end_table()
+    files = index.files_with(index.to_save(3))
+    save(index)
+    again = index_of(disk)
+    again.load(files, 3)
+    again.trim(3)
+    fill(again, 3, 12)
+    (table,) = again.to_save(12)
+    assert again.take_gone() == []
+    again.write_table(table)
+    again.note_saved([table])
+    assert list(again.find(4, 3, 99)) == [11, 4]
+
+
 def test_a_file_that_is_too_short_is_reported() -> None:
     disk = memory_disk()
     index = index_of(disk)

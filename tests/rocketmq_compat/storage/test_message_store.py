@@ -609,6 +609,29 @@ def test_no_acknowledged_message_is_lost_whichever_disk_call_fails(fate: Fate) -
     assert failures > 50
 
 
+def test_a_start_acts_on_no_checkpoint_that_a_power_cut_may_take_back() -> None:
+    """The process was killed between the renaming of the checkpoint and its sync; the next start removes files that it does not name."""
+    for seed in range(40):
+        disk = memory_disk(seed)
+        store = open_messages(disk)
+        append(store, count=10)
+        saved(store)
+        disk.before_call = _fail_at(disk, "sync directory", DIRECTORY)
+        with pytest.raises(StorageFailed):
+            store.truncate(0)
+        disk = killed(disk, seed)
+        open_messages(disk)
+        again = open_messages(power_cut(disk, seed))
+        assert (again.queue(QUEUE), len(bodies(again))) == ((0, 10), 10)
+
+
+def _fail_at(disk: MemoryDisk, wanted: str, path: str) -> Callable[[str, str], None]:
+    def before_call(operation: str, at: str) -> None:
+        disk.failing = (operation, at) == (wanted, path)
+
+    return before_call
+
+
 def test_a_full_disk_refuses_and_nothing_is_changed() -> None:
     disk = memory_disk()
     store = open_messages(disk)
