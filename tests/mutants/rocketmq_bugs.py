@@ -240,6 +240,13 @@ ANSWERS: Sequence[Mutant] = (
         oracles=["V-liveness"],
     ),
     _bug(
+        "the-newest-record-is-looked-at-first",
+        "records that have their copies are not answered while newer ones lack theirs",
+        ACKS,
+        ("deque()).append((copies_deadline, put))", "deque()).appendleft((copies_deadline, put))"),
+        oracles=["Q7"],
+    ),
+    _bug(
         "confirms-what-is-not-flushed",
         "the confirm offset of a SYNC_FLUSH master runs ahead of its disk",
         MASTER,

@@ -6,7 +6,7 @@ Q3 handshake        then a slave is welcomed if and only if its log is a beginni
 Q4 divergence       a master takes no records from finding a divergence until an operator has decided
 Q5 epoch            an epoch belongs to one start of a master, and epochs grow along a log
 Q6 report           a slave reports what it holds, durable if it flushes
-Q7 status           a weaker status has its reason: a timeout has passed, or no slave is near
+Q7 status           a weaker status has its reason: a timeout has passed before the promise was kept, or no slave is near
 Q8 log              a record is stored once or not at all as its client was answered; only faults and operators take bytes from a log
 Q9 confirm offset   what is below a master's confirm offset is on as many copies as the mode promises
 """
@@ -36,6 +36,7 @@ from rocketmq_compat.replication.effects import (
     TruncateCommitLog,
 )
 from rocketmq_compat.replication.events import (
+    CommitLogFlushed,
     DivergenceDiscarded,
     Event,
     HaConnectionClosed,
@@ -64,8 +65,14 @@ class HaLink:
 class StoredRecord:
     """What was known when a record was stored."""
 
+    client: WaitingClient
+    end: int
     copies: int
     is_slave_near: bool
+    is_flushed: bool = False
+    """Whether the master learned in time that it is flushed."""
+    is_copied: bool = False
+    """Whether it learned in time that enough slaves have it."""
 
 
 class RocketmqAudits:
@@ -77,8 +84,8 @@ class RocketmqAudits:
         self._brokers = brokers
         self._report = report
         self._links: dict[int, HaLink] = {}
-        self._stored: dict[tuple[int, int], StoredRecord] = {}
-        """By process and token."""
+        self._stored: dict[int, dict[int, StoredRecord]] = {}
+        """By process and token, what is not answered yet."""
         self._epochs: dict[int, int] = {}
         self._diverging: dict[int, set[int]] = {}
         """By process of a master, the slaves of which it knows that they diverge."""
@@ -95,7 +102,11 @@ class RocketmqAudits:
     def stepped(self, broker: GroupBroker, event: Event | None, effects: Sequence[Effect]) -> None:
         """A copy has decided."""
         if isinstance(event, Received) and broker.listens:
-            self._master_received(broker, event)
+            self._master_received(broker, event, effects)
+        elif isinstance(event, CommitLogFlushed):
+            for stored in self._stored.get(broker.process, {}).values():
+                if stored.end <= event.end and self._waited_s(broker, stored) < self._knobs.sync_flush_timeout_s:
+                    stored.is_flushed = True
         elif isinstance(event, HaConnectionClosed) and broker.listens:
             self._links.pop(event.connection, None)
         elif isinstance(event, LossAccepted):
@@ -115,12 +126,25 @@ class RocketmqAudits:
                 case _:
                     pass
 
-    def _master_received(self, broker: GroupBroker, event: Received) -> None:
+    @staticmethod
+    def _waited_s(broker: GroupBroker, stored: StoredRecord) -> float:
+        return broker.reading() - stored.client.put_at
+
+    def _master_received(self, broker: GroupBroker, event: Received, effects: Sequence[Effect]) -> None:
         message, connection = event.message, event.connection
         if isinstance(message, Handshake):
             self._links[connection] = HaLink(broker.process, message.slave_id)
         elif isinstance(message, Report) and connection in self._links:
+            if any(isinstance(effect, CloseHaConnection) for effect in effects):
+                return
             self._links[connection].reported = message.end
+            reports = sorted(self._near(broker), reverse=True)
+            for stored in self._stored.get(broker.process, {}).values():
+                is_there = (
+                    stored.copies > 1 and len(reports) >= stored.copies - 1 and reports[stored.copies - 2] >= stored.end
+                )
+                if is_there and self._waited_s(broker, stored) < self._knobs.slave_timeout_s:
+                    stored.is_copied = True
 
     def _near(self, broker: GroupBroker) -> list[int]:
         """The reports of the slaves of this master, one each."""
@@ -141,7 +165,8 @@ class RocketmqAudits:
         in_sync = 1 + sum(broker.disk.end - each < knobs.fallbehind_bytes_max for each in reports)
         end = order.offset + order.size
         near = bool(reports) and end - max(reports) < knobs.fallbehind_bytes_max
-        self._stored[broker.process, token] = StoredRecord(self._copies(in_sync), near)
+        record = StoredRecord(broker.waiting[token], end, self._copies(in_sync), near)
+        self._stored.setdefault(broker.process, {})[token] = record
 
     def _copies(self, in_sync: int) -> int:
         """How many copies a record is promised that is stored while so many are in sync."""
@@ -248,7 +273,7 @@ class RocketmqAudits:
         ]
 
     def _answers(self, broker: GroupBroker, answer: AnswerPut) -> None:
-        client, stored = broker.waiting[answer.token], self._stored.pop((broker.process, answer.token))
+        client, stored = broker.waiting[answer.token], self._stored[broker.process].pop(answer.token)
         disk, end = broker.disk, answer.offset + len(client.record)
         self.counts[f"status_{answer.status.name}"] += 1
         if answer.offset >= disk.start and not disk.holds(answer.offset, client.record):
@@ -278,9 +303,13 @@ class RocketmqAudits:
             case SendStatus.FLUSH_DISK_TIMEOUT:
                 if not (knobs.sync_flush and client.wait and waited_s >= knobs.sync_flush_timeout_s) or is_unavailable:
                     problem = f"{waited_s:.3f} s"
+                elif stored.is_flushed:
+                    problem = "it was flushed in time"
             case SendStatus.FLUSH_SLAVE_TIMEOUT:
                 if not (knobs.sync_master and client.wait and waited_s >= knobs.slave_timeout_s) or is_unavailable:
                     problem = f"{waited_s:.3f} s"
+                elif stored.is_copied:
+                    problem = "enough slaves had it in time"
             case SendStatus.SLAVE_NOT_AVAILABLE:
                 if not is_unavailable:
                     problem = "a slave is near, or none was to be waited for"

@@ -129,6 +129,7 @@ def test_records_are_answered_in_the_order_of_the_log_as_far_as_it_is_copied() -
     waits.add(WaitingPut(4, 12, 16, OK, None), 99.0, 3, 0.5)
     assert (waits.deadline, waits.first_end(2), waits.first_end(3), waits.first_end(4)) == (0.5, 4, 16, float("inf"))
     assert [put.token for put in waits.copied(2, 8)] == [1, 2]
+    assert list(waits.copied(5, 99)) == []
     assert waits.first_end(2) == 12
     assert [(put.token, put.status) for put in waits.expired(3.0)] == [
         (3, SendStatus.FLUSH_SLAVE_TIMEOUT),
