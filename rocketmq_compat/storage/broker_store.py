@@ -43,6 +43,7 @@ from rocketmq_compat.storage.dispatch import (
     assign,
     has_key,
     key_hash,
+    opaque,
     split,
     walk,
 )
@@ -175,21 +176,33 @@ class MessageStore:
             [offset for each in batches for offset in each.found.queue_offsets],
         )
 
-    def append_copy(self, payload: Buffer, *, offset: int, epoch: int, atomic: bool = False) -> int:
-        """Append records that have their offsets, from another copy of the log, where this one ends. Returns the new end.
+    def append_copy(self, payload: Buffer, *, offset: int, epoch: int) -> int:
+        """Append bytes of another copy of the log where this one ends, as a slave. Returns the new end.
 
-        They are appended as `append` does; if `atomic` all as one batch, so that a crash leaves all or none of them. The buffer is not to
-        be changed any more. Raises `ValueError` unless `offset` is the end of the log, and `BadRecord`, one of these, unless there are
-        whole records that belong there; raises `NoSpace` on a full disk. Nothing is appended then.
+        They are appended as `append` does, in parts. A part that is not made of whole records that belong there is kept as it is, but
+        consumers never see it: only a slave that goes on behind other bytes than its master's comes by one (`haDivergence=rocketmq`). The
+        buffer must not change any more. Raises `ValueError` unless `offset` is the end of the log, and `NoSpace` on a full disk: nothing
+        is appended then.
         """
-        if offset != self.log.end_offset:
-            raise ValueError(f"records at physical offset {offset} do not follow the end, {self.log.end_offset}")
+        self._require_end(offset)
         parts: list[tuple[Buffer, Walk]] = []
-        for part in [payload] if atomic else split(payload, CHECKED_BYTES):
-            found = walk(bytes(part), offset)
+        for part in split(payload, CHECKED_BYTES):
+            try:
+                found = walk(bytes(part), offset)
+            except BadRecord:
+                found = opaque(offset, offset + len(part))
             parts.append((part, found))
             offset = found.end
         return self._write(parts, epoch)
+
+    def append_assigned(self, payload: Buffer, *, offset: int, epoch: int) -> int:
+        """Append records that have their offsets where the log ends, as one batch: a crash leaves all of them or none. Returns the new end.
+
+        The buffer must not change any more. Raises `ValueError` unless `offset` is the end of the log, `BadRecord`, one of these, unless
+        there are whole records that belong there, and `NoSpace` on a full disk: nothing is appended then.
+        """
+        self._require_end(offset)
+        return self._write([(payload, walk(bytes(payload), offset))], epoch)
 
     def dispatch(self, up_to: int | None = None) -> list[QueueRun]:
         """Make messages visible to consumers: all, or those before the physical offset `up_to` (the confirm offset), in whole batches.
@@ -283,14 +296,15 @@ class MessageStore:
             return self.log.end_offset
         batch_start = self.log.start_of_batch(offset)
         kept = self.log.read(batch_start, 1)[0]
-        rest = bytes(kept.payload)[: offset - batch_start]
-        walk(rest, batch_start)
+        rest, are_records = bytes(kept.payload)[: offset - batch_start], self.log.holds_records(kept)
+        if are_records:
+            walk(rest, batch_start)
         dispatched = self.derived.dispatched
         with self._changing():
             self.derived.cut(batch_start)
             self.log.truncate(batch_start)
             if rest:
-                self.log.append([rest], epoch=kept.epoch, timestamp_ms=kept.timestamp_ms)
+                self.log.append([rest], epoch=kept.epoch, timestamp_ms=kept.timestamp_ms, are_records=[are_records])
                 self.log.flush()
         self.dispatch(dispatched)
         return self.log.end_offset
@@ -404,9 +418,17 @@ class MessageStore:
 
     # How it is done
 
+    def _require_end(self, offset: int) -> None:
+        if offset != self.log.end_offset:
+            raise ValueError(f"bytes at physical offset {offset} do not follow the end, {self.log.end_offset}")
+
     def _write(self, batches: Sequence[tuple[Buffer, Walk]], epoch: int) -> int:
-        newest_ms = max((found.newest_ms for _, found in batches), default=0)
-        end = self.log.append([payload for payload, _ in batches], epoch=epoch, timestamp_ms=newest_ms)
+        end = self.log.append(
+            [payload for payload, _ in batches],
+            epoch=epoch,
+            timestamp_ms=max((found.newest_ms for _, found in batches), default=0),
+            are_records=[bool(found.physical_offsets) for _, found in batches],
+        )
         for _, found in batches:
             self._note(found)
         return end
@@ -438,7 +460,7 @@ class MessageStore:
         end = min(queue.next, offset + (count_max if tags is None else _UNITS_LOOKED_AT_MAX))
         while offset < end:
             for physical, size, tag in UNIT.iter_unpack(queue.units(offset, end - offset)):
-                if tags is None or tag in tags:
+                if size and (tags is None or tag in tags):
                     if records and (size > left or len(records) >= count_max):
                         return records, offset, physical_end
                     record = reader.read(physical, size)

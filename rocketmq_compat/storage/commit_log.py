@@ -10,14 +10,21 @@ raises `StorageFailed` after the disk has failed.
 """
 
 from collections.abc import Sequence
+from typing import Final
+
+import attrs
 
 from log.batch import StoredBatch
 from log.byte_reader import ByteReader
 from log.errors import OffsetOutOfRange, StorageFailed
-from log.frame import Buffer
+from log.frame import Buffer, checksum
 from log.retention import SegmentFacts
 from log.store_log import StoreLog
 from rocketmq_compat.record_layout import RECORD_BYTES_MIN, record_size
+
+_RECORDS: Final = 0
+_OPAQUE: Final = 1
+"""The byte of a batch that is the owner's."""
 
 
 class CommitLog:
@@ -81,21 +88,22 @@ class CommitLog:
 
     # Writing
 
-    def append(self, payloads: Sequence[Buffer], *, epoch: int, timestamp_ms: int) -> int:
-        """Append batches, each of whole records that begin where the one before ends, in one write. Returns the new end.
+    def append(
+        self, payloads: Sequence[Buffer], *, epoch: int, timestamp_ms: int, are_records: Sequence[bool] | None = None
+    ) -> int:
+        """Append batches that begin where the one before ends, in one write. Returns the new end. The buffers must not change any more.
 
-        `timestamp_ms` is their newest store time. Raises `ValueError` for an empty batch and for an epoch below the log's, and `NoSpace`
-        on a full disk; the log is unchanged then.
+        `timestamp_ms` is the newest store time in them; `are_records` states which of them are whole records (default: all), and is kept
+        with each. Raises `ValueError` for an empty batch and for an epoch below the log's, and `NoSpace` on a full disk; the log is
+        unchanged then.
         """
         end_offset = self._log.end_offset
         batches: list[StoredBatch] = []
-        for each in payloads:
-            batches.append(
-                StoredBatch.of(
-                    memoryview(each), base_offset=end_offset, span=len(each), epoch=epoch, timestamp_ms=timestamp_ms
-                )
-            )
-            end_offset += len(each)
+        for at, each in enumerate(payloads):
+            tag = _RECORDS if are_records is None or are_records[at] else _OPAQUE
+            view = memoryview(each)
+            batches.append(StoredBatch(end_offset, len(view), epoch, timestamp_ms, view, checksum(view), tag))
+            end_offset += len(view)
         return self._log.append(batches)
 
     def truncate(self, offset: int) -> int:
@@ -148,10 +156,15 @@ class CommitLog:
         if batches and batches[0].base_offset < offset:
             first = batches[0]
             rest = memoryview(bytes(first.payload))[offset - first.base_offset :]
-            batches[0] = StoredBatch.of(
-                rest, base_offset=offset, span=len(rest), epoch=first.epoch, timestamp_ms=first.timestamp_ms
+            batches[0] = attrs.evolve(
+                first, base_offset=offset, span=len(rest), payload=rest, payload_crc=checksum(rest)
             )
         return batches
+
+    @staticmethod
+    def holds_records(batch: StoredBatch) -> bool:
+        """Whether a batch of the log was appended as whole records."""
+        return batch.tag == _RECORDS
 
     def byte_reader(self) -> ByteReader:
         """Returns a reader of ranges of bytes. Not to be used once the log has changed."""

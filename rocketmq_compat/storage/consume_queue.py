@@ -108,14 +108,17 @@ class ConsumeQueue:
     def extend(self, run: QueueRun) -> bool:
         """Add units. Returns False if they do not follow what the queue holds, which no log does that one master after the other wrote.
 
-        Units that are there already are left out then. Behind a gap, and where it holds none, the queue begins again with the first one.
+        Units that are there already are left out then; a gap is filled with blank units, of size 0, which lead to no message. Behind a gap
+        that is longer than a file, and where it holds none, the queue begins again with the first one.
         """
         if run.first == self.next:
             self._tail += run.units
             self.next = run.next
             return True
-        if self.first < self.next and run.first < self.next:
-            self._tail += run.units[(self.next - run.first) * _UNIT_BYTES :]
+        if self.first < self.next and run.first - self.next <= self._owner.units_per_file:
+            physical, *_ = UNIT.unpack_from(run.units)
+            self._tail += UNIT.pack(physical, 0, 0) * (run.first - self.next)
+            self._tail += run.units[max(0, self.next - run.first) * _UNIT_BYTES :]
             self.next = max(self.next, run.next)
             return False
         is_first = self.next == 0  # this copy of the log begins behind the first messages of the queue

@@ -33,7 +33,7 @@ from rocketmq_compat.storage.consume_queue import (
     UnitsToWrite,
     write_units,
 )
-from rocketmq_compat.storage.dispatch import BadRecord, Walk, walk
+from rocketmq_compat.storage.dispatch import BadRecord, Walk, opaque, walk
 from rocketmq_compat.storage.key_index import KeyIndex, KeyIndexConfig, KeyTable, TableFile
 
 DISPATCHED_NAME: Final = "dispatched"
@@ -203,7 +203,10 @@ class DerivedData:
                 return
             for batch in batches:
                 try:
-                    yield walk(bytes(batch.payload), batch.base_offset)
+                    if self._log.holds_records(batch):
+                        yield walk(bytes(batch.payload), batch.base_offset)
+                    else:
+                        yield opaque(batch.base_offset, batch.end_offset)
                 except BadRecord as error:
                     raise CorruptLog(self._log.directory, error.physical, error.reason) from None
                 start = batch.end_offset

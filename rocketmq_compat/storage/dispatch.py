@@ -86,6 +86,11 @@ class Walk:
     """One for each record; 0 for those that take no place in their queue."""
 
 
+def opaque(start: int, end: int) -> Walk:
+    """Returns a walk over bytes of which it is known that they are no records: nothing is found."""
+    return Walk(start, end, 0, [], [], [], [])
+
+
 def walk(payload: Buffer, physical: int, next_of: Callable[[QueueKey], int] | None = None) -> Walk:
     """Returns what whole records say that lie at `physical`. Raises `BadRecord` for anything else.
 

@@ -164,7 +164,7 @@ def test_files_whose_messages_are_gone_go_with_the_next_checkpoint() -> None:
 
 
 @pytest.mark.parametrize("saved", [False, True])
-def test_a_queue_begins_again_behind_a_gap_and_goes_on_where_units_repeat(saved: bool) -> None:
+def test_a_queue_goes_on_behind_a_gap_and_where_units_repeat_and_begins_again_behind_a_long_one(saved: bool) -> None:
     disk = memory_disk()
     queues = ConsumeQueues(disk, FilePool(disk, 4), "queues", 4)
 
@@ -186,6 +186,7 @@ def test_a_queue_begins_again_behind_a_gap_and_goes_on_where_units_repeat(saved:
         (run_of(7, 1, physical=200), 0, (5, [0, 100, 200])),
         (run_of(6, 3, physical=900), 1, (5, [0, 100, 200, 1100])),
         (run_of(5, 2, physical=900), 1, (5, [0, 100, 200, 1100])),
+        (run_of(11, 1, physical=1500), 1, (5, [0, 100, 200, 1100, 1500, 1500, 1500])),
         (run_of(20, 2, physical=2000), 1, (20, [2000, 2100])),
         (run_of(22, 1, physical=2200), 0, (20, [2000, 2100, 2200])),
     ]

@@ -40,7 +40,7 @@ def bodies(store: MessageStore, key: QueueKey = QUEUE) -> list[bytes]:
     """The records of a queue, read in small steps."""
     found: list[bytes] = []
     offset = (store.queue(key) or (0, 0))[0]
-    while (read := store.read(key, offset, count_max=3)).status == GetMessageStatus.FOUND:
+    while (read := store.read(key, offset, count_max=3)).next_offset > offset:
         found += map(bytes, read.records)
         offset = read.next_offset
     return found
@@ -113,7 +113,9 @@ def test_what_is_no_record_is_refused_and_changes_nothing() -> None:
     content = bytes(assign([record("A")], end + 1, lambda key: 0).payload)
     for offset in (end, end + 1):
         with pytest.raises(ValueError, match=r"no record|do not follow"):
-            store.append_copy(content, offset=offset, epoch=1)
+            store.append_assigned(content, offset=offset, epoch=1)
+    with pytest.raises(ValueError, match="do not follow"):
+        store.append_copy(content, offset=end + 1, epoch=1)
     assert store.log.end_offset == end
     assert store.next_offset(("A", 0)) == 0
     assert store.dispatch() == []
@@ -125,7 +127,8 @@ def test_a_copy_is_split_into_batches_that_are_checked_whole_unless_it_must_stay
     spans = []
     for atomic in (False, True):
         store = open_messages(memory_disk())
-        assert store.append_copy(payload, offset=0, epoch=1, atomic=atomic) == len(payload)
+        append_bytes = store.append_assigned if atomic else store.append_copy
+        assert append_bytes(payload, offset=0, epoch=1) == len(payload)
         store.dispatch()
         spans.append([each.span for each in store.log.read(0, 1 << 30)])
         assert b"".join(bodies(store, ("A", 0))) == payload
@@ -139,7 +142,8 @@ def test_a_truncation_cuts_at_any_record() -> None:
         store = open_messages(disk)
         for _ in range(5):
             found = assign([record(*QUEUE, body=bytes(300))] * 4, store.log.end_offset, store.next_offset)
-            store.append_copy(bytes(found.payload), offset=found.found.start, epoch=2, atomic=atomic)
+            append_bytes = store.append_assigned if atomic else store.append_copy
+            append_bytes(bytes(found.payload), offset=found.found.start, epoch=2)
         store.dispatch()
         store.flush()
         whole = bodies(store)
@@ -184,6 +188,30 @@ def test_a_copy_that_begins_later_has_the_queue_offsets_of_the_records() -> None
     assert store.derived.strange_runs == 0
 
 
+def test_what_a_copy_holds_that_is_no_record_is_kept_and_never_seen() -> None:
+    """A slave that goes on behind other bytes than its master's may begin inside of a record."""
+    disk = memory_disk()
+    store = open_messages(disk)
+    append(store, count=3)
+    first = store.log.end_offset
+    lost = bytes(assign([record(*QUEUE, body=bytes(400))] * 3, first - 7, lambda key: 3).payload)[7:]
+    store.append_copy(lost, offset=first, epoch=2)
+    end = store.log.end_offset
+    assert end == first + len(lost)
+    assert store.dispatch() == []
+    following = bytes(assign([record(*QUEUE)] * 2, end, lambda key: 6).payload)
+    store.append_copy(following, offset=end, epoch=2)
+    store.dispatch()
+    for found in (store, open_messages(killed(disk, 0)), rebuilt(killed(disk, 0))):
+        assert found.queue(QUEUE) == (0, 8)
+        assert b"".join(bodies(found)[3:]) == following
+        assert b"".join(bytes(each.payload) for each in found.log.read(first, 1 << 20)) == lost + following
+        assert found.log.record_at(first) is None
+    assert store.truncate(first + 100) == first + 100
+    assert open_messages(all_lost(disk, 0)).log.end_offset == first + 100
+    assert append(store, epoch=3).physical_offsets == [first + 100]
+
+
 def test_queue_offsets_that_do_not_follow_are_counted_and_never_hide_what_follows() -> None:
     """As after a slave went on behind other bytes than it holds (`haDivergence=rocketmq`)."""
     store = open_messages(memory_disk())
@@ -198,11 +226,15 @@ def test_queue_offsets_that_do_not_follow_are_counted_and_never_hide_what_follow
     copied(2)
     assert (store.queue(QUEUE), len(bodies(store)), store.derived.strange_runs) == ((0, 4), 4, 1)
     copied(9)
-    assert (store.queue(QUEUE), len(bodies(store)), store.derived.strange_runs) == ((9, 11), 2, 2)
+    assert (store.queue(QUEUE), len(bodies(store)), store.derived.strange_runs) == ((0, 11), 6, 2)
+    assert store.read(QUEUE, 4, count_max=5).status == GetMessageStatus.NO_MATCHED_MESSAGE
+    assert store.offset_at_time(QUEUE, 2000) == 11
+    copied(99)
+    assert (store.queue(QUEUE), len(bodies(store)), store.derived.strange_runs) == ((99, 101), 2, 3)
     saved(store)
     append(store, count=20)
     saved(store)
-    assert store.queue(QUEUE) == (9, 31)
+    assert store.queue(QUEUE) == (99, 121)
     assert len(bodies(store)) == 22
 
 

@@ -107,7 +107,8 @@ class MessageStoreMachine(RuleBasedStateMachine):
             assert found.queue_offsets == expected.found.queue_offsets
         else:
             at = self.store.log.end_offset
-            self.store.append_copy(bytes(expected.payload), offset=at, epoch=epoch, atomic=rng.random() < 0.5)
+            append_bytes = self.store.append_copy if rng.random() < 0.5 else self.store.append_assigned
+            append_bytes(bytes(expected.payload), offset=at, epoch=epoch)
         if rng.random() < 0.7:
             self.dispatch(data)
 
