@@ -40,6 +40,8 @@ from jepsen_like.history.ops import NONE, Action, Outcome
 HISTORY: Final = "history.parquet"
 DUMP: Final = "dump.parquet"
 TEST: Final = "test.json"
+FINAL_LOGS: Final = "final_logs"
+"""In test.json: how many nodes leave a final log, if a system does not promise that all of them hold the same."""
 ROWS_MANY: Final = 1_000_000
 """So many places of a log are no burden, though nothing lies there."""
 NO_MORE_EXPECTED: Final = QueueExpectations()
@@ -376,9 +378,10 @@ def _missing_final_logs(directory: Path, dump: Any, kept: Mapping[int, Kept] | N
 
 
 def _nodes_of(directory: Path) -> int | None:
-    """Returns how many nodes the run had, or None if it does not record that."""
+    """Returns how many nodes of the run were to leave a final log, or None if it does not record that."""
     try:
-        nodes = json.loads((directory / TEST).read_text()).get("nodes")
+        test = json.loads((directory / TEST).read_text())
+        nodes = test.get(FINAL_LOGS, test.get("nodes"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, AttributeError) as error:

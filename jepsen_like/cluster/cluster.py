@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final, TypeVar, assert_never
 
+import attrs
 import trio
 
 from jepsen_like.cluster.location import Site, open_proxies
@@ -41,6 +42,7 @@ class Cluster:
         mode: Mode,
         members: Iterable[Member],
         nodes: Mapping[int, NodeProcess],
+        plans: Mapping[int, ProcessPlan],
         site: Site,
         nursery: trio.Nursery,
         roles: list[RoleSeen],
@@ -57,6 +59,7 @@ class Cluster:
         self.direct: dict[int, Address] = dict(site.direct)
         self.control: Control = system.control(cluster_id, self.direct, self._can_answer)
         self._through = dict(site.through)
+        self._plans = dict(plans)
         self.roles = roles
         self.starts = starts
         self._nursery = nursery
@@ -123,6 +126,14 @@ class Cluster:
         """SIGTERM them together and wait until they are gone."""
         running = [node for node in nodes if self.nodes[node].is_running]
         await _together(lambda node: self.nodes[node].stop(within_s=STOP_WITHIN_S), running)
+
+    async def promote(self, master: int) -> None:
+        """Have this node lead, by an operator's hand: what runs is stopped and started again, what is down starts so later."""
+        running = [node for node in self.targets if self.nodes[node].is_running]
+        await self.stop(running)
+        for node, plan in self._plans.items():
+            self.nodes[node].command = self.system.command(attrs.evolve(plan, master=master))
+        await self.restart(running)
 
     async def heal(self) -> None:
         """Make everything whole: links open, clocks and disks right, paused nodes running, dead nodes started."""
@@ -256,10 +267,10 @@ async def open_cluster(
     async with contextlib.AsyncExitStack() as stack:
         machines = stack.enter_context(open_machines(directories, needs))
         site = await stack.enter_async_context(_open_site(network, ids, seed))
-        processes = {}
+        processes, plans = {}, {}
         for member in members:
             node, machine = member.id, machines[member.id]
-            plan = ProcessPlan(
+            plan = plans[node] = ProcessPlan(
                 member=member,
                 cluster_id=cluster_id,
                 listen=site.listen[node],
@@ -272,7 +283,7 @@ async def open_cluster(
                 node, system.command(plan), directories[node], system, on_seen, machine, site.entrance(node)
             )
         async with trio.open_nursery() as nursery:
-            cluster = Cluster(cluster_id, system, mode, members, processes, site, nursery, roles, starts)
+            cluster = Cluster(cluster_id, system, mode, members, processes, plans, site, nursery, roles, starts)
             try:
                 await cluster.start(ids)
                 for machine in machines.values():

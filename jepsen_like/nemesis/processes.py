@@ -99,6 +99,33 @@ class Wipe(ProcessKind):
         return seen
 
 
+class PromoteByHand(ProcessKind):
+    """The leader dies for good. An operator lets the node lead that holds the most, and starts the old one as its follower, on an empty disk.
+
+    For systems whose roles are given; in others nodes elect.
+    """
+
+    name: ClassVar[str] = "promote-by-hand"
+    targets: ClassVar[tuple[Target, ...]] = ()
+    serves_within_s: ClassVar[float] = 20.0
+    """All that the new leader holds is copied to the old one."""
+    reach: ClassVar[Reach] = Reach.DISK
+    damages: ClassVar[bool] = True
+    nodes_min: ClassVar[int] = 2
+
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
+        """Killed and emptied; then the others are started again with another leader."""
+        (old,) = hit.nodes
+        await cluster.kill(hit.nodes)
+        seen = look_at(cluster, hit.nodes)
+        removed = emptied(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
+        successor = await cluster.control.successor(old)
+        if successor is None:
+            return {**seen, "successor": "none answers"}
+        await cluster.promote(successor)
+        return {**seen, "successor": f"n{successor} leads, {removed:,} bytes of n{old} removed"}
+
+
 def emptied(data: Path, kept: Collection[str]) -> int:
     """Remove everything in a data directory but the names in `kept`. Returns how many bytes the files held."""
     removed = 0

@@ -9,7 +9,7 @@ from jepsen_like.nemesis.kind import Here, Kinds, NemesisKind
 from jepsen_like.nemesis.links import Flapping, HalfOpen, Partition, Reset, ShrinkIsr, Slow, Throttle
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
 from jepsen_like.nemesis.packets import Corrupt, Duplicate, PacketLoss, Reorder
-from jepsen_like.nemesis.processes import Kill, Pause, Restart, Wipe
+from jepsen_like.nemesis.processes import Kill, Pause, PromoteByHand, Restart, Wipe
 
 _KINDS: Final[tuple[NemesisKind, ...]] = (
     Kill(),
@@ -34,6 +34,7 @@ _KINDS: Final[tuple[NemesisKind, ...]] = (
     DiskError(),
     DamagedFiles(),
     Wipe(),
+    PromoteByHand(),
     ShrinkIsr(),
 )
 KINDS: Final[Kinds] = MappingProxyType({kind.name: kind for kind in _KINDS})

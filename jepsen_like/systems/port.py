@@ -85,6 +85,8 @@ class ProcessPlan:
     advertised: Mapping[int, Address]
     """Where clients reach every member, through the fault network."""
     mode: "Mode"
+    master: int = 1
+    """Who leads, in a system whose roles are given and never change by themselves."""
 
 
 @attrs.frozen
@@ -144,6 +146,10 @@ class Control(abc.ABC):
     async def in_sync(self, scope: Scope) -> tuple[int, ...]:
         """Returns the copies of a scope on which an acknowledgement waits; none where the system knows no such set, or not now."""
         return ()
+
+    async def successor(self, node: int) -> int | None:
+        """Returns whom an operator would let lead in place of this node: the one that holds the most; None without any, or elections."""
+        return None
 
     async def read_through(self, node: int) -> None:
         """Let one node read all that it has on its disk, so that damage is met; as far as it gives it."""

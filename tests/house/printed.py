@@ -6,13 +6,15 @@
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from jepsen_like.bench import answers, figures
 from jepsen_like.bench.kafka import answers as kafka_answers
 from jepsen_like.cli import COMMANDS
-from jepsen_like.systems.kafka.scenarios import SCENARIOS
+from jepsen_like.systems.kafka import scenarios as kafka
 from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
+from jepsen_like.systems.scenario import NamedScenario
 from kafka_compat.protocol import registry
 from log.policy import FlushPolicy
 
@@ -61,13 +63,9 @@ def kafka_benchmark() -> str:
     return "\n".join([*tables, " ".join(kafka_answers.remarks(document)) + "\n"])
 
 
-def kafka_scenarios() -> str:
-    """What `quorumlog scenario` has of Kafka, and what each of its trials is to show."""
-    rows = [
-        [f"`{scenario.name}`", f"`{trial.name}`", trial.shows.value]
-        for scenario in SCENARIOS
-        for trial in scenario.trials
-    ]
+def scenarios(of: Sequence[NamedScenario]) -> str:
+    """What `quorumlog scenario` has of a system, and what each of its trials is to show."""
+    rows = [[f"`{each.name}`", f"`{trial.name}`", trial.shows.value] for each in of for trial in each.trials]
     return table(["scenario", "trial", "what is seen"], rows)
 
 
@@ -76,7 +74,7 @@ PRINTED: Mapping[str, Callable[[], str]] = {
     "promises": promises,
     "benchmark": benchmark,
     "kafka_apis": registry.table,
-    "kafka_scenarios": kafka_scenarios,
+    "kafka_scenarios": partial(scenarios, kafka.SCENARIOS),
     "kafka_benchmark": kafka_benchmark,
 }
 PLACES: Mapping[str, str] = {

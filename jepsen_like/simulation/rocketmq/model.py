@@ -29,7 +29,7 @@ ROCKETMQ_FLOORS: Mapping[str, int] = {
     "two_masters": 120,
     "silent_divergences": 73,
     "pushes_behind_other_bytes": 1_700,
-    "acknowledged_without_copies": 180,
+    "acknowledged_without_copies": 70,
     "excused_losses": 8_300,
     "tails_lost": 520,
     "bytes_lost": 760_000,

@@ -25,15 +25,6 @@ from rocketmq_compat.remoting.headers.sending import SendMessageRequestHeader, S
 
 TOPIC: Final = "log"
 PRODUCER: Final = "quorumlog"
-STORED: Final = frozenset(
-    {
-        ResponseCode.SUCCESS,
-        ResponseCode.FLUSH_DISK_TIMEOUT,
-        ResponseCode.SLAVE_NOT_AVAILABLE,
-        ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    }
-)
-"""Answers of a message that the master has stored, whatever its copies."""
 NOTHING_THERE: Final = frozenset({ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED})
 _REFUSALS: Final[Mapping[int, tuple[ErrorCode, Hint | None]]] = {
     ResponseCode.SYSTEM_BUSY: (ErrorCode.BUSY, TryLater()),
@@ -68,7 +59,11 @@ class BrokerConnection(RemotingConnection):
     """What operations ask."""
 
     async def send(self, queue: int, body: bytes) -> MessageStored:
-        """Send one message to a queue. Raises `BrokerRefused` and `NoBrokerAnswer`."""
+        """Send one message to a queue.
+
+        Raises `NoBrokerAnswer`, and `BrokerRefused` for all but SEND_OK: an answer of a message that is stored with less than its mode
+        promises (10, 11, 12) is no acknowledgement, and its outcome is unknown.
+        """
         header = SendMessageRequestHeader(
             producer_group=PRODUCER,
             topic=TOPIC,
@@ -79,7 +74,7 @@ class BrokerConnection(RemotingConnection):
             properties="",
         )
         answer = await self.ask(Command(RequestCode.SEND_MESSAGE_V2, ext=header.ext_v2(), body=body))
-        if answer.code not in STORED:
+        if answer.code != ResponseCode.SUCCESS:
             raise BrokerRefused(answer.code, answer.remark or "")
         try:
             stored = SendMessageResponseHeader.read(answer.ext)

@@ -60,6 +60,7 @@ class RocketControl(Control):
         self._brokers = brokers_of(direct)
         self._can_answer = can_answer
         self._queues = 0
+        self._copies_agree = True
 
     async def _on(
         self, address: Address, ask: Callable[[BrokerConnection], Awaitable[T]], *, within_s: float = ANSWERS_WITHIN_S
@@ -111,6 +112,12 @@ class RocketControl(Control):
         master = await self.master()
         return {} if master is None else {GROUP: Leadership(master.node, master.epoch)}
 
+    async def successor(self, node: int) -> int | None:
+        """The copy with the longest log."""
+        others = [status for status in (await self.statuses()).values() if status.node != node]
+        longest = max(others, key=lambda status: status.log_end, default=None)
+        return None if longest is None else longest.node
+
     async def copies(self, scope: Scope) -> tuple[int, ...]:
         """Every broker has a copy."""
         return tuple(self._brokers)
@@ -134,7 +141,8 @@ class RocketControl(Control):
             while True:
                 statuses = await self.statuses()
                 masters = [status for status in statuses.values() if status.is_master]
-                ends = {end for status in statuses.values() for end in (status.log_end, status.dispatched)}
+                compared = statuses.values() if self._copies_agree else masters
+                ends = {end for status in compared for end in (status.log_end, status.dispatched)}
                 if len(statuses) == len(self._brokers) and len(masters) == 1 and len(ends) == 1:
                     try:
                         return await self._ends(masters[0].node)
@@ -156,9 +164,11 @@ class RocketControl(Control):
         return await self._on(self._direct[node], of_all)
 
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
-        """The queues of every broker."""
+        """The queues of every broker; of the master alone where nothing is promised of the others."""
+        master = await self.master()
+        nodes = self._brokers if self._copies_agree else () if master is None else (master.node,)
         async with trio.open_nursery() as nursery:
-            for node in self._brokers:
+            for node in nodes:
                 nursery.start_soon(self._dump_node, node, ends, writer)
         writer.dumped_ns = time.monotonic_ns()
 
@@ -199,6 +209,7 @@ class RocketControl(Control):
                         why = str(error)
                     else:
                         self._queues = mode.queues
+                        self._copies_agree = mode.copies_agree
                         return
                 await trio.sleep(POLL_S)
         raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")

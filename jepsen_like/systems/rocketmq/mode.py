@@ -11,7 +11,7 @@ from jepsen_like.history.files import KeepRule
 from jepsen_like.systems.port import FaultSeen, Mode, WrongMode
 from jepsen_like.systems.rocketmq.promises import CopyLoss, CopyRule, RocketReplication, describe, losses_allowed
 from rocketmq_compat.config import InvalidProperty, Properties
-from rocketmq_compat.config_keys import ASYNC_MASTER, BROKER_PROPERTIES, DURABLE, SYNC_FLUSH, SYNC_MASTER
+from rocketmq_compat.config_keys import ASYNC_MASTER, BROKER_PROPERTIES, DURABLE, REFUSE, SYNC_FLUSH, SYNC_MASTER
 
 QUEUES: Final = "queues"
 QUEUES_DEFAULT: Final = 2
@@ -87,6 +87,11 @@ class RocketMode(Mode):
         return self.replication == RocketReplication.RAFT
 
     @property
+    def copies_agree(self) -> bool:
+        """Whether a slave holds what its master holds, or is refused; RocketMQ itself does not compare them."""
+        return self.is_raft or bool(self.settings["haDivergence"] == REFUSE)
+
+    @property
     def master_role(self) -> str:
         """`brokerRole` of the master."""
         return SYNC_MASTER if self.replication == RocketReplication.SYNC_SLAVE else ASYNC_MASTER
@@ -104,7 +109,9 @@ class RocketMode(Mode):
         return bool(self.settings["ack"] == DURABLE if self.is_raft else self.settings["flushDiskType"] == SYNC_FLUSH)
 
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
-        """Every run can be judged."""
+        """Why a run could not be judged."""
+        if self.is_raft and "promote-by-hand" in kinds:
+            return "a raft group elects its master itself: use kill"
         return None
 
     def keep_rule(self, kinds: Iterable[str]) -> KeepRule:

@@ -1,6 +1,7 @@
 """The processes of a broker group: the commands that start them, and what the lines they print mean.
 
-Nodes 1 to n are the brokers, node n + 1 a name server. With fixed roles node 1 is the master.
+Nodes 1 to n are the brokers, node n + 1 a name server. With fixed roles node 1 is the master, until an operator promotes
+another one.
 """
 
 import sys
@@ -14,7 +15,6 @@ from jepsen_like.systems.rocketmq.mode import RocketMode
 
 GROUP: Final[Scope] = "broker-a"
 BROKER, NAMESERVER = "broker", "nameserver"
-MASTER: Final = 1
 FAILED: Final = 1
 """The exit status of a process that ends by itself, if it does not report one."""
 ALL_IN_TURN: Final = (
@@ -53,10 +53,10 @@ def command_of(plan: ProcessPlan) -> list[str]:
         words += ["enableDLegerCommitLog=true", f"dLegerSelfId=n{node}"]
         peers = {node: plan.listen, **{each: plan.peers[each] for each in brokers_of(plan.advertised) if each != node}}
         words.append("dLegerPeers=" + ";".join(f"n{each}-{_text(address)}" for each, address in sorted(peers.items())))
-    elif node == MASTER:
+    elif node == plan.master:
         words += [f"brokerRole={plan.mode.master_role}", "brokerId=0"]
     else:
-        words += ["brokerRole=SLAVE", f"brokerId={node - 1}", f"haMasterAddress={_text(plan.peers[MASTER])}"]
+        words += ["brokerRole=SLAVE", f"brokerId={node}", f"haMasterAddress={_text(plan.peers[plan.master])}"]
     for word in words:
         command += ["--set", word]
     return command

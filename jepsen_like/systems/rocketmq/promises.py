@@ -35,7 +35,8 @@ class CopyLoss(enum.IntEnum):
     """Which acknowledged records a fault may cost."""
 
     NOTHING = 0
-    UNFLUSHED = 1
+    UNCOPIED = 1
+    UNFLUSHED = 2
 
     def __str__(self) -> str:
         return _WORDS[self]
@@ -43,6 +44,7 @@ class CopyLoss(enum.IntEnum):
 
 _WORDS: Final[Mapping[CopyLoss, str]] = {
     CopyLoss.NOTHING: "nothing",
+    CopyLoss.UNCOPIED: "what the slave that was promoted had not copied",
     CopyLoss.UNFLUSHED: "what no flush had secured on the master",
 }
 _BACK: Final = "once the master is back; in a raft group after an election"
@@ -63,6 +65,7 @@ SERVES: Final[Mapping[str, str]] = {
     "reorder": _SLOWLY,
     "corrupt": _SLOWLY,
     "power": _BACK,
+    "promote-by-hand": "once an operator has let a slave lead",
     "disk-slow": "throughout; a broker whose flushes hang serves as fast as they end",
     "disk-short": "throughout: a write that was cut short is continued",
 }
@@ -70,6 +73,8 @@ SERVES: Final[Mapping[str, str]] = {
 UNFLUSHED_HARMS: Final = frozenset(
     name for name, kind in KINDS.items() if kind.reach is Reach.UNFLUSHED and name in SERVES
 )
+
+DISK_HARMS: Final = frozenset(name for name, kind in KINDS.items() if kind.reach is Reach.DISK and name in SERVES)
 
 
 @attrs.frozen
@@ -83,11 +88,14 @@ class CopyRule:
     def may_lose(self, harm: str) -> CopyLoss:
         """By kind of fault. Raises `KeyError` for one that is not done to this system."""
         SERVES[harm]
+        if harm in DISK_HARMS and self.replication is RocketReplication.ASYNC_SLAVE:
+            return CopyLoss.UNCOPIED
         return CopyLoss.UNFLUSHED if harm in UNFLUSHED_HARMS and not self.is_durable else CopyLoss.NOTHING
 
-    @property
-    def setting(self) -> str:
+    def setting(self, loss: CopyLoss) -> str:
         """What allows a loss, by name."""
+        if loss is CopyLoss.UNCOPIED:
+            return "brokerRole=ASYNC_MASTER"
         if self.replication is RocketReplication.RAFT:
             return f"ack={'durable' if self.is_durable else 'page-cache'}"
         return f"flushDiskType={'SYNC_FLUSH' if self.is_durable else 'ASYNC_FLUSH'}"
@@ -95,26 +103,34 @@ class CopyRule:
 
 def describe(rule: CopyRule, harms: Iterable[str]) -> str:
     """The promise of a run in one sentence."""
-    losing = [harm for harm in harms if rule.may_lose(harm) is not CopyLoss.NOTHING]
-    if not losing:
+    by_loss: dict[CopyLoss, list[str]] = {}
+    for harm in harms:
+        if (loss := rule.may_lose(harm)) is not CopyLoss.NOTHING:
+            by_loss.setdefault(loss, []).append(harm)
+    if not by_loss:
         return "nothing that was acknowledged is lost by any of these faults"
-    return f"under {', '.join(losing)}, {CopyLoss.UNFLUSHED} may be lost; nothing else"
+    return (
+        "; ".join(f"under {', '.join(names)}, {loss} may be lost" for loss, names in by_loss.items()) + "; nothing else"
+    )
 
 
 def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, majority: int) -> tuple[Allowance, ...]:
     """The faults of a run that may have cost acknowledged records. In a raft group a power cut of less than `majority` costs nothing."""
-    return tuple(
-        Allowance(
-            fault=fault.id,
-            kind=fault.kind,
-            promise=f"{rule.replication}, {rule.setting}: {CopyLoss.UNFLUSHED} may be lost",
-            since_ns=-NEVER,
-            begun_ns=fault.begun_ns,
-            injected_ns=max(fault.injected_ns, fault.ended_ns),
-            may_cost_read=True,
-            may_cost_commits=True,
-        )
-        for fault in faults
-        if rule.may_lose(fault.kind) is not CopyLoss.NOTHING
-        and (rule.replication is not RocketReplication.RAFT or len(fault.nodes) >= majority)
-    )
+    found = []
+    for fault in faults:
+        loss = rule.may_lose(fault.kind)
+        is_spared = rule.replication is RocketReplication.RAFT and len(fault.nodes) < majority
+        if loss is not CopyLoss.NOTHING and not is_spared:
+            found.append(
+                Allowance(
+                    fault=fault.id,
+                    kind=fault.kind,
+                    promise=f"{rule.replication}, {rule.setting(loss)}: {loss} may be lost",
+                    since_ns=-NEVER,
+                    begun_ns=fault.begun_ns,
+                    injected_ns=max(fault.injected_ns, fault.ended_ns),
+                    may_cost_read=True,
+                    may_cost_commits=True,
+                )
+            )
+    return tuple(found)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from jepsen_like.checker.checking import FINAL_LOGS
 from jepsen_like.checker.verdict import Model
 from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.observations import Observation
@@ -14,6 +15,8 @@ from jepsen_like.systems.rocketmq.control import RocketControl
 from jepsen_like.systems.rocketmq.log_workload import QueueWorkload
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.promises import SERVES, RocketReplication
+from jepsen_like.systems.rocketmq.scenarios import SCENARIOS
+from jepsen_like.systems.scenario import NamedScenario
 from jepsen_like.workload.load import LoadPlan, RoutedLoad
 from jepsen_like.workload.recorder import Recorder
 
@@ -37,6 +40,8 @@ class RocketMqSystem(System):
     files: ClassVar[LogFiles] = LogFiles(
         segments="*.log", indexes="*.index", damage_status=4, damage_words=" is damaged at byte "
     )
+
+    scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
 
     def address_line(self, addresses: Mapping[int, Address]) -> str:
         """What clients of RocketMQ are given."""
@@ -66,6 +71,11 @@ class RocketMqSystem(System):
     def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
         """By the remoting protocol."""
         return RocketControl(cluster_id, direct, can_answer)
+
+    def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
+        """Of how many brokers the final queues are compared."""
+        assert isinstance(mode, RocketMode)
+        return {} if mode.copies_agree else {FINAL_LOGS: 1}
 
     def load(
         self,

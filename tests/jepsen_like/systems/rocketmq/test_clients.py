@@ -54,10 +54,17 @@ def stored(code: int) -> Answers:
     return lambda request: request.answer(code, ext=header.ext())
 
 
-@pytest.mark.parametrize("code", [0, 10, 11, 12])
-async def test_every_answer_of_a_stored_message_acknowledges_it(code: int) -> None:
-    async with broker(stored(code)) as connection:
+async def test_only_send_ok_acknowledges_a_message() -> None:
+    async with broker(stored(0)) as connection:
         assert await connection.send(1, b"v") == MessageStored(1, 7)
+
+
+@pytest.mark.parametrize("code", [10, 11, 12])
+async def test_a_message_that_is_stored_with_less_than_was_promised_has_an_unknown_outcome(code: int) -> None:
+    async with broker(stored(code)) as connection:
+        with pytest.raises(BrokerRefused) as refused:
+            await connection.send(1, b"v")
+    assert CLIENTS.ending_of(refused.value, connection_lost=False).outcome is Outcome.INFO
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jepsen_like.checker.verdict import Model
 from jepsen_like.cluster.observations import Observation, OwnEnd, Ready, RoleReported
 from jepsen_like.systems.port import Member, ProcessPlan, WrongMode
 from jepsen_like.systems.rocketmq.mode import RocketMode
@@ -72,7 +73,7 @@ def test_a_name_server_is_a_member_without_data() -> None:
     assert SYSTEM.address_line(ADVERTISED) == "namesrvAddr=127.0.0.1:3004"
 
 
-def settings_of(node: int, role: str, replication: str) -> tuple[list[str], dict[str, str]]:
+def settings_of(node: int, role: str, replication: str, master: int = 1) -> tuple[list[str], dict[str, str]]:
     plan = ProcessPlan(
         member=Member(node, role),
         cluster_id="c",
@@ -81,6 +82,7 @@ def settings_of(node: int, role: str, replication: str) -> tuple[list[str], dict
         peers={each: address for each, address in PEERS.items() if each != node},
         advertised=ADVERTISED,
         mode=RocketMode.of(["haDivergence=rocketmq"], replication),
+        master=master,
     )
     command = SYSTEM.command(plan)
     words = [word for option, word in itertools.pairwise(command) if option == "--set"]
@@ -94,7 +96,11 @@ def test_brokers_dial_each_other_and_the_name_server_through_the_fault_network()
     assert (master["brokerRole"], master["brokerId"], master["namesrvAddr"]) == ("SYNC_MASTER", "0", "127.0.0.1:2004")
     assert master["haDivergence"] == "rocketmq"
     _, slave = settings_of(3, "broker", "async-slave")
-    assert (slave["brokerRole"], slave["brokerId"], slave["haMasterAddress"]) == ("SLAVE", "2", "127.0.0.1:2001")
+    assert (slave["brokerRole"], slave["brokerId"], slave["haMasterAddress"]) == ("SLAVE", "3", "127.0.0.1:2001")
+    _, promoted = settings_of(2, "broker", "sync-slave", master=2)
+    assert (promoted["brokerRole"], promoted["brokerId"]) == ("SYNC_MASTER", "0")
+    _, former = settings_of(1, "broker", "sync-slave", master=2)
+    assert (former["brokerRole"], former["brokerId"], former["haMasterAddress"]) == ("SLAVE", "1", "127.0.0.1:2002")
     _, member = settings_of(2, "broker", "raft")
     assert member["dLegerPeers"] == "n1-127.0.0.1:2001;n2-127.0.0.1:1002;n3-127.0.0.1:2003"
     assert (member["dLegerSelfId"], "brokerRole" in member) == ("n2", False)
@@ -112,3 +118,16 @@ def test_brokers_dial_each_other_and_the_name_server_through_the_fault_network()
 )
 def test_a_line_of_a_process_is_understood(event: dict[str, Any], seen: Observation | None) -> None:
     assert observe(event) == seen
+
+
+def test_copies_are_compared_unless_rocketmq_itself_would_not() -> None:
+    assert RocketMode.of([], "sync-slave").copies_agree
+    mode = RocketMode.of(["haDivergence=rocketmq"], "sync-slave")
+    assert not mode.copies_agree
+    assert SYSTEM.described(mode, "log") == {"final_logs": 1}
+    assert RocketMode.of(["haDivergence=rocketmq"], "raft").copies_agree
+
+
+def test_an_operator_promotes_no_member_of_a_raft_group() -> None:
+    assert "use kill" in str(RocketMode.of([], "raft").refusal(Model.LOG, ["promote-by-hand"]))
+    assert RocketMode.of([], "sync-slave").refusal(Model.LOG, ["promote-by-hand"]) is None

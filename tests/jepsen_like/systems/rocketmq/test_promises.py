@@ -25,11 +25,14 @@ def test_every_kind_of_fault_is_either_done_or_refused() -> None:
 
 @pytest.mark.parametrize("replication", RocketReplication)
 @pytest.mark.parametrize("is_durable", [False, True])
-def test_only_what_is_not_flushed_may_be_lost(replication: RocketReplication, is_durable: bool) -> None:
+def test_only_what_is_not_flushed_or_not_copied_may_be_lost(replication: RocketReplication, is_durable: bool) -> None:
     rule = CopyRule(replication, is_durable)
-    losing = {harm for harm in SERVES if rule.may_lose(harm) is not CopyLoss.NOTHING}
-    assert losing == (set() if is_durable else UNFLUSHED_HARMS)
-    assert ("nothing that was acknowledged is lost" in describe(rule, SERVES)) is is_durable
+    by_loss = {loss: {harm for harm in SERVES if rule.may_lose(harm) is loss} for loss in CopyLoss}
+    assert by_loss[CopyLoss.UNFLUSHED] == (set() if is_durable else UNFLUSHED_HARMS)
+    is_async = replication is RocketReplication.ASYNC_SLAVE
+    assert by_loss[CopyLoss.UNCOPIED] == ({"promote-by-hand"} if is_async else set())
+    is_safe = is_durable and not is_async
+    assert ("nothing that was acknowledged is lost" in describe(rule, SERVES)) is is_safe
 
 
 @pytest.mark.parametrize(
@@ -57,3 +60,10 @@ def test_a_majority_is_that_of_the_group() -> None:
     assert len(mode.allowances([fault])) == 1
     assert mode.survives("kill")
     assert not mode.survives("power")
+
+
+def test_a_loss_is_put_down_to_the_setting_that_allows_it() -> None:
+    fault = attrs.evolve(a_fault(5, 8), kind="promote-by-hand", nodes=(1,))
+    (allowed,) = losses_allowed([fault], CopyRule(RocketReplication.ASYNC_SLAVE, is_durable=True), majority=2)
+    assert allowed.promise.startswith("async-slave, brokerRole=ASYNC_MASTER: ")
+    assert losses_allowed([fault], CopyRule(RocketReplication.SYNC_SLAVE, is_durable=False), majority=2) == ()

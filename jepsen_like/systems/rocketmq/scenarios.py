@@ -1,0 +1,74 @@
+"""What `quorumlog scenario` shows of RocketMQ's system: what each way to replicate costs, and what it keeps, under the same faults."""
+
+from typing import Final
+
+from jepsen_like.nemesis.schedule import Fault
+from jepsen_like.nemesis.targets import Target
+from jepsen_like.systems.rocketmq.promises import RocketReplication
+from jepsen_like.systems.scenario import NamedScenario, Shows, Trial
+
+KILLED: Final = (
+    Fault(1, "kill", Target.LEADER, at_s=2.0, hold_s=1.5, seed=1),
+    Fault(2, "kill", Target.ALL, at_s=5.0, hold_s=1.0, seed=2),
+)
+LOST_BEHIND_A_CUT: Final = (
+    Fault(1, "partition", Target.LEADER, at_s=2.0, hold_s=1.2, seed=5),
+    Fault(2, "promote-by-hand", Target.LEADER, at_s=2.8, hold_s=1.0, seed=2, overlaps=1),
+)
+"""The slaves are cut off, and the master is lost before they are back."""
+POWER_OF_MASTER: Final = (Fault(1, "power", Target.LEADER, at_s=3.0, hold_s=1.0, seed=1),)
+PAIRS: Final = (RocketReplication.ASYNC_SLAVE, RocketReplication.SYNC_SLAVE)
+
+SCENARIOS: Final = (
+    NamedScenario(
+        name="master-killed",
+        story=(
+            "The master is killed with SIGKILL, then all brokers at once. Its queues take nothing while it is away; then it has all that it "
+            "had acknowledged, since the operating system kept what was written."
+        ),
+        workload="log",
+        duration_s=8.0,
+        trials=tuple(
+            Trial(name=each.value, replication=each.value, settings=(), faults=KILLED, shows=Shows.NO_LOSS)
+            for each in PAIRS
+        ),
+    ),
+    NamedScenario(
+        name="master-lost",
+        story=(
+            "The slaves lag behind a cut when the master is lost with its disk, and an operator promotes the slave that holds the most. "
+            "An asynchronous master had acknowledged what no slave has; a synchronous one had not."
+        ),
+        workload="log",
+        duration_s=9.0,
+        trials=tuple(
+            Trial(name=each.value, replication=each.value, settings=(), faults=LOST_BEHIND_A_CUT, shows=shows)
+            for each, shows in zip(PAIRS, (Shows.LOSS, Shows.NO_LOSS), strict=True)
+        ),
+    ),
+    NamedScenario(
+        name="master-lost-its-tail",
+        story=(
+            "A power cut takes from the master what it had not flushed, although its slaves have it. RocketMQ's master goes on behind other "
+            "bytes than theirs, and what it had acknowledged is gone. Ours takes nothing until an operator promotes a slave that has it."
+        ),
+        workload="log",
+        duration_s=11.0,
+        trials=(
+            Trial(
+                name="haDivergence=rocketmq",
+                replication=RocketReplication.SYNC_SLAVE,
+                settings=("haDivergence=rocketmq",),
+                faults=POWER_OF_MASTER,
+                shows=Shows.LOSS,
+            ),
+            Trial(
+                name="haDivergence=refuse",
+                replication=RocketReplication.SYNC_SLAVE,
+                settings=("haDivergence=refuse",),
+                faults=(*POWER_OF_MASTER, Fault(2, "promote-by-hand", Target.LEADER, at_s=6.0, hold_s=1.0, seed=2)),
+                shows=Shows.NO_LOSS,
+            ),
+        ),
+    ),
+)
