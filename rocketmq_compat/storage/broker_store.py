@@ -117,7 +117,7 @@ class MessageStore:
         self.log = CommitLog(store.log(COMMIT_LOG_NAME))
         """For reading, epochs and facts. What changes it goes through this store."""
         self.checkpoints = BrokerCheckpoints(disk, directory)
-        self.derived = DerivedData.open(disk, directory, self.log, config.derived)
+        self.derived = DerivedData(disk, directory, self.log, config.derived)
         """Consume queues and key index, for reading; `derived.report` is what opening found."""
         self._closed = False
         self._waiting: deque[Walk] = deque()

@@ -304,18 +304,24 @@ class ConsumeQueues:
         self._changed.clear()
         self._gone.clear()
 
-    def remove_unknown(self) -> None:
-        """Remove the files that hold no units of any queue: what a crash, a truncation or a deletion left."""
+    def remove_unknown(self) -> list[str]:
+        """Remove the files that hold no units of any queue: what a crash, a truncation or a deletion left.
+
+        Returns the paths of files that should be there and are not.
+        """
         known: dict[str, set[str]] = {}
         for (topic, _), queue in self._queues.items():
             known.setdefault(topic, set()).update(queue.names())
+        missing = {f"{self.directory}/{topic}/{name}" for topic, names in known.items() for name in names}
         for topic in self._disk.list_directory(self.directory):
             directory = f"{self.directory}/{topic}"
             for name in self._disk.list_directory(directory):
                 if name not in known.get(topic, ()):
                     self._disk.remove(f"{directory}/{name}")
+                missing.discard(f"{directory}/{name}")
             if topic not in known:
                 self._disk.remove_directory(directory)
+        return sorted(missing)
 
     def note_gone(self, paths: Iterable[str]) -> None:
         """These files hold nothing that is needed once the next checkpoint is written."""

@@ -101,7 +101,7 @@ class DispatchCheckpoint:
 
 
 class DerivedSave:
-    """One checkpoint; made by `Derived.begin_save`. `run` may be called in any thread, once, while the owner goes on."""
+    """One checkpoint; made by `DerivedData.begin_save`. `run` may be called in any thread, once, while the owner goes on."""
 
     def __init__(
         self,
@@ -154,10 +154,14 @@ class DerivedSave:
 
 
 class DerivedData:
-    """Queues and index of a commit log; made by `open`. One thread owns it, and the log."""
+    """Queues and index of a commit log. One thread owns it, and the log."""
 
     def __init__(self, disk: Disk, directory: str, log: CommitLog, config: DerivedConfig) -> None:
-        """Use `open`."""
+        """Derive, from the last checkpoint on, all that `log` holds. The caller holds the lock of the directory.
+
+        Raises `CorruptLog` if the log holds what is no record or ends before what was durable, and `NoSpace` or `StorageFailed` if the
+        disk refuses.
+        """
         self.directory = directory
         self.dispatched = log.start_offset
         """Messages before this physical offset are in the queues and in the index."""
@@ -174,14 +178,6 @@ class DerivedData:
         self._saving: DerivedSave | None = None
         self._reset_to: int | None = None
         self.report = self._recover()
-
-    @classmethod
-    def open(cls, disk: Disk, directory: str, log: CommitLog, config: DerivedConfig) -> "DerivedData":
-        """Returns what is derived from `log`, all of it dispatched. The caller holds the lock of the directory.
-
-        Raises `CorruptLog` if the log holds what is no record, or ends before what was durable, and `NoSpace` or `StorageFailed` if the disk refuses.
-        """
-        return cls(disk, directory, log, config)
 
     # Going on
 
@@ -369,18 +365,30 @@ class DerivedData:
             self.dispatched = self.saved = checkpoint.dispatched
         else:
             self.index.load([], self.dispatched)
-        self.queues.remove_unknown()
-        self.index.remove_unknown()
+        missing = [*self.queues.remove_unknown(), *self.index.remove_unknown()]
+        if missing and checkpoint is not None:
+            why = f"{missing[0]} is missing"
+            self.dispatched = log.start_offset
+            self.queues.clear()
+            # A queue that has lost all its messages still must not give their offsets again.
+            self.queues.load((topic, queue_id, end, end) for topic, queue_id, _, end in checkpoint.queues)
+            self.index.load([], self.dispatched)
+        self.index.go_on()
         start = max(log.start_offset, min(self.dispatched, self.index.end))
+        has_room = True
         for found in self.walks(start, log.end_offset):
             if found.start >= self.dispatched:
                 self.strange_runs += self.queues.extend(found.runs)
                 self.dispatched = found.end
             if found.start >= self.index.end:
                 self.index.add(found.keys, found.end)
-            if self.save_due:
-                with contextlib.suppress(NoSpace):
+            if self.save_due and has_room:
+                try:
                     self.save()
+                except NoSpace:
+                    has_room = False
+        if missing:
+            self.strange_runs = 0  # every queue began again
         nothing = log.start_offset == log.end_offset
         return DerivedReport(rebuilt=None if nothing else why, bytes_read=log.end_offset - start)
 

@@ -146,7 +146,10 @@ class KeyIndex:
         """Take over what a checkpoint states: the files, oldest first, and up to which physical offset they hold all entries."""
         self._close_readers()
         self._files, self._full, self._table, self._gone = list(files), [], KeyTable(end), []
-        last = self._files[-1] if self._files else None
+
+    def go_on(self) -> None:
+        """Read the last table if it is not full, to go on with it. To be called after `load`, if all files are there."""
+        last, end = self._files[-1] if self._files else None, self._table.end
         if last is not None and last.end == end and last.count < self._config.entries_max:
             with contextlib.closing(self._disk.open(f"{self.directory}/{last.name}", create=False)) as file:
                 self._table = KeyTable.read(last, file.read_at(0, file.size())) or self._table
@@ -245,12 +248,14 @@ class KeyIndex:
         """Write a table to its file, durably. Raises `NoSpace` or `StorageFailed`; the call may be repeated."""
         replace_file(self._disk, self.directory, f"{table.start:020}", *table.content())
 
-    def remove_unknown(self) -> None:
-        """Remove the files that no table is in."""
+    def remove_unknown(self) -> list[str]:
+        """Remove the files that no table is in. Returns the paths of files that should be there and are not."""
         known = {each.name for each in self._files}
-        for name in self._disk.list_directory(self.directory):
+        found = self._disk.list_directory(self.directory)
+        for name in found:
             if name not in known:
                 self._disk.remove(f"{self.directory}/{name}")
+        return [f"{self.directory}/{name}" for name in sorted(known.difference(found))]
 
     # How it is done
 

@@ -112,6 +112,7 @@ def test_the_last_table_is_gone_on_with_after_a_restart() -> None:
     assert (end, [each.count for each in files]) == (13, [10, 3])
     again = index_of(disk)
     again.load(files, end)
+    again.go_on()
     fill(again, 13, 25)
     for key in range(7):
         assert list(again.find(key, *ALL)) == [at for at in reversed(range(25)) if at % 7 == key]
@@ -131,6 +132,7 @@ def test_a_file_that_is_about_to_be_written_again_does_not_go() -> None:
     save(index)
     again = index_of(disk)
     again.load(files, 3)
+    again.go_on()
     again.trim(3)
     fill(again, 3, 12)
     (table,) = again.to_save(12)

@@ -469,6 +469,25 @@ def test_without_its_checkpoint_everything_is_derived_again_and_that_is_reported
     assert (queues_of(again), entries_of(again)) == (before, entries)
 
 
+@pytest.mark.parametrize("place", ["consumequeue/T/0-", "index/"])
+def test_a_file_of_what_is_derived_that_is_missing_is_named_and_derived_again(place: str) -> None:
+    disk = memory_disk()
+    store = open_messages(disk)
+    append_each(store, ("Old", 0), 5)
+    append_each(store, ("T", 0), 30, size=900)
+    saved(store)
+    store.trim(store.log.end_offset - 10_000)
+    store.close()
+    whole = open_messages(killed(disk, 0))
+    before, entries = queues_of(whole), entries_of(whole)
+    path = max(each for each in disk.paths() if each.startswith(f"{DIRECTORY}/{place}"))
+    disk.remove(path)
+    again = open_messages(killed(disk, 0))
+    assert again.derived.report.rebuilt == f"{path} is missing"
+    assert (queues_of(again), entries_of(again)) == (before, entries)
+    assert append(again, ("Old", 0)).queue_offsets == [5]
+
+
 def test_a_log_that_ends_before_its_checkpoint_is_refused_until_the_operator_decides() -> None:
     """A disk that lied about a sync, or lost a file: without the checkpoint that would not be known."""
     disk = memory_disk()
