@@ -1,7 +1,7 @@
 """What the parts of a broker have in common."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import attrs
 
@@ -13,7 +13,7 @@ from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.consumers.offsets import ConsumerOffsets
 from rocketmq_compat.consumers.registry import ClientRegistry
 from rocketmq_compat.consumers.topics import TopicTable
-from rocketmq_compat.records import IllegalMessage
+from rocketmq_compat.records import IllegalMessage, MalformedRecord
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.server import Tell
 from rocketmq_compat.remoting.session import Handler, RemotingCall
@@ -44,8 +44,6 @@ class BrokerContext:
     offsets: ConsumerOffsets = attrs.field(factory=ConsumerOffsets)
     registry: ClientRegistry = attrs.field(factory=ClientRegistry)
     locks: QueueLocks = attrs.field(factory=QueueLocks)
-    copy_facts: Callable[[], Mapping[str, object]] = dict
-    """What this copy of the commit log reports to operators about itself and the others, by name."""
 
     @property
     def cluster(self) -> str:
@@ -88,7 +86,7 @@ def guarded(handler: Handler) -> Handler:
             handler(call)
         except RequestRefused as refusal:
             call.refuse(refusal.code, refusal.remark)
-        except (IllegalMessage, BadRecord) as error:
+        except (IllegalMessage, MalformedRecord, BadRecord) as error:
             call.refuse(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {error}")
 
     return serve

@@ -173,7 +173,7 @@ class CommitLog:
     def record_at(self, offset: int) -> memoryview | None:
         """Returns the record at this physical offset; None if none begins there (`CommitLog.lookMessageByOffset`).
 
-        Any offset may be asked for, for a message id comes from a client. Raises `CorruptLog` for damage.
+        Any offset may be asked for. Raises `CorruptLog` for damage.
         """
         if not self.start_offset <= offset < self.end_offset:
             return None
@@ -181,3 +181,21 @@ class CommitLog:
         start = reader.read(offset, RECORD_BYTES_MIN)
         size = record_size(start, offset) if start is not None else None
         return reader.read(offset, size) if size is not None else None
+
+    def message_at(self, offset: int) -> memoryview | None:
+        """Like `record_at`, for an offset that a client has named.
+
+        A body may contain what looks like a record of that very place, so the sizes of the records before it tell whether one begins there.
+        """
+        if not self.start_offset <= offset < self.end_offset:
+            return None
+        batch = self._log.read(offset, 1)[0]
+        if not self.holds_records(batch):
+            return None
+        content = memoryview(bytes(batch.payload))
+        at, wanted = 0, offset - batch.base_offset
+        while at < wanted:
+            at += int.from_bytes(content[at : at + 4], "big")
+        if at != wanted:
+            return None
+        return content[at : at + int.from_bytes(content[at : at + 4], "big")]

@@ -31,7 +31,7 @@ class QueryRequests:
 
     def _view(self, call: RemotingCall) -> None:
         offset = ViewMessageRequestHeader.read(call.request.ext).offset
-        record = self._context.store.log.record_at(offset)
+        record = self._context.store.log.message_at(offset)
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         call.answer(body=record)

@@ -199,7 +199,7 @@ class SendRequests:
         context.require_perm(WRITABLE, "sending message")
         header = ConsumerSendMsgBackRequestHeader.read(call.request.ext)
         group = context.groups.require(context.wall_ms(), header.group)
-        record = context.store.log.record_at(header.offset)
+        record = context.store.log.message_at(header.offset)
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
         head = read_head(record)

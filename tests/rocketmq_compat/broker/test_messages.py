@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from rocketmq_compat.records import InnerMessage, join_messages, read_message_id, read_properties
+from rocketmq_compat.records import InnerMessage, encode_record, join_messages, read_message_id, read_properties
 from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.frame import Command
@@ -61,6 +61,39 @@ async def test_a_message_is_found_by_its_id_and_by_its_key() -> None:
         assert bodies(await ask(client, RequestCode.QUERY_MESSAGE, query)) == [b"found"]
         missing = await ask(client, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(offset=physical + 1))
         assert missing.code == ResponseCode.SYSTEM_ERROR
+
+
+@pytest.mark.parametrize("properties", [b"", b"\xff"])
+async def test_what_looks_like_a_record_inside_of_a_body_is_none(properties: bytes) -> None:
+    async with served() as (broker, client):
+        _, _, first = read_message_id((await send(client, b"")).ext["msgId"])
+        end = broker.context.store.log.end_offset
+        inside = end + heads(await pull(client, 0))[0].body_start
+        forged = bytearray(
+            encode_record(
+                topic="T",
+                body=b"f",
+                properties="",
+                queue_id=0,
+                born_ms=0,
+                born_host=bytes(8),
+                store_ms=0,
+                store_host=bytes(8),
+                physical_offset=inside,
+            )
+        )
+        forged[-2:] = len(properties).to_bytes(2, "big") + properties
+        forged[:4] = len(forged).to_bytes(4, "big")
+        _, _, physical = read_message_id((await send(client, bytes(forged))).ext["msgId"])
+        assert (first, physical) == (0, end)
+        view = ViewMessageRequestHeader(offset=inside)
+        assert (await ask(client, RequestCode.VIEW_MESSAGE_BY_ID, view)).code == ResponseCode.SYSTEM_ERROR
+        back = ConsumerSendMsgBackRequestHeader(offset=inside, group="g", delay_level=0)
+        answer = await ask(client, RequestCode.CONSUMER_SEND_MSG_BACK, back)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "look message by offset failed" in (answer.remark or "")
+        whole = ViewMessageRequestHeader(offset=physical)
+        assert bodies(await ask(client, RequestCode.VIEW_MESSAGE_BY_ID, whole)) == [bytes(forged)]
 
 
 @pytest.mark.parametrize("code", [RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2])
