@@ -1,0 +1,147 @@
+"""RocketMQ's official C++ client, unmodified: what it sends it consumes, in order where it asked for order, and what failed again."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from rocketmq_compat.remoting.client import connected_client
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader
+
+WORKER = Path(__file__).with_name("worker.py")
+PROCESS = ("-m", "rocketmq_compat.process")
+ENDS_WITHIN_S = 60
+COUNT = 20
+LEVELS = "messageDelayLevel=1s 1s 1s 1s"
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(
+        importlib.util.find_spec("rocketmq") is None,
+        reason="the C++ client is not there: pip install rocketmq==0.4.4 (Linux on x86-64)",
+    ),
+]
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts processes, none of which outlives the test. The client writes its logs into its home."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*command: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, "HOME": str(tmp_path)}
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-W", "ignore", *command],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=environment,
+            )
+        )
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+@attrs.frozen
+class Brokers:
+    """A name server that knows one broker."""
+
+    names: str
+    process: subprocess.Popen[str]
+    flags: tuple[str, ...]
+    """With which the broker was started."""
+
+
+@pytest.fixture
+def brokers(start: Start, tmp_path: Path) -> Brokers:
+    """The retry topic is there before the consumers: they would look for it again after 30 s."""
+    names = str(told(start(*PROCESS, "nameserver", "--listen", "127.0.0.1:0"), "listening")["address"])
+    flags: tuple[str, ...] = (*PROCESS, "broker", "--listen", "127.0.0.1:0", "--ha-listen", "127.0.0.1:0")
+    flags += ("--data", str(tmp_path / "data"), "--set", f"namesrvAddr={names}", "--set", LEVELS)
+    process = start(*flags)
+    address = told(process, "listening")["address"]
+    told(process, "serving")
+    host, _, port = address.rpartition(":")
+    trio.run(make_retry_topic, (host, int(port)))
+    return Brokers(names, process, flags)
+
+
+async def make_retry_topic(address: tuple[str, int]) -> None:
+    header = CreateTopicRequestHeader(topic="%RETRY%g", read_queue_nums=1, write_queue_nums=1, perm=6)
+    async with connected_client(address) as client:
+        answer = await client.ask(Command(RequestCode.UPDATE_AND_CREATE_TOPIC, ext=header.ext()), timeout_s=10)
+    assert answer.code == ResponseCode.SUCCESS
+
+
+def told(process: subprocess.Popen[str], event: str) -> dict[str, Any]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        found: dict[str, Any] = json.loads(line)
+        if found["event"] == event:
+            return found
+    raise AssertionError(f"the process ended without {event}")
+
+
+def lines(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """What a worker printed; it must have come to its end."""
+    output = process.communicate(timeout=ENDS_WITHIN_S)[0]
+    found = [json.loads(line) for line in output.splitlines()]
+    assert found, "the worker printed nothing"
+    assert found.pop() == {"done": True}
+    return found
+
+
+def sent(start: Start, brokers: Brokers, topic: str) -> list[dict[str, Any]]:
+    found = lines(start(str(WORKER), "send", brokers.names, topic, str(COUNT)))
+    assert all(each["status"] == 0 for each in found)
+    return found
+
+
+def consumed(start: Start, brokers: Brokers, way: str, tags: str, count: int) -> list[dict[str, Any]]:
+    return lines(start(str(WORKER), "consume", brokers.names, "T", "g", way, tags, str(count)))
+
+
+def test_what_was_sent_is_consumed_and_what_failed_comes_again(start: Start, brokers: Brokers) -> None:
+    bodies = {each["body"] for each in sent(start, brokers, "T")}
+    found = consumed(start, brokers, "concurrent", "*", len(bodies))
+    # The client sends back what fails together with all that it had pulled at once, which comes again as another try.
+    times = Counter((each["body"], each["tries"]) for each in found)
+    assert {body for body, _ in times} == bodies
+    assert set(times.values()) == {1}
+    assert [each["tries"] for each in found if each["body"] == "fail-once"] == [0, 1]
+
+
+def test_what_was_sent_in_order_is_consumed_in_order(start: Start, brokers: Brokers) -> None:
+    sent(start, brokers, "T")
+    found = consumed(start, brokers, "orderly", "B", COUNT)
+    assert [each["body"] for each in found] == [f"orderly-{number}" for number in range(COUNT)]
+    assert len({each["queue"] for each in found}) == 1
+
+
+def test_what_was_sent_to_a_broker_that_was_killed_is_consumed_from_the_next_one(
+    start: Start, brokers: Brokers
+) -> None:
+    sent(start, brokers, "T")
+    brokers.process.kill()
+    brokers.process.wait()
+    told(start(*brokers.flags), "serving")
+    found = consumed(start, brokers, "concurrent", "B", COUNT)
+    assert {each["body"] for each in found} == {f"orderly-{number}" for number in range(COUNT)}

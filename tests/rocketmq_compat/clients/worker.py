@@ -1,0 +1,95 @@
+"""One process with the official C++ client (the wheel `rocketmq`), which is not to be loaded into a test's process: it has threads and
+log files of its own, and ends a process that it is not happy with.
+
+    python worker.py send NAMESRV TOPIC COUNT                     sends in all ways; prints a line of JSON for each message
+    python worker.py consume NAMESRV TOPIC GROUP WAY TAGS COUNT   WAY is concurrent or orderly; prints what arrives, up to COUNT bodies
+
+A consumer fails on its first sight of a body that begins with `fail`.
+"""
+
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+from rocketmq.client import Message, Producer, PushConsumer, RecvMessage
+from rocketmq.exceptions import ffi_check
+from rocketmq.ffi import dll
+
+CONSUMES_FOR_S = 40
+CONSUME_SUCCESS, RECONSUME_LATER = 0, 1
+
+
+def show(**fields: Any) -> None:
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()
+
+
+def send(name_server: str, topic: str, count: str) -> None:
+    producer = Producer("producers")
+    producer.set_namesrv_addr(name_server)
+    producer.start()
+
+    def message(body: str, tags: str = "A") -> Any:
+        made = Message(topic)
+        made.set_keys(f"key-{body}")
+        made.set_tags(tags)
+        made.set_body(body)
+        return made
+
+    def shown(way: str, body: str, result: Any) -> None:
+        show(way=way, body=body, status=int(result.status), offset=result.offset)
+
+    for number in range(int(count)):
+        shown("sync", f"sync-{number}", producer.send_sync(message(f"sync-{number}")))
+    for number in range(int(count)):
+        shown("orderly", f"orderly-{number}", producer.send_orderly(message(f"orderly-{number}", "B"), 7))
+    result = producer.send_batch([message(f"batch-{number}") for number in range(int(count))])
+    for number in range(int(count)):
+        shown("batch", f"batch-{number}", result)
+    for number in range(int(count)):
+        producer.send_oneway(message(f"oneway-{number}"))
+        show(way="oneway", body=f"oneway-{number}", status=0, offset=-1)
+    shown("sync", "fail-once", producer.send_sync(message("fail-once")))
+    delayed = message("delayed")
+    delayed.set_delay_time_level(1)
+    shown("delayed", "delayed", producer.send_sync(delayed))
+    producer.shutdown()
+
+
+def consume(name_server: str, topic: str, group: str, way: str, tags: str, count: str) -> None:
+    bodies: set[str] = set()
+    failed: set[str] = set()
+    complete = threading.Event()
+    lock = threading.Lock()
+
+    def take(_: Any, handle: Any) -> int:
+        message = RecvMessage(handle)
+        body = message.body.decode()
+        with lock:
+            fails = body.startswith("fail") and body not in bodies
+            bodies.add(body)
+            (failed.add if fails else failed.discard)(body)
+            show(body=body, topic=message.topic, tries=message.reconsume_times, queue=message.queue_id)
+            if len(bodies) >= int(count) and not failed:
+                complete.set()
+        return RECONSUME_LATER if fails else CONSUME_SUCCESS
+
+    consumer = PushConsumer(group, orderly=way == "orderly")
+    consumer.set_namesrv_addr(name_server)
+    # Not by `subscribe`: what that makes of an exception depends on what happens to be in memory.
+    ffi_check(dll.Subscribe(consumer._handle, topic.encode(), tags.encode()))
+    consumer._register_callback(take)
+    consumer.start()
+    complete.wait(CONSUMES_FOR_S)
+    consumer.shutdown()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "send":
+        send(*sys.argv[2:])
+    else:
+        consume(*sys.argv[2:])
+    show(done=True)
+    os._exit(0)  # its destructors are not safe while its threads run
