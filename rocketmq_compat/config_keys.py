@@ -112,6 +112,12 @@ BROKER_PROPERTIES: Final = _table(
     _number("haTransferBatchSize", 32 * KIB, "Bytes that are sent to a slave at once.", least=KIB),
     _number("haSendHeartbeatInterval", 5_000, "How often an idle HA connection sends a heartbeat, in ms.", least=1),
     _number("haHousekeepingInterval", 20_000, "An HA connection that is silent for so long ends, in ms.", least=1),
+    _number(
+        "haReconnectInterval",
+        5_000,
+        "How long a slave waits before it dials again, in ms. A constant in RocketMQ.",
+        least=1,
+    ),
     _words("haMasterAddress", None, "Where a slave finds its master, HOST:PORT; unset: the name servers tell."),
     _choice(
         "haDivergence",

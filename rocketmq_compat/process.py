@@ -32,6 +32,19 @@ from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
 tell = Teller()
 
 
+class DetourType(click.ParamType[tuple[Address, Address]]):
+    """`HOST:PORT=HOST:PORT`."""
+
+    name = "HOST:PORT=HOST:PORT"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Address, Address]:
+        """See `click.ParamType`."""
+        told, _, dialed = str(value).partition("=")
+        return AddressType().convert(told, param, ctx), AddressType().convert(dialed, param, ctx)
+
+
 @click.group()
 def processes() -> None:
     """Run one process of RocketMQ's mode; prints one JSON object a line."""
@@ -73,6 +86,13 @@ def nameserver(listen: Address | None, file: str | None, assignments: tuple[str,
     help="Where clients and slaves reach it, if they go through something else: in place of brokerIP1 and the port.",
 )
 @click.option(
+    "--detour",
+    "detours",
+    type=DetourType(),
+    multiple=True,
+    help="Where a slave dials its master instead of where the name servers say that it is: told and dialed address.",
+)
+@click.option(
     "--data", type=click.Path(file_okay=False), help="Its directory, if storePathRootDir is not given; made if missing."
 )
 @click.option(
@@ -83,6 +103,7 @@ def broker(
     listen: Address | None,
     ha_listen: Address | None,
     advertise: Address | None,
+    detours: tuple[tuple[Address, Address], ...],
     data: str | None,
     file: str | None,
     assignments: tuple[str, ...],
@@ -98,6 +119,7 @@ def broker(
             listen=listen or ("0.0.0.0", properties.number("listenPort")),
             ha_listen=ha_listen,
             advertised=advertise,
+            detours=dict(detours),
             data=directory,
             properties=properties,
         )

@@ -80,6 +80,8 @@ class MessageBrokerPlan:
     """Where a master accepts slaves, besides `listen`; None: at `haListenPort` of the same host."""
     advertised: Address | None = None
     """Where clients and slaves reach this broker, if they go through something else; None: `brokerIP1` and where it listens."""
+    detours: Mapping[Address, Address] = attrs.field(factory=dict)
+    """Where this slave dials its master instead of where the name servers say that it is, if it goes through something else itself."""
     properties: Properties = attrs.field(factory=lambda: Properties.read(BROKER_PROPERTIES))
 
     def __attrs_post_init__(self) -> None:
@@ -151,6 +153,7 @@ class MessageBroker:
             rng.randint(1, INCARNATION_MAX),
         )
         self._replicated = ReplicatedLog(context, decider, self._disk, self._links, self._dispatched)
+        context.copy_facts = self._replicated.facts
         self._links.report = self._replicated.step
         self._tables = BrokerTables(context, self._disk, lambda: self._delays.offsets)
         self._housekeeping = BrokerHousekeeping(context, self._tables, self._disk, self._replicated.step)
@@ -220,7 +223,7 @@ class MessageBroker:
         try:
             with contextlib.ExitStack() as sockets:
                 listening = [sockets.enter_context(bind(*plan.listen))]
-                vip = _bind_vip(plan.listen)
+                vip = _bind_vip(plan.listen) if plan.advertised is None else None
                 if vip is not None:
                     listening.append(sockets.enter_context(vip))
                 ha_listening = None
@@ -373,6 +376,8 @@ class MessageBroker:
     def _dispatched(self, runs: list[QueueRun]) -> None:
         self._delays.arrived(runs)
         self._pulls.arrived(runs)
+        if self.context.is_slave:
+            self._sync.arrived(run.key[0] for run in runs)
 
     def _connection_closed(self, session: RemotingSession) -> None:
         self._pulls.connection_closed(session)
@@ -389,9 +394,16 @@ class MessageBroker:
         """A name server has answered."""
         if not self.context.is_slave:
             return
-        self._sync.set_master(master)
+        self._sync.set_master(self._dialed(master))
         if self.context.properties.text("haMasterAddress") is None:
-            self._links.set_master(address_of(ha) if ha is not None and is_address(ha) else None)
+            self._links.set_master(self._dialed(ha))
+
+    def _dialed(self, told: str | None) -> Address | None:
+        """Returns where this broker dials an address of a name server's answer; None if it is none."""
+        if told is None or not is_address(told):
+            return None
+        address = address_of(told)
+        return self._plan.detours.get(address, address)
 
     async def _note_serving(self) -> None:
         await self._registration.registered.wait()
@@ -443,6 +455,7 @@ def replication_config(properties: Properties) -> ReplicationConfig:
         heartbeat_s=properties.seconds("haSendHeartbeatInterval"),
         silence_s_max=properties.seconds("haHousekeepingInterval"),
         push_bytes_max=properties.number("haTransferBatchSize"),
+        reconnect_s=properties.seconds("haReconnectInterval"),
     )
 
 

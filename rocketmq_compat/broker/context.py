@@ -1,7 +1,7 @@
 """What the parts of a broker have in common."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -44,6 +44,8 @@ class BrokerContext:
     offsets: ConsumerOffsets = attrs.field(factory=ConsumerOffsets)
     registry: ClientRegistry = attrs.field(factory=ClientRegistry)
     locks: QueueLocks = attrs.field(factory=QueueLocks)
+    copy_facts: Callable[[], Mapping[str, object]] = dict
+    """What this copy of the commit log reports to operators about itself and the others, by name."""
 
     @property
     def cluster(self) -> str:

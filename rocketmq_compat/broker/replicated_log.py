@@ -8,7 +8,7 @@ An order that cannot be carried out (`NoSpace`, `StorageFailed`) ends the broker
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias, assert_never
 
 import attrs
@@ -123,6 +123,16 @@ class ReplicatedLog:
         """What each slave that this master has taken has reported: ends, by broker id; empty for a slave."""
         role = self._decider.role
         return {each.slave_id: each.reported_end for each in role.slaves} if isinstance(role, Master) else {}
+
+    def facts(self) -> Mapping[str, object]:
+        """Returns what a master knows of its slaves, as operators are told: those that it has taken, and those whose logs leave its own.
+
+        The ids of the brokers, with commas between them.
+        """
+        role = self._decider.role
+        if not isinstance(role, Master):
+            return {}
+        return {"slaves": _listed(self.slaves), "divergedSlaves": _listed(role.divergences)}
 
     def begin(self) -> None:
         """Carry out the first orders."""
@@ -240,3 +250,7 @@ class ReplicatedLog:
                 self.step(CommitLogFlushed(durable_end))
 
         self._disk.submit(flush.run, done)
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(ids)))

@@ -1,13 +1,14 @@
 """What a slave copies from its master besides the commit log: topics, groups, consumer offsets and delay offsets, each 10 s.
 
-They are not in the log, so after a failover they may be as old as that, as in RocketMQ (`SlaveSynchronize`).
+They are not in the log, so after a failover they may be as old as that, as in RocketMQ (`SlaveSynchronize`). Only topics are copied as soon
+as there is a message in one that is new: else a slave that became the master would hide what it holds.
 """
 
+from collections.abc import Iterable
 from typing import Final, TypeVar
 
 import trio
 
-from raft.addresses import address_of, is_address
 from raft.net.reactor import Reactor
 from rocketmq_compat.broker.context import BrokerContext
 from rocketmq_compat.broker.delays import DelayedMessages
@@ -18,7 +19,7 @@ from rocketmq_compat.remoting.bodies import (
     SubscriptionGroupWrapper,
     TopicConfigSerializeWrapper,
 )
-from rocketmq_compat.remoting.client import RemotingClient, RemotingFailed
+from rocketmq_compat.remoting.client import Address, RemotingClient, RemotingFailed
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadBody
 from rocketmq_compat.remoting.frame import Command
@@ -27,6 +28,8 @@ from rocketmq_compat.remoting.json_body import JsonBody
 WrapperT = TypeVar("WrapperT", bound=JsonBody)
 
 SYNC_EVERY_S: Final = 10.0
+AGAIN_AFTER_S: Final = 0.1
+"""The least time between two copies, however many topics are new."""
 RETRY_S: Final = 1.0
 ASK_TIMEOUT_S: Final = 5.0
 
@@ -39,39 +42,44 @@ class SlaveSync:
         self._reactor = reactor
         self._delays = delays
         self._client: RemotingClient | None = None
-        self._address: str | None = None
-        self._master_changed = trio.Event()
+        self._address: Address | None = None
+        self._is_wanted = trio.Event()
         self.synced = trio.Event()
         """Set when all was copied once."""
 
-    def set_master(self, address: str | None) -> None:
-        """Where the master serves clients, HOST:PORT; None while it is not known."""
-        if address != self._address and (address is None or is_address(address)):
+    def set_master(self, address: Address | None) -> None:
+        """Where the master serves clients; None while it is not known."""
+        if address != self._address:
             self._address = address
-            self._master_changed.set()
+            self._is_wanted.set()
+
+    def arrived(self, topics: Iterable[str]) -> None:
+        """Messages of these topics are there."""
+        if not self._context.topics.topics.keys() >= set(topics):
+            self._is_wanted.set()
 
     async def run(self) -> None:
         """Copy until cancelled."""
         failed = ""
         while True:
-            self._master_changed = trio.Event()
+            self._is_wanted = trio.Event()
             reason = await self._sync()
             if reason is None:
                 self.synced.set()
+                await trio.sleep(AGAIN_AFTER_S)
             elif reason != failed:
                 self._context.tell("slave_sync_failed", reason=reason)
             failed = reason or ""
             with trio.move_on_after(SYNC_EVERY_S if reason is None else RETRY_S):
-                await self._master_changed.wait()
+                await self._is_wanted.wait()
 
     async def _sync(self) -> str | None:
         """Returns None, or why not all was copied."""
         if self._address is None:
             return "the master is not known"
-        address = address_of(self._address)
-        if self._client is None or self._client.address != address:
+        if self._client is None or self._client.address != self._address:
             self.close()
-            self._client = RemotingClient(self._reactor, address)
+            self._client = RemotingClient(self._reactor, self._address)
         context = self._context
         try:
             topics = await self._ask(self._client, RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigSerializeWrapper)

@@ -182,5 +182,6 @@ class AdminRequests:
             "dispatchedOffset": context.store.derived.dispatched,
             "consumerGroups": len(context.registry.consumer_groups),
             "topics": len(context.topics.topics),
+            **context.copy_facts(),
         }
         call.answer(body=KVTable(table={name: str(value) for name, value in facts.items()}).encode())

@@ -1,7 +1,7 @@
 """Name servers and brokers in this process, and what a client asks of them."""
 
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -26,7 +26,7 @@ ANY_PORT = ("127.0.0.1", 0)
 ASK_S = 20.0
 WAIT_S = 30.0
 DATA = "/broker"
-QUICK = ("registerNameServerPeriod=1000", "haSendHeartbeatInterval=500")
+QUICK = ("registerNameServerPeriod=1000", "haSendHeartbeatInterval=500", "haReconnectInterval=50")
 
 
 def memory_disk() -> MemoryDisk:
@@ -58,14 +58,17 @@ async def running_broker(
     *assignments: str,
     disk: Disk | None = None,
     events: Events | None = None,
+    listen: tuple[str, int] = ANY_PORT,
     advertised: tuple[str, int] | None = None,
+    detours: Mapping[tuple[str, int], tuple[str, int]] | None = None,
 ) -> AsyncIterator[MessageBroker]:
     """A broker on an own disk in memory, unless another is given."""
     plan = MessageBrokerPlan(
-        listen=ANY_PORT,
+        listen=listen,
         ha_listen=ANY_PORT,
         data=DATA,
         advertised=advertised,
+        detours={} if detours is None else detours,
         properties=Properties.read(BROKER_PROPERTIES, [*QUICK, *assignments]),
     )
     async with MessageBroker.open(plan, tell=events or Events(), disk=disk or memory_disk()) as broker:

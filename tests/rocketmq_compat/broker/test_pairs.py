@@ -3,10 +3,12 @@
 import pytest
 import trio
 
+from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
+from rocketmq_compat.broker.slave_sync import SYNC_EVERY_S
 from rocketmq_compat.config import InvalidProperty, Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES
-from rocketmq_compat.remoting.bodies import ClusterInfo, LockBatchRequestBody, TopicRouteData
+from rocketmq_compat.remoting.bodies import ClusterInfo, KVTable, LockBatchRequestBody, TopicRouteData
 from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.headers.offsets import UpdateConsumerOffsetRequestHeader
@@ -149,6 +151,8 @@ async def test_a_master_that_has_lost_what_its_slave_holds_takes_no_messages() -
                 assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
                 assert refused.remark is not None
                 assert "an operator must decide" in refused.remark
+                table = KVTable.decode((await ask(client, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+                assert (table["slaves"], table["divergedSlaves"]) == ("", "1")
             assert slave.context.store.log.end_offset > 0
 
 
@@ -184,3 +188,56 @@ def test_settings_that_do_not_go_together_are_refused(assignments: tuple[str, ..
     properties = Properties.read(BROKER_PROPERTIES, assignments)
     with pytest.raises(InvalidProperty):
         MessageBrokerPlan(listen=("127.0.0.1", 0), data="/x", properties=properties)
+
+
+async def test_a_slave_knows_a_topic_as_soon_as_it_has_a_message_of_it() -> None:
+    async with pair(of_slave=("slaveReadEnable=true",)) as found:
+        for topic in ("one", "two"):  # well before the next copy of all tables is due
+            assert (await send(found.to_master, b"m", topic)).code == ResponseCode.SUCCESS
+            with trio.fail_after(SYNC_EVERY_S / 2):
+                while (await pull(found.to_slave, 0, topic=topic)).code != ResponseCode.SUCCESS:  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+
+
+async def test_a_slave_dials_its_master_by_the_detour_for_the_address_that_it_is_told() -> None:
+    told = ("127.0.0.1", 9)  # no one listens there
+    async with name_server() as names:
+        at = "namesrvAddr={}:{}".format(*names.address)
+        async with (
+            running_broker(at, advertised=told) as master,
+            running_broker(at, *SLAVE, detours={told: master.address}) as slave,
+        ):
+            with trio.fail_after(WAIT_S):
+                await slave.synced.wait()
+            await eventually(lambda: bool(master.slaves))
+
+
+async def test_a_master_tells_operators_which_slaves_it_has_taken() -> None:
+    async with pair() as found:
+        table = KVTable.decode((await ask(found.to_master, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+        assert (table["slaves"], table["divergedSlaves"]) == ("1", "")
+        table = KVTable.decode((await ask(found.to_slave, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+        assert "slaves" not in table
+
+
+async def test_a_broker_that_others_are_sent_to_elsewhere_takes_no_second_port() -> None:
+    with ReservedPorts(1) as reserved:
+        host, port = listen = LOOPBACK, reserved.ports[0]
+        async with running_broker(listen=listen, advertised=("127.0.0.1", 9)):
+            with pytest.raises(OSError, match="all attempts"):
+                await trio.open_tcp_stream(host, port - 2)
+
+
+async def test_a_slave_dials_again_after_the_interval_that_it_is_set_to() -> None:
+    detours: dict[tuple[str, int], tuple[str, int]] = {}
+    told = ("127.0.0.1", 9)
+    async with name_server() as names:
+        at = "namesrvAddr={}:{}".format(*names.address)
+        async with (
+            running_broker(at, advertised=told) as master,
+            running_broker(at, *SLAVE, "haReconnectInterval=20", "registerNameServerPeriod=20", detours=detours),
+        ):
+            detours[told] = master.address
+            with trio.fail_after(2.0):
+                while not master.slaves:  # noqa: ASYNC110 - brokers have no event for what they learn
+                    await trio.sleep(0.002)
