@@ -18,8 +18,6 @@ What they have in common is in `breakable` and `faulty`. This module is for Trio
 import contextlib
 import json
 import random
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,6 +31,7 @@ from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.system import RaftSystem
 from jepsen_like.testing.breakable import BreakableCluster
 from jepsen_like.testing.faulty import NodeEvent
+from jepsen_like.testing.processes import home_of
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.client import Connection
 from raft.client_codec import Records
@@ -292,8 +291,7 @@ class ProcessCluster(BreakableCluster):
         Raises `NodeDidNotStart`, in an exception group, if a node does not come up.
         """
         parsed = parse_settings([*QUICK, *settings])
-        home = directory or Path(tempfile.mkdtemp(prefix="quorumlog-"))
-        try:
+        with home_of(directory) as home:
             opening = open_cluster(
                 home, RaftSystem(), RaftMode.of([*QUICK, *settings]), nodes=nodes, cluster_id=CLUSTER_ID
             )
@@ -301,9 +299,6 @@ class ProcessCluster(BreakableCluster):
                 cluster = cls(running, home, parsed)
                 await cluster.wait_for_leader()
                 yield cluster
-        finally:
-            if directory is None:
-                shutil.rmtree(home, ignore_errors=True)
 
     # ---------------------------------------------------------------- what the nodes report
 

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from jepsen_like.testing import cluster
 from jepsen_like.testing.breakable import BreakableCluster
-from jepsen_like.testing.faulty import NodeEvent
+from jepsen_like.testing.faces import FaultyFace
 from raft import client
 from raft.client import client_is_closed
 from raft.errors import ShuttingDown
@@ -21,18 +21,13 @@ class _ClusterClient(Client):
         Face.__init__(self, opener, client_is_closed)
 
 
-class _ClusterFace(Face[ClusterT_co]):
+class _ClusterFace(FaultyFace[ClusterT_co]):
     """What both kinds have in common: see `breakable.BreakableCluster`."""
 
     @property
     def cluster_id(self) -> str:
         """What clients have to name."""
         return self._loop.living.cluster_id
-
-    @property
-    def nodes(self) -> tuple[int, ...]:
-        """The ids of the nodes, 1 to n."""
-        return self._loop.living.nodes
 
     @property
     def addresses(self) -> list[str]:
@@ -44,29 +39,10 @@ class _ClusterFace(Face[ClusterT_co]):
         living = self._loop.living
         return _ClusterClient(lambda: living.client(deadline_s=deadline_s, connect_timeout_s=connect_timeout_s))
 
-    def events(self) -> list[NodeEvent]:
-        """Everything so far, oldest first."""
-        return self._loop.living.events()
-
-    def story(self, last: int = 40) -> str:
-        """The last events, a line each."""
-        return self._loop.living.story(last)
-
     status = blocking(BreakableCluster.status)
     leader = blocking(BreakableCluster.leader)
     wait_for_leader = blocking(BreakableCluster.wait_for_leader)
     committed = blocking(BreakableCluster.committed)
-    start = blocking(BreakableCluster.start)
-    stop = blocking(BreakableCluster.stop)
-    kill = blocking(BreakableCluster.kill)
-    pause = blocking(BreakableCluster.pause)
-    resume = blocking(BreakableCluster.resume)
-    cut = blocking(BreakableCluster.cut)
-    cut_one_way = blocking(BreakableCluster.cut_one_way)
-    cut_clients = blocking(BreakableCluster.cut_clients)
-    isolate = blocking(BreakableCluster.isolate)
-    partition = blocking(BreakableCluster.partition)
-    heal = blocking(BreakableCluster.heal)
     check = blocking(BreakableCluster.check)
 
 

@@ -5,10 +5,8 @@ carries all that traffic: blocking clients belong in another thread, as they are
 """
 
 import random
-import shutil
-import tempfile
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,20 +15,21 @@ import trio
 from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.wires import Address, Wires
-from jepsen_like.nemesis.processes import emptied
 from jepsen_like.systems.kafka.batch_values import whole_batches
 from jepsen_like.systems.kafka.control import START, KafkaControl
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.system import KafkaAdapter
 from jepsen_like.systems.kafka.wire import NoAnswer
 from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
-from jepsen_like.testing.kafka.broker_thread import BrokerThread
 from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger, ReplicaRecords
-from kafka_compat.broker.broker import BrokerPlan
+from jepsen_like.testing.processes import ServerProcesses, home_of
+from jepsen_like.testing.threaded import DATA, TellOf, ThreadedCluster
+from kafka_compat.broker.broker import Broker, BrokerPlan
 from kafka_compat.config import Settings
 from kafka_compat.model import NO_LEADER, TopicPartition
-from log.memory_disk import MemoryDisk, PowerLoss
+from log.disk import Disk
 from raft.config import RaftConfig
+from raft.loop_thread import Opener
 
 CLUSTER_ID = "test"
 POLL_S = 0.01
@@ -176,18 +175,16 @@ class BreakableKafka(FaultyCluster):
         return log
 
 
-class LocalKafka(BreakableKafka):
+class LocalKafka(ThreadedCluster, BreakableKafka):
     """Brokers in threads of this process, on disks in memory. Made by `open`."""
+
+    _wiped_directory = f"{DATA}/{PARTITIONS}"
 
     def __init__(self, nodes: Iterable[int], site: Site, mode: KafkaMode, rng: random.Random) -> None:
         """Use `open`."""
-        ids = tuple(nodes)
-        self._running: dict[int, BrokerThread] = {}
-        super().__init__(ids, site.clients, site.direct, site.wires)
-        self._site = site
-        self._settings = Settings.from_assignments(mode.broker_words(len(ids)))
-        self._rng = rng
-        self._disks = {node: MemoryDisk(random.Random(rng.getrandbits(64))) for node in ids}
+        super().__init__(nodes, site.clients, site.direct, site.wires)
+        self._install(site, rng)
+        self._settings = Settings.from_assignments(mode.broker_words(len(self.nodes)))
 
     @classmethod
     @asynccontextmanager
@@ -209,116 +206,35 @@ class LocalKafka(BreakableKafka):
                 with trio.CancelScope(shield=True):
                     await cluster._end(*cluster.nodes)
 
-    def _can_answer(self, node: int) -> bool:
-        running = self._running.get(node)
-        return running is not None and not running.is_paused and not running.ended.done()
-
-    def disk(self, node: int) -> MemoryDisk:
-        """Returns the broker's disk, which can be made to fail; another one after `kill`, `power` and `wipe`."""
-        self._require(node)
-        return self._disks[node]
-
-    async def start(self, *nodes: int) -> None:
-        """See `FaultyCluster`: until they listen. Raises what `Broker.open` does, in an exception group."""
-        self._require(*nodes)
-        await _together(self._start, [node for node in nodes or self.nodes if not self._is_up(node)])
-
-    def _is_up(self, node: int) -> bool:
-        return node in self._running and not self._running[node].ended.done()
-
-    async def _start(self, node: int) -> None:
-        await self._end(node)  # what failed by itself is still to be told
-        self._regain_power(node)
+    def _opener(self, node: int, disk: Disk, rng: random.Random, tell: TellOf) -> Opener[Broker]:
         site = self._site
         plan = BrokerPlan(
             cluster_id=CLUSTER_ID,
             broker_id=node,
             listen=site.listen[node],
-            data="data",
+            data=DATA,
             peers={other: site.peers[node, other] for other in self.nodes if other != node},
             advertised=site.clients[node],
             settings=self._settings,
             raft=RaftConfig(heartbeat_s=0.05, election_timeout_s_min=0.25, election_timeout_s_max=0.5),
         )
-        drawn = random.Random(self._rng.getrandbits(64))
-        thread = BrokerThread(plan, self._disks[node], drawn, lambda event, **told: self.tell(node, event, **told))
-        await thread.open()
-        self._running[node] = thread
-        self.tell(node, "started")
+        return lambda: Broker.open(plan, tell=tell, disk=disk, rng=rng)
 
-    async def _end(self, *nodes: int) -> None:
-        await _together(self._end_one, [node for node in nodes if node in self._running])
+    async def _leave(self, server: Broker) -> None:
+        """It asks the controller for leave, so that others lead."""
+        await server.shut_down()
 
-    async def _end_one(self, node: int) -> None:
-        thread = self._running.pop(node)
-        await thread.end()
-        error = thread.ended.exception()
-        if error is not None:
-            self.tell(node, "failed", reason=f"{type(error).__name__}: {error}")
-            if isinstance(error, AssertionError):
-                self.ledger.on_broken(f"broker {node} broke an invariant: {error}")
-
-    async def stop(self, *nodes: int) -> None:
-        """See `FaultyCluster`: each asks the controller for leave first."""
-        self._require(*nodes)
-        for node in nodes:
-            if self._is_up(node):
-                await self._running[node].shut_down()
-            await self._end(node)
-            self.tell(node, "stopped")
-
-    async def kill(self, *nodes: int) -> None:
-        """See `FaultyCluster`."""
-        await self._bring_down(nodes, lambda disk: disk.after_kill(self._rng))
-        for node in nodes:
-            self._break_connections(node)
-            self.tell(node, "killed")
-
-    async def power(self, *nodes: int) -> None:
-        """Take the power from these brokers at one moment: everything that was not flushed is gone, and no client is informed."""
-        await self._bring_down(nodes, lambda disk: disk.after_crash(self._rng, loss=PowerLoss.LOSE_ALL))
-        for node in nodes:
-            self._lose_power(node)
-            self.tell(node, "without power")
-
-    async def wipe(self, *nodes: int) -> None:
-        """See `BreakableKafka`."""
-        await self.kill(*nodes)
-        for node in nodes:
-            _empty(self._disks[node], f"data/{PARTITIONS}")
-            self.tell(node, "wiped")
-
-    async def _bring_down(self, nodes: Sequence[int], left: Callable[[MemoryDisk], MemoryDisk]) -> None:
-        self._require(*nodes)
-        self._go_dark(*nodes)  # first: what they acknowledge from now on reaches no client
-        disks = {node: left(self._disks[node]) for node in nodes}
-        await self._end(*nodes)
-        self._disks |= disks
-
-    async def pause(self, *nodes: int) -> None:
-        """See `FaultyCluster`."""
-        self._require(*nodes)
-        for node in nodes:
-            if self._is_up(node):
-                await self._running[node].pause()
-                self.tell(node, "paused")
-
-    async def resume(self, *nodes: int) -> None:
-        """See `FaultyCluster`."""
-        self._require(*nodes)
-        for node in nodes or self.nodes:
-            if node in self._running and self._running[node].is_paused:
-                self._running[node].resume()
-                self.tell(node, "resumed")
+    def _on_broken(self, what: str) -> None:
+        self.ledger.on_broken(what)
 
 
-class ProcessKafka(BreakableKafka):
+class ProcessKafka(ServerProcesses, BreakableKafka):
     """Brokers as processes of their own, on the real disk. Made by `open`."""
 
     def __init__(self, cluster: Cluster) -> None:
         """Use `open`."""
-        self._cluster = cluster
         super().__init__(cluster.nodes, cluster.client_addresses, cluster.direct, cluster.network)
+        self._install(cluster)
 
     @classmethod
     @asynccontextmanager
@@ -330,70 +246,8 @@ class ProcessKafka(BreakableKafka):
         Raises `WrongMode`; `NodeDidNotStart`, in an exception group; `WaitedTooLong`.
         """
         mode = mode_of(brokers, settings or {})
-        home = directory or Path(tempfile.mkdtemp(prefix="quorumlog-"))
-        try:
+        with home_of(directory) as home:
             async with open_cluster(home, KafkaAdapter(), mode, nodes=brokers, cluster_id=CLUSTER_ID) as running:
                 cluster = cls(running)
                 await cluster.wait_until_serving(within_s=3 * PATIENCE_S)
                 yield cluster
-        finally:
-            if directory is None:
-                shutil.rmtree(home, ignore_errors=True)
-
-    def _can_answer(self, node: int) -> bool:
-        return self._cluster.nodes[node].is_running and not self._cluster.nodes[node].is_paused
-
-    async def start(self, *nodes: int) -> None:
-        """See `FaultyCluster`. Raises `NodeDidNotStart`, in an exception group."""
-        await self._do(self._cluster.start, nodes or self.nodes, "started", running=False)
-
-    async def stop(self, *nodes: int) -> None:
-        """See `FaultyCluster`."""
-        await self._do(self._cluster.stop, nodes, "stopped")
-
-    async def kill(self, *nodes: int) -> None:
-        """See `FaultyCluster`."""
-        await self._do(self._cluster.kill, nodes, "killed")
-
-    async def wipe(self, *nodes: int) -> None:
-        """See `BreakableKafka`."""
-        await self.kill(*nodes)
-        for node in nodes:
-            emptied(self._cluster.nodes[node].machine.data, KafkaAdapter.kept_by_wipe)
-            self.tell(node, "wiped")
-
-    async def pause(self, *nodes: int) -> None:
-        """See `FaultyCluster`."""
-        await self._do(self._cluster.pause, nodes, "paused")
-
-    async def resume(self, *nodes: int) -> None:
-        """See `FaultyCluster`."""
-        self._require(*nodes)
-        for node in nodes or self.nodes:
-            if self._cluster.nodes[node].is_paused:
-                self._cluster.nodes[node].resume()
-                self.tell(node, "resumed")
-
-    async def _do(
-        self, do: Callable[[Iterable[int]], Awaitable[None]], nodes: Sequence[int], event: str, *, running: bool = True
-    ) -> None:
-        self._require(*nodes)
-        hit = [node for node in nodes if self._cluster.nodes[node].is_running is running]
-        await do(hit)
-        for node in hit:
-            self.tell(node, event)
-
-
-async def _together(do: Callable[[int], Awaitable[None]], nodes: Iterable[int]) -> None:
-    async with trio.open_nursery() as nursery:
-        for node in nodes:
-            nursery.start_soon(do, node)
-
-
-def _empty(disk: MemoryDisk, directory: str) -> None:
-    """Remove a directory with all that is in it, for good."""
-    files = [path for path in disk.paths() if path.startswith(f"{directory}/")]
-    for path in files:
-        disk.remove(path)
-    for parent in {path.rpartition("/")[0] for path in files}:
-        disk.sync_directory(parent)

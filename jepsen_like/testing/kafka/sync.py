@@ -3,23 +3,18 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from jepsen_like.testing.faulty import NodeEvent
+from jepsen_like.testing.faces import FaultyFace
 from jepsen_like.testing.kafka import cluster
 from jepsen_like.testing.kafka.cluster import BreakableKafka
 from raft.errors import ShuttingDown
 from raft.loop_thread import Opener, in_loop, opening
-from raft.sync import Face, blocking
+from raft.sync import blocking
 
 KafkaT_co = TypeVar("KafkaT_co", bound=BreakableKafka, covariant=True)
 
 
-class _KafkaFace(Face[KafkaT_co]):
+class _KafkaFace(FaultyFace[KafkaT_co]):
     """What both kinds have in common: see `cluster.BreakableKafka`."""
-
-    @property
-    def nodes(self) -> tuple[int, ...]:
-        """The ids of the brokers, 1 to n."""
-        return self._loop.living.nodes
 
     @property
     def bootstrap_servers(self) -> str:
@@ -49,28 +44,9 @@ class _KafkaFace(Face[KafkaT_co]):
         """The test deleted this topic: `check` looks for nothing of it."""
         self._loop.living.ledger.forget(topic)
 
-    def events(self) -> list[NodeEvent]:
-        """Everything so far, oldest first."""
-        return self._loop.living.events()
-
-    def story(self, last: int = 40) -> str:
-        """The last events, a line each."""
-        return self._loop.living.story(last)
-
     leader = blocking(BreakableKafka.leader)
     wait_until_serving = blocking(BreakableKafka.wait_until_serving)
-    start = blocking(BreakableKafka.start)
-    stop = blocking(BreakableKafka.stop)
-    kill = blocking(BreakableKafka.kill)
     wipe = blocking(BreakableKafka.wipe)
-    pause = blocking(BreakableKafka.pause)
-    resume = blocking(BreakableKafka.resume)
-    cut = blocking(BreakableKafka.cut)
-    cut_one_way = blocking(BreakableKafka.cut_one_way)
-    cut_clients = blocking(BreakableKafka.cut_clients)
-    isolate = blocking(BreakableKafka.isolate)
-    partition = blocking(BreakableKafka.partition)
-    heal = blocking(BreakableKafka.heal)
     check = blocking(BreakableKafka.check)
 
 

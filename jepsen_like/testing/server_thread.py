@@ -1,24 +1,21 @@
-"""A broker in a thread of its own, with a Trio loop of its own.
+"""A server in a thread of its own, with a Trio loop of its own.
 
-That is what lets one broker of a process stand still as SIGSTOP does: its thread waits, so that none of its tasks, timers and sockets
+That is what lets one server of a process stand still as SIGSTOP does: its thread waits, so that none of its tasks, timers and sockets
 goes on, while connections stay open and the kernel takes what others send. The rest of the process is not concerned.
 """
 
-import random
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import trio
 
-from kafka_compat.broker.broker import Broker, BrokerPlan
-from kafka_compat.broker.reporter import Tell
-from log.disk import Disk
 from raft.errors import ShuttingDown
-from raft.loop_thread import LoopThread
+from raft.loop_thread import LoopThread, Opener
 
+ServerT_co = TypeVar("ServerT_co", covariant=True)
 T = TypeVar("T")
 
 
@@ -37,18 +34,16 @@ def _run_soon(token: trio.lowlevel.TrioToken, call: Callable[[], object]) -> Non
         return
 
 
-class BrokerThread:
-    """One broker from its start to its end; everything is called from the loop of the cluster."""
+class ServerThread(Generic[ServerT_co]):
+    """One server from its start to its end; everything is called from the loop of the cluster."""
 
-    def __init__(self, plan: BrokerPlan, disk: Disk, rng: random.Random, tell: Tell) -> None:
+    def __init__(self, opener: Opener[ServerT_co]) -> None:
         self.is_paused = False
         self._goes_on = threading.Event()
-        self._loop: LoopThread[Broker] = LoopThread(
-            lambda: Broker.open(plan, tell=tell, disk=disk, rng=rng), ShuttingDown, block="a broker's"
-        )
+        self._loop: LoopThread[ServerT_co] = LoopThread(opener, ShuttingDown, block="a server's")
 
     async def open(self) -> None:
-        """Start it, until it listens. Raises what `Broker.open` does."""
+        """Start it, until it listens. Raises what opening it does."""
         opened = self._loop.open()
         try:
             await outcome(opened)
@@ -56,10 +51,6 @@ class BrokerThread:
             opened.cancel()
             self._loop.close()
             raise
-
-    async def serving(self) -> None:
-        """Wait until clients can use it for the first time. Raises `ShuttingDown` if it ends before."""
-        await outcome(self._loop.submit(lambda broker: broker.serving.wait()))
 
     @property
     def ended(self) -> "Future[None]":
@@ -74,7 +65,7 @@ class BrokerThread:
         self._goes_on = goes_on = threading.Event()
         token, stands = trio.lowlevel.current_trio_token(), trio.Event()
 
-        async def stand_still(_: Broker) -> None:
+        async def stand_still(_: object) -> None:
             _run_soon(token, stands.set)
             goes_on.wait()
 
@@ -86,11 +77,11 @@ class BrokerThread:
         self.is_paused = False
         self._goes_on.set()
 
-    async def shut_down(self) -> None:
-        """End it as SIGTERM does: it asks for leave first, so that others lead."""
+    async def shut_down(self, leave: Callable[[ServerT_co], Awaitable[None]]) -> None:
+        """End it as SIGTERM does: first it takes leave of the others."""
         self.resume()
         with suppress(ShuttingDown):
-            await outcome(self._loop.submit(lambda broker: broker.shut_down()))
+            await outcome(self._loop.submit(leave))
         await self.end()
 
     async def end(self) -> None:
