@@ -41,7 +41,18 @@ class UnitsToWrite:
 class ConsumeQueue:
     """The units of one queue; made by `ConsumeQueues`. Offsets are queue offsets unless they are called physical."""
 
-    __slots__ = ("_files", "_first_place", "_first_saved", "_owner", "_saved", "_tail", "first", "key", "next")
+    __slots__ = (
+        "_began_again",
+        "_files",
+        "_first_place",
+        "_first_saved",
+        "_owner",
+        "_saved",
+        "_tail",
+        "first",
+        "key",
+        "next",
+    )
 
     def __init__(self, owner: "ConsumeQueues", key: QueueKey, first: int, following: int) -> None:
         """Use `ConsumeQueues`. The files hold the units from `first` up to `following`."""
@@ -56,6 +67,8 @@ class ConsumeQueue:
         self._first_saved = first
         """The files hold the units from this one up to `saved`, and there are no others."""
         self._first_place = _UNKNOWN
+        self._began_again = False
+        """Whether the queue began again since `to_write` was called."""
         self._files: dict[int, PooledFile] = {}
 
     @property
@@ -124,6 +137,7 @@ class ConsumeQueue:
         is_first = self.next == 0  # this copy of the log begins behind the first messages of the queue
         self._owner.note_gone(self._paths(self._bases_before(run.first)))
         self.close()
+        self._began_again = True
         self.first = self._saved = self._first_saved = run.first
         self._first_place = _UNKNOWN
         self._tail = bytearray(run.units)
@@ -161,8 +175,10 @@ class ConsumeQueue:
         at = bisect_left(range(count), physical, key=lambda each: UNIT.unpack_from(units, each * _UNIT_BYTES)[0])
         return self._saved + at
 
-    def to_write(self, end: int) -> Iterator[UnitsToWrite]:
-        """Yields what brings the files from `saved` up to `end`."""
+    def to_write(self, end: int) -> list[UnitsToWrite]:
+        """Returns what brings the files from `saved` up to `end`."""
+        self._began_again = False
+        parts: list[UnitsToWrite] = []
         offset = self._saved
         while offset < end:
             base = self._base(offset)
@@ -170,12 +186,15 @@ class ConsumeQueue:
             begin = (offset - self._saved) * _UNIT_BYTES
             content = bytes(self._tail[begin : begin + (stop - offset) * _UNIT_BYTES])
             is_new = base not in self._bases()
-            yield UnitsToWrite(self._directory, self._name(base), (offset - base) * _UNIT_BYTES, content, is_new)
+            parts.append(
+                UnitsToWrite(self._directory, self._name(base), (offset - base) * _UNIT_BYTES, content, is_new)
+            )
             offset = stop
+        return parts
 
     def note_saved(self, end: int) -> None:
-        """The files hold everything before `end`, unless the queue has begun again behind it."""
-        if end > self._saved:
+        """What `to_write` returned is in the files. Nothing to note if the queue has begun again since."""
+        if not self._began_again:
             del self._tail[: (end - self._saved) * _UNIT_BYTES]
             self._saved = end
 

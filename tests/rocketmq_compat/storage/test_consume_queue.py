@@ -210,3 +210,22 @@ def test_a_queue_without_messages_begins_where_the_log_states(first: int) -> Non
     queue = queues.get(QUEUE)
     assert queue is not None
     assert (queue.min_offset(0), queue.next, queue.place(first + 1)) == (first, first + 2, 100)
+
+
+@pytest.mark.parametrize(("first", "again"), [(0, 50), (30, 5)])
+def test_a_queue_that_begins_again_while_a_checkpoint_is_written_keeps_its_units(first: int, again: int) -> None:
+    disk = memory_disk()
+    queues = ConsumeQueues(disk, FilePool(disk, 4), "queues", 4)
+    if first:
+        queues.load([(*QUEUE, first, first)])
+        queues.note_changed(queues, [])
+    else:
+        queues.extend([run_of(0, 3)])
+    ((queue,), _) = queues.take_changed()
+    parts = queue.to_write(queue.next)
+    end = queue.next
+    queues.extend([run_of(again, 2)])
+    write_units(disk, parts, 1)
+    queue.note_saved(end)
+    assert (queue.first, queue.next, queue.saved) == (again, again + 2, again)
+    assert [queue.place(at) for at in range(again, again + 2)] == [0, 100]
