@@ -741,6 +741,8 @@ class RaftDriver:
         if first_index is None:
             return
         snapshot = machine.snapshot()
+        if snapshot is None:
+            return
         if len(snapshot) > self.config.snapshot_bytes_max:
             self._notify(SnapshotTooLarge(len(snapshot), self.config.snapshot_bytes_max))
             self._trim_due, self._trim_at = now + TOO_LARGE_S, math.inf

@@ -40,8 +40,9 @@ class SnapshotMachine(StateMachine, Protocol):
     quick. A snapshot of more than `snapshot_bytes_max` is not taken, and then nothing leaves the log.
     """
 
-    def snapshot(self) -> bytes:
-        """Returns the state after all commands so far, as bytes."""
+    def snapshot(self) -> bytes | None:
+        """Returns the state after all commands so far, as bytes; None if there can be none yet: nothing leaves the log then, and it is
+        asked for again soon. What the state stands for and is kept elsewhere must be durable when it returns."""
 
     def restore(self, snapshot: bytes) -> None:
         """Replace the state, whatever it was, by that of `snapshot`, which may come from any node and any process."""

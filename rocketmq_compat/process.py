@@ -6,7 +6,9 @@
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `listening`, `connection_closed`, `connection_refused` (each with its
 reason), `stopping`, `stopped`, and before a bad end `failed`. Of a name server also `broker_registered` and `broker_removed`; of a broker
 `serving`, `registered`, `registration_failed`, `ha_connection_lost`, `ha_connection_closed`, `divergence` (a slave holds what its master has lost),
-`divergence_ended`, `slave_sync_failed`, `checkpoint_unusable` and `checkpoint_failed`. SIGTERM and SIGINT stop either.
+`divergence_ended`, `slave_sync_failed`, `checkpoint_unusable` and `checkpoint_failed`, and `role` (master or slave, and its epoch); in a raft group
+`raft_log_trimmed`, `commit_log_incomplete` (this copy lacks what has left the raft log), `commit_log_complete`, `commit_log_reset`, `commit_log_cut` and
+`copy_refused`. SIGTERM and SIGINT stop either.
 
 Exit status: 0 stopped when asked; 1 a broken invariant; 2 wrong usage; 4 the environment does not allow it: the port is taken, a file cannot be
 used or is damaged, or the disk failed.
@@ -22,8 +24,10 @@ import click
 import trio
 
 from log.errors import CorruptLog, StorageFailed
+from raft.errors import RaftError
 from raft.process import Address, AddressType, ServerProcess, Teller
 from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
+from rocketmq_compat.broker.raft_copy import ForeignCommitLog
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
 from rocketmq_compat.config_keys import BROKER_PROPERTIES, NAMESRV_PROPERTIES
 from rocketmq_compat.nameserver.kv_file import DamagedKvFile
@@ -143,6 +147,8 @@ async def _serve_messages(plan: MessageBrokerPlan, process: ServerProcess) -> No
 
 def _explain_broker(error: BaseException) -> str | None:
     match error:
+        case ForeignCommitLog() | RaftError():
+            return f"{error}"
         case CorruptLog():
             return f"{error}; the broker stops and nothing was repaired. Keep a copy of its directory; a slave holds the messages, too"
         case _:

@@ -9,27 +9,40 @@ written leaves, and then the disk begins to flush.
 """
 
 import contextlib
+import logging
 import os
 import random
 import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import attrs
 import trio
 
 from log.config import StoreConfig
 from log.disk import Disk, RealDisk
+from log.policy import FlushPolicy
 from raft.addresses import address_of, is_address
+from raft.client_codec import HELLO
+from raft.config import MIB, RaftConfig
 from raft.disk_thread import DiskThread
-from raft.net.listener import ListenerLimits, bind
+from raft.group import RaftGroup
+from raft.net.connection import SocketConnection
+from raft.net.decoder import Decoder
+from raft.net.errors import WireError
+from raft.net.listener import Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
+from raft.notices import LogTrimmed, Notice
+from raft.settings import NodeSettings
+from rocketmq_compat.broker.catch_up import CatchUp
 from rocketmq_compat.broker.context import BrokerContext
 from rocketmq_compat.broker.delays import DelayedMessages
+from rocketmq_compat.broker.dledger import GroupMembers
 from rocketmq_compat.broker.ha_links import SocketLinks
 from rocketmq_compat.broker.housekeeping import BrokerHousekeeping
+from rocketmq_compat.broker.raft_copy import RaftCopy
 from rocketmq_compat.broker.registration import Registration
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
 from rocketmq_compat.broker.requests.admin import AdminRequests
@@ -40,13 +53,14 @@ from rocketmq_compat.broker.requests.pull import PullRequests
 from rocketmq_compat.broker.requests.query import QueryRequests
 from rocketmq_compat.broker.requests.send import SendRequests
 from rocketmq_compat.broker.slave_sync import SlaveSync
-from rocketmq_compat.broker.tables import BrokerTables, load_tables
+from rocketmq_compat.broker.tables import BrokerTables, TablesPort, load_tables
 from rocketmq_compat.config import InvalidProperty, Properties
-from rocketmq_compat.config_keys import BROKER_PROPERTIES
+from rocketmq_compat.config_keys import BROKER_PROPERTIES, DURABLE
 from rocketmq_compat.consumers.delays import BadDelayLevels, DelayLevels
 from rocketmq_compat.consumers.groups import GroupTable
 from rocketmq_compat.consumers.topics import TopicTable
 from rocketmq_compat.records import encode_host
+from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
 from rocketmq_compat.remoting.server import Guest, RemotingServer, Tell
 from rocketmq_compat.remoting.session import Handler, RemotingSession
 from rocketmq_compat.replication.core import CommitLogReplica
@@ -60,9 +74,13 @@ from rocketmq_compat.replication.model import (
 from rocketmq_compat.storage.broker_store import MessageStore, MessageStoreConfig
 from rocketmq_compat.storage.dispatch import QueueRun
 
+logger = logging.getLogger(__name__)
+
 CONNECTIONS_MAX: Final = 65_536
 GREETING_TIMEOUT_S: Final = 30.0
 BROKER_STOPS: Final = "the broker stops"
+RAFT_LOG_BYTES: Final = 256 * MIB
+RAFT_DIRECTORY: Final = "raft"
 VIP_PORT_DISTANCE: Final = 2
 """Old clients send to `listenPort` - 2."""
 
@@ -83,15 +101,18 @@ class MessageBrokerPlan:
     detours: Mapping[Address, Address] = attrs.field(factory=dict)
     """Where this slave dials its master instead of where the name servers say that it is, if it goes through something else itself."""
     properties: Properties = attrs.field(factory=lambda: Properties.read(BROKER_PROPERTIES))
+    raft: RaftConfig = attrs.field(factory=RaftConfig)
+    """The timeouts of a raft group."""
+    raft_log_bytes: int = RAFT_LOG_BYTES
+    """The raft log keeps at least so much; what is older is in the commit log and in the snapshot."""
 
     def __attrs_post_init__(self) -> None:
         """Refuse what cannot be."""
         properties = self.properties
         is_slave = properties.text("brokerRole") == "SLAVE"
-        if is_slave != (properties.number("brokerId") != 0):
+        members = GroupMembers.of(properties)
+        if members is None and is_slave != (properties.number("brokerId") != 0):
             raise InvalidProperty("brokerId", "brokerId is 0 for a master, and another number for a SLAVE.")
-        if properties.flag("enableDLegerCommitLog"):
-            raise InvalidProperty("enableDLegerCommitLog", "enableDLegerCommitLog=true is not implemented yet.")
         name_servers(properties)
         self.delay_levels()
         master = properties.text("haMasterAddress")
@@ -140,23 +161,28 @@ class MessageBroker:
         self._store = store
         self._tell = tell
         self._failed = False
+        members = self._members = GroupMembers.of(properties)
         context = self.context = _context(plan, listening[0].getsockname()[:2], store, tell, rng)
-        self._delays = DelayedMessages(context, load_tables(context))
         self._disk = DiskThread(reactor)
         self._links = SocketLinks(reactor, tell)
-        if ha_listening is not None:
-            self._links.listen(ha_listening)
-        decider = CommitLogReplica(
-            replication_config(properties),
-            "slave" if context.is_slave else "master",
-            _recovered(store),
-            rng.randint(1, INCARNATION_MAX),
-        )
-        self._replicated = ReplicatedLog(context, decider, self._disk, self._links, self._dispatched)
-        context.copy_facts = self._replicated.facts
-        self._links.report = self._replicated.step
-        self._tables = BrokerTables(context, self._disk, lambda: self._delays.offsets)
-        self._housekeeping = BrokerHousekeeping(context, self._tables, self._disk, self._replicated.step)
+        self._copy: RaftCopy | None = None
+        self._catch_up: CatchUp | None = None
+        self._fixed: ReplicatedLog | None = None
+        self._group: RaftGroup | None = None
+        self._tables: TablesPort
+        if members is not None:
+            self._delays = DelayedMessages(context, {})
+            self._copy = RaftCopy(context, members.node_id, self._disk, self._delays, self._dispatched)
+            peers = {node: at for node, at in members.addresses.items() if node != members.node_id}
+            self._catch_up = CatchUp(context, reactor, self._copy, peers)
+            self._tables = self._copy.tables
+        else:
+            self._delays = DelayedMessages(context, load_tables(context))
+            self._fixed = self._fixed_role(ha_listening, rng)
+            context.copy_facts = self._fixed.facts
+            self._tables = BrokerTables(context, self._disk, lambda: self._delays.offsets)
+        report = self._fixed.step if self._fixed is not None else lambda event: None
+        self._housekeeping = BrokerHousekeeping(context, self._tables, self._disk, report)
         self._sync = SlaveSync(context, reactor, self._delays)
         self._registration = Registration(
             context, reactor, name_servers(properties), self._ha_address(), self._master_found
@@ -169,31 +195,70 @@ class MessageBroker:
             greeting_timeout_s=GREETING_TIMEOUT_S,
             idle_timeout_s=float(properties.number("serverChannelMaxIdleTimeSeconds")),
         )
-        guests: Mapping[int, Guest] = {} if context.is_slave else {HANDSHAKE: self._links.take_over}
         self._servers = [
             RemotingServer(
-                reactor, each, handlers, limits=limits, tell=tell, on_closed=self._connection_closed, guests=guests
+                reactor,
+                each,
+                handlers,
+                limits=limits,
+                tell=tell,
+                on_closed=self._connection_closed,
+                guests=self._guests(),
             )
             for each in listening
         ]
         self._armed_for = 0.0
         self._deadline_moved = trio.Event()
 
+    def _fixed_role(self, ha_listening: socket.socket | None, rng: random.Random) -> ReplicatedLog:
+        if ha_listening is not None:
+            self._links.listen(ha_listening)
+        decider = CommitLogReplica(
+            replication_config(self.context.properties),
+            "slave" if self.context.is_slave else "master",
+            _recovered(self._store),
+            rng.randint(1, INCARNATION_MAX),
+        )
+        fixed = ReplicatedLog(self.context, decider, self._disk, self._links, self._dispatched)
+        self._links.report = fixed.step
+        return fixed
+
+    @property
+    def _log(self) -> ReplicatedLog | RaftCopy:
+        log = self._fixed or self._copy
+        assert log is not None, "a broker has a role that is fixed, or a raft group"
+        return log
+
+    def _guests(self) -> Mapping[int, Guest]:
+        """Who may come by the port of clients."""
+        if self._members is not None:
+            return {HELLO: self._take_over}
+        return {} if self.context.is_slave else {HANDSHAKE: self._links.take_over}
+
+    def _take_over(self, connection: SocketConnection[Any], listener: Listener[Any]) -> Decoder[Any]:
+        if self._group is None or listener is not self._servers[0].listener:
+            raise WireError("the raft group is not there")
+        return self._group.take_over(connection)
+
+    def _epoch(self) -> int:
+        return self._log.epoch
+
     def _handlers(self) -> Mapping[int, Handler]:
         context = self.context
         return {
-            **SendRequests(context, self._replicated).handlers(),
+            **SendRequests(context, self._log).handlers(),
             **self._pulls.handlers(),
-            **OffsetQueries(context, lambda: self._delays.offsets).handlers(),
+            **OffsetQueries(context, self._tables, lambda: self._delays.offsets).handlers(),
             **self._clients.handlers(),
             **LockRequests(context).handlers(),
             **QueryRequests(context).handlers(),
-            **AdminRequests(context, self._tables).handlers(),
+            **AdminRequests(context, self._tables, self._epoch).handlers(),
+            **(self._catch_up.handlers() if self._catch_up is not None else {}),
         }
 
     def _ha_address(self) -> str:
         """Where slaves reach this broker; empty for a slave, which no other slave copies."""
-        if self.context.is_slave:
+        if self.context.is_slave or self.context.is_raft:
             return ""
         if self._plan.advertised is not None:
             return self.context.address  # slaves are taken at the port of clients, too
@@ -227,7 +292,8 @@ class MessageBroker:
                 if vip is not None:
                     listening.append(sockets.enter_context(vip))
                 ha_listening = None
-                if plan.properties.text("brokerRole") != "SLAVE":
+                is_fixed = GroupMembers.of(plan.properties) is None
+                if is_fixed and plan.properties.text("brokerRole") != "SLAVE":
                     ha = plan.ha_listen or (plan.listen[0], plan.properties.number("haListenPort"))
                     ha_listening = sockets.enter_context(bind(*ha))
                 store = MessageStore.open(disk or RealDisk(), plan.data, _store_config(plan.properties))
@@ -242,7 +308,7 @@ class MessageBroker:
                         tell=tell,
                         rng=drawn,
                     )
-                    async with broker._run():
+                    async with broker._run(disk or RealDisk()):
                         yield broker
                 except BaseException:
                     if broker is not None:
@@ -257,33 +323,77 @@ class MessageBroker:
             reactor.close()
 
     @contextlib.asynccontextmanager
-    async def _run(self) -> AsyncIterator[None]:
-        context = self.context
+    async def _run(self, disk: Disk) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._reactor.run)
-            self._reactor.attach(self)
-            self._replicated.begin()
             for server in self._servers:
                 nursery.start_soon(server.run)
-            if context.is_slave:
-                self._follow_configured_master()
-                nursery.start_soon(self._links.run_dials)
-                nursery.start_soon(self._sync.run)
-            else:
-                nursery.start_soon(self._links.run_listener)
-            nursery.start_soon(self._run_timer)
-            nursery.start_soon(self._registration.run)
-            nursery.start_soon(self._note_serving)
-            self._tell("listening", address=context.address, ha_address=self._ha_address())
+            async with self._replicate(disk, nursery):
+                nursery.start_soon(self._run_timer)
+                nursery.start_soon(self._registration.run)
+                nursery.start_soon(self._note_serving)
+                self._tell("listening", address=self.context.address, ha_address=self._ha_address())
+                try:
+                    yield
+                finally:
+                    for server in self._servers:
+                        server.close(BROKER_STOPS)
+                    self._links.stop(BROKER_STOPS)
+                    self._sync.close()
+                    self._registration.close()
+                    if self._catch_up is not None:
+                        self._catch_up.close()
+            nursery.cancel_scope.cancel()
+
+    @contextlib.asynccontextmanager
+    async def _replicate(self, disk: Disk, nursery: trio.Nursery) -> AsyncIterator[None]:
+        """Begin in the role that is fixed, or as a member of the raft group, until the block ends."""
+        if self._members is None:
+            self._reactor.attach(self)
+            self._begin_fixed(nursery)
+            yield
+            return
+        assert self._copy is not None, "made for a group"
+        assert self._catch_up is not None, "made for a group"
+        plan, members = self._plan, self._members
+        durable = plan.properties.text("ack") == DURABLE
+        async with RaftGroup.open(
+            node_id=members.node_id,
+            members=members.addresses,
+            directory=f"{plan.data}/{RAFT_DIRECTORY}",
+            cluster_id=members.group,
+            state_machine=self._copy,
+            settings=raft_settings(plan.raft, plan.raft_log_bytes, durable=durable),
+            disk=disk,
+            notify=self._notice,
+            reactor=self._reactor,
+            listener=self._servers[0].listener,
+        ) as group:
+            self._copy.open_on(group)
+            self._group = group
+            self._reactor.attach(self)
+            group.campaign()
+            nursery.start_soon(self._catch_up.run)
             try:
                 yield
             finally:
-                for server in self._servers:
-                    server.close(BROKER_STOPS)
-                self._links.stop(BROKER_STOPS)
-                self._sync.close()
-                self._registration.close()
-                nursery.cancel_scope.cancel()
+                self._group = None
+                self._copy.close()
+
+    def _begin_fixed(self, nursery: trio.Nursery) -> None:
+        assert self._fixed is not None, "the role is fixed"
+        self._fixed.begin()
+        if self.context.is_slave:
+            self._follow_configured_master()
+            nursery.start_soon(self._links.run_dials)
+            nursery.start_soon(self._sync.run)
+        else:
+            nursery.start_soon(self._links.run_listener)
+
+    def _notice(self, notice: Notice) -> None:
+        logger.info("%s", notice)
+        if isinstance(notice, LogTrimmed):
+            self._tell("raft_log_trimmed", start=notice.start_index)
 
     async def shut_down(self) -> None:
         """Let the name servers know first, so that clients ask others at once."""
@@ -321,7 +431,7 @@ class MessageBroker:
     @property
     def slaves(self) -> Mapping[int, int]:
         """See `ReplicatedLog.slaves`."""
-        return self._replicated.slaves
+        return self._fixed.slaves if self._fixed is not None else {}
 
     @property
     def synced(self) -> trio.Event:
@@ -333,9 +443,9 @@ class MessageBroker:
     def on_round_end(self) -> None:
         """See `Participant`."""
         now = self.context.clock()
-        self._replicated.tick(now)
-        self._delays.tick(self._replicated)
-        self._replicated.tick(now)  # what was just delivered is seen at once
+        self._log.tick(now)
+        self._delays.tick(self._log)
+        self._log.tick(now)  # what was just delivered is seen at once
         self._pulls.tick(now)
         self._clients.tick(now)
         self._housekeeping.tick(now)
@@ -343,7 +453,7 @@ class MessageBroker:
 
     def on_urgent_sent(self) -> None:
         """See `Participant`."""
-        self._replicated.flush_if_due(self.context.clock())
+        self._log.flush_if_due(self.context.clock())
         if self._deadline() < self._armed_for:
             self._deadline_moved.set()
 
@@ -353,7 +463,7 @@ class MessageBroker:
 
     def _deadline(self) -> float:
         return min(
-            self._replicated.deadline,
+            self._log.deadline,
             self._delays.deadline,
             self._pulls.deadline,
             self._clients.deadline,
@@ -376,7 +486,7 @@ class MessageBroker:
     def _dispatched(self, runs: list[QueueRun]) -> None:
         self._delays.arrived(runs)
         self._pulls.arrived(runs)
-        if self.context.is_slave:
+        if self._fixed is not None and self.context.is_slave:
             self._sync.arrived(run.key[0] for run in runs)
 
     def _connection_closed(self, session: RemotingSession) -> None:
@@ -392,7 +502,7 @@ class MessageBroker:
 
     def _master_found(self, master: str | None, ha: str | None) -> None:
         """A name server has answered."""
-        if not self.context.is_slave:
+        if self._fixed is None or not self.context.is_slave:
             return
         self._sync.set_master(self._dialed(master))
         if self.context.properties.text("haMasterAddress") is None:
@@ -408,13 +518,15 @@ class MessageBroker:
     async def _note_serving(self) -> None:
         await self._registration.registered.wait()
         self.serving.set()
-        self._tell("serving", role=self.context.properties.words("brokerRole"))
+        self._tell("serving", role=self.context.role)
+        if self._fixed is not None:
+            self._tell("role", role="slave" if self.context.is_slave else "master", epoch=self._fixed.epoch)
 
 
 def _context(
     plan: MessageBrokerPlan, bound: Address, store: MessageStore, tell: Tell, rng: random.Random
 ) -> BrokerContext:
-    properties, levels = plan.properties, plan.delay_levels()
+    properties, levels, members = plan.properties, plan.delay_levels(), GroupMembers.of(plan.properties)
     host, port = plan.advertised or (properties.text("brokerIP1") or bound[0], bound[1])
     return BrokerContext(
         properties=properties,
@@ -435,6 +547,7 @@ def _context(
         wall_ms=lambda: time.time_ns() // 1_000_000,
         rng=rng,
         tell=tell,
+        node_id=None if members is None else members.node_id,
     )
 
 
@@ -456,6 +569,18 @@ def replication_config(properties: Properties) -> ReplicationConfig:
         silence_s_max=properties.seconds("haHousekeepingInterval"),
         push_bytes_max=properties.number("haTransferBatchSize"),
         reconnect_s=properties.seconds("haReconnectInterval"),
+    )
+
+
+def raft_settings(raft: RaftConfig, log_bytes: int, *, durable: bool) -> NodeSettings:
+    """Returns the settings of the group: a command may be a whole batch of a client, and a command of the size of a frame of RocketMQ's."""
+    return NodeSettings(
+        raft=raft,
+        flush=FlushPolicy.BEFORE_ACK if durable else FlushPolicy.INTERVAL,
+        frame_bytes_max=FRAME_BYTES_MAX + MIB,
+        batch_bytes_max=3 * MIB,
+        retention_bytes=log_bytes,
+        segment_bytes_max=max(log_bytes // 4, 64 * 1024),
     )
 
 

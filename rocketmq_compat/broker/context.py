@@ -46,6 +46,10 @@ class BrokerContext:
     locks: QueueLocks = attrs.field(factory=QueueLocks)
     copy_facts: Callable[[], Mapping[str, object]] = dict
     """What this copy of the commit log reports to operators about itself and the others, by name."""
+    node_id: int | None = None
+    """In a raft group, which member this broker is, from 1 on; None if its role is fixed."""
+    leads: bool = False
+    """Whether it is master of its raft group now."""
 
     @property
     def cluster(self) -> str:
@@ -60,18 +64,32 @@ class BrokerContext:
     @property
     def broker_id(self) -> int:
         """0 for the master."""
+        if self.node_id is not None:
+            return 0 if self.leads else self.node_id
         return self.properties.number("brokerId")
+
+    @property
+    def is_raft(self) -> bool:
+        """Whether the brokers of this name are a raft group (DLedger mode)."""
+        return self.node_id is not None
+
+    @property
+    def role(self) -> str:
+        """As RocketMQ names it; the master of a raft group is a SYNC_MASTER (DLedgerRoleChangeHandler)."""
+        if self.node_id is not None:
+            return "SYNC_MASTER" if self.leads else "SLAVE"
+        return self.properties.words("brokerRole")
 
     @property
     def is_slave(self) -> bool:
         """Whether it copies a master, and takes no messages of clients."""
-        return self.properties.text("brokerRole") == "SLAVE"
+        return self.role == "SLAVE"
 
     def require_master(self) -> None:
         """Raises `RequestRefused` with SERVICE_NOT_AVAILABLE on a slave."""
         if self.is_slave:
             raise RequestRefused(
-                ResponseCode.SERVICE_NOT_AVAILABLE, f"this broker is a slave of {self.broker_name}: ask its master"
+                ResponseCode.SERVICE_NOT_AVAILABLE, f"this broker is no master of {self.broker_name}: ask that"
             )
 
     def require_perm(self, perm: int, what: str) -> None:

@@ -6,7 +6,7 @@ A message of the schedule topic is delivered at least once: after a crash or a f
 from collections.abc import Mapping
 
 from rocketmq_compat.broker.context import BrokerContext
-from rocketmq_compat.broker.replicated_log import NotStored, PutOutcome, ReplicatedLog
+from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
 from rocketmq_compat.consumers.delays import DelaySchedule, delivered_to
 from rocketmq_compat.consumers.topic_names import SCHEDULE_TOPIC
 from rocketmq_compat.records import encode_record, read_head, read_properties, write_properties
@@ -21,11 +21,8 @@ class DelayedMessages:
 
     def __init__(self, context: BrokerContext, offsets: Mapping[int, int]) -> None:
         self._context = context
-        self._schedule = DelaySchedule.starting_at(context.levels, offsets)
         self._has_more = False
-        for level in range(1, context.levels.highest + 1):
-            start, end = context.store.queue((SCHEDULE_TOPIC, level - 1)) or (0, 0)
-            self._schedule.bounds(level, start, end)
+        self.follow(offsets)
 
     @property
     def offsets(self) -> Mapping[int, int]:
@@ -43,8 +40,12 @@ class DelayedMessages:
         return self._context.clock() + max(0.0, (due_ms - self._context.wall_ms()) / 1000)
 
     def follow(self, offsets: Mapping[int, int]) -> None:
-        """A slave takes over the offsets of its master."""
-        self._schedule = DelaySchedule.starting_at(self._context.levels, offsets)
+        """Go on at these offsets: those of a checkpoint, or of the master."""
+        context = self._context
+        self._schedule = DelaySchedule.starting_at(context.levels, offsets)
+        for level in range(1, context.levels.highest + 1):
+            start, end = context.store.queue((SCHEDULE_TOPIC, level - 1)) or (0, 0)
+            self._schedule.bounds(level, start, end)
 
     def arrived(self, runs: list[QueueRun]) -> None:
         """Messages have come; some of them may be delayed ones."""
@@ -53,7 +54,7 @@ class DelayedMessages:
                 start, _ = self._context.store.queue(run.key) or (0, 0)
                 self._schedule.bounds(run.key[1] + 1, start, run.next)
 
-    def tick(self, replicated: ReplicatedLog) -> None:
+    def tick(self, replicated: MessagePort) -> None:
         """Deliver what is due."""
         self._has_more = False
         if self._context.is_slave:
@@ -78,7 +79,7 @@ class DelayedMessages:
                 start, end = self._context.store.queue((SCHEDULE_TOPIC, level - 1)) or (0, 0)
                 self._schedule.bounds(level, start, end)
 
-    def _deliver(self, replicated: ReplicatedLog, level: int, offset: int) -> None:
+    def _deliver(self, replicated: MessagePort, level: int, offset: int) -> None:
         context = self._context
         found = context.store.read((SCHEDULE_TOPIC, level - 1), offset, count_max=1)
         if not found.records:
@@ -108,9 +109,9 @@ class DelayedMessages:
         self._schedule.started(level, offset)
 
         def done(outcome: PutOutcome) -> None:
-            if isinstance(outcome, NotStored):
-                self._schedule.failed(context.wall_ms(), level, offset)
-            else:
+            if isinstance(outcome, StoredMessages):
                 self._schedule.delivered(level, offset)
+            else:
+                self._schedule.failed(context.wall_ms(), level, offset)
 
         replicated.put([again], done)

@@ -1,4 +1,5 @@
-"""The broker's side of the name servers: registers with every one, again and again, and at once when a topic has changed.
+"""The broker's side of the name servers: registers with every one, again and again, and at once when a topic
+or its role has changed.
 
 A name server that cannot be reached is tried again with the next registration; the others are not kept waiting. A slave learns from their
 answers where its master is.
@@ -45,16 +46,17 @@ class Registration:
         self._ha_address = ha_address
         self._on_master = on_master
         self._changed = [trio.Event() for _ in self._clients]
-        self._registered_version: object = context.topics.version
+        self._registered_as: object = context.topics.version, context.broker_id
         self.registered = trio.Event()
         """Set when one name server knows this broker; at once without name servers."""
         if not self._clients:
             self.registered.set()
 
     def tick(self) -> None:
-        """Once a round: register again if the topics have changed."""
-        if self._registered_version != self._context.topics.version:
-            self._registered_version = self._context.topics.version
+        """Once a round: register again if the topics or the role have changed."""
+        registers_as = self._context.topics.version, self._context.broker_id
+        if self._registered_as != registers_as:
+            self._registered_as = registers_as
             for each in self._changed:
                 each.set()
 

@@ -9,7 +9,7 @@ An order that cannot be carried out (`NoSpace`, `StorageFailed`) ends the broker
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias, assert_never
+from typing import Protocol, assert_never
 
 import attrs
 import crc32c
@@ -17,7 +17,7 @@ import crc32c
 from log.frame import buffers_of
 from raft.disk_thread import DiskThread
 from rocketmq_compat.broker.context import BrokerContext
-from rocketmq_compat.replication.acks import PutRefusal, SendStatus
+from rocketmq_compat.broker.puts import NotStored, PutDone, StoredMessages
 from rocketmq_compat.replication.core import CommitLogReplica
 from rocketmq_compat.replication.effects import (
     AnswerPut,
@@ -40,27 +40,6 @@ from rocketmq_compat.replication.master import Master
 from rocketmq_compat.replication.messages import HaMessage, Push
 from rocketmq_compat.storage.broker_store import AppendedMessages
 from rocketmq_compat.storage.dispatch import QueueRun
-
-
-@attrs.frozen
-class StoredMessages:
-    """Records are in the log, with the promise that the status stands for."""
-
-    status: SendStatus
-    physical_offsets: Sequence[int]
-    queue_offsets: Sequence[int]
-
-
-@attrs.frozen
-class NotStored:
-    """Records are certainly not in the log."""
-
-    code: PutRefusal
-    reason: str
-
-
-PutOutcome: TypeAlias = StoredMessages | NotStored
-PutDone: TypeAlias = Callable[[PutOutcome], None]
 
 
 class HaLinks(Protocol):
@@ -134,16 +113,18 @@ class ReplicatedLog:
             return {}
         return {"slaves": _listed(self.slaves), "divergedSlaves": _listed(role.divergences)}
 
+    @property
+    def epoch(self) -> int:
+        """The newest epoch in the log: a master's own."""
+        return self._decider.log.epochs.last
+
     def begin(self) -> None:
         """Carry out the first orders."""
         self._carry_out(self._decider.begin(self._context.clock()))
         self._work()
 
     def put(self, records: Sequence[bytes], done: PutDone, *, wait: bool = True) -> None:
-        """Append whole records, together, and have `done` called once with their outcome, perhaps before this returns.
-
-        Without `wait` neither flush nor slaves are waited for (the property WAIT of a message).
-        """
+        """See `MessagePort`. Without `wait` neither flush nor slaves are waited for (the property WAIT of a message)."""
         self._last_token += 1
         put = self._puts[self._last_token] = _Put(records, done)
         self.step(PutMessages(self._last_token, sum(map(len, records)), put, wait))

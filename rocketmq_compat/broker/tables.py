@@ -6,7 +6,7 @@ first message created is known by its queues. What an administrator changes is w
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from log.errors import NoSpace
 from raft.disk_thread import DiskThread
@@ -20,14 +20,38 @@ from rocketmq_compat.remoting.bodies import (
     SubscriptionGroupWrapper,
     TopicConfigSerializeWrapper,
 )
+from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.errors import BadBody
 from rocketmq_compat.remoting.json_body import JsonBody
+from rocketmq_compat.remoting.session import RemotingCall
 from rocketmq_compat.storage.checkpoints import CheckpointName, derived_topics
 
 WrapperT = TypeVar("WrapperT", bound=JsonBody)
+Saved = Callable[[str | None], None]
+"""Called with None when what had changed will last, or with the reason if perhaps it will not."""
+
+
+class TablesPort(Protocol):
+    """What makes changes of the tables last."""
+
+    def save(self, done: Saved | None = None) -> None:
+        """Make what has changed last."""
+
 
 SEPARATOR = "@"
 """Between topic and group, in a key of the offset table."""
+
+
+def answering(call: RemotingCall) -> Saved:
+    """Returns what answers a call when what it has changed lasts."""
+
+    def saved(failure: str | None) -> None:
+        if failure is None:
+            call.answer()
+        else:
+            call.refuse(ResponseCode.SYSTEM_ERROR, f"perhaps it does not last: {failure}")
+
+    return saved
 
 
 def topic_wrapper(table: TopicTable) -> TopicConfigSerializeWrapper:
@@ -74,8 +98,8 @@ class BrokerTables:
         self._written: dict[CheckpointName, object] = {}
         """What tells the state of each table that was written, or is being written."""
 
-    def save(self, done: Callable[[], None] | None = None) -> None:
-        """Write what has changed; `done` is called when it is on the disk, or when the disk is full: the old files stay then."""
+    def save(self, done: Saved | None = None) -> None:
+        """Write what has changed; `done` is called when it is on the disk, or with the reason if the disk is full: the old files stay then."""
         contents: dict[CheckpointName, Mapping[str, Any]] = {}
         for name, (state, wrapper) in self._states().items():
             if self._written.get(name) != state:
@@ -83,7 +107,7 @@ class BrokerTables:
                 contents[name] = json.loads(wrapper().encode())
         if not contents:
             if done is not None:
-                done()
+                done(None)
             return
         checkpoints = self._context.store.checkpoints
 
@@ -99,7 +123,7 @@ class BrokerTables:
             elif error is not None:
                 raise error
             if done is not None:
-                done()
+                done(None if error is None else str(error))
 
         self._disk.submit(write, written)
 

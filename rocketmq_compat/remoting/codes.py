@@ -91,6 +91,8 @@ class RequestCode(enum.IntEnum):
     GET_BROKER_MEMBER_GROUP = 901
     BROKER_HEARTBEAT = 904
     GET_BROKER_HA_STATUS = 907
+    COPY_COMMIT_LOG = 51_901
+    """Not RocketMQ's: a broker of a raft group copies what its commit log lacks."""
 
 
 class ResponseCode(enum.IntEnum):

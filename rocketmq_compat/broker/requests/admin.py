@@ -1,9 +1,9 @@
 """Administrators: topics and groups (17, 18, 21, 200, 201, 207, 215, 351, 352), settings (25, 26), and what goes on (28, 202, 208, 305)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rocketmq_compat.broker.context import BrokerContext, guarded
-from rocketmq_compat.broker.tables import BrokerTables, group_wrapper, topic_wrapper
+from rocketmq_compat.broker.tables import TablesPort, answering, group_wrapper, topic_wrapper
 from rocketmq_compat.config import InvalidProperty, assignments_of
 from rocketmq_compat.consumers.model import RequestRefused
 from rocketmq_compat.consumers.topic_names import SYSTEM_TOPICS
@@ -33,9 +33,11 @@ from rocketmq_compat.remoting.session import Handler, RemotingCall
 class AdminRequests:
     """Serves administrators. What they change is on the disk before they are answered."""
 
-    def __init__(self, context: BrokerContext, tables: BrokerTables) -> None:
+    def __init__(self, context: BrokerContext, tables: TablesPort, epoch: Callable[[], int]) -> None:
+        """`epoch` gives the epoch of the master, as far as this broker knows it."""
         self._context = context
         self._tables = tables
+        self._epoch = epoch
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the handlers by request code."""
@@ -75,7 +77,7 @@ class AdminRequests:
             order=header.order,
         )
         context.topics.update(context.wall_ms(), topic)
-        self._tables.save(lambda: call.answer())
+        self._tables.save(answering(call))
 
     def _delete_topic(self, call: RemotingCall) -> None:
         context = self._context
@@ -83,8 +85,9 @@ class AdminRequests:
         topic = TopicRequestHeader.read(call.request.ext).topic
         if context.topics.delete(context.wall_ms(), topic):
             context.offsets.remove_topic(context.wall_ms(), topic)
-            context.store.delete_topic(topic)
-        self._tables.save(lambda: call.answer())
+            if not context.is_raft:  # there every broker does so when the deletion is committed
+                context.store.delete_topic(topic)
+        self._tables.save(answering(call))
 
     def _all_topics(self, call: RemotingCall) -> None:
         call.answer(body=topic_wrapper(self._context.topics).encode())
@@ -115,7 +118,7 @@ class AdminRequests:
         context = self._context
         context.require_master()
         context.groups.update(context.wall_ms(), SubscriptionGroupConfig.decode(call.request.body))
-        self._tables.save(lambda: call.answer())
+        self._tables.save(answering(call))
 
     def _delete_group(self, call: RemotingCall) -> None:
         context = self._context
@@ -124,7 +127,7 @@ class AdminRequests:
         context.groups.delete(context.wall_ms(), header.group_name)
         if header.clean_offset:
             context.offsets.remove_group(context.wall_ms(), header.group_name)
-        self._tables.save(lambda: call.answer())
+        self._tables.save(answering(call))
 
     def _all_groups(self, call: RemotingCall) -> None:
         call.answer(body=group_wrapper(self._context.groups).encode())
@@ -175,7 +178,8 @@ class AdminRequests:
         context = self._context
         log = context.store.log
         facts = {
-            "brokerRole": context.properties.words("brokerRole"),
+            "brokerRole": context.role,
+            "epoch": self._epoch(),
             "commitLogMinOffset": log.start_offset,
             "commitLogMaxOffset": log.end_offset,
             "commitLogFlushedOffset": log.durable_offset,

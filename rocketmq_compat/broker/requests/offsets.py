@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from rocketmq_compat.broker.context import BrokerContext, guarded
-from rocketmq_compat.broker.tables import offset_wrapper
+from rocketmq_compat.broker.tables import TablesPort, answering, offset_wrapper
 from rocketmq_compat.remoting.bodies import DelayOffsetSerializeWrapper
 from rocketmq_compat.remoting.codes import RequestCode
 from rocketmq_compat.remoting.headers.offsets import (
@@ -20,8 +20,11 @@ from rocketmq_compat.remoting.session import Handler, RemotingCall
 class OffsetQueries:
     """Answers all that is asked about offsets."""
 
-    def __init__(self, context: BrokerContext, delay_offsets: Callable[[], Mapping[int, int]]) -> None:
+    def __init__(
+        self, context: BrokerContext, tables: TablesPort, delay_offsets: Callable[[], Mapping[int, int]]
+    ) -> None:
         self._context = context
+        self._tables = tables
         self._delay_offsets = delay_offsets
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -58,13 +61,18 @@ class OffsetQueries:
 
     def _update(self, call: RemotingCall) -> None:
         context = self._context
+        if context.is_raft:
+            context.require_master()
         header = UpdateConsumerOffsetRequestHeader.read(call.request.ext)
         context.topics.require(header.topic)
         context.groups.require(context.wall_ms(), header.consumer_group)
         _, end = context.store.queue((header.topic, header.queue_id)) or (0, 0)
         key = header.consumer_group, header.topic, header.queue_id
         context.offsets.commit(context.wall_ms(), key, header.commit_offset, queue_end=end)
-        call.answer()
+        if context.is_raft:
+            self._tables.save(answering(call))
+        else:
+            call.answer()  # it is written now and then
 
     def _all(self, call: RemotingCall) -> None:
         call.answer(body=offset_wrapper(self._context.offsets.snapshot()).encode())

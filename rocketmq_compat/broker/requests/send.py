@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rocketmq_compat.broker.context import BrokerContext, guarded
-from rocketmq_compat.broker.replicated_log import NotStored, PutOutcome, ReplicatedLog
+from rocketmq_compat.broker.puts import MessagePort, PutOutcome, StoredMessages
 from rocketmq_compat.consumers.model import RETRY_PREFIX, RequestRefused, dead_letter_topic
 from rocketmq_compat.consumers.retry import (
     DEAD_LETTER_QUEUES,
@@ -40,7 +40,7 @@ _MARKS: Final = tuple(f"{name}\1" for name in (DELAY_LEVEL, WAIT_STORED, TRANSAC
 class SendRequests:
     """Stores what clients send. Each is answered when the decider has its outcome."""
 
-    def __init__(self, context: BrokerContext, replicated: ReplicatedLog) -> None:
+    def __init__(self, context: BrokerContext, replicated: MessagePort) -> None:
         self._context = context
         self._replicated = replicated
 
@@ -133,7 +133,7 @@ class SendRequests:
         host = self._context.store_host
 
         def done(outcome: PutOutcome) -> None:
-            if isinstance(outcome, NotStored):
+            if not isinstance(outcome, StoredMessages):
                 call.refuse(outcome.code, outcome.reason)
                 return
             ids = ",".join(message_id(host, each) for each in outcome.physical_offsets)
@@ -233,10 +233,10 @@ class SendRequests:
         )
 
         def done(outcome: PutOutcome) -> None:
-            if isinstance(outcome, NotStored):
-                call.refuse(outcome.code, outcome.reason)
-            else:
+            if isinstance(outcome, StoredMessages):
                 call.answer()
+            else:
+                call.refuse(outcome.code, outcome.reason)
 
         self._replicated.put([again], done)
 

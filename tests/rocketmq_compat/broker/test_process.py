@@ -86,7 +86,7 @@ async def test_what_a_broker_acknowledged_is_there_after_it_was_stopped_or_kille
         (["--set", "brokerRolle=SLAVE"], "Did you mean brokerRole?"),
         (["--set", "brokerRole=SLAVE"], "brokerId is 0 for a master"),
         (["--set", "namesrvAddr=nowhere"], "no HOST:PORT"),
-        (["--set", "enableDLegerCommitLog=true"], "not implemented"),
+        (["--set", "enableDLegerCommitLog=true"], "none of dLegerPeers"),
     ],
 )
 def test_wrong_usage_has_status_2_and_tells_what_is_wrong(

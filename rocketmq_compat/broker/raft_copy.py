@@ -1,0 +1,402 @@
+"""The broker's copy of the commit log in a raft group (DLedger mode): takes the place of `ReplicatedLog`.
+
+The leader gives records their offsets when it proposes them, behind all that it has proposed in its leadership; several proposals are under
+way at once. They are acknowledged when they are committed and applied here. Every node appends what is committed to its commit log, so whatever
+is read from that is committed.
+
+The commit log is derived from the raft log, and need not be durable for an acknowledgement. What a restart does not find in it is applied
+again, which is sound because nothing leaves the raft log before
+
+- all that it stands for is durable in this node's commit log: a snapshot flushes that first, and
+- the commit log has everything: a node that was reset to a snapshot copies what it lacks from its peers (`CatchUp`), and until then takes
+  no snapshot of its own, applies records to the state alone, and is no master.
+
+A command that is applied again finds its records there already, told by physical offset and term. Records of commands that the group has
+lost (`ack=page-cache`, and a power cut) are cut as soon as the first command arrives that was not in this node's raft log when it started.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import attrs
+import trio
+
+from raft.client_codec import Applied
+from raft.disk_thread import DiskThread
+from raft.errors import InvalidRequest, RaftError
+from raft.group import RaftGroup
+from raft.subscription import Delivered, LeaderChanged
+from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.delays import DelayedMessages
+from rocketmq_compat.broker.puts import NotStored, OutcomeOpen, PutDone, StoredMessages
+from rocketmq_compat.broker.raft_tables import RaftTables
+from rocketmq_compat.raft_state import (
+    BadGroupCommand,
+    BeginLeadership,
+    BrokerGroupState,
+    ChangeTables,
+    GroupCommand,
+    StoreRecords,
+    TableChanges,
+    decode_group_command,
+    encode_group_command,
+)
+from rocketmq_compat.remoting.codes import ResponseCode
+from rocketmq_compat.replication.acks import SendStatus
+from rocketmq_compat.storage.dispatch import QueueKey, QueueRun, Walk, assign
+
+IN_FLIGHT_BYTES_MAX: Final = 24 * 1024 * 1024
+"""Proposed and not committed; above, puts are refused. Below the bounds of the group itself, which would leave gaps between proposals."""
+DONE: Final = b"\1"
+NO_EFFECT: Final = b"\0"
+BEGIN_RETRY_S: Final = 0.05
+LEADERSHIP_ALONE: Final = 2**62
+"""A subscription behind this index is given changes of leadership, and no entries."""
+
+
+@attrs.define
+class ForeignCommitLog(Exception):
+    """There is a commit log, and a raft log that has never held anything: it would have to be thrown away."""
+
+    directory: str
+
+    def __str__(self) -> str:
+        return f"{self.directory} holds messages, but not those of a raft group: give this broker an empty directory"
+
+
+@attrs.define(eq=False)
+class _Leadership:
+    """What this node counts on while it is master."""
+
+    term: int
+    end: int
+    """The physical end once everything proposed is applied."""
+    nexts: dict[QueueKey, int] = attrs.field(factory=dict)
+    """The next offset of queues to which something was proposed."""
+    puts: int = 0
+    """Proposals under way, and their bytes."""
+    put_bytes: int = 0
+    is_broken: bool = False
+    """A proposal has failed, so that those behind it have no effect; until all of them are settled nothing is proposed."""
+    deletions: int = 0
+    """Deletions of topics under way: the offsets of their queues begin again."""
+
+
+class RaftCopy:
+    """The state machine of the group, and the log of the broker. `open_on` gives it the group."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        node_id: int,
+        disk: DiskThread,
+        delays: DelayedMessages,
+        on_dispatched: Callable[[list[QueueRun]], None],
+    ) -> None:
+        """`on_dispatched` is called once a round with what consumers can see from then on."""
+        self.state = BrokerGroupState()
+        self.tables = RaftTables(context, self.state, delays, self._propose_tables)
+        self.incomplete = trio.Event()
+        """Set while the commit log lacks what the state stands for."""
+        self.leader: int | None = None
+        """The node that leads the group, as far as is known."""
+        self._context = context
+        self._store = context.store
+        self._node_id = node_id
+        self._disk = disk
+        self._on_dispatched = on_dispatched
+        self._group: RaftGroup | None = None
+        self._replay_to = 0
+        """The last index that the raft log held when it was opened."""
+        self._leadership: _Leadership | None = None
+        self._elected_in: int | None = None
+        """The term of a leadership of this node that is not over."""
+        self._begun_in: int | None = None
+        """The same, once everything from before it is applied."""
+        self._begin_due = math.inf
+        self._told: tuple[str, int] | None = None
+        self._flushing = False
+        self._flush_every_s = context.properties.seconds("flushIntervalCommitLog")
+        self._flush_due = math.inf
+
+    @property
+    def epoch(self) -> int:
+        """The term of the master that began last, as far as this node has applied it."""
+        return self.state.term
+
+    def open_on(self, group: RaftGroup) -> None:
+        """The group is open, and nothing has been decided yet. Raises `ForeignCommitLog` if the commit log is not the group's."""
+        last_index = group.status()["last_index"]
+        assert isinstance(last_index, int), "an index is a number"
+        if last_index == 0 and self._store.log.end_offset > 0:
+            raise ForeignCommitLog(self._store.log.directory)
+        self._group = group
+        self._replay_to = last_index
+        group.subscribe(self._delivered, after_index=LEADERSHIP_ALONE)
+
+    def close(self) -> None:
+        """The group ends: this node leads no more."""
+        self._group = None
+        self._resign()
+
+    # ---------------------------------------------------------------- the state machine of the group
+
+    def check(self, command: bytes, *, read_only: bool) -> None:
+        """See `StateMachine`."""
+        if read_only:
+            raise InvalidRequest("a broker group is asked through its brokers")
+        _decoded(command)
+
+    def query(self, command: bytes) -> bytes:
+        """See `StateMachine`."""
+        raise InvalidRequest("a broker group is asked through its brokers")
+
+    def apply(self, index: int, command: bytes) -> bytes:
+        """See `StateMachine`."""
+        decoded = _decoded(command)
+        if index > self._replay_to:
+            self._replay_to = 2**63
+            self._cut_to_state()
+        if not self.state.apply(decoded):
+            return NO_EFFECT
+        match decoded:
+            case StoreRecords():
+                self._append(decoded)
+            case ChangeTables(changes=changes):
+                self._delete_topics(changes)
+                self.tables.has_changed = True
+            case BeginLeadership():
+                pass
+        return DONE
+
+    def snapshot(self) -> bytes | None:
+        """See `SnapshotMachine`."""
+        if self.incomplete.is_set():
+            return None
+        self._store.flush()
+        return self.state.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """See `SnapshotMachine`."""
+        self.state.restore(snapshot)
+        self.tables.has_changed = True
+        if self._group is not None:
+            self._cut_to_state()
+        self._compare_ends()
+
+    def _append(self, command: StoreRecords) -> None:
+        log = self._store.log
+        if self.incomplete.is_set():
+            return
+        held = log.end_offset - command.base
+        if held > 0 and log.start_offset <= command.base and not self._is_of(command.term, command.base):
+            self._store.truncate(command.base)
+            held = 0
+        payload = command.payload if held <= 0 else memoryview(command.payload)[held:]
+        if held < 0:
+            self._compare_ends()
+        elif payload:
+            self._store.append_assigned(payload, offset=command.end - len(payload), epoch=command.term)
+
+    def _is_of(self, term: int, offset: int) -> bool:
+        """Whether the batch at this offset of the commit log was proposed in this term."""
+        log = self._store.log
+        found, before = log.end_of_epoch(term), log.end_of_epoch(term - 1)
+        return found is not None and found[0] == term and offset < found[1] and (before is None or before[1] <= offset)
+
+    def _delete_topics(self, changes: TableChanges) -> None:
+        """Where later records are in the commit log already, the topic was deleted before they were appended."""
+        if self._store.log.end_offset <= self.state.end:
+            for topic in changes.deleted_topics:
+                self._store.delete_topic(topic)
+
+    def _cut_to_state(self) -> None:
+        if self._store.log.end_offset > self.state.end:
+            self._context.tell("commit_log_cut", end=self.state.end, was=self._store.log.end_offset)
+            self._store.truncate(self.state.end)
+
+    # ---------------------------------------------------------------- what the commit log lacks
+
+    def _compare_ends(self) -> None:
+        if self._store.log.end_offset < self.state.end and not self.incomplete.is_set():
+            self._context.tell("commit_log_incomplete", end=self._store.log.end_offset, wanted=self.state.end)
+            self.incomplete.set()
+
+    def append_missing(self, payload: bytes, *, offset: int, epoch: int) -> None:
+        """Append what a peer's commit log has where this one ends. Raises `ValueError` for anything else."""
+        if offset + len(payload) > self.state.end:
+            raise ValueError(f"{len(payload)} bytes at {offset} are more than is committed, up to {self.state.end}")
+        self._store.append_copy(payload, offset=offset, epoch=epoch)
+        self._note_complete()
+
+    def reset_to(self, start: int) -> None:
+        """No peer has what follows here: go on where theirs begin."""
+        self._store.reset(start)
+        self._note_complete()
+
+    def _note_complete(self) -> None:
+        if self._store.log.end_offset == self.state.end:
+            self.incomplete = trio.Event()
+            self._context.tell("commit_log_complete", end=self.state.end)
+
+    # ---------------------------------------------------------------- roles
+
+    def _delivered(self, news: Delivered) -> None:
+        if not isinstance(news, LeaderChanged):
+            return
+        self.leader = news.leader
+        self._resign()
+        if news.leader == self._node_id:
+            self._elected_in = news.term
+            self._begin()
+        elif news.leader is not None:
+            self._tell_role("slave", news.term)
+
+    def _begin(self) -> None:
+        self._begin_due = math.inf
+        if self._elected_in is not None:
+            self._propose(BeginLeadership(self._elected_in), partial(self._begun, self._elected_in))
+
+    def _begun(self, term: int, outcome: Applied | RaftError) -> None:
+        if self._elected_in != term:
+            return
+        if isinstance(outcome, Applied):
+            self._begun_in = term
+        else:
+            self._begin_due = self._context.clock() + BEGIN_RETRY_S
+
+    def _lead_if_ready(self) -> None:
+        """Become master: everything of earlier terms is applied, and in the commit log."""
+        term = self._begun_in
+        if term is None or self._leadership is not None or self.incomplete.is_set():
+            return
+        self._leadership = _Leadership(term, self.state.end)
+        self._context.leads = True
+        self.tables.begin(term)
+        self._tell_role("master", term)
+
+    def _resign(self) -> None:
+        self._elected_in = self._begun_in = None
+        self._begin_due = math.inf
+        if self._leadership is not None:
+            self._leadership = None
+            self._context.leads = False
+            self.tables.end()
+
+    def _tell_role(self, role: str, term: int) -> None:
+        if self._told != (role, term):
+            self._told = role, term
+            self._context.tell("role", role=role, epoch=term)
+
+    # ---------------------------------------------------------------- proposals
+
+    def put(self, records: Sequence[bytes], done: PutDone, *, wait: bool = True) -> None:
+        """See `MessagePort`. A put waits for its majority in any case."""
+        leadership = self._leadership
+        if leadership is None:
+            done(NotStored(ResponseCode.SERVICE_NOT_AVAILABLE, "this broker is not the master of its group: ask that"))
+            return
+        self.tables.propose_names()  # the topic of a message is known before it
+        size = sum(map(len, records))
+        if leadership.is_broken or leadership.deletions:
+            done(NotStored(ResponseCode.SERVICE_NOT_AVAILABLE, "an earlier change is not settled yet: try again"))
+            return
+        if leadership.put_bytes and leadership.put_bytes + size > IN_FLIGHT_BYTES_MAX:
+            done(NotStored(ResponseCode.SYSTEM_BUSY, f"{leadership.put_bytes} bytes wait for a majority"))
+            return
+        batch = assign(records, leadership.end, lambda key: leadership.nexts.get(key) or self._store.next_offset(key))
+        command = StoreRecords(leadership.term, leadership.end, bytes(batch.payload))
+        leadership.end = batch.found.end
+        leadership.nexts.update((run.key, run.next) for run in batch.found.runs)
+        leadership.puts += 1
+        leadership.put_bytes += size
+        self._propose(command, partial(self._put_settled, leadership, size, batch.found, done))
+
+    def _put_settled(
+        self, leadership: _Leadership, size: int, found: Walk, done: PutDone, outcome: Applied | RaftError
+    ) -> None:
+        leadership.puts -= 1
+        leadership.put_bytes -= size
+        is_stored = isinstance(outcome, Applied) and outcome.result == DONE
+        leadership.is_broken |= not is_stored
+        if leadership.puts == 0 and self._leadership is leadership:
+            leadership.end, leadership.is_broken = self.state.end, False
+            leadership.nexts.clear()
+        if is_stored:
+            done(StoredMessages(SendStatus.SEND_OK, found.physical_offsets, found.queue_offsets))
+        elif isinstance(outcome, RaftError) and not outcome.definite:
+            done(OutcomeOpen(ResponseCode.SYSTEM_ERROR, f"the outcome is not known: {outcome}"))
+        else:
+            reason = str(outcome) if isinstance(outcome, RaftError) else "an earlier message was not stored"
+            done(NotStored(ResponseCode.SERVICE_NOT_AVAILABLE, reason))
+
+    def _propose_tables(self, term: int, changes: TableChanges, done: Callable[[str | None], None]) -> None:
+        leadership, deleted = self._leadership, changes.deleted_topics
+        if leadership is not None and deleted:
+            leadership.deletions += 1
+
+        def settled(outcome: Applied | RaftError) -> None:
+            if leadership is not None and deleted:
+                leadership.deletions -= 1
+                leadership.nexts = {key: each for key, each in leadership.nexts.items() if key[0] not in deleted}
+            if isinstance(outcome, RaftError):
+                done(str(outcome))
+            else:
+                done(None if outcome.result == DONE else "its leadership has ended")
+
+        self._propose(ChangeTables(term, changes), settled)
+
+    def _propose(self, command: GroupCommand, settled: Callable[[Applied | RaftError], None]) -> None:
+        assert self._group is not None, "a group that has ended has no leader"
+        try:
+            self._group.propose(encode_group_command(command), settled)
+        except RaftError as error:
+            settled(error)
+
+    # ---------------------------------------------------------------- rounds
+
+    @property
+    def deadline(self) -> float:
+        """When `tick` is due."""
+        return min(self._begin_due, self.tables.deadline, self._flush_due if not self._flushing else math.inf)
+
+    def tick(self, now: float) -> None:
+        """Once a round: roles, tables, and what consumers can see now."""
+        if self._begin_due <= now:
+            self._begin()
+        self._lead_if_ready()
+        self.tables.tick()
+        runs = self._store.dispatch()
+        if runs:
+            self._on_dispatched(runs)
+
+    def flush_if_due(self, now: float) -> None:
+        """Once a round: flush the commit log now and then, so that a snapshot finds little to flush."""
+        if self._flushing or not self._store.is_dirty:
+            return
+        if self._flush_due <= now:
+            self._begin_flush()
+        elif self._flush_due == math.inf:
+            self._flush_due = now + self._flush_every_s
+
+    def _begin_flush(self) -> None:
+        self._flushing = True
+        self._flush_due = math.inf
+        flush = self._store.begin_flush()
+
+        def done(error: BaseException | None) -> None:
+            self._flushing = False
+            if error is not None:
+                raise error
+            self._store.end_flush(flush)
+
+        self._disk.submit(flush.run, done)
+
+
+def _decoded(command: bytes) -> GroupCommand:
+    try:
+        return decode_group_command(command)
+    except BadGroupCommand as error:
+        raise InvalidRequest(str(error)) from None

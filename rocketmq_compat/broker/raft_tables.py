@@ -1,0 +1,135 @@
+"""Topics, groups, consumer offsets and delay offsets of a raft group: in its log, as messages are.
+
+The leader changes its tables as any master does, and proposes what has changed; who has to know that a change lasts waits for it (`save`).
+Followers take over what is committed, and so does a leader when its leadership ends: changes that were not committed are gone then.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import attrs
+
+from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.delays import DelayedMessages
+from rocketmq_compat.broker.tables import Saved
+from rocketmq_compat.consumers.offsets import OffsetSnapshot
+from rocketmq_compat.raft_state import BrokerGroupState, GroupTables, TableChanges
+
+FOLLOW_EVERY_S: Final = 0.1
+
+Propose = Callable[[int, TableChanges, Saved], None]
+"""Takes the term, the changes, and what is called with None when they are applied, or with the reason if perhaps they are not."""
+
+
+class RaftTables:
+    """Between the broker's tables and those of the group's state."""
+
+    def __init__(
+        self, context: BrokerContext, state: BrokerGroupState, delays: DelayedMessages, propose: Propose
+    ) -> None:
+        self.has_changed = False
+        """Whether the state has other tables than those that were taken over."""
+        self._follow_due = 0.0
+        self._context = context
+        self._state = state
+        self._propose_changes = propose
+        self._delays = delays
+        self._term: int | None = None
+        """Of this node's leadership."""
+        self._proposed = GroupTables()
+        """What the tables of the state will be."""
+        self._under_way = 0
+        self._has_failed = False
+        self._waiting: list[Saved] = []
+
+    def begin(self, term: int) -> None:
+        """This node is master from now on. Its topics have a version that name servers prefer to those of earlier masters."""
+        context = self._context
+        self._take_over()
+        version = context.topics.version
+        context.topics.version = attrs.evolve(
+            version, state_version=term, timestamp=context.wall_ms(), counter=version.counter + 1
+        )
+        self._term = term
+        self._has_failed = False
+        self._proposed = self._state.tables.copy()
+
+    def end(self) -> None:
+        """This node is no master any more."""
+        self._term = None
+        self._take_over()
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done("this broker is not the master any more")
+
+    def save(self, done: Saved | None = None) -> None:
+        """Have what has changed committed. `done` is called with None when it is, or with the reason if perhaps it is not."""
+        if self._term is not None:
+            if done is not None:
+                self._waiting.append(done)
+            self.tick()
+        elif done is not None:
+            done("this broker is not the master of its group")
+
+    def propose_names(self) -> None:
+        """Propose at once topics and groups that have changed, so that they are committed before what is proposed next."""
+        context, proposed = self._context, self._proposed
+        if (proposed.topic_version, proposed.group_version) != (context.topics.version, context.groups.version):
+            self._propose()
+
+    @property
+    def deadline(self) -> float:
+        """When `tick` is due."""
+        return self._follow_due if self._term is None and self.has_changed else math.inf
+
+    def tick(self) -> None:
+        """Once a round: propose what has changed, or take over what is committed, now and then, since that is all of it."""
+        if self._term is None:
+            if self.has_changed and self._follow_due <= self._context.clock():
+                self._follow_due = self._context.clock() + FOLLOW_EVERY_S
+                self._take_over()
+        elif not self._under_way:
+            if self._has_failed:
+                self._has_failed = False
+                self._proposed = self._state.tables.copy()
+            self._propose()
+
+    def _propose(self) -> None:
+        context, waiting = self._context, self._waiting
+        changes = self._proposed.changes_to(
+            topics=context.topics.topics,
+            topic_version=context.topics.version,
+            groups=context.groups.groups,
+            group_version=context.groups.version,
+            offsets=context.offsets.snapshot(),
+            delays=self._delays.offsets,
+        )
+        if changes.is_empty and not waiting:
+            return
+        self._waiting = []
+        if changes.is_empty and not self._under_way:
+            for done in waiting:
+                done(None)
+            return
+        assert self._term is not None, "only a master proposes"
+        self._proposed.change(changes)
+        self._under_way += 1
+        self._propose_changes(self._term, changes, partial(self._settled, self._term, waiting))
+
+    def _settled(self, term: int, waiting: list[Saved], failure: str | None) -> None:
+        self._under_way -= 1
+        self._has_failed |= failure is not None and self._term == term
+        for done in waiting:
+            done(failure)
+
+    def _take_over(self) -> None:
+        """The tables of the broker are those of the state from now on."""
+        self.has_changed = False
+        context, tables = self._context, self._state.tables
+        if tables.topics:  # else no leader has committed its own yet
+            context.topics.follow(tables.topic_version, tables.topics)
+        context.groups.load(tables.group_version, tables.groups)
+        context.offsets.load(OffsetSnapshot(tables.offset_version, tables.offsets))
+        self._delays.follow(tables.delays)

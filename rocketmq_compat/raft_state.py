@@ -1,0 +1,290 @@
+"""What the brokers of a raft group (DLedger mode) agree on: where the commit log ends, and the tables of the broker. Pure.
+
+Every node applies the same commands in the same order, those of the group's raft log, and so comes to the same state.
+
+- `StoreRecords`: the leader has given the records their physical and queue offsets when it proposed them, behind all that it had
+  proposed before. The command names the physical offset that it expects to begin at: elsewhere it has no effect on any node, and that
+  is definite. A command of a leadership that has ended has none either.
+- `BeginLeadership`: the first command of a leadership. When its leader has applied it, it has applied all that came before.
+- `ChangeTables`: topics, groups, consumer offsets and delay offsets. They are values, not increments, so a repetition does no harm.
+
+The records themselves are not part of the state: a node appends them to its commit log. A snapshot therefore holds the physical end and
+the tables, and stands for all earlier commands of a node whose commit log holds everything before that end.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, TypeVar, assert_never
+
+import attrs
+import msgpack
+
+from log.values import frozen
+from rocketmq_compat.consumers.offsets import OffsetKey, OffsetSnapshot
+from rocketmq_compat.remoting.bodies import DataVersion, SubscriptionGroupConfig, TopicConfig
+from rocketmq_compat.remoting.errors import BadBody
+
+_VERSION: Final = 1
+_STORE, _BEGIN, _CHANGE = "m", "b", "t"
+
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
+
+
+class BadGroupCommand(ValueError):
+    """Bytes that are no command, or no snapshot, of a broker group."""
+
+
+@frozen
+class StoreRecords:
+    """Whole records, which have their offsets, to be appended where the commit log ends at `base`. `term` is that of the leader."""
+
+    term: int
+    base: int
+    payload: bytes
+
+    @property
+    def end(self) -> int:
+        """The physical offset behind them."""
+        return self.base + len(self.payload)
+
+
+@frozen
+class BeginLeadership:
+    """The leader of `term` begins."""
+
+    term: int
+
+
+@frozen
+class TableChanges:
+    """New values; None for what is gone. A version of None: nothing has changed in that table."""
+
+    topics: Mapping[str, TopicConfig | None] = attrs.field(factory=dict)
+    topic_version: DataVersion | None = None
+    groups: Mapping[str, SubscriptionGroupConfig | None] = attrs.field(factory=dict)
+    group_version: DataVersion | None = None
+    offsets: Mapping[OffsetKey, int | None] = attrs.field(factory=dict)
+    offset_version: DataVersion | None = None
+    delays: Mapping[int, int] = attrs.field(factory=dict)
+    """Delay offsets, by level."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether they change nothing."""
+        return not (self.topic_version or self.group_version or self.offset_version or self.delays)
+
+    @property
+    def deleted_topics(self) -> list[str]:
+        """The topics that are gone."""
+        return [name for name, topic in self.topics.items() if topic is None]
+
+
+@frozen
+class ChangeTables:
+    """The leader of `term` has changed its tables."""
+
+    term: int
+    changes: TableChanges
+
+
+GroupCommand: TypeAlias = StoreRecords | BeginLeadership | ChangeTables
+
+
+@attrs.define
+class GroupTables:
+    """The tables, as they are after the commands so far."""
+
+    topics: dict[str, TopicConfig] = attrs.field(factory=dict)
+    topic_version: DataVersion = attrs.field(factory=DataVersion)
+    groups: dict[str, SubscriptionGroupConfig] = attrs.field(factory=dict)
+    group_version: DataVersion = attrs.field(factory=DataVersion)
+    offsets: dict[OffsetKey, int] = attrs.field(factory=dict)
+    offset_version: DataVersion = attrs.field(factory=DataVersion)
+    delays: dict[int, int] = attrs.field(factory=dict)
+
+    def change(self, changes: TableChanges) -> None:
+        """Take the new values over."""
+        _merge(self.topics, changes.topics)
+        _merge(self.groups, changes.groups)
+        _merge(self.offsets, changes.offsets)
+        self.delays.update(changes.delays)
+        self.topic_version = changes.topic_version or self.topic_version
+        self.group_version = changes.group_version or self.group_version
+        self.offset_version = changes.offset_version or self.offset_version
+
+    def copy(self) -> "GroupTables":
+        """Returns tables that later changes of these do not change."""
+        return attrs.evolve(
+            self,
+            topics=dict(self.topics),
+            groups=dict(self.groups),
+            offsets=dict(self.offsets),
+            delays=dict(self.delays),
+        )
+
+    def changes_to(
+        self,
+        *,
+        topics: Mapping[str, TopicConfig],
+        topic_version: DataVersion,
+        groups: Mapping[str, SubscriptionGroupConfig],
+        group_version: DataVersion,
+        offsets: OffsetSnapshot,
+        delays: Mapping[int, int],
+    ) -> TableChanges:
+        """Returns what makes these tables equal to the given ones. A table of the same version is the same."""
+        has_topics, has_groups = topic_version != self.topic_version, group_version != self.group_version
+        has_offsets = offsets.version != self.offset_version
+        return TableChanges(
+            _changes(self.topics, topics) if has_topics else {},
+            topic_version if has_topics else None,
+            _changes(self.groups, groups) if has_groups else {},
+            group_version if has_groups else None,
+            _changes(self.offsets, offsets.offsets) if has_offsets else {},
+            offsets.version if has_offsets else None,
+            {level: offset for level, offset in delays.items() if self.delays.get(level) != offset},
+        )
+
+    def as_changes(self) -> TableChanges:
+        """Returns what makes empty tables equal to these."""
+        return TableChanges(
+            dict(self.topics),
+            self.topic_version,
+            dict(self.groups),
+            self.group_version,
+            dict(self.offsets),
+            self.offset_version,
+            dict(self.delays),
+        )
+
+
+@attrs.define
+class BrokerGroupState:
+    """The state; it begins empty on every node."""
+
+    term: int = 0
+    """The leadership that began last."""
+    end: int = 0
+    """The physical offset of the next record."""
+    tables: GroupTables = attrs.field(factory=GroupTables)
+
+    def apply(self, command: GroupCommand) -> bool:
+        """Carry out a command. Returns whether it had an effect; if not, the state is as before, on every node."""
+        if command.term < self.term:
+            return False
+        match command:
+            case BeginLeadership(term=term):
+                self.term = term
+            case StoreRecords(base=base):
+                if base != self.end:
+                    return False
+                self.end = command.end
+            case ChangeTables(changes=changes):
+                self.tables.change(changes)
+            case _:
+                assert_never(command)
+        return True
+
+    def snapshot(self) -> bytes:
+        """Returns the state as bytes."""
+        packed: bytes = msgpack.packb([_VERSION, self.term, self.end, _pack_changes(self.tables.as_changes())])
+        return packed
+
+    def restore(self, snapshot: bytes) -> None:
+        """Replace the state, whatever it was, by that of `snapshot`. Raises `BadGroupCommand` if it is none of this version."""
+        try:
+            version, term, end, tables = _unpack(snapshot)
+            if version != _VERSION:
+                raise BadGroupCommand(f"a snapshot of version {version}")
+            changes = _unpack_changes(tables)
+        except (TypeError, ValueError, BadBody) as error:
+            raise BadGroupCommand(f"no snapshot: {error}") from None
+        self.term, self.end, self.tables = term, end, GroupTables()
+        self.tables.change(changes)
+
+
+def encode_group_command(command: GroupCommand) -> bytes:
+    """Returns the command as bytes."""
+    match command:
+        case StoreRecords():
+            parts: list[Any] = [_STORE, command.term, command.base, command.payload]
+        case BeginLeadership():
+            parts = [_BEGIN, command.term]
+        case ChangeTables():
+            parts = [_CHANGE, command.term, _pack_changes(command.changes)]
+        case _:
+            assert_never(command)
+    packed: bytes = msgpack.packb(parts)
+    return packed
+
+
+def decode_group_command(command: bytes) -> GroupCommand:
+    """Returns what `encode_group_command` was given. Raises `BadGroupCommand` for anything else."""
+    try:
+        match _unpack(command):
+            case [kind, int(term), int(base), bytes(payload)] if kind == _STORE and payload and base >= 0:
+                return StoreRecords(term, base, payload)
+            case [kind, int(term)] if kind == _BEGIN:
+                return BeginLeadership(term)
+            case [kind, int(term), list(changes)] if kind == _CHANGE:
+                return ChangeTables(term, _unpack_changes(changes))
+    except (TypeError, ValueError, BadBody) as error:
+        raise BadGroupCommand(f"no command of a broker group: {error}") from None
+    raise BadGroupCommand("no command of a broker group")
+
+
+def _unpack(packed: bytes) -> Any:
+    try:
+        return msgpack.unpackb(packed)
+    except msgpack.UnpackException as error:
+        raise ValueError(str(error)) from None
+
+
+def _merge(table: dict[KeyT, ValueT], changes: Mapping[KeyT, ValueT | None]) -> None:
+    for key, value in changes.items():
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+
+
+def _changes(before: Mapping[KeyT, ValueT], after: Mapping[KeyT, ValueT]) -> dict[KeyT, ValueT | None]:
+    changed: dict[KeyT, ValueT | None] = {key: value for key, value in after.items() if before.get(key) != value}
+    changed.update(dict.fromkeys(before.keys() - after.keys()))
+    return changed
+
+
+def _pack_changes(changes: TableChanges) -> list[Any]:
+    return [
+        [[name, None if topic is None else topic.encode()] for name, topic in changes.topics.items()],
+        _pack_version(changes.topic_version),
+        [[name, None if group is None else group.encode()] for name, group in changes.groups.items()],
+        _pack_version(changes.group_version),
+        [[*key, offset] for key, offset in changes.offsets.items()],
+        _pack_version(changes.offset_version),
+        list(changes.delays.items()),
+    ]
+
+
+def _unpack_changes(packed: list[Any]) -> TableChanges:
+    topics, topic_version, groups, group_version, offsets, offset_version, delays = packed
+    return TableChanges(
+        {name: None if topic is None else TopicConfig.decode(topic) for name, topic in topics},
+        _unpack_version(topic_version),
+        {name: None if group is None else SubscriptionGroupConfig.decode(group) for name, group in groups},
+        _unpack_version(group_version),
+        {(group, topic, queue_id): offset for group, topic, queue_id, offset in offsets},
+        _unpack_version(offset_version),
+        dict(delays),
+    )
+
+
+def _pack_version(version: DataVersion | None) -> list[int] | None:
+    return None if version is None else [version.state_version, version.timestamp, version.counter]
+
+
+def _unpack_version(packed: list[int] | None) -> DataVersion | None:
+    if packed is None:
+        return None
+    state_version, timestamp, counter = packed
+    return DataVersion(state_version=state_version, timestamp=timestamp, counter=counter)

@@ -1,0 +1,24 @@
+"""How a broker of a raft group copies what its commit log lacks from another one. Not RocketMQ's."""
+
+from log.values import frozen
+from rocketmq_compat.remoting.headers.fields import ExtHeader, Long
+
+
+@frozen(kw_only=True)
+class CopyCommitLogRequestHeader(ExtHeader):
+    """Asks for what follows the physical offset `offset`, at most up to `end`: COPY_COMMIT_LOG."""
+
+    offset: Long
+    epoch: Long
+    """Of what lies before it; 0 = there is nothing."""
+    end: Long
+
+
+@frozen(kw_only=True)
+class CopyCommitLogResponseHeader(ExtHeader):
+    """The body holds records from `offset` on. With PULL_OFFSET_MOVED there is none: `offset` is where the log begins that has something else."""
+
+    offset: Long
+    epoch: Long = 0
+    crc: Long = 0
+    """CRC-32C of the body."""

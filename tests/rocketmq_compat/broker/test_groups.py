@@ -1,0 +1,182 @@
+"""Three brokers as a raft group: what is acknowledged is on a majority, survives, and is what consumers see."""
+
+import pytest
+import trio
+
+from log.memory_disk import PowerLoss
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.headers.offsets import QueryConsumerOffsetRequestHeader, UpdateConsumerOffsetRequestHeader
+from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader, TopicRequestHeader
+from tests.rocketmq_compat.broker.groups import BrokerGroup, Member, broker_group
+from tests.rocketmq_compat.broker.pairs import ask, bodies, eventually, memory_disk, pull, pull_until, send
+
+
+async def held(group: BrokerGroup, member: Member, count: int) -> list[bytes]:
+    async with group.client(member) as client:
+        return bodies(await pull_until(client, count))
+
+
+async def test_what_is_acknowledged_is_read_from_the_master_and_is_on_every_broker() -> None:
+    async with broker_group() as group:
+        for number in range(20):
+            assert (await group.send(b"m%d" % number)).code == ResponseCode.SUCCESS
+        assert await held(group, await group.master(), 20) == [b"m%d" % number for number in range(20)]
+        await group.same()
+        ends = {each.running.context.store.log.end_offset for each in group.members}
+        assert len(ends) == 1
+
+
+async def test_after_the_leader_was_killed_another_broker_has_everything_and_takes_messages() -> None:
+    async with broker_group() as group:
+        for number in range(10):
+            await group.send(b"m%d" % number)
+        first = await group.master()
+        await group.kill(first)
+        for number in range(10, 20):
+            assert (await group.send(b"m%d" % number)).code == ResponseCode.SUCCESS
+        second = await group.master()
+        assert second is not first
+        assert await held(group, second, 20) == [b"m%d" % number for number in range(20)]
+        await group.start(first.number)
+        await group.same()
+        assert second.events.named("role")[-1] == {
+            "role": "master",
+            "epoch": second.running.context.topics.version.state_version,
+        }
+
+
+async def test_followers_refuse_messages_and_say_who_does_not() -> None:
+    async with broker_group() as group:
+        master = await group.master()
+        for each in group.members:
+            if each is not master:
+                async with group.client(each) as client:
+                    assert (await send(client, b"m")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        async with group.client(master) as client:
+            info = await ask(client, RequestCode.GET_BROKER_RUNTIME_INFO)
+            assert b'"SYNC_MASTER"' in bytes(info.body)
+
+
+@pytest.mark.parametrize("loss", list(PowerLoss))
+async def test_a_power_cut_of_all_brokers_loses_nothing_that_was_acknowledged(loss: PowerLoss) -> None:
+    async with broker_group("ack=durable") as group:
+        for number in range(15):
+            await group.send(b"m%d" % number)
+        await group.kill(*group.members, loss=loss)
+        await group.start()
+        assert (await group.send(b"m15")).code == ResponseCode.SUCCESS
+        assert await held(group, await group.master(), 16) == [b"m%d" % number for number in range(16)]
+
+
+async def test_a_pull_does_not_see_what_is_not_committed() -> None:
+    async with broker_group("slaveReadEnable=true") as group:
+        await group.send(b"committed")
+        master = await group.master()
+        others = [each for each in group.members if each is not master]
+        await group.same()
+        await group.kill(*others)
+        async with group.client(master) as client, group.client(master) as reader, trio.open_nursery() as nursery:
+            answers: list[Command] = []
+
+            async def send_alone() -> None:
+                answers.append(await send(client, b"alone"))
+
+            nursery.start_soon(send_alone)
+            while not answers:
+                assert bodies(await pull(reader, 0)) == [b"committed"]
+            # It is not known yet whether it will be committed, unless the master had stepped down before it came.
+            assert answers[0].code in (ResponseCode.SYSTEM_ERROR, ResponseCode.SERVICE_NOT_AVAILABLE)
+            assert bodies(await pull(reader, 0)) == [b"committed"]
+        await group.start(others[0].number)
+        await group.send(b"later")
+        found = await held(group, await group.master(), 2)
+        assert found in ([b"committed", b"later"], [b"committed", b"alone", b"later"])
+
+
+async def test_consumer_offsets_topics_and_groups_outlive_their_master() -> None:
+    async with broker_group() as group:
+        for number in range(3):
+            await group.send(b"m%d" % number, "Orders")
+        first = await group.master()
+        async with group.client(first) as client:
+            offset = UpdateConsumerOffsetRequestHeader(consumer_group="g", topic="Orders", queue_id=0, commit_offset=2)
+            assert (await ask(client, RequestCode.UPDATE_CONSUMER_OFFSET, offset)).code == ResponseCode.SUCCESS
+            topic = CreateTopicRequestHeader(topic="Made", read_queue_nums=3, write_queue_nums=3, perm=6)
+            assert (await ask(client, RequestCode.UPDATE_AND_CREATE_TOPIC, topic)).code == ResponseCode.SUCCESS
+        await group.kill(first)
+        second = await group.master()
+        async with group.client(second) as client:
+            asked = QueryConsumerOffsetRequestHeader(consumer_group="g", topic="Orders", queue_id=0)
+            assert (await ask(client, RequestCode.QUERY_CONSUMER_OFFSET, asked)).ext["offset"] == "2"
+        assert second.running.context.topics.require("Made").read_queue_nums == 3
+        assert "g" in second.running.context.groups.groups
+
+
+async def test_a_deleted_topic_is_gone_on_every_broker_and_begins_anew() -> None:
+    async with broker_group() as group:
+        for number in range(3):
+            await group.send(b"old%d" % number)
+        async with group.client(await group.master()) as client:
+            deleted = await ask(client, RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequestHeader(topic="T"))
+            assert deleted.code == ResponseCode.SUCCESS
+        assert (await group.send(b"new")).ext["queueOffset"] == "0"
+        await group.kill(*group.members, loss=PowerLoss.LOSE_ALL)
+        await group.start()
+        await group.send(b"newer")
+        await group.same()
+        for each in group.members:
+            assert each.running.context.store.queue(("T", 0)) == (0, 2)
+
+
+@pytest.mark.parametrize("wiped", [False, True], ids=["behind", "wiped"])
+async def test_a_broker_that_was_away_for_too_long_copies_what_has_left_the_raft_log(wiped: bool) -> None:
+    async with broker_group(raft_log_bytes=SMALL_LOG) as group:
+        await group.send(b"first")
+        master = await group.master()
+        away = next(each for each in group.members if each is not master)
+        await group.kill(away)
+        if wiped:
+            away.disk = memory_disk()
+        await send_much(group)
+        await group.start(away.number)
+        await eventually(lambda: bool(away.events.named("commit_log_complete")))
+        await group.send(b"last")
+        await group.same()
+        log, own = master.running.context.store.log, away.running.context.store.log
+        assert (own.start_offset, own.end_offset) == (0, log.end_offset)
+        assert bytes(log_bytes(away)) == bytes(log_bytes(master))
+        # It has everything that the others have: with one of those alone it is still a majority.
+        await group.kill(master, loss=PowerLoss.LOSE_ALL)
+        assert (await group.send(b"after")).code == ResponseCode.SUCCESS
+
+
+async def test_what_has_left_the_raft_log_survives_a_power_cut_in_the_commit_log() -> None:
+    async with broker_group("flushIntervalCommitLog=600000", raft_log_bytes=SMALL_LOG) as group:
+        count = await send_much(group)
+        await group.kill(*group.members, loss=PowerLoss.LOSE_ALL)
+        await group.start()
+        await group.send(b"last")
+        await group.same()
+        for each in group.members:
+            assert each.running.context.store.queue(("T", 0)) == (0, count + 1)
+            assert not each.events.named("commit_log_incomplete")
+
+
+SMALL_LOG = 64 * 1024
+
+
+async def send_much(group: BrokerGroup) -> int:
+    """Far more than the raft log keeps. Returns how many messages these are."""
+    async with group.client(await group.master()) as client:
+        for number in range(60):
+            assert (await send(client, b"%d" % number * 10_000)).code == ResponseCode.SUCCESS
+    await eventually(lambda: all(not each.broker or each.events.named("raft_log_trimmed") for each in group.members))
+    return 60
+
+
+def log_bytes(member: Member) -> bytes:
+    log = member.running.context.store.log
+    found = log.byte_reader().read(log.start_offset, log.end_offset - log.start_offset)
+    assert found is not None, "the log is whole"
+    return bytes(found)

@@ -1,0 +1,1 @@
+"""What the brokers of a raft group agree on."""
