@@ -30,7 +30,7 @@ class CommitLogFlushed:
 
 @frozen
 class Connected:
-    """A slave's `Dial` with this number has a connection; or a master has accepted one, which no other was numbered like."""
+    """A slave's `Dial` with this number has a connection; or a master has accepted one; its numbers grow."""
 
     connection: int
 

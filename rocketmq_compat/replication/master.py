@@ -9,7 +9,7 @@ Rules, with their sources:
   the log has passed the slave's end, and go on there, behind other bytes.
 - An empty log, or one that ends before this one begins, is reset to this log's start.
 - A report counts on the connection on which everything below it was pushed; a larger one closes it (#3015, #3016).
-- Each slave counts once, by its newest connection. A broker that never shook hands is no slave.
+- Each slave counts once, by its newest connection: a handshake that comes late on an older one changes nothing. A broker that never shook hands is no slave.
 - Slaves are pushed what is not flushed yet, as in RocketMQ: flush and copies are waited for at the same time.
 """
 
@@ -181,8 +181,11 @@ class Master:
         if objection is not None:
             self._refuse(slave, HandshakeRefused(objection), out)
             return
-        for older in [each for each in self.connections.values() if each.slave_id == shake.slave_id]:
-            self._close(older, "the slave has a newer connection", out)
+        for other in [each for each in self.connections.values() if each.slave_id == shake.slave_id]:
+            if other.connection > slave.connection:
+                self._close(slave, "the slave has a newer connection", out)
+                return
+            self._close(other, "the slave has a newer connection", out)
         log = self._log
         checks = self._config.divergence == "refuse"
         agreed = self._agreed_end(shake) if checks else shake.log_end

@@ -165,8 +165,8 @@ ANSWERS: Sequence[Mutant] = (
         "an older connection of a slave stays beside the newer one (GroupTransferService)",
         MASTER,
         (
-            "        for older in [each for each in self.connections.values() if each.slave_id == shake.slave_id]:\n",
-            "        for older in [each for each in self.connections.values() if each.slave_id == -2]:\n",
+            "        for other in [each for each in self.connections.values() if each.slave_id == shake.slave_id]:\n",
+            "        for other in [each for each in self.connections.values() if each.slave_id == -2]:\n",
         ),
         oracles=["script"],
     ),

@@ -45,7 +45,7 @@ from rocketmq_compat.replication.events import (
 )
 from rocketmq_compat.replication.messages import Handshake, HandshakeRefused, Report, Welcome
 
-Report_ = Callable[[str, int, str], None]
+Accuse = Callable[[str, int, str], None]
 EARLY_S = 1e-6
 COPIES_4X = 2
 
@@ -78,7 +78,7 @@ class StoredRecord:
 class RocketmqAudits:
     """Looks on."""
 
-    def __init__(self, knobs: RocketmqKnobs, brokers: Mapping[int, GroupBroker], report: Report_) -> None:
+    def __init__(self, knobs: RocketmqKnobs, brokers: Mapping[int, GroupBroker], report: Accuse) -> None:
         self.counts: Counter[str] = Counter()
         self._knobs = knobs
         self._brokers = brokers
@@ -210,10 +210,12 @@ class RocketmqAudits:
             case _:
                 pass
 
-    def _slave_of(self, shake: Handshake) -> GroupBroker | None:
-        """The broker that has shaken hands, if its log is still what it told."""
+    def _slave_of(self, connection: int, shake: Handshake) -> GroupBroker | None:
+        """The broker that has shaken hands, if it still has that connection, and the log of which it told."""
         slave = self._brokers.get(shake.slave_id)
-        if slave is None or (slave.disk.start, slave.disk.end) != (shake.log_start, shake.log_end):
+        if slave is None or connection not in slave.sockets.open:
+            return None
+        if (slave.disk.start, slave.disk.end) != (shake.log_start, shake.log_end):
             return None
         return slave
 
@@ -224,7 +226,7 @@ class RocketmqAudits:
         self._links[connection].is_welcome = True
         if self._knobs.refuses:
             self._diverging.get(broker.process, set()).discard(shake.slave_id)
-            slave = self._slave_of(shake)
+            slave = self._slave_of(event.connection, shake)
             if slave is not None and not slave.disk.is_beginning_of(broker.disk):
                 ends = f"{slave.disk.end}, of {broker.disk.end}"
                 self._report("Q3", broker.node, f"slave {slave.node} is welcomed with another log up to {ends}")
@@ -233,7 +235,7 @@ class RocketmqAudits:
         shake = event.message
         assert isinstance(shake, Handshake), "a handshake is refused"
         self.counts["handshakes_refused"] += 1
-        slave = self._slave_of(shake)
+        slave = self._slave_of(event.connection, shake)
         if slave is not None and slave.disk.is_beginning_of(broker.disk) and not _is_later(slave, broker):
             self._report(
                 "Q3", broker.node, f"slave {slave.node} is refused, and its log is a beginning of the master's"

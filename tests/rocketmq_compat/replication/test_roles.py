@@ -99,6 +99,18 @@ def test_a_second_handshake_closes_its_connection() -> None:
     assert closes(arrive(replica, shake())) == ["a second handshake"]
 
 
+def test_a_handshake_that_comes_late_on_an_older_connection_changes_nothing() -> None:
+    replica = master()
+    replica.step(0.0, Connected(1))
+    replica.step(0.0, Connected(2))
+    arrive(replica, shake(), on=2)
+    late = arrive(replica, shake(1, (0, 30), MasterEpoch(1, 0)), on=1)
+    assert late == [CloseHaConnection(1, "the slave has a newer connection")]
+    assert not isinstance(replica.step(0.0, PutMessages(1, 1))[0], RefusePut)
+    replica.step(0.0, Connected(3))
+    assert closes(arrive(replica, shake(), on=3)) == ["the slave has a newer connection"]
+
+
 def test_a_connection_that_is_closed_brings_nothing_more() -> None:
     replica = master()
     assert arrive(replica, shake()) == []
