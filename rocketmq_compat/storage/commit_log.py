@@ -21,10 +21,27 @@ from log.frame import Buffer, checksum
 from log.retention import SegmentFacts
 from log.store_log import StoreLog
 from rocketmq_compat.record_layout import RECORD_BYTES_MIN, record_size
+from rocketmq_compat.storage.recent_batches import RecentBatches
 
 _RECORDS: Final = 0
 _OPAQUE: Final = 1
 """The byte of a batch that is the owner's."""
+
+
+class CommitLogReader:
+    """Reads ranges of bytes, best in ascending order; made by `CommitLog.byte_reader`."""
+
+    __slots__ = ("_older", "_recent")
+
+    def __init__(self, recent: RecentBatches, older: ByteReader) -> None:
+        """Use `CommitLog.byte_reader`."""
+        self._recent = recent
+        self._older = older
+
+    def read(self, offset: int, size: int) -> memoryview | None:
+        """Returns bytes as `ByteReader.read` does, from memory if they were appended not long ago."""
+        found = self._recent.read(offset, size)
+        return self._older.read(offset, size) if found is None else found
 
 
 class CommitLog:
@@ -32,6 +49,7 @@ class CommitLog:
 
     def __init__(self, log: StoreLog) -> None:
         self._log = log
+        self._recent = RecentBatches()
 
     # What the log holds
 
@@ -99,22 +117,27 @@ class CommitLog:
         """
         end_offset = self._log.end_offset
         batches: list[StoredBatch] = []
-        for at, each in enumerate(payloads):
+        views = [memoryview(each) for each in payloads]
+        for at, view in enumerate(views):
             tag = _RECORDS if are_records is None or are_records[at] else _OPAQUE
-            view = memoryview(each)
             batches.append(StoredBatch(end_offset, len(view), epoch, timestamp_ms, view, checksum(view), tag))
             end_offset += len(view)
-        return self._log.append(batches)
+        end_offset = self._log.append(batches)
+        for stored, view in zip(batches, views, strict=True):
+            self._recent.add(stored.base_offset, view)
+        return end_offset
 
     def truncate(self, offset: int) -> int:
         """Cut every batch that ends after the physical offset. Returns the new end, which may be lower. Durable when it returns.
 
         Raises `OffsetOutOfRange` for an offset before the start; one after the end changes nothing.
         """
+        self._recent.clear()
         return self._log.truncate(offset)
 
     def reset(self, offset: int) -> None:
         """Remove everything and go on at this physical offset, with any epoch. Durable when it returns."""
+        self._recent.clear()
         self._log.reset(offset)
 
     def trim(self, offset: int) -> int:
@@ -166,9 +189,9 @@ class CommitLog:
         """Whether a batch of the log was appended as whole records."""
         return batch.tag == _RECORDS
 
-    def byte_reader(self) -> ByteReader:
+    def byte_reader(self) -> "CommitLogReader":
         """Returns a reader of ranges of bytes. Not to be used once the log has changed."""
-        return self._log.byte_reader()
+        return CommitLogReader(self._recent, self._log.byte_reader())
 
     def record_at(self, offset: int) -> memoryview | None:
         """Returns the record at this physical offset; None if none begins there (`CommitLog.lookMessageByOffset`).

@@ -33,7 +33,7 @@ def test_a_small_store_is_measured(tmp_path: Path) -> None:
         str(tmp_path / "store"),
     ]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert len(ran.stdout.splitlines()) == 10, ran.stderr
+    assert len(ran.stdout.splitlines()) == 11, ran.stderr
     assert ran.returncode == ("FAILED" in ran.stdout)
     assert not (tmp_path / "store").exists()
 

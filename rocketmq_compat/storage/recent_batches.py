@@ -1,0 +1,53 @@
+"""The bytes that were appended last, in memory: consumers that keep up are served from the buffers that were written. Pure.
+
+Batches follow each other without a gap. Once there are more than `bytes_max`, the older half goes.
+"""
+
+from bisect import bisect_right
+from typing import Final
+
+RECENT_BYTES_MAX: Final = 8 << 20
+
+
+class RecentBatches:
+    """The newest batches of a commit log."""
+
+    __slots__ = ("_bytes", "_bytes_max", "_offsets", "_views")
+
+    def __init__(self, bytes_max: int = RECENT_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._offsets: list[int] = []
+        self._views: list[memoryview] = []
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes they are together."""
+        return self._bytes
+
+    def add(self, offset: int, view: memoryview) -> None:
+        """Add the batch at this physical offset, the end of the log before it. Its bytes must not change any more."""
+        self._offsets.append(offset)
+        self._views.append(view)
+        self._bytes += len(view)
+        if self._bytes > self._bytes_max:
+            gone = 0
+            while self._bytes > self._bytes_max // 2:
+                self._bytes -= len(self._views[gone])
+                gone += 1
+            del self._offsets[:gone], self._views[:gone]
+
+    def read(self, offset: int, size: int) -> memoryview | None:
+        """Returns `size` bytes at this physical offset; None unless they are here, in one batch."""
+        at = bisect_right(self._offsets, offset) - 1
+        if at < 0:
+            return None
+        begin = offset - self._offsets[at]
+        found = self._views[at][begin : begin + size]
+        return found if len(found) == size else None
+
+    def clear(self) -> None:
+        """Forget all, because the log was cut."""
+        self._offsets.clear()
+        self._views.clear()
+        self._bytes = 0
