@@ -1,9 +1,11 @@
 """The broker's copy of the commit log: carries out what `CommitLogReplica` orders, and reports to it what happened.
 
-All writing goes through here. A put is appended at once; its outcome comes when the decider answers, and never before. With SYNC_FLUSH a
-flush begins whenever there is something to flush, otherwise every `flushIntervalCommitLog`; it runs in the disk thread.
+All writing goes through here. A put is appended just before the decider takes it, because the disk may be full: it is refused then, and the
+decider never knew of it. Its outcome comes when the decider answers. With SYNC_FLUSH a flush begins whenever there is something to
+flush, otherwise every `flushIntervalCommitLog`; it runs in the disk thread.
 
-An order that cannot be carried out (`NoSpace`, `StorageFailed`) ends the broker: the decider has counted on it already.
+Any other order that cannot be carried out ends the broker, because the decider has counted on it already: a failed disk, or a full disk of
+a slave.
 """
 
 import math
@@ -14,10 +16,12 @@ from typing import Protocol, assert_never
 import attrs
 import crc32c
 
+from log.errors import NoSpace
 from log.frame import buffers_of
 from raft.disk_thread import DiskThread
 from rocketmq_compat.broker.context import BrokerContext
 from rocketmq_compat.broker.puts import NotStored, PutDone, StoredMessages
+from rocketmq_compat.replication.acks import PutRefusal
 from rocketmq_compat.replication.core import CommitLogReplica
 from rocketmq_compat.replication.effects import (
     AnswerPut,
@@ -126,8 +130,7 @@ class ReplicatedLog:
     def put(self, records: Sequence[bytes], done: PutDone, *, wait: bool = True) -> None:
         """See `MessagePort`. Without `wait` neither flush nor slaves are waited for (the property WAIT of a message)."""
         self._last_token += 1
-        put = self._puts[self._last_token] = _Put(records, done)
-        self.step(PutMessages(self._last_token, sum(map(len, records)), put, wait))
+        self.step(PutMessages(self._last_token, sum(map(len, records)), _Put(records, done), wait))
 
     def step(self, event: Event) -> None:
         """Report a fact, and carry out what follows from it."""
@@ -158,16 +161,33 @@ class ReplicatedLog:
         self._is_stepping = True
         try:
             while self._events:
-                self._carry_out(self._decider.step(self._context.clock(), self._events.popleft()))
+                event = self._events.popleft()
+                if not isinstance(event, PutMessages) or self._append(event):
+                    self._carry_out(self._decider.step(self._context.clock(), event))
         finally:
             self._is_stepping = False
+
+    def _append(self, event: PutMessages) -> bool:
+        """Append the records of a put that the decider is going to take. Returns whether it may know of the put: not on a full disk."""
+        put = event.payload
+        assert isinstance(put, _Put), "a put is given back as it was given"
+        role = self._decider.role
+        if isinstance(role, Master) and self._decider.refusal(event) is None:
+            try:
+                put.appended = self._store.append(put.records, epoch=role.epoch)
+            except NoSpace as error:
+                put.done(NotStored(PutRefusal.SERVICE_NOT_AVAILABLE, f"the broker's disk is full: {error}"))
+                return False
+        self._puts[event.token] = put
+        return True
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case AppendMessages(epoch=epoch, payload=payload):
+                case AppendMessages(offset=offset, size=size, payload=payload):
                     assert isinstance(payload, _Put), "a put is given back as it was given"
-                    payload.appended = self._store.append(payload.records, epoch=epoch)
+                    assert payload.appended is not None, "it was appended before the decider knew of it"
+                    assert payload.appended.end == offset + size, "the decider and the log differ"
                 case AnswerPut(token=token, status=status):
                     put = self._puts.pop(token)
                     assert put.appended is not None, "only what was appended is answered"

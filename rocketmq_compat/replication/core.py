@@ -92,6 +92,15 @@ class CommitLogReplica:
                 assert_never(self.role)
         return out
 
+    def refusal(self, event: PutMessages) -> RefusePut | None:
+        """Returns how `step` would refuse these records now; None if it would order to append them.
+
+        For a shell that must know that they are written, since a disk can be full, before the replica counts on them.
+        """
+        if isinstance(self.role, Master):
+            return self.role.refusal(event)
+        return RefusePut(event.token, PutRefusal.SERVICE_NOT_AVAILABLE, "this broker is a slave")
+
     def step(self, now: float, event: Event) -> Sequence[Effect]:
         """Take a fact; returns what to do, in order. `now` never falls.
 
@@ -108,10 +117,11 @@ class CommitLogReplica:
         role = self.role
         match event:
             case PutMessages():
+                refusal = self.refusal(event)
                 if isinstance(role, Master):
                     role.put(event, now, out)
-                else:
-                    out.append(RefusePut(event.token, PutRefusal.SERVICE_NOT_AVAILABLE, "this broker is a slave"))
+                elif refusal is not None:
+                    out.append(refusal)
             case CommitLogFlushed():
                 self._flushed(now, event.end, out)
             case Connected():

@@ -82,21 +82,33 @@ class Master:
 
     # ------------------------------------------------------------ records of clients
 
+    def refusal(self, event: PutMessages) -> RefusePut | None:
+        """Returns what speaks against appending these records now."""
+        if self.is_blocked:
+            return RefusePut(event.token, PutRefusal.SERVICE_NOT_AVAILABLE, self._objection())
+        config = self._config
+        if event.wait and config.flavor == "5.x" and config.auto_in_sync_replicas:
+            in_sync = self._in_sync()
+            copies = acks.copies_needed(config, in_sync)
+            if copies > in_sync:
+                reason = f"in-sync replicas not enough: {in_sync} of {copies}"
+                return RefusePut(event.token, PutRefusal.SYSTEM_ERROR, reason)
+        return None
+
+    def _in_sync(self) -> int:
+        return acks.in_sync_copies(self._config, self._log.log_end, [each.reported_end for each in self.slaves])
+
     def put(self, event: PutMessages, now: float, out: list[Effect]) -> None:
         """Append records, unless something speaks against it, and answer when their promise holds."""
         if event.size <= 0:
             raise ReplicationError(f"records of {event.size} bytes")
+        refusal = self.refusal(event)
+        if refusal is not None:
+            out.append(refusal)
+            return
         config, log = self._config, self._log
-        if self.is_blocked:
-            out.append(RefusePut(event.token, PutRefusal.SERVICE_NOT_AVAILABLE, self._objection()))
-            return
         reports = [each.reported_end for each in self.slaves]
-        in_sync = acks.in_sync_copies(config, log.log_end, reports)
-        copies = acks.copies_needed(config, in_sync)
-        if copies > in_sync and config.flavor == "5.x" and config.auto_in_sync_replicas and event.wait:
-            reason = f"in-sync replicas not enough: {in_sync} of {copies}"
-            out.append(RefusePut(event.token, PutRefusal.SYSTEM_ERROR, reason))
-            return
+        copies = acks.copies_needed(config, self._in_sync())
         offset = log.log_end
         log.log_end += event.size
         out.append(AppendMessages(offset, self.epoch, event.size, event.payload))

@@ -14,6 +14,7 @@ from rocketmq_compat.consumers.retry import (
     is_exhausted,
     sent_back,
 )
+from rocketmq_compat.record_layout import TRANSACTION_MASK
 from rocketmq_compat.records import (
     encode_host,
     encode_record,
@@ -66,6 +67,8 @@ class SendRequests:
         context.require_master()
         topic = self._topic(header)
         queue_id = self._queue(header, topic)
+        if header.sys_flag & TRANSACTION_MASK:
+            raise self._no_transactions()
         if header.batch or call.request.code == RequestCode.SEND_BATCH_MESSAGE:
             self._send_batch(call, header, topic, queue_id)
             return
@@ -74,7 +77,8 @@ class SendRequests:
         is_dead = topic.topic_name != header.topic
         if is_dead or any(mark in text for mark in _MARKS):
             properties = read_properties(text)
-            self._refuse_transaction(properties)
+            if properties.get(TRANSACTION_PREPARED, "").lower() == "true":
+                raise self._no_transactions()
             wait = properties.get(WAIT_STORED, "").lower() != "false"
             if is_dead:
                 properties.pop(DELAY_LEVEL, None)
@@ -184,12 +188,12 @@ class SendRequests:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"topic {topic.topic_name} has no queue to write to")
         return self._context.rng.randrange(topic.write_queue_nums)
 
-    def _refuse_transaction(self, properties: Mapping[str, str]) -> None:
-        if properties.get(TRANSACTION_PREPARED, "").lower() == "true":
-            raise RequestRefused(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{self._context.address}] sending transaction message is forbidden",
-            )
+    def _no_transactions(self) -> RequestRefused:
+        """What a broker with `rejectTransactionMessage` answers."""
+        return RequestRefused(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{self._context.address}] sending transaction message is forbidden",
+        )
 
     # ---------------------------------------------------------------- sending back
 

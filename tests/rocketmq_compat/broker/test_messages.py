@@ -201,12 +201,13 @@ async def test_a_pull_that_cannot_be_served_is_refused_with_rocketmqs_code(
         ({"default_topic": "unknown"}, b"m", ResponseCode.TOPIC_NOT_EXIST),
         ({"queue_id": 99}, b"m", ResponseCode.SYSTEM_ERROR),
         ({"properties": "TRAN_MSG\1true\2"}, b"m", ResponseCode.NO_PERMISSION),
+        ({"sys_flag": 4}, b"m", ResponseCode.NO_PERMISSION),
         ({}, b"m" * 2_000, ResponseCode.MESSAGE_ILLEGAL),
         ({"batch": True}, b"no batch", ResponseCode.MESSAGE_ILLEGAL),
     ],
 )
 async def test_a_message_that_is_refused_is_not_stored(
-    changes: dict[str, str], body: bytes, code: ResponseCode
+    changes: dict[str, Any], body: bytes, code: ResponseCode
 ) -> None:
     async with served("maxMessageSize=1000") as (broker, client):
         assert (await send(client, body, **changes)).code == code
@@ -303,6 +304,24 @@ async def test_after_a_power_cut_all_that_was_acknowledged_with_sync_flush_is_th
         unpowered = disk.after_crash(random.Random(seed))
     async with served(disk=unpowered) as (_, client):
         assert bodies(await pull(client, 0)) == [b"m%d" % number for number in range(5)]
+
+
+async def test_a_full_disk_refuses_messages_and_serves_those_that_it_has() -> None:
+    disk = memory_disk()
+    async with served(disk=disk) as (broker, client):
+        assert (await send(client, b"kept")).code == ResponseCode.SUCCESS
+        disk.capacity_bytes = disk.used_bytes()
+        answer = await send(client, b"m" * 100_000)
+        while answer.code == ResponseCode.SUCCESS:  # into what was reserved before
+            answer = await send(client, b"m" * 100_000)
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "disk is full" in str(answer.remark)
+        end = broker.context.store.log.end_offset
+        assert (await send(client, b"m" * 100_000)).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert broker.context.store.log.end_offset == end
+        assert bodies(await pull(client, 0, max_msg_nums=1)) == [b"kept"]
+        disk.capacity_bytes = None
+        assert (await send(client, b"room again")).code == ResponseCode.SUCCESS
 
 
 async def test_messages_of_many_clients_are_all_there_once() -> None:
