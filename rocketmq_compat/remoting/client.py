@@ -18,7 +18,7 @@ from raft.net.decoder import BodyDecoder, Buffer
 from raft.net.dialing import dial, notice_broken_path
 from raft.net.errors import WireError
 from raft.net.reactor import Reactor
-from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX, IS_ONEWAY, Command, decode, encode
+from rocketmq_compat.remoting.frame import ANSWER_HEADER_BYTES_MAX, FRAME_BYTES_MAX, IS_ONEWAY, Command, decode, encode
 from rocketmq_compat.remoting.session import OPAQUE_MASK
 
 OUTBOUND_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -151,7 +151,7 @@ class RemotingClient(Session[Buffer]):
     def on_frames(self, frames: list[Buffer]) -> None:
         """Answers, in any order, and requests of the server."""
         for frame in frames:
-            command = decode(frame)
+            command = decode(frame, ANSWER_HEADER_BYTES_MAX)
             if command.is_response:
                 waiting = self._waiting.get(command.opaque)
                 if waiting is not None:

@@ -26,6 +26,8 @@ FRAME_BYTES_MAX: Final = 16 * 1024 * 1024 - 4
 """The largest frame, without the four bytes of its length, that RocketMQ's servers and clients take (NettyDecoder.java)."""
 HEADER_BYTES_MAX: Final = 256 * 1024
 """The largest header that is read. The properties of a message, 32,767 bytes at most, need six times their size in JSON at worst."""
+ANSWER_HEADER_BYTES_MAX: Final = 2**24 - 1
+"""The largest header of an answer: what three bytes can count. The answer to a batch has 33 bytes for each of its messages."""
 IS_RESPONSE: Final = 1
 IS_ONEWAY: Final = 2
 
@@ -102,7 +104,8 @@ def encode(command: Command) -> list[Buffer]:
     except (struct.error, UnicodeEncodeError, TypeError) as error:
         raise UnencodableCommand(f"code {command.code}: {error}") from None
     length = _WORD.size + len(header) + len(command.body) + sum(map(len, command.more))
-    if length > FRAME_BYTES_MAX or len(header) > HEADER_BYTES_MAX:
+    header_bytes_max = ANSWER_HEADER_BYTES_MAX if command.is_response else HEADER_BYTES_MAX
+    if length > FRAME_BYTES_MAX or len(header) > header_bytes_max:
         raise UnencodableCommand(f"code {command.code}: a header of {len(header)} bytes in a frame of {length}")
     head = _PREFIX.pack(length, command.serialization << 24 | len(header)) + header
     return [head, *(each for each in (command.body, *command.more) if len(each))]
@@ -137,14 +140,17 @@ def _binary_header(command: Command) -> bytes:
 # Decoding
 
 
-def decode(frame: Buffer) -> Command:
-    """Returns the command of a frame without its length; the body is a view. Raises `MalformedFrame` for anything else."""
+def decode(frame: Buffer, header_bytes_max: int = HEADER_BYTES_MAX) -> Command:
+    """Returns the command of a frame without its length; the body is a view. Raises `MalformedFrame` for anything else.
+
+    Who asks takes headers up to `ANSWER_HEADER_BYTES_MAX`.
+    """
     if len(frame) < _WORD.size:
         raise MalformedFrame(f"a frame of {len(frame)} bytes has no room for the length of its header")
     (word,) = _WORD.unpack_from(frame)
     serialization, header_bytes = word >> 24, word & 0xFFFFFF
     end = _WORD.size + header_bytes
-    if end > len(frame) or header_bytes > HEADER_BYTES_MAX:
+    if end > len(frame) or header_bytes > header_bytes_max:
         raise MalformedFrame(f"a header of {header_bytes} bytes in a frame of {len(frame)}")
     header = bytes(frame[_WORD.size : end])
     body: Buffer = memoryview(frame)[end:] if end < len(frame) else b""

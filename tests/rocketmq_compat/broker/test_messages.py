@@ -107,6 +107,15 @@ async def test_a_batch_is_stored_as_its_messages(code: RequestCode) -> None:
         assert bodies(await pull(client, 0)) == [b"b0", b"b1", b"b2"]
 
 
+async def test_a_batch_of_ten_thousand_messages_is_answered_with_all_their_ids() -> None:
+    async with served() as (_, client):
+        body = join_messages([InnerMessage(0, b"", "")] * 10_000)
+        request = Command(RequestCode.SEND_BATCH_MESSAGE, ext=send_header().ext_v2(), body=body)
+        answer = await client.ask(request, timeout_s=ASK_S)
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        assert len(answer.ext["msgId"].split(",")) == 10_000
+
+
 async def test_a_pull_waits_for_the_message_that_it_wants() -> None:
     async with served() as (_, client), trio.open_nursery() as nursery:
         await send(client, b"first")

@@ -14,6 +14,7 @@ from raft.net.errors import WireError
 from rocketmq_compat.remoting.codes import LanguageCode, RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import MalformedFrame, UnencodableCommand
 from rocketmq_compat.remoting.frame import (
+    ANSWER_HEADER_BYTES_MAX,
     FRAME_BYTES_MAX,
     HEADER_BYTES_MAX,
     IS_ONEWAY,
@@ -258,6 +259,15 @@ def test_a_header_over_the_bound_is_refused_in_both_directions() -> None:
         encode(Command(1, ext={"a": "x" * HEADER_BYTES_MAX}))
     with pytest.raises(UnencodableCommand, match="in a frame of"):
         encode(Command(1, body=bytes(FRAME_BYTES_MAX)))
+
+
+@pytest.mark.parametrize("serialization", list(Serialization))
+def test_an_answer_may_have_a_header_that_a_request_may_not(serialization: Serialization) -> None:
+    ids = "0" * (33 * 65_536)
+    frame = framed(Command(310, 7, serialization=serialization).answer(0, ext={"msgId": ids}))[4:]
+    assert decode(frame, ANSWER_HEADER_BYTES_MAX).ext["msgId"] == ids
+    with pytest.raises(MalformedFrame, match="a header of"):
+        decode(frame)
 
 
 @pytest.mark.parametrize(
