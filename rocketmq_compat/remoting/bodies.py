@@ -2,13 +2,13 @@
 
 import enum
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import attrs
 
 from log.values import frozen
 from rocketmq_compat.remoting.headers.fields import WireName
-from rocketmq_compat.remoting.json_body import JsonBody
+from rocketmq_compat.remoting.json_body import CLIENT_BODY_BYTES_MAX, JsonBody
 
 READABLE = 4
 WRITABLE = 2
@@ -73,6 +73,7 @@ class TopicList(JsonBody):
 class SubscriptionGroupConfig(JsonBody):
     """A consumer group on one broker."""
 
+    bytes_max: ClassVar[int | None] = CLIENT_BODY_BYTES_MAX
     group_name: str
     consume_enable: bool = True
     consume_from_min_enable: bool = True
@@ -230,6 +231,7 @@ class ConsumerData(JsonBody):
 class HeartbeatData(JsonBody):
     """What a client is, sent to every broker each 30 s: HEART_BEAT."""
 
+    bytes_max: ClassVar[int | None] = CLIENT_BODY_BYTES_MAX
     client_id: Annotated[str, WireName("clientID")]
     producer_data_set: tuple[ProducerData, ...] = ()
     consumer_data_set: tuple[ConsumerData, ...] = ()
@@ -246,6 +248,7 @@ class GetConsumerListByGroupResponseBody(JsonBody):
 class LockBatchRequestBody(JsonBody):
     """Queues that a client wants for itself (LOCK_BATCH_MQ), or gives back (UNLOCK_BATCH_MQ)."""
 
+    bytes_max: ClassVar[int | None] = CLIENT_BODY_BYTES_MAX
     consumer_group: str
     client_id: str
     mq_set: frozenset[MessageQueue] = frozenset()

@@ -27,13 +27,14 @@ from rocketmq_compat.remoting.bodies import (
     OffsetWrapper,
     QueueData,
     RegisterBrokerBody,
+    SubscriptionGroupConfig,
     TopicConfig,
     TopicConfigSerializeWrapper,
     TopicRouteData,
     TopicStatsTable,
 )
 from rocketmq_compat.remoting.errors import BadBody
-from rocketmq_compat.remoting.json_body import JsonBody
+from rocketmq_compat.remoting.json_body import CLIENT_BODY_BYTES_MAX, JsonBody
 
 QUEUE = MessageQueue(broker_name="b", queue_id=0, topic="t")
 ROUTE = TopicRouteData(
@@ -161,6 +162,14 @@ def test_what_a_body_cannot_mean_is_refused_with_its_place(cls: type[JsonBody], 
     with pytest.raises(BadBody, match=complaint) as caught:
         cls.decode(body)
     assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("cls", [HeartbeatData, LockBatchRequestBody, SubscriptionGroupConfig])
+def test_what_a_client_states_is_bounded_and_what_is_longer_is_not_read(cls: type[JsonBody]) -> None:
+    with pytest.raises(BadBody, match="no object"):
+        cls.decode(b"[" + b" " * (CLIENT_BODY_BYTES_MAX - 2) + b"]")
+    with pytest.raises(BadBody, match="1048577 bytes; at most 1048576"):
+        cls.decode(b"[" + b" " * (CLIENT_BODY_BYTES_MAX - 1) + b"]")
 
 
 @pytest.mark.parametrize(
