@@ -7,7 +7,7 @@ copies the whole table now and then (`follow`).
 
 import enum
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -18,6 +18,8 @@ from rocketmq_compat.remoting.codes import ResponseCode
 
 OffsetKey: TypeAlias = tuple[str, str, int]
 """Group, topic, queue id."""
+OFFSETS_MAX: Final = 1_000_000
+"""Of all groups and queues. Above, a group cannot commit to a queue for the first time."""
 
 
 class CommitEffect(enum.Enum):
@@ -43,6 +45,7 @@ class ConsumerOffsets:
     """The offsets of all groups."""
 
     version: DataVersion = attrs.field(factory=DataVersion)
+    offsets_max: int = OFFSETS_MAX
     _offsets: dict[OffsetKey, int] = attrs.field(factory=dict)
     _ahead: set[OffsetKey] = attrs.field(factory=set)
     """Committed to this broker, and higher than what its master had when it was copied last."""
@@ -51,7 +54,7 @@ class ConsumerOffsets:
     def commit(self, time_ms: int, key: OffsetKey, offset: int, *, queue_end: int) -> CommitEffect:
         """Takes the offset of the next message that a group consumes from a queue that ends at `queue_end`.
 
-        Raises `RequestRefused` with SYSTEM_ERROR for an offset that is negative or beyond the end of the queue.
+        Raises `RequestRefused` with SYSTEM_ERROR for an offset that is negative or beyond the end of the queue, and for one too many.
         """
         if not 0 <= offset <= queue_end:
             group, topic, queue_id = key
@@ -62,6 +65,8 @@ class ConsumerOffsets:
         before = self._offsets.get(key)
         if before == offset:
             return CommitEffect.UNCHANGED
+        if before is None and len(self._offsets) >= self.offsets_max:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{self.offsets_max} offsets are kept, no more are taken")
         self._offsets[key] = offset
         self._ahead.add(key)
         self._changed(time_ms)

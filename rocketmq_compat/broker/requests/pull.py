@@ -1,6 +1,7 @@
 """Pulls of consumers (11, 361): answered with messages, or held until there are some (`PullMessageProcessor`)."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import attrs
 
@@ -193,7 +194,7 @@ class PullRequests:
         key = header.topic, header.queue_id
         bounds = (found.min_offset, found.max_offset) if found is not None else context.store.queue(key)
         end = bounds[1] if bounds is not None else 0
-        if 0 <= header.commit_offset <= end:
+        with suppress(RequestRefused):
             context.offsets.commit(
                 context.wall_ms(), (header.consumer_group, *key), header.commit_offset, queue_end=end
             )

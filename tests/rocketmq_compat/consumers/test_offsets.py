@@ -13,6 +13,15 @@ KEYS = st.tuples(st.sampled_from(["g", "h"]), st.sampled_from(["T", "U"]), st.in
 END = 10
 
 
+def test_one_offset_too_many_is_refused_and_those_that_are_kept_go_on() -> None:
+    table = ConsumerOffsets(offsets_max=2)
+    for queue_id in range(2):
+        table.commit(1, ("g", "T", queue_id), 0, queue_end=END)
+    with pytest.raises(RequestRefused, match="2 offsets are kept"):
+        table.commit(2, ("g", "T", 2), 0, queue_end=END)
+    assert table.commit(3, ("g", "T", 1), 5, queue_end=END) is CommitEffect.ADVANCED
+
+
 class OffsetMachine(RuleBasedStateMachine):
     """A master, a slave that copies it now and then, and dictionaries of what each should have."""
 
