@@ -158,11 +158,15 @@ class SocketLinks:
         return session.connection
 
     def take_over(self, connection: SocketConnection[Any], listener: Listener[Any]) -> FrameDecoder:
-        """Serve a slave that has come by the port of clients. See `remoting.server.Guest`."""
+        """Serve a slave that has come by the port of clients. See `remoting.server.Guest`. One too many stays the port's, and is refused."""
+        decoder = ha_decoder()
+        if len(self._sessions) >= SLAVES_MAX:
+            decoder.failure = WireError(f"all {SLAVES_MAX} connections of slaves are in use")
+            connection.decoder = decoder
+            return decoder
         self._accepted += 1
         session = _HaSession(self, self._accepted, listener)
         session.connection = connection
-        decoder = ha_decoder()
         connection.session, connection.decoder = session, decoder
         connection.outbound_bytes_max = OUTBOUND_BYTES_MAX
         self._sessions[session.number] = session

@@ -38,6 +38,8 @@ from rocketmq_compat.replication.model import MASTER_ID, ReplicationConfig, Repl
 from rocketmq_compat.replication.progress import SlaveProgress
 
 OK = SendStatus.SEND_OK
+DIVERGENCES_MAX = 64
+"""So many slaves with other histories are remembered; others are refused, too, but not counted."""
 
 
 class Master:
@@ -229,8 +231,10 @@ class Master:
         return agreed_end(own, History.of(shake.log_start, shake.log_end, shake.epochs))
 
     def _diverged(self, slave: SlaveProgress, found: DivergenceFound, out: list[Effect]) -> None:
-        if self.divergences.get(found.slave_id) != found:
-            self.divergences[found.slave_id] = found
+        known = self.divergences
+        is_room = found.slave_id in known or len(known) < DIVERGENCES_MAX  # one alone stops this master
+        if is_room and known.get(found.slave_id) != found:
+            known[found.slave_id] = found
             out.append(found)
         reason = f"from offset {found.agreed_end} on, {found.lost_bytes} bytes are not the master's"
         self._refuse(slave, HandshakeRefused(reason, found.agreed_end), out)

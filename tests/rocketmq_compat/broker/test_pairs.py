@@ -1,10 +1,13 @@
 """A master and its slave: what an acknowledgement promises, what the slave holds and serves, and what is refused."""
 
+from contextlib import AsyncExitStack
+
 import pytest
 import trio
 
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
+from rocketmq_compat.broker.ha_links import SLAVES_MAX
 from rocketmq_compat.broker.slave_sync import SYNC_EVERY_S
 from rocketmq_compat.config import InvalidProperty, Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES
@@ -13,6 +16,8 @@ from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.headers.offsets import UpdateConsumerOffsetRequestHeader
 from rocketmq_compat.remoting.headers.routes import GetRouteInfoRequestHeader
+from rocketmq_compat.replication.ha_codec import encode
+from rocketmq_compat.replication.messages import Handshake
 from tests.rocketmq_compat.broker.pairs import (
     SLAVE,
     WAIT_S,
@@ -163,6 +168,19 @@ async def test_a_slave_may_reach_its_master_at_the_port_of_clients() -> None:
             await eventually(lambda: bool(master.slaves))
             assert (await send(client, b"m")).code == ResponseCode.SUCCESS
             assert log_bytes(slave) == log_bytes(master)
+
+
+async def test_slaves_at_the_port_of_clients_are_bounded_in_number() -> None:
+    events = Events()
+    async with running_broker("brokerRole=SYNC_MASTER", events=events) as master, AsyncExitStack() as stack:
+        streams = [
+            await stack.enter_async_context(await trio.open_tcp_stream(*master.address)) for _ in range(SLAVES_MAX + 1)
+        ]
+        for slave_id, stream in enumerate(streams, start=1):
+            await stream.send_all(b"".join(encode(Handshake("broker-a", slave_id, True, 0, 0, ()))))
+        await eventually(lambda: len(master.slaves) == SLAVES_MAX and bool(events.named("connection_closed")))
+        (told,) = events.named("connection_closed")
+        assert f"all {SLAVES_MAX} connections of slaves are in use" in told["reason"]
 
 
 async def test_what_is_advertised_is_what_clients_and_slaves_are_told() -> None:

@@ -11,6 +11,7 @@ from rocketmq_compat.replication.effects import (
     CloseHaConnection,
     ConfirmOffsetMoved,
     Dial,
+    DivergenceFound,
     Effect,
     PushLog,
     RefusePut,
@@ -27,6 +28,7 @@ from rocketmq_compat.replication.events import (
     PutMessages,
     Received,
 )
+from rocketmq_compat.replication.master import DIVERGENCES_MAX
 from rocketmq_compat.replication.messages import (
     HaMessage,
     Handshake,
@@ -151,6 +153,22 @@ def test_a_refusal_names_the_largest_loss_until_it_is_accepted() -> None:
     assert refusal.reason.startswith("the log of slave 2 leaves this master's at offset 0 and goes on for 90 bytes")
     replica.step(0.0, LossAccepted())
     assert not isinstance(replica.step(0.0, PutMessages(2, 1))[0], RefusePut)
+
+
+def test_so_many_other_histories_are_remembered_and_all_are_refused() -> None:
+    replica = master()
+    found: list[Effect] = []
+    for slave_id in range(1, DIVERGENCES_MAX + 3):
+        replica.step(0.0, Connected(slave_id))
+        effects = arrive(replica, shake(slave_id, (0, 30), MasterEpoch(1, 0)), on=slave_id)
+        assert any(map(_is_refusal, effects))
+        found += [each for each in effects if isinstance(each, DivergenceFound)]
+    assert len(found) == DIVERGENCES_MAX
+    for slave_id in range(1, DIVERGENCES_MAX + 1):
+        assert isinstance(replica.step(0.0, PutMessages(slave_id, 1))[0], RefusePut)
+        replica.step(0.0, Connected(slave_id))
+        arrive(replica, shake(slave_id), on=slave_id)
+    assert not isinstance(replica.step(0.0, PutMessages(1, 1))[0], RefusePut)
 
 
 def _is_refusal(effect: Effect) -> bool:
