@@ -97,6 +97,8 @@ class BrokerTables:
         self._delay_offsets = delay_offsets
         self._written: dict[CheckpointName, object] = {}
         """What tells the state of each table that was written, or is being written."""
+        self._under_way = 0
+        """Writes that have not ended."""
 
     def save(self, done: Saved | None = None) -> None:
         """Write what has changed; `done` is called when it is on the disk, or with the reason if the disk is full: the old files stay then."""
@@ -106,9 +108,13 @@ class BrokerTables:
                 self._written[name] = state
                 contents[name] = json.loads(wrapper().encode())
         if not contents:
-            if done is not None:
+            if done is not None and self._under_way:
+                # What is to last is being written; whether that succeeds is known when the thread comes to this.
+                self._disk.submit(lambda: None, lambda error: self.save(done))
+            elif done is not None:
                 done(None)
             return
+        self._under_way += 1
         checkpoints = self._context.store.checkpoints
 
         def write() -> None:
@@ -116,6 +122,7 @@ class BrokerTables:
                 checkpoints.write(name, content)
 
         def written(error: BaseException | None) -> None:
+            self._under_way -= 1
             if isinstance(error, NoSpace):
                 for name in contents:
                     self._written.pop(name, None)
