@@ -47,7 +47,7 @@ class BrokerStatus:
     def of(cls, node: int, table: Mapping[str, str]) -> "BrokerStatus":
         """From the answer to GET_BROKER_RUNTIME_INFO. Raises `KeyError` or `ValueError` if it is not one."""
         log_end, dispatched = int(table["commitLogMaxOffset"]), int(table["dispatchedOffset"])
-        return cls(node, table["brokerRole"] != "SLAVE", int(table.get("epoch", 0)), log_end, dispatched)
+        return cls(node, table["brokerRole"] != "SLAVE", int(table["epoch"]), log_end, dispatched)
 
 
 class RocketControl(Control):

@@ -67,8 +67,6 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
     match event.get("event"):
         case "listening":
             return Ready()
-        case "serving":
-            return RoleReported("follower" if event["role"] == "SLAVE" else LEADER, 0, GROUP)
         case "role":
             role = LEADER if event["role"] == "master" else "follower"
             return RoleReported(role, int(event["epoch"]), GROUP)

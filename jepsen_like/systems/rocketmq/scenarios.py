@@ -23,14 +23,14 @@ SCENARIOS: Final = (
     NamedScenario(
         name="master-killed",
         story=(
-            "The master is killed with SIGKILL, then all brokers at once. Its queues take nothing while it is away; then it has all that it "
-            "had acknowledged, since the operating system kept what was written."
+            "The master is killed with SIGKILL, then all brokers at once. With given roles its queues take nothing while it is away; then it "
+            "has all that it had acknowledged, since the operating system kept what was written. A raft group elects another master."
         ),
         workload="log",
         duration_s=8.0,
         trials=tuple(
             Trial(name=each.value, replication=each.value, settings=(), faults=KILLED, shows=Shows.NO_LOSS)
-            for each in PAIRS
+            for each in RocketReplication
         ),
     ),
     NamedScenario(

@@ -25,7 +25,7 @@ class RocketMqSystem(System):
     """One broker group with a name server: a master with its slaves, or a raft group."""
 
     name: ClassVar[str] = "rocketmq"
-    replications: ClassVar[tuple[str, ...]] = (RocketReplication.ASYNC_SLAVE.value, RocketReplication.SYNC_SLAVE.value)
+    replications: ClassVar[tuple[str, ...]] = tuple(each.value for each in RocketReplication)
     workloads: ClassVar[Mapping[str, Model]] = {"log": Model.LOG}
     serves: ClassVar[Mapping[str, str]] = SERVES
     refused: ClassVar[Mapping[str, str]] = {

@@ -13,7 +13,7 @@ RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick", "--json", "--s
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("replication", ["sync-slave"])
+@pytest.mark.parametrize("replication", ["sync-slave", "raft"])
 def test_a_group_loses_nothing_when_its_master_is_killed_and_paused(replication: str, tmp_path: Path) -> None:
     arguments = [
         "--replication",
