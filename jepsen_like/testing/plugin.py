@@ -11,6 +11,8 @@
 - `kafka_cluster`, `kafka_processes`: the same of Kafka brokers, for unmodified clients, which get `kafka_cluster.bootstrap_servers`;
   `kafka_cluster_factory(brokers=3, settings={...})` makes one within the test; `@pytest.mark.kafka_cluster(brokers=3, settings={...},
   check=True)` sets them up.
+- `rocketmq_cluster`, `rocketmq_processes`: the same of a RocketMQ name server with a master and a slave; clients get
+  `rocketmq_cluster.namesrv_addr`; `@pytest.mark.rocketmq_cluster(pairs=1, slaves=1, sync=False, properties={...}, check=True)` sets them up.
 - `@pytest.mark.raft_cluster(nodes=5, settings=["flush=none"], check=False)` sets them up: `nodes`, `settings`, for
   `raft_cluster` also `seed` and `state_machine`; and whether the cluster is checked at the end.
 
@@ -30,17 +32,25 @@ import pytest
 
 if TYPE_CHECKING:
     from jepsen_like.testing.kafka.sync import LocalKafka, ProcessKafka
+    from jepsen_like.testing.rocketmq.sync import LocalRocketMq, RocketMqProcesses
     from jepsen_like.testing.sync import LocalCluster, ProcessCluster
 
-    AnyCluster = LocalCluster | ProcessCluster | LocalKafka | ProcessKafka
+    AnyCluster = LocalCluster | ProcessCluster | LocalKafka | ProcessKafka | LocalRocketMq | RocketMqProcesses
 
 T = TypeVar("T")
-ClusterT = TypeVar("ClusterT", "LocalCluster", "ProcessCluster", "LocalKafka", "ProcessKafka")
+ClusterT = TypeVar(
+    "ClusterT", "LocalCluster", "ProcessCluster", "LocalKafka", "ProcessKafka", "LocalRocketMq", "RocketMqProcesses"
+)
 MARKER = (
     "raft_cluster(nodes=3, settings=(), check=True, ...): how the cluster of `raft_cluster` or `raft_processes` is made"
 )
 KAFKA_MARKER = "kafka_cluster(brokers=3, settings={}, check=True, ...): how the cluster of `kafka_cluster` or `kafka_processes` is made"
+ROCKETMQ_MARKER = (
+    "rocketmq_cluster(pairs=1, slaves=1, sync=False, properties={}, check=True, ...): "
+    "how the cluster of `rocketmq_cluster` or `rocketmq_processes` is made"
+)
 CLUSTERS: "pytest.StashKey[dict[str, AnyCluster]]" = pytest.StashKey()
+ROCKETMQ_OPTIONS = ("pairs", "slaves", "sync", "properties")
 STORIES = pytest.StashKey[dict[str, str]]()
 """The last events of each cluster as they were when its test ended or failed: what comes after is the harness's doing."""
 HAS_FAILED = pytest.StashKey[bool]()
@@ -50,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the markers known."""
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", KAFKA_MARKER)
+    config.addinivalue_line("markers", ROCKETMQ_MARKER)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -138,6 +149,27 @@ def kafka_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessKafka]":
     options, is_checked = _options(request, ("brokers", "settings", "check"), "kafka_cluster")
     directory = request.getfixturevalue("tmp_path") / "kafka_processes"
     with ProcessKafka.open(directory=directory, **options) as cluster:
+        yield from _lend(request, cluster, is_checked)
+
+
+@pytest.fixture
+def rocketmq_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalRocketMq]":
+    """A name server, a master and a slave in this process, which all serve; see `jepsen_like.testing.rocketmq.sync.LocalRocketMq`."""
+    from jepsen_like.testing.rocketmq.sync import LocalRocketMq
+
+    options, is_checked = _options(request, (*ROCKETMQ_OPTIONS, "seed", "check"), "rocketmq_cluster")
+    with LocalRocketMq.open(**options) as cluster:
+        yield from _lend(request, cluster, is_checked)
+
+
+@pytest.fixture
+def rocketmq_processes(request: pytest.FixtureRequest) -> "Iterator[RocketMqProcesses]":
+    """The same as processes; see `jepsen_like.testing.rocketmq.sync.RocketMqProcesses`."""
+    from jepsen_like.testing.rocketmq.sync import RocketMqProcesses
+
+    options, is_checked = _options(request, (*ROCKETMQ_OPTIONS, "check"), "rocketmq_cluster")
+    directory = request.getfixturevalue("tmp_path") / "rocketmq_processes"
+    with RocketMqProcesses.open(directory=directory, **options) as cluster:
         yield from _lend(request, cluster, is_checked)
 
 

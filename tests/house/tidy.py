@@ -38,6 +38,7 @@ FACES = frozenset(
         "jepsen_like.testing.aio",
         "jepsen_like.testing.sync",
         "jepsen_like.testing.kafka.sync",
+        "jepsen_like.testing.rocketmq.sync",
     )
 )
 """They repeat the names of what they stand for, in asyncio and in plain Python."""

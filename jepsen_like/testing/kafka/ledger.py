@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from jepsen_like.testing.ledger import shown
 from kafka_compat.model import TopicPartition
 from kafka_compat.records import UnsupportedCompression, read_records
 
@@ -136,4 +137,4 @@ def _from(log: ReplicaRecords, begin: int) -> dict[int, bytes]:
 
 def _shown(content: Content) -> str:
     value = content[1]
-    return repr(value) if value is None or len(value) <= 40 else f"{value[:40]!r}... ({len(value)} bytes)"
+    return repr(value) if value is None else shown(value)

@@ -1,0 +1,1 @@
+"""Clusters of RocketMQ brokers that a test can break."""

@@ -1,0 +1,188 @@
+"""What the brokers of a test's cluster hold, and what they and the name server know of each other, asked past the faults."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from jepsen_like.cluster.wires import Address
+from jepsen_like.systems.rocketmq.connection import (
+    BrokerRefused,
+    NoBrokerAnswer,
+    NoConnection,
+    RemotingConnection,
+)
+from jepsen_like.testing.rocketmq.ledger import HeldMessage, QueueCopy, QueueName
+from rocketmq_compat.config_keys import SLAVE
+from rocketmq_compat.consumers.topic_names import is_system_topic
+from rocketmq_compat.records import MalformedRecord, RecordHead, read_head, read_heads
+from rocketmq_compat.remoting.bodies import ClusterInfo, KVTable, TopicConfigSerializeWrapper
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.errors import BadBody, BadHeader
+from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.headers.fields import ExtHeader
+from rocketmq_compat.remoting.headers.offsets import OffsetResponseHeader, QueueRequestHeader
+from rocketmq_compat.remoting.headers.pulling import (
+    HAS_SUBSCRIPTION,
+    PullMessageRequestHeader,
+    ViewMessageRequestHeader,
+)
+
+ANSWERS_WITHIN_S: Final = 1.0
+READS_WITHIN_S: Final = 30.0
+GROUP: Final = "quorumlog-check"
+MESSAGES_OF_A_PULL: Final = 32
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class CopyStatus:
+    """A broker's word about itself. Positions are physical offsets, ends are exclusive."""
+
+    is_master: bool
+    log_start: int
+    log_end: int
+    dispatched: int
+    slaves: frozenset[int]
+    """Of a master: the broker ids of the slaves that it has taken."""
+    diverged: frozenset[int]
+    """Of a master: those whose logs leave its own."""
+
+    @classmethod
+    def of(cls, table: Mapping[str, str]) -> "CopyStatus":
+        """From the answer to GET_BROKER_RUNTIME_INFO. Raises `KeyError` or `ValueError` if it is not one."""
+        return cls(
+            table["brokerRole"] != SLAVE,
+            int(table["commitLogMinOffset"]),
+            int(table["commitLogMaxOffset"]),
+            int(table["dispatchedOffset"]),
+            _ids(table.get("slaves", "")),
+            _ids(table.get("divergedSlaves", "")),
+        )
+
+
+def _ids(text: str) -> frozenset[int]:
+    return frozenset(int(each) for each in text.split(",") if each)
+
+
+async def asked(address: Address, ask: Callable[[RemotingConnection], Awaitable[T]], *, within_s: float) -> T:
+    """Returns what is asked on a connection of its own. Raises `NoBrokerAnswer`, whatever is the reason."""
+    try:
+        with trio.move_on_after(within_s):
+            connection = await RemotingConnection.connect(address, within_s=within_s)
+            try:
+                return await ask(connection)
+            finally:
+                connection.close()
+    except (NoConnection, BrokerRefused, BadBody, BadHeader, MalformedRecord, KeyError, ValueError) as error:
+        raise NoBrokerAnswer(str(error)) from error
+    raise NoBrokerAnswer(f"no answer within {within_s:g} s")
+
+
+async def status_of(address: Address) -> CopyStatus:
+    """Returns what a broker is now. Raises `NoBrokerAnswer`."""
+
+    async def ask(connection: RemotingConnection) -> CopyStatus:
+        return CopyStatus.of(
+            KVTable.decode((await _answer(connection, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+        )
+
+    return await asked(address, ask, within_s=ANSWERS_WITHIN_S)
+
+
+async def registered_at(address: Address) -> dict[tuple[str, int], str]:
+    """Returns the brokers that a name server knows: HOST:PORT by name and id. Raises `NoBrokerAnswer`."""
+
+    async def ask(connection: RemotingConnection) -> dict[tuple[str, int], str]:
+        known = ClusterInfo.decode((await _answer(connection, RequestCode.GET_BROKER_CLUSTER_INFO)).body)
+        return {
+            (name, broker_id): told
+            for name, data in known.broker_addr_table.items()
+            for broker_id, told in data.broker_addrs.items()
+        }
+
+    return await asked(address, ask, within_s=ANSWERS_WITHIN_S)
+
+
+async def queues_of(address: Address, also: Collection[QueueName], status: CopyStatus) -> dict[QueueName, QueueCopy]:
+    """Returns the queues of a broker with all that it has in them: those of its topics, and these. Raises `NoBrokerAnswer`."""
+
+    async def ask(connection: RemotingConnection) -> dict[QueueName, QueueCopy]:
+        answer = await _answer(connection, RequestCode.GET_ALL_TOPIC_CONFIG)
+        topics = TopicConfigSerializeWrapper.decode(answer.body).topic_config_table
+        known = {
+            (name, queue)
+            for name, topic in topics.items()
+            if not is_system_topic(name)
+            for queue in range(topic.read_queue_nums)
+        }
+        found = {queue: await _pulled(connection, queue) for queue in sorted(known)}
+        unknown = set(also) - known
+        if unknown:
+            found |= await _walked(connection, unknown, status)
+        return found
+
+    return await asked(address, ask, within_s=READS_WITHIN_S)
+
+
+async def _pulled(connection: RemotingConnection, queue: QueueName) -> QueueCopy:
+    """A queue as consumers get it."""
+    ends = [
+        OffsetResponseHeader.read(
+            (await _answer(connection, code, QueueRequestHeader(topic=queue[0], queue_id=queue[1]))).ext
+        ).offset
+        for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
+    ]
+    offset, end = ends
+    copy = QueueCopy(offset)
+    while offset < end:
+        header = PullMessageRequestHeader(
+            consumer_group=GROUP,
+            topic=queue[0],
+            queue_id=queue[1],
+            queue_offset=offset,
+            max_msg_nums=MESSAGES_OF_A_PULL,
+            sys_flag=HAS_SUBSCRIPTION,
+            subscription="*",
+        )
+        body = bytes((await _answer(connection, RequestCode.PULL_MESSAGE, header)).body)
+        before = offset
+        for at, head in read_heads(body):
+            copy.messages[head.queue_offset] = _held(head, body[at : at + head.size])
+            offset = max(offset, head.queue_offset + 1)
+        if offset == before:
+            raise NoBrokerAnswer(f"{queue[0]}-{queue[1]} goes up to {end}, and {offset} is not shown")
+    return copy
+
+
+async def _walked(
+    connection: RemotingConnection, queues: Collection[QueueName], status: CopyStatus
+) -> dict[QueueName, QueueCopy]:
+    """The same of queues whose topic the broker does not know, message by message: a slave knows those of its master alone."""
+    found = {queue: QueueCopy() for queue in queues}
+    at = status.log_start
+    while at < status.log_end:
+        record = bytes(
+            (await _answer(connection, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(offset=at))).body
+        )
+        head = read_head(record)
+        queue = head.topic, head.queue_id
+        if queue in found:
+            found[queue].messages[head.queue_offset] = _held(head, record)
+        at += head.size
+    for copy in found.values():
+        copy.start = min(copy.messages, default=0)
+    return found
+
+
+def _held(head: RecordHead, record: bytes) -> HeldMessage:
+    return HeldMessage(record, bytes(head.body(record)))
+
+
+async def _answer(connection: RemotingConnection, code: RequestCode, header: ExtHeader | None = None) -> Command:
+    answer = await connection.ask(Command(code, ext={} if header is None else header.ext()))
+    if answer.code != ResponseCode.SUCCESS:
+        raise BrokerRefused(answer.code, answer.remark or "")
+    return answer
