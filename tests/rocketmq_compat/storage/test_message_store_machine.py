@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from log.errors import StorageFailed
+from log.errors import NoSpace, StorageFailed
 from log.memory_disk import MemoryDisk
 from rocketmq_compat.record_layout import MAGIC_V1, MAGIC_V2
 from rocketmq_compat.storage.broker_store import GetMessageStatus, MessageStore
@@ -125,10 +125,12 @@ class MessageStoreMachine(RuleBasedStateMachine):
 
     def save(self, data: st.DataObject) -> None:
         saving = self.store.begin_save()
-        if data.draw(st.booleans()):
-            self.append(data)
-        saving.run()
-        self.store.end_save(saving)
+        try:
+            if data.draw(st.booleans()):
+                self.append(data)
+            saving.run()
+        finally:
+            self.store.end_save(saving)
         assert self.store.derived.saved <= self.store.log.durable_offset
 
     def flush_and_save(self, data: st.DataObject) -> None:
@@ -177,6 +179,17 @@ class MessageStoreMachine(RuleBasedStateMachine):
         self.disk.fail_call(NEVER)
         if self.disk.failed_as_asked:
             self.restart(seed, killed=killed)
+
+    @rule(change=st.sampled_from([append, append, dispatch, save, trim]), data=st.data(), room=st.integers(0, 2000))
+    def do_on_a_full_disk(self, change: Callable[..., None], data: st.DataObject, room: int) -> None:
+        before = list(self.appended)
+        self.disk.capacity_bytes = self.disk.used_bytes() + room
+        try:
+            change(self, data)
+        except NoSpace:
+            if self.store.log.end_offset == before[-1].end:
+                self.appended = before
+        self.disk.capacity_bytes = None
 
     @rule(seed=st.integers(0, 2**32))
     def lose_power(self, seed: int) -> None:
