@@ -1,8 +1,8 @@
 """The commit log of a broker: the records of all its topics, one after the other. Offsets are *physical*: they count bytes.
 
-It is one log of a `LogStore`. What is appended at once is one batch of it, which takes an offset for each of its bytes, and whose epoch
-is that of the master that appended first; a slave keeps batches as its master has them. So truncation, trims, epochs, flush rounds
-and recovery are those of `log`.
+It is one log of a `LogStore`, whose batches take an offset for each of their bytes; the epoch of a batch is that of the master that
+appended it first. So truncation, trims, epochs, flush rounds and recovery are those of `log`. Copies have the same bytes and epochs,
+but not the same batches: a slave appends what several appends of its master were.
 
 What is appended survives a kill at once (`ASYNC_FLUSH` may acknowledge then), and a power cut once it is below `durable_offset`
 (`SYNC_FLUSH`). `truncate` and `reset` are durable when they return, `trim` with the next flush. One thread owns the object. Every call
