@@ -75,10 +75,13 @@ class RemotingServer:
 
     def _open_connection(self, accepted: socket.socket, name: str) -> SocketConnection[Buffer]:
         session = RemotingSession(self._handlers, self.listener.greeted, self._closed)
+        decoder: Decoder[Any] = BodyDecoder(FRAME_BYTES_MAX)
+        if self._guests:
+            decoder = UndecidedDecoder(lambda first: self._decide(session, first), CHECKED_BYTES)
         session.connection = SocketConnection(
             self._reactor,
             accepted,
-            UndecidedDecoder(lambda first: self._decide(session, first), CHECKED_BYTES),
+            decoder,
             session,
             outbound_bytes_max=OUTBOUND_BYTES_MAX,
             name=name,
