@@ -240,7 +240,9 @@ class MessageBroker:
             raise WireError("the raft group is not there")
         return self._group.take_over(connection)
 
-    def _epoch(self) -> int:
+    @property
+    def epoch(self) -> int:
+        """That of the master, as far as this broker knows: the term in a raft group."""
         return self._log.epoch
 
     def _handlers(self) -> Mapping[int, Handler]:
@@ -252,7 +254,7 @@ class MessageBroker:
             **self._clients.handlers(),
             **LockRequests(context).handlers(),
             **QueryRequests(context).handlers(),
-            **AdminRequests(context, self._tables, self._epoch).handlers(),
+            **AdminRequests(context, self._tables, lambda: self.epoch).handlers(),
             **(self._catch_up.handlers() if self._catch_up is not None else {}),
         }
 

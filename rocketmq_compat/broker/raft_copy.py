@@ -108,6 +108,8 @@ class RaftCopy:
         self._disk = disk
         self._on_dispatched = on_dispatched
         self._group: RaftGroup | None = None
+        self._proposing: bytes | None = None
+        """What is being proposed by this node: from a client of the native wire, no command is taken."""
         self._replay_to = 0
         """The last index that the raft log held when it was opened."""
         self._leadership: _Leadership | None = None
@@ -145,9 +147,8 @@ class RaftCopy:
 
     def check(self, command: bytes, *, read_only: bool) -> None:
         """See `StateMachine`."""
-        if read_only:
+        if command is not self._proposing:
             raise InvalidRequest("a broker group is asked through its brokers")
-        _decoded(command)
 
     def query(self, command: bytes) -> bytes:
         """See `StateMachine`."""
@@ -350,10 +351,13 @@ class RaftCopy:
 
     def _propose(self, command: GroupCommand, settled: Callable[[Applied | RaftError], None]) -> None:
         assert self._group is not None, "a group that has ended has no leader"
+        self._proposing = encode_group_command(command)
         try:
-            self._group.propose(encode_group_command(command), settled)
+            self._group.propose(self._proposing, settled)
         except RaftError as error:
             settled(error)
+        finally:
+            self._proposing = None
 
     # ---------------------------------------------------------------- rounds
 

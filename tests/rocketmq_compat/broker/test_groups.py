@@ -4,12 +4,27 @@ import pytest
 import trio
 
 from log.memory_disk import PowerLoss
+from raft.client import Connection
+from raft.errors import InvalidRequest
+from rocketmq_compat.raft_state import StoreRecords, encode_group_command
+from rocketmq_compat.remoting.bodies import ClusterInfo
+from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.frame import Command
 from rocketmq_compat.remoting.headers.offsets import QueryConsumerOffsetRequestHeader, UpdateConsumerOffsetRequestHeader
 from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader, TopicRequestHeader
 from tests.rocketmq_compat.broker.groups import BrokerGroup, Member, broker_group
-from tests.rocketmq_compat.broker.pairs import ask, bodies, eventually, memory_disk, pull, pull_until, send
+from tests.rocketmq_compat.broker.pairs import (
+    WAIT_S,
+    ask,
+    bodies,
+    eventually,
+    memory_disk,
+    name_server,
+    pull,
+    pull_until,
+    send,
+)
 
 
 async def held(group: BrokerGroup, member: Member, count: int) -> list[bytes]:
@@ -161,6 +176,42 @@ async def test_what_has_left_the_raft_log_survives_a_power_cut_in_the_commit_log
         for each in group.members:
             assert each.running.context.store.queue(("T", 0)) == (0, count + 1)
             assert not each.events.named("commit_log_incomplete")
+
+
+async def test_commands_come_from_the_brokers_alone() -> None:
+    """A client of the native wire reaches the port, too; what it proposed would be in the raft log for good."""
+    async with broker_group() as group:
+        await group.send(b"m")
+        master = await group.master()
+        end = master.running.context.store.log.end_offset
+        command = encode_group_command(StoreRecords(master.running.epoch, end, b"no record"))
+        async with Connection.open("127.0.0.1", group.ports[master.number], "broker-a") as client:
+            with pytest.raises(InvalidRequest):
+                await client.apply(command)
+        assert (await group.send(b"n")).code == ResponseCode.SUCCESS
+
+
+async def test_name_servers_learn_of_each_new_master_at_once() -> None:
+    async with name_server() as names, connected_client(names.address) as client:
+
+        async def until_routed(wanted: dict[int, str]) -> None:
+            with trio.fail_after(WAIT_S):
+                while True:
+                    found = ClusterInfo.decode((await ask(client, RequestCode.GET_BROKER_CLUSTER_INFO)).body)
+                    data = found.broker_addr_table.get("broker-a")
+                    if data is not None and dict(data.broker_addrs) == wanted:
+                        return
+                    await trio.sleep(0.005)
+
+        async with broker_group("namesrvAddr={}:{}".format(*names.address), "registerNameServerPeriod=30000") as group:
+            for stopped in range(2):
+                master = await group.master()
+                running = [each for each in group.members if each.broker is not None]
+                assert len(running) == 3 - stopped
+                ids = {0 if each is master else each.number + 1: group.ports[each.number] for each in running}
+                await until_routed({broker_id: f"127.0.0.1:{port}" for broker_id, port in ids.items()})
+                if not stopped:
+                    await group.stop(master)
 
 
 SMALL_LOG = 64 * 1024
