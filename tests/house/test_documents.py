@@ -162,11 +162,15 @@ def test_the_nodes_in_the_readme_serve_the_client_next_to_them(tmp_path: Path) -
     assert (done.returncode, done.stdout) == (0, "[b'first', b'second']\n"), done.stderr
 
 
-def test_the_test_in_the_readme_passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("document", ["README.md", "docs/rocketmq.md"])
+def test_the_tests_in_the_documents_pass(
+    document: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    code = [block for block in blocks("README.md", "python") if "def test_" in block]
+    code = [block for block in blocks(document, "python") if "def test_" in block]
     pytester.makepyfile("\n".join(code))
-    pytester.runpytest_inprocess("-p", "jepsen_like.testing.plugin").assert_outcomes(passed=len(code))
+    passed = sum(block.count("def test_") for block in code)
+    pytester.runpytest_inprocess("-p", "jepsen_like.testing.plugin").assert_outcomes(passed=passed)
 
 
 def test_the_history_in_the_readme_is_judged_as_it_says(
