@@ -11,7 +11,7 @@ a slave.
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, assert_never
+from typing import Final, Protocol, assert_never
 
 import attrs
 import crc32c
@@ -39,7 +39,14 @@ from rocketmq_compat.replication.effects import (
     SendMessage,
     TruncateCommitLog,
 )
-from rocketmq_compat.replication.events import CommitLogFlushed, DeadlineReached, Event, Pushed, PutMessages
+from rocketmq_compat.replication.events import (
+    CommitLogFlushed,
+    DeadlineReached,
+    Event,
+    HaConnectionClosed,
+    Pushed,
+    PutMessages,
+)
 from rocketmq_compat.replication.master import Master
 from rocketmq_compat.replication.messages import HaMessage, Push
 from rocketmq_compat.storage.broker_store import AppendedMessages
@@ -57,6 +64,10 @@ class HaLinks(Protocol):
 
     def close(self, connection: int, reason: str) -> None:
         """Close a connection."""
+
+
+PUSHED_BYTES_A_ROUND: Final = 256 * 1024
+"""Read from the log for slaves before others have their turn: a slave that lacks much may be pushed MiB after MiB at once."""
 
 
 @attrs.define(eq=False)
@@ -89,6 +100,10 @@ class ReplicatedLog:
         self._events: deque[Event] = deque()
         self._is_stepping = False
         self._flushing = False
+        self._pushes: deque[PushLog] = deque()
+        """Those that are ordered, and left for the next round."""
+        self._pushed_bytes = 0
+        """Of this round."""
         self._cuts = 0
         """How often the log was cut: a flush that began before tells nothing about what was appended since."""
         self._flush_every_s = context.properties.seconds("flushIntervalCommitLog")
@@ -99,6 +114,8 @@ class ReplicatedLog:
     @property
     def deadline(self) -> float:
         """When `tick` is due."""
+        if self._pushes:
+            return 0.0
         return min(self._decider.deadline, self._flush_due if not self._flushing else math.inf)
 
     @property
@@ -142,6 +159,10 @@ class ReplicatedLog:
         """Once a round: waits that are over, and what consumers can see now."""
         if self._decider.deadline <= now:
             self.step(DeadlineReached())
+        self._pushed_bytes = 0
+        while self._pushes and self._pushed_bytes < PUSHED_BYTES_A_ROUND:
+            self._push(self._pushes.popleft())
+            self._work()
         runs = self._store.dispatch()
         if runs:
             self._on_dispatched(runs)
@@ -228,10 +249,18 @@ class ReplicatedLog:
                     assert_never(effect)
 
     def _push(self, order: PushLog) -> None:
+        if self._pushed_bytes >= PUSHED_BYTES_A_ROUND:
+            self._pushes.append(order)
+            return
+        if order.offset < self._store.log.start_offset:  # it has left since the order
+            self._links.close(order.connection, "the log was trimmed")
+            self._events.append(HaConnectionClosed(order.connection))
+            return
         batches = self._store.log.read(order.offset, self._decider.config.push_bytes_max, order.end_max)
         payload = b"".join(buffer for each in batches for buffer in buffers_of(each.payload))
         message = Push(order.offset, order.epoch, order.confirm_offset, crc32c.crc32c(payload), payload)
         self._links.send(order.connection, message)
+        self._pushed_bytes += len(payload)
         self._events.append(Pushed(order.connection, order.offset + len(payload)))
 
     # ---------------------------------------------------------------- flushes

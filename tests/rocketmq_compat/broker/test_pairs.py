@@ -8,6 +8,7 @@ import trio
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
 from rocketmq_compat.broker.ha_links import SLAVES_MAX
+from rocketmq_compat.broker.replicated_log import PUSHED_BYTES_A_ROUND, ReplicatedLog
 from rocketmq_compat.broker.slave_sync import SYNC_EVERY_S
 from rocketmq_compat.config import InvalidProperty, Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES
@@ -16,6 +17,7 @@ from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.headers.offsets import UpdateConsumerOffsetRequestHeader
 from rocketmq_compat.remoting.headers.routes import GetRouteInfoRequestHeader
+from rocketmq_compat.replication.effects import PushLog
 from rocketmq_compat.replication.ha_codec import encode
 from rocketmq_compat.replication.messages import Handshake
 from tests.rocketmq_compat.broker.pairs import (
@@ -168,6 +170,32 @@ async def test_a_slave_may_reach_its_master_at_the_port_of_clients() -> None:
             await eventually(lambda: bool(master.slaves))
             assert (await send(client, b"m")).code == ResponseCode.SUCCESS
             assert log_bytes(slave) == log_bytes(master)
+
+
+async def test_what_a_slave_lacks_is_pushed_in_parts_and_others_have_their_turn_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as master, connected_client(master.address) as client:
+        for _ in range(40):
+            assert (await send(client, bytes(100_000))).code == ResponseCode.SUCCESS
+        rounds: list[int] = [0]
+        pushes, ends = ReplicatedLog._push, master.on_round_end
+
+        def counted(log: ReplicatedLog, order: PushLog) -> None:
+            before = log._pushed_bytes
+            pushes(log, order)
+            rounds[-1] += log._pushed_bytes - before
+
+        def ended() -> None:
+            ends()
+            rounds.append(0)
+
+        monkeypatch.setattr(ReplicatedLog, "_push", counted)
+        monkeypatch.setattr(master, "on_round_end", ended)
+        async with await trio.open_tcp_stream(*master.ha_address) as stream:
+            await stream.send_all(b"".join(encode(Handshake("broker-a", 1, True, 0, 0, ()))))
+            await eventually(lambda: sum(rounds) == master.context.store.log.end_offset)
+        assert max(rounds) <= 3 * (PUSHED_BYTES_A_ROUND + 101_000)
 
 
 async def test_slaves_at_the_port_of_clients_are_bounded_in_number() -> None:
