@@ -42,9 +42,8 @@ class QueueLocks:
         self._drop_expired(now)
         return [queue for queue in queues if self._lock(now, group, client_id, queue)]
 
-    def unlock(self, now: float, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+    def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Gives up those of the queues that this client has; locks of other clients stay."""
-        self._drop_expired(now)
         for queue in queues:
             lease = self._leases.get((group, queue))
             if lease is not None and lease.client_id == client_id:

@@ -1,6 +1,7 @@
 """What is mutated, and the quick tests that each module answers to: those a programmer would run before the long ones."""
 
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -120,6 +121,33 @@ def rocketmq_scripts() -> str | None:
     return None
 
 
+CONSUMER_TESTS: Mapping[str, str] = {
+    "delays": "test_delays",
+    "groups": "test_topics",
+    "locks": "test_locks",
+    "offsets": "test_offsets",
+    "registry": "test_registry_machine",
+    "retry": "test_retry",
+    "subscriptions": "test_subscriptions",
+    "topics": "test_topics",
+    "waiting": "test_waiting",
+}
+"""The modules of `rocketmq_compat.consumers`, and the tests of each."""
+
+
+def rocketmq_consumer_scripts() -> str | None:
+    """The first conversation with the registry of clients and the queue locks that does not go as reviewed. Loads the other modules, too."""
+    from tests.rocketmq_compat.consumers.conversation import SCRIPTS, renew
+
+    for name in CONSUMER_TESTS:
+        importlib.import_module(f"rocketmq_compat.consumers.{name}")
+    for path in sorted(SCRIPTS.glob("*.txt")):
+        script = path.read_text()
+        if renew(script) != script:
+            return path.stem
+    return None
+
+
 def rocketmq_seeds() -> str | None:
     """The first violation in a few simulated broker groups."""
     from jepsen_like.simulation.rocketmq.model import ROCKETMQ
@@ -180,6 +208,15 @@ SUBJECTS: Sequence[Subject] = (
             oracles=[rocketmq_seeds],
         )
         for name in ("acks", "copy_log", "epochs", "master", "slave")
+    ),
+    *(
+        Subject(
+            module=f"rocketmq_compat.consumers.{name}",
+            quick=[rocketmq_consumer_scripts],
+            tests=[f"tests/rocketmq_compat/consumers/{test}.py"],
+            oracles=[],
+        )
+        for name, test in CONSUMER_TESTS.items()
     ),
     Subject(
         module="jepsen_like.checker.log_scan",

@@ -32,5 +32,5 @@ class LockRequests:
         context = self._context
         context.require_master()
         body = LockBatchRequestBody.decode(call.request.body)
-        context.locks.unlock(context.clock(), body.consumer_group, body.client_id, body.mq_set)
+        context.locks.unlock(body.consumer_group, body.client_id, body.mq_set)
         call.answer()

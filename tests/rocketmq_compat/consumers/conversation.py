@@ -100,7 +100,7 @@ class Conversation:
         return ["locked " + (" ".join(f"{each.topic}{each.queue_id}" for each in locked) or "none")]
 
     def _unlock(self, channel: str, group: str, *queues: str) -> list[str]:
-        self.locks.unlock(self.now, group, f"c{channel}", map(_queue, queues))
+        self.locks.unlock(group, f"c{channel}", map(_queue, queues))
         return []
 
     def _owner(self, group: str, queue: str) -> list[str]:

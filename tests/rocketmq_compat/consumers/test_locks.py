@@ -38,7 +38,7 @@ class LockMachine(RuleBasedStateMachine):
 
     @rule(client=CLIENTS, group=GROUPS, queues=QUEUES)
     def unlock(self, client: str, group: str, queues: list[MessageQueue]) -> None:
-        self.locks.unlock(self.now, group, client, queues)
+        self.locks.unlock(group, client, queues)
         for queue in queues:
             if self.owner(group, queue) == client:
                 del self.held[group, queue]
@@ -70,5 +70,23 @@ def test_there_is_a_bound_of_locks_and_those_that_are_held_stay_renewable() -> N
     queues = [queue_of(number) for number in range(3)]
     assert locks.lock(0.0, "g", "a", queues) == queues[:2]
     assert locks.lock(1.0, "g", "a", queues) == queues[:2]
-    locks.unlock(1.0, "g", "a", queues[:1])
+    locks.unlock("g", "a", queues[:1])
     assert locks.lock(1.0, "g", "a", queues[2:]) == queues[2:]
+
+
+def test_a_lock_that_is_renewed_hides_no_expired_one() -> None:
+    locks = QueueLocks()
+    first, second = queue_of(1), queue_of(2)
+    locks.lock(0.0, "g", "a", [first])
+    locks.lock(10.0, "g", "a", [second])
+    locks.lock(50.0, "g", "a", [first])
+    assert locks.lock(10.0 + LEASE_S + 1, "g", "b", [first, second]) == [second]
+
+
+def test_an_expired_lock_is_still_given_up_by_who_had_it_and_by_no_other() -> None:
+    locks = QueueLocks()
+    locks.lock(0.0, "g", "a", [queue_of(1)])
+    locks.unlock("g", "b", [queue_of(1)])
+    assert len(locks) == 1
+    locks.unlock("g", "a", [queue_of(1)])
+    assert len(locks) == 0

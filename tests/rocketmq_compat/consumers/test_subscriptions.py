@@ -14,6 +14,7 @@ from rocketmq_compat.remoting.codes import ResponseCode
 def test_no_expression_wants_everything(expression: str | None) -> None:
     found = parse_subscription("T", expression)
     assert found.wants_all
+    assert found.version == 0
     assert found.may_match(0)
     assert found.matches("A")
     assert found.matches(None)
@@ -60,6 +61,8 @@ def test_an_expression_without_a_tag_cannot_be_parsed(expression: str) -> None:
 
 
 def test_an_expression_has_a_bound() -> None:
+    most = parse_subscription("T", "||".join(f"t{number}" for number in range(TAGS_MAX)))
+    assert len(most.tags) == TAGS_MAX == 10_000
     with pytest.raises(RequestRefused, match=str(TAGS_MAX)):
         parse_subscription("T", "||".join(f"t{number}" for number in range(TAGS_MAX + 1)))
 
@@ -67,6 +70,7 @@ def test_an_expression_has_a_bound() -> None:
 def test_sql_is_refused_as_by_a_broker_without_property_filters() -> None:
     found = parse_subscription("T", "a > 5", expression_type="SQL92")
     assert not found.may_match(java_hash("A"))
+    assert found.expression == "a > 5"
     with pytest.raises(RequestRefused, match="SQL92") as refused:
         require_tags(found)
     assert refused.value.code is ResponseCode.SYSTEM_ERROR

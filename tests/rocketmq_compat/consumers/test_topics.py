@@ -92,6 +92,49 @@ def test_permissions_and_queues_are_checked() -> None:
     assert topics.for_pull("R", 1, "g").topic_name == "R"
 
 
+def test_a_new_broker_has_the_systems_topics() -> None:
+    found = {name: (each.read_queue_nums, each.write_queue_nums, each.perm) for name, each in table().topics.items()}
+    assert found == {
+        "SELF_TEST_TOPIC": (1, 1, 6),
+        "OFFSET_MOVED_EVENT": (1, 1, 6),
+        "SCHEDULE_TOPIC_XXXX": (18, 18, 6),
+        "c": (16, 16, 7),
+        "broker-a": (1, 1, 7),
+        "TBW102": (8, 8, 7),
+    }
+    assert "TBW102" not in table(auto_create=False).topics
+    many = TopicTable.with_system_topics(
+        auto_create=True, default_queues=8, cluster="c", broker_name="b", delay_levels=20
+    )
+    assert many.require("SCHEDULE_TOPIC_XXXX").read_queue_nums == 20
+
+
+def test_a_retry_topic_must_be_possible_and_writable() -> None:
+    topics = table()
+    assert refusal(lambda: topics.for_sent_back(1, "%RETRY%b ad", 1)) is ResponseCode.SYSTEM_ERROR
+    topics.update(1, new_topic("%RETRY%g", 1, 1, READABLE))
+    assert refusal(lambda: topics.for_sent_back(1, "%RETRY%g", 1)) is ResponseCode.NO_PERMISSION
+
+
+def test_a_topic_may_have_65536_queues_or_none() -> None:
+    topics = table()
+    topics.update(1, new_topic("T", 65_536, 65_536))
+    assert topics.for_pull("T", 0, "g").read_queue_nums == 65_536
+    assert refusal(lambda: topics.update(1, new_topic("T", 65_537, 1))) is ResponseCode.SYSTEM_ERROR
+    assert refusal(lambda: topics.update(1, new_topic("T", 1, 65_537))) is ResponseCode.SYSTEM_ERROR
+    topics.update(1, new_topic("T", 0, 0))
+    assert refusal(lambda: topics.for_pull("T", 0, "g")) is ResponseCode.SYSTEM_ERROR
+
+
+def test_a_checkpoint_takes_the_place_of_topics_of_the_same_name_alone() -> None:
+    topics = table()
+    topics.load(DataVersion(counter=9), {"T": new_topic("T", 2, 2), "c": new_topic("c", 3, 3)})
+    assert topics.version == DataVersion(counter=9)
+    assert topics.require("T").read_queue_nums == 2
+    assert topics.require("c").read_queue_nums == 3
+    assert topics.require("broker-a").read_queue_nums == 1
+
+
 def test_impossible_numbers_of_queues_are_refused() -> None:
     topics = table()
     for queues in (-1, 10**6):
@@ -147,6 +190,31 @@ def test_names_that_no_group_can_have_are_refused(name: str) -> None:
     groups = GroupTable()
     assert refusal(lambda: groups.require(1, name)) is ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert refusal(lambda: groups.update(1, SubscriptionGroupConfig(group_name=name))) is ResponseCode.SYSTEM_ERROR
+
+
+def test_a_group_name_has_at_most_120_characters() -> None:
+    assert GroupTable().require(1, "x" * 120).group_name == "x" * 120
+
+
+def test_every_change_of_a_group_is_a_new_version() -> None:
+    groups = GroupTable()
+    groups.update(1, SubscriptionGroupConfig(group_name="g"))
+    groups.update(2, SubscriptionGroupConfig(group_name="g", retry_max_times=1))
+    assert groups.version == DataVersion(timestamp=2, counter=2)
+    groups.delete(3, "g")
+    assert groups.version == DataVersion(timestamp=3, counter=3)
+    groups.delete(4, "g")
+    assert groups.version == DataVersion(timestamp=3, counter=3)
+    assert not groups.groups
+
+
+def test_groups_are_loaded_with_their_version() -> None:
+    groups = GroupTable()
+    groups.require(1, "gone")
+    groups.load(DataVersion(counter=7), {"g": SubscriptionGroupConfig(group_name="g", retry_max_times=2)})
+    assert groups.version == DataVersion(counter=7)
+    assert groups.groups.keys() == {"g"}
+    assert groups.require(2, "g").retry_max_times == 2
 
 
 def test_clients_cannot_create_groups_without_bound() -> None:
