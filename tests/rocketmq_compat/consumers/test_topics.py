@@ -122,6 +122,7 @@ def test_a_topic_may_have_65536_queues_or_none() -> None:
     assert topics.for_pull("T", 0, "g").read_queue_nums == 65_536
     assert refusal(lambda: topics.update(1, new_topic("T", 65_537, 1))) is ResponseCode.SYSTEM_ERROR
     assert refusal(lambda: topics.update(1, new_topic("T", 1, 65_537))) is ResponseCode.SYSTEM_ERROR
+    assert refusal(lambda: topics.update(1, new_topic("T", 1, -1))) is ResponseCode.SYSTEM_ERROR
     topics.update(1, new_topic("T", 0, 0))
     assert refusal(lambda: topics.for_pull("T", 0, "g")) is ResponseCode.SYSTEM_ERROR
 

@@ -84,6 +84,14 @@ TestWaitingMachine = WaitingMachine.TestCase
 TestWaitingMachine.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 
 
+def test_pulls_are_bounded_for_each_queue_and_for_all() -> None:
+    pulls = HeldPulls(held_max=3, queue_held_max=2)
+    wants_all = parse_subscription("T", "*")
+    queues = [("T", 0), ("T", 0), ("T", 0), ("T", 1), ("T", 2)]
+    held = [pulls.hold(HeldPull(token, queue, 0, 1.0, wants_all)) for token, queue in enumerate(queues)]
+    assert held == [True, True, False, True, False]
+
+
 def test_pulls_that_are_woken_leave_no_growing_trace() -> None:
     pulls = HeldPulls()
     wants_all = parse_subscription("T", "*")
