@@ -100,12 +100,6 @@ class ConsumerOffsets:
             ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
         )
 
-    def reset(self, time_ms: int, key: OffsetKey, offset: int) -> None:
-        """An operator sets an offset."""
-        assert offset >= 0, "an offset is not negative"
-        self._offsets[key] = offset
-        self._changed(time_ms)
-
     def remove_group(self, time_ms: int, group: str) -> None:
         """The group is deleted with its offsets."""
         self._remove(time_ms, [key for key in self._offsets if key[0] == group])

@@ -82,13 +82,6 @@ class HeldPulls:
             self._remove(pull)
         return woken
 
-    def release(self, queue: QueueKey) -> list[HeldPull]:
-        """Returns all pulls of a queue, which are not held any more: they are to be looked at again."""
-        released = list(self._by_queue.get(queue, {}).values())
-        for pull in released:
-            self._remove(pull)
-        return released
-
     def expire(self, now: float) -> list[HeldPull]:
         """Returns the pulls whose time is up, the earliest first; they are not held any more."""
         expired: list[HeldPull] = []

@@ -24,6 +24,8 @@ def test_the_levels_are_rocketmqs() -> None:
     assert levels.highest == 18
     assert levels.delay_ms(1) == 1_000
     assert levels.delay_ms(3) == 10_000
+    assert levels.delay_ms(5) == 60_000
+    assert levels.delay_ms(17) == 3_600_000
     assert levels.delay_ms(18) == 7_200_000
     assert DelayLevels.parse("1d").delay_ms(1) == 86_400_000
 
@@ -32,6 +34,19 @@ def test_the_levels_are_rocketmqs() -> None:
 def test_a_list_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(BadDelayLevels, match="messageDelayLevel"):
         DelayLevels.parse(text)
+
+
+def test_there_are_at_most_a_thousand_levels() -> None:
+    assert DelayLevels.parse("1s " * 1_000).highest == 1_000
+    with pytest.raises(BadDelayLevels):
+        DelayLevels.parse("1s " * 1_001)
+
+
+@pytest.mark.parametrize(("text", "level"), [("1", 1), ("003", 3), ("123456789", 3), ("1234567890", 0)])
+def test_a_level_is_a_number_of_up_to_nine_digits(text: str, level: int) -> None:
+    assert LEVELS.level_of({"DELAY": text}) == level
+    real = delivered_to({"REAL_TOPIC": "T", "REAL_QID": text})
+    assert (real is None) == (level == 0)
 
 
 def test_a_delayed_message_waits_in_the_queue_of_its_level() -> None:

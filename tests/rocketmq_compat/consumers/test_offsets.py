@@ -105,14 +105,6 @@ def test_a_new_group_begins_at_zero_only_while_the_queue_is_young() -> None:
         assert refused.value.code is ResponseCode.QUERY_NOT_FOUND
 
 
-def test_an_operator_sets_an_offset_back() -> None:
-    table = ConsumerOffsets()
-    table.commit(1, KEY, 7, queue_end=9)
-    table.reset(2, KEY, 3)
-    assert table.get(KEY) == 3
-    assert table.version.counter == 2
-
-
 def test_a_checkpoint_is_loaded_with_its_version() -> None:
     table = ConsumerOffsets()
     table.commit(1, KEY, 7, queue_end=9)

@@ -68,12 +68,6 @@ class WaitingMachine(RuleBasedStateMachine):
         self.pulls.forget(token)
         self.held.pop(token, None)
 
-    @rule(queue=QUEUES)
-    def release(self, queue: tuple[str, int]) -> None:
-        released = self.pulls.release(queue)
-        assert {pull.token for pull in released} == {t for t, pull in self.held.items() if pull.queue == queue}
-        self.held = {token: pull for token, pull in self.held.items() if pull.queue != queue}
-
     @invariant()
     def none_is_lost(self) -> None:
         assert len(self.pulls) == len(self.held)
