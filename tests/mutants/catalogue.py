@@ -6,6 +6,7 @@ from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
 from tests.mutants.mutant import Edit, Mutant
 from tests.mutants.rocketmq_bugs import ROCKETMQ_BUGS
+from tests.mutants.rocketmq_group_bugs import ROCKETMQ_GROUP_BUGS
 from tests.mutants.shell_bugs import SHELL
 from tests.mutants.simulator_bugs import SIMULATOR
 
@@ -777,6 +778,7 @@ ALL: Sequence[Mutant] = (
     *SIMULATOR,
     *KAFKA_BUGS,
     *ROCKETMQ_BUGS,
+    *ROCKETMQ_GROUP_BUGS,
 )
 
 

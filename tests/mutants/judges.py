@@ -97,6 +97,12 @@ def simulate_rocketmq(mutant: Mutant, seeds: range) -> Judgement:
     return _simulate_or_converse(mutant, ROCKETMQ, seeds, *tests)
 
 
+def copy_rocketmq_groups(mutant: Mutant, seeds: range) -> Judgement:
+    """Three copies of a broker group in any order of leaders, kills and snapshots, and the conversations with its state."""
+    tests = ("test_conversations", "test_copies_machine")
+    return _failing("copies", *(f"tests/rocketmq_compat/raft_state/{each}.py" for each in tests))
+
+
 def _simulate_or_converse(mutant: Mutant, model: "SystemModel[Any]", seeds: range, *tests: str) -> Judgement:
     """Worlds of a model until an audit speaks; where none does, or none is expected to, these tests."""
     crashed: Counter[str] = Counter()
@@ -298,6 +304,7 @@ JUDGES: Mapping[str, Judge] = {
     "simulation": simulate,
     "kafka": simulate_kafka,
     "rocketmq": simulate_rocketmq,
+    "rocketmq-groups": copy_rocketmq_groups,
     "floors": reach_floors,
     "lies": told_lies,
     "retention": let_go,

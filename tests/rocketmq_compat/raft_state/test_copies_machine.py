@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import attrs
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -349,4 +349,8 @@ class CopiesMachine(RuleBasedStateMachine):
 
 
 TestCopiesMachine = CopiesMachine.TestCase
-TestCopiesMachine.settings = settings(max_examples=80, stateful_step_count=50)
+TestCopiesMachine.settings = settings(
+    max_examples=80,
+    stateful_step_count=50,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes minutes, for runs that are short anyway
+)
