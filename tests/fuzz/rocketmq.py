@@ -8,7 +8,7 @@ as a master (`rocketmq_peers`). It prints what came of them, and fails unless
 - a healthy client's messages are acknowledged within a bounded time, or refused, and all that were acknowledged are on the master and on the
   slave afterwards,
 - no send is acknowledged with SEND_OK because of a peer that claims what it was not sent,
-- a slave keeps every byte, whatever a master tells it,
+- a slave keeps every byte, whatever a master tells it (unless that its log begins behind the slave's end: that is believed),
 - the processes' logs on stderr stay empty, and they stop cleanly,
 - at least half of the frames reached a handler,
 - the memory of each process grew by less than 256 MiB, and nothing was written outside of their directories.
