@@ -185,7 +185,8 @@ class BreakableRocketMq(FaultyCluster):
         """
         former = self.groups.promote(node)
         self._exchange(node, former)
-        await self.kill(former)
+        if former not in self._without_power:
+            await self.kill(former)
         await self.stop(node)
         self.ledger.on_promoted(self.groups.members(self.groups.name_of(node)))
         await self.start(node)

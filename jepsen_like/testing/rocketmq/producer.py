@@ -30,6 +30,8 @@ PRODUCER_GROUP: Final = "quorumlog-test"
 QUEUES_OF_A_NEW_TOPIC: Final = 4
 MASTER: Final = 0
 ANSWERS_WITHIN_S: Final = 5.0
+ATTEMPT_S_MIN: Final = 1.0
+"""So long the answer to an attempt is waited for, also when the deadline passes: else one that begins just before it has no known outcome."""
 AGAIN_AFTER_S: Final = 0.02
 STORED: Final = frozenset(map(int, SendStatus))
 """Answers of a message that the master has stored, whatever its copies."""
@@ -142,13 +144,13 @@ class RocketMqProducer:
         keys: str = "",
         within_s: float = 10.0,
     ) -> SentMessage:
-        """Send one message, to this broker and queue if they are given. It is sent again for as long as it is certainly not stored.
+        """Send one message, to this broker and queue if they are given. It is sent again for as long as it is certainly not stored,
+        and no attempt but the first begins later than `within_s`.
 
         Raises `SendFailed`.
         """
-        reason = "it was not sent"
         deadline = trio.current_time() + within_s
-        while trio.current_time() < deadline:
+        while True:
             try:
                 target = await self._target(topic, broker_name, queue_id)
                 sent = await self._send(target, topic, body, _properties(tag, keys), deadline)
@@ -159,8 +161,9 @@ class RocketMqProducer:
                 if not error.definite:
                     raise SendFailed(error.reason, definite=False) from error
                 reason = error.reason
+            if trio.current_time() + AGAIN_AFTER_S > deadline:
+                raise SendFailed(reason, definite=True)
             await trio.sleep(AGAIN_AFTER_S)
-        raise SendFailed(reason, definite=True)
 
     async def _target(self, topic: str, broker_name: str | None, queue_id: int | None) -> _Target:
         """Where the next message goes. Raises `RemotingFailed`, always definite: nothing was sent."""
@@ -207,7 +210,7 @@ class RocketMqProducer:
         )
         request = Command(RequestCode.SEND_MESSAGE_V2, ext=header.ext_v2(), body=body)
         since = self._now()
-        timeout_s = min(ANSWERS_WITHIN_S, max(0.0, deadline - trio.current_time()))
+        timeout_s = min(ANSWERS_WITHIN_S, max(ATTEMPT_S_MIN, deadline - trio.current_time()))
         answer = await self._client(target.address).ask(request, timeout_s=timeout_s)
         if answer.code in COME_BACK:
             return answer.remark or f"code {answer.code}"

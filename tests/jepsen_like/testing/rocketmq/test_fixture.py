@@ -126,12 +126,19 @@ def test_what_a_wiped_master_lacks_is_on_its_slave(rocketmq_cluster: LocalRocket
     verdict = cluster.check()
     assert (verdict.valid, verdict.allowed) == (True, ())
     assert verdict.elsewhere == ("orders-0: offset 0, b'one', is not on master 1 but on broker 2",)
+    cluster.master()
     refused = sends_in_vain(cluster)
     assert (refused.definite, "an operator must decide" in str(refused)) == (True, True)
     cluster.promote(2)
     cluster.wipe(1)
     assert send(cluster, b"two") == [SendStatus.SEND_OK]
     assert cluster.check().elsewhere == ()
+
+
+@pytest.mark.rocketmq_cluster(slaves=0)
+def test_an_attempt_that_begins_just_before_the_deadline_has_an_outcome(rocketmq_cluster: LocalRocketMq) -> None:
+    with rocketmq_cluster.producer() as producer:
+        assert producer.send("orders", b"one", within_s=0.0).status is SendStatus.SEND_OK
 
 
 @pytest.mark.rocketmq_cluster(slaves=0)
@@ -276,18 +283,30 @@ def test_nothing_is_left_behind() -> None:
     assert {thread.name for thread in threading.enumerate()} <= before
 
 
+@pytest.mark.rocketmq_cluster(properties=FLUSHED)
+def test_a_former_master_without_power_stays_so_when_another_is_promoted(rocketmq_cluster: LocalRocketMq) -> None:
+    cluster = rocketmq_cluster
+    send(cluster, b"one")
+    assert cluster.check().valid
+    cluster.power(1)
+    cluster.promote(2)
+    assert "killed" not in [each.event for each in cluster.events()]
+    assert send(cluster, b"two") == [SendStatus.SEND_OK]
+
+
 @pytest.mark.cluster
 @pytest.mark.rocketmq_cluster(sync=True)
 def test_processes_can_be_killed_and_promoted(rocketmq_processes: RocketMqProcesses) -> None:
     cluster = rocketmq_processes
     assert send(cluster, b"one") == [SendStatus.SEND_OK]
     cluster.partition([1], [2])
+    assert send(cluster, b"of the master alone") == [SendStatus.FLUSH_SLAVE_TIMEOUT]
     cluster.kill(1)
+    cluster.promote(2, within_s=30)  # before the heal: what waits on a cut way then finds no one
     cluster.heal()
-    cluster.promote(2, within_s=30)
     cluster.wipe(1)
     cluster.start(1)
     cluster.wait_until_serving(within_s=30)
     assert send(cluster, b"two") == [SendStatus.SEND_OK]
     verdict = cluster.check()
-    assert (verdict.valid, verdict.acknowledged, verdict.elsewhere, verdict.allowed) == (True, 2, (), ())
+    assert (verdict.valid, verdict.acknowledged, verdict.elsewhere, len(verdict.allowed)) == (True, 3, (), 1)
