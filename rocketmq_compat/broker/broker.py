@@ -28,7 +28,7 @@ from raft.addresses import address_of, is_address
 from raft.client_codec import HELLO
 from raft.config import MIB, RaftConfig
 from raft.disk_thread import DiskThread
-from raft.group import RaftGroup
+from raft.group import IDENTITY_NAME, RaftGroup
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Decoder
 from raft.net.errors import WireError
@@ -42,7 +42,7 @@ from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.dledger import GroupMembers
 from rocketmq_compat.broker.ha_links import SocketLinks
 from rocketmq_compat.broker.housekeeping import BrokerHousekeeping
-from rocketmq_compat.broker.raft_copy import RaftCopy
+from rocketmq_compat.broker.raft_copy import ForeignCommitLog, RaftCopy
 from rocketmq_compat.broker.registration import Registration
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
 from rocketmq_compat.broker.requests.admin import AdminRequests
@@ -282,7 +282,8 @@ class MessageBroker:
     ) -> AsyncIterator[Self]:
         """Start the broker and stop it at the end of the block. `tell` is called with what happens.
 
-        Raises `OSError` if a port cannot be bound, and what `MessageStore.open` raises. A failed or full disk or a broken invariant
+        Raises `OSError` if a port cannot be bound, what `MessageStore.open` and, for a member of a group, `RaftGroup.open` raise, and
+        `ForeignCommitLog`. A failed or full disk or a broken invariant
         is raised out of the block, in an exception group as nurseries make them, and nothing is written any more.
         """
         drawn = rng or random.Random(secrets.randbits(64))
@@ -358,6 +359,8 @@ class MessageBroker:
         assert self._copy is not None, "made for a group"
         assert self._catch_up is not None, "made for a group"
         plan, members = self._plan, self._members
+        if self._store.log.end_offset and not disk.exists(f"{plan.data}/{RAFT_DIRECTORY}/{IDENTITY_NAME}"):
+            raise ForeignCommitLog(self._store.log.directory)
         durable = plan.properties.text("ack") == DURABLE
         async with RaftGroup.open(
             node_id=members.node_id,

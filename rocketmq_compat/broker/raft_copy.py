@@ -58,7 +58,7 @@ LEADERSHIP_ALONE: Final = 2**62
 
 @attrs.define
 class ForeignCommitLog(Exception):
-    """There is a commit log, and a raft log that has never held anything: it would have to be thrown away."""
+    """There is a commit log without a raft log: all of it would have to be thrown away."""
 
     directory: str
 
@@ -129,11 +129,9 @@ class RaftCopy:
         return self.state.term
 
     def open_on(self, group: RaftGroup) -> None:
-        """The group is open, and nothing has been decided yet. Raises `ForeignCommitLog` if the commit log is not the group's."""
+        """The group is open, and nothing has been decided yet."""
         last_index = group.status()["last_index"]
         assert isinstance(last_index, int), "an index is a number"
-        if last_index == 0 and self._store.log.end_offset > 0:
-            raise ForeignCommitLog(self._store.log.directory)
         self._group = group
         self._replay_to = last_index
         group.subscribe(self._delivered, after_index=LEADERSHIP_ALONE)
