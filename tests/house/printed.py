@@ -14,6 +14,7 @@ from jepsen_like.bench.kafka import answers as kafka_answers
 from jepsen_like.cli import COMMANDS
 from jepsen_like.systems.kafka import scenarios as kafka
 from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
+from jepsen_like.systems.rocketmq import scenarios as rocketmq
 from jepsen_like.systems.scenario import NamedScenario
 from kafka_compat.protocol import registry
 from log.policy import FlushPolicy
@@ -75,6 +76,7 @@ PRINTED: Mapping[str, Callable[[], str]] = {
     "benchmark": benchmark,
     "kafka_apis": registry.table,
     "kafka_scenarios": partial(scenarios, kafka.SCENARIOS),
+    "rocketmq_scenarios": partial(scenarios, rocketmq.SCENARIOS),
     "kafka_benchmark": kafka_benchmark,
 }
 PLACES: Mapping[str, str] = {
@@ -83,6 +85,7 @@ PLACES: Mapping[str, str] = {
     "benchmark": "docs/benchmark.md",
     "kafka_apis": "docs/kafka.md",
     "kafka_scenarios": "docs/kafka.md",
+    "rocketmq_scenarios": "docs/rocketmq.md",
     "kafka_benchmark": "docs/kafka.md",
 }
 """Which document holds each part."""
