@@ -6,6 +6,7 @@ One for each leadership of a partition of `__consumer_offsets`: it loads what th
 
 import enum
 import heapq
+import itertools
 import math
 from collections.abc import Iterable
 from typing import assert_never
@@ -193,7 +194,8 @@ class GroupCoordinator:
     def _failed(self, write_id: int, error: KafkaErrorCode) -> None:
         write = self._out.pending.pop(write_id, None)
         if write is not None:
-            self.offsets.failed(write_id, unknown=error in UNKNOWN_OUTCOMES)
+            is_first = all(write_id < each for each in itertools.islice(self._out.pending, 1))
+            self.offsets.failed(write_id, unknown=error in UNKNOWN_OUTCOMES, is_first=is_first)
             self._end(write, error)
 
     def _end(self, write: PendingWrite, error: KafkaErrorCode) -> None:

@@ -40,8 +40,8 @@ class OffsetStore:
     _under_way: dict[int, tuple[OffsetChange, ...]] = field(factory=dict)
     """By write id, ascending."""
     _count_under_way: dict[str, dict[Position, int]] = field(factory=dict)
-    _unknown: dict[tuple[str, Position], tuple[int, OffsetCommitValue | None]] = field(factory=dict)
-    """The last change of each offset that may have been written, with its write id; at most one for each offset."""
+    _unknown: dict[tuple[str, Position], dict[int, OffsetCommitValue | None]] = field(factory=dict)
+    """The changes of each offset that may have been written, by write id; of those that no write under way lies between, the last."""
 
     def get(self, group: str, topic: str, partition: int) -> OffsetCommitValue | None:
         """Returns a written offset; None if there is none."""
@@ -62,7 +62,9 @@ class OffsetStore:
     def latest(self, group: str) -> Mapping[Position, OffsetCommitValue | None]:
         """Returns the offsets as they will be when what may have been written is; None for what is deleted by that."""
         found: dict[Position, OffsetCommitValue | None] = dict(self._written.get(group, {}))
-        found.update((position, value) for (name, position), (_, value) in self._unknown.items() if name == group)
+        found.update(
+            (position, changes[max(changes)]) for (name, position), changes in self._unknown.items() if name == group
+        )
         return found
 
     def positions(self, group: str) -> list[Position]:
@@ -92,19 +94,28 @@ class OffsetStore:
 
     def written(self, write_id: int) -> None:
         """The write is in the log for good, and so is every earlier one of unknown outcome. Called in the order of ids."""
-        if self._unknown:
-            for key, (earlier, value) in list(self._unknown.items()):
-                if earlier < write_id:
-                    del self._unknown[key]
-                    self._apply(*key, value)
+        for key, changes in list(self._unknown.items()):
+            earlier = [each for each in changes if each < write_id]
+            if earlier:
+                self._apply(*key, changes[max(earlier)])
+                self._forget(key, earlier)
         for change in self._ended(write_id):
             self._apply(change.group, (change.topic, change.partition), change.value)
 
-    def failed(self, write_id: int, *, unknown: bool) -> None:
-        """The write is not in the log; or, if `unknown`, it may be."""
+    def failed(self, write_id: int, *, unknown: bool, is_first: bool) -> None:
+        """The write is not in the log; or, if `unknown`, it may be. `is_first`: no earlier write is under way, as is usual."""
         for change in self._ended(write_id):
             if unknown:
-                self._unknown[change.group, (change.topic, change.partition)] = write_id, change.value
+                key = change.group, (change.topic, change.partition)
+                self._unknown.setdefault(key, {})[write_id] = change.value
+                if is_first:
+                    self._forget(key, [each for each in self._unknown[key] if each < write_id])
+
+    def _forget(self, key: tuple[str, Position], write_ids: Iterable[int]) -> None:
+        for each in write_ids:
+            del self._unknown[key][each]
+        if not self._unknown[key]:
+            del self._unknown[key]
 
     def _ended(self, write_id: int) -> Iterable[OffsetChange]:
         changes = self._under_way.pop(write_id, ())
