@@ -97,7 +97,6 @@ BROKER_PROPERTIES: Final = _table(
         (FLAVOUR_4, FLAVOUR_5),
         "What SYNC_MASTER waits for. 4.x: one slave; 5.x: inSyncReplicas copies, the master's included. Not a property of RocketMQ's.",
     ),
-    _number("totalReplicas", 1, "Copies there are in all (5.x).", least=1),
     _number("inSyncReplicas", 1, "Copies an acknowledgement waits for (5.x).", least=1, updatable=True),
     _number("minInSyncReplicas", 1, "The least it can be lowered to (5.x).", least=1),
     _number("syncFlushTimeout", 5_000, "How long a send waits for the disk, in ms.", least=1, updatable=True),
@@ -136,16 +135,12 @@ BROKER_PROPERTIES: Final = _table(
     _number("mappedFileSizeCommitLog", 1 << 30, "A file of the commit log ends before it would be longer.", least=4096),
     _number("flushIntervalCommitLog", 500, "How often what is not flushed is flushed, in ms.", least=1),
     _number("fileReservedTime", 72, "How long messages are kept, in hours.", least=1, updatable=True),
-    _words("deleteWhen", "04", "The hours of day at which old files go, with semicolons between them.", updatable=True),
-    _number("diskMaxUsedSpaceRatio", 75, "Old files go at once if the disk is fuller, in percent.", least=10, most=95),
     _number("maxMessageSize", 4 * MIB, "The largest body of a message, in bytes.", least=1, updatable=True),
-    _flag("messageIndexEnable", "true", "Whether messages can be found by their keys."),
     _words(
         "messageDelayLevel",
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
         "The delays that messages can have, by level.",
     ),
-    _number("flushDelayOffsetInterval", 10_000, "How often offsets of delayed messages are written, in ms.", least=1),
     _number("flushConsumerOffsetInterval", 5_000, "How often offsets of consumers are written, in ms.", least=1),
     _number("cleanResourceInterval", 10_000, "How often old files are looked for, in ms.", least=1),
     # Pulls
@@ -157,23 +152,14 @@ BROKER_PROPERTIES: Final = _table(
     ),
     _number("maxTransferBytesOnMessageInMemory", 256 * KIB, "Bytes of a pull of recent messages.", least=1),
     _number("maxTransferCountOnMessageInMemory", 32, "Messages of such a pull.", least=1),
-    _number("maxTransferBytesOnMessageInDisk", 64 * KIB, "Bytes of a pull of old messages.", least=1),
-    _number("maxTransferCountOnMessageInDisk", 8, "Messages of such a pull.", least=1),
     _flag("longPollingEnable", "true", "Whether a pull waits for messages as long as it allows."),
     _number("shortPollingTimeMills", 1_000, "How long it waits otherwise, in ms."),
     # Topics and groups
     _flag("autoCreateTopicEnable", "true", "Whether sending to a topic makes it.", updatable=True),
     _number("defaultTopicQueueNums", 8, "The most queues of a topic that is made so.", least=1, updatable=True),
     _flag("autoCreateSubscriptionGroup", "true", "Whether consuming makes a group.", updatable=True),
-    _flag("clusterTopicEnable", "true", "Whether there is a topic with the name of the cluster."),
-    _flag("brokerTopicEnable", "true", "Whether there is a topic with the name of the broker."),
     _flag("notifyConsumerIdsChangedEnable", "true", "Whether a group's clients are told at once who is in it."),
     _number("serverChannelMaxIdleTimeSeconds", 120, "A connection that is idle for so long is closed, in s.", least=1),
-    # Transactions
-    _flag("rejectTransactionMessage", "false", "Whether messages of transactions are refused.", updatable=True),
-    _number("transactionTimeOut", 6_000, "How old a transaction is that its producer is asked about, in ms.", least=1),
-    _number("transactionCheckMax", 15, "How often it is asked about.", least=1),
-    _number("transactionCheckInterval", 60_000, "How often such transactions are looked for, in ms.", least=1),
     # Registration
     _number("registerNameServerPeriod", 30_000, "How often the broker registers, in ms.", least=1),
     _number("registerBrokerTimeoutMills", 24_000, "How long a registration may take, in ms.", least=1),
@@ -229,7 +215,9 @@ _NOT_HERE: Final = _names(
     "transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage useTLS waitTimeMillsInHeartbeatQueue "
     "waitTimeMillsInPullQueue waitTimeMillsInSendQueue waitTimeMillsInTransactionQueue warmMapedFileEnable "
     "clusterTest configStorePath productEnvName rocketmqHome tlsEnable tlsTestModeEnable deleteTopicWithBrokerRegistration "
-    "minBrokerIdChangeDelay unRegisterBrokerQueueCapacity clientRequestThreadPoolNums defaultThreadPoolNums notifyMinBrokerIdChanged"
+    "totalReplicas deleteWhen diskMaxUsedSpaceRatio messageIndexEnable flushDelayOffsetInterval maxTransferBytesOnMessageInDisk "
+    "maxTransferCountOnMessageInDisk clusterTopicEnable brokerTopicEnable rejectTransactionMessage transactionTimeOut transactionCheckMax "
+    "transactionCheckInterval minBrokerIdChangeDelay unRegisterBrokerQueueCapacity clientRequestThreadPoolNums defaultThreadPoolNums notifyMinBrokerIdChanged"
 )
 
 NOT_HONOURED: Final[Mapping[str, str]] = {

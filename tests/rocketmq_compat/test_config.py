@@ -1,9 +1,11 @@
 """Properties: RocketMQ's names, types and defaults; and what is refused, with a sentence that helps."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+from rocketmq_compat import config_keys
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
 from rocketmq_compat.config_keys import (
     BROKER_PROPERTIES,
@@ -102,3 +104,10 @@ def test_only_some_can_change_while_the_process_runs() -> None:
 def test_choices_begin_with_the_default() -> None:
     for key in (*BROKER_PROPERTIES.values(), *NAMESRV_PROPERTIES.values()):
         assert not key.choices or (key.kind is PropertyKind.TEXT and key.default == key.choices[0])
+
+
+def test_every_property_that_is_honoured_is_read_somewhere() -> None:
+    package = Path(config_keys.__file__).parent
+    source = "".join(path.read_text() for path in package.rglob("*.py") if path.name != "config_keys.py")
+    named = BROKER_PROPERTIES.keys() | NAMESRV_PROPERTIES.keys()
+    assert [name for name in sorted(named) if f'"{name}"' not in source] == []
