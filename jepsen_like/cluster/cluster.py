@@ -57,9 +57,10 @@ class Cluster:
         self.client_addresses = dict(site.clients)
         """Where clients reach each node: behind the fault network."""
         self.direct: dict[int, Address] = dict(site.direct)
-        self.control: Control = system.control(cluster_id, self.direct, self._can_answer)
+        self.control: Control = system.control(mode, cluster_id, self.direct, self._can_answer)
         self._through = dict(site.through)
         self._plans = dict(plans)
+        self._promoted: tuple[int, ...] = ()
         self.roles = roles
         self.starts = starts
         self._nursery = nursery
@@ -128,11 +129,18 @@ class Cluster:
         await _together(lambda node: self.nodes[node].stop(within_s=STOP_WITHIN_S), running)
 
     async def promote(self, master: int) -> None:
-        """Have this node lead, by an operator's hand: what runs is stopped and started again, what is down starts so later."""
-        running = [node for node in self.targets if self.nodes[node].is_running]
+        """Have this node lead, by an operator's hand: those whom that concerns are stopped and started again if they run, or start so later."""
+        self._promoted += (master,)
+        plans = {node: attrs.evolve(plan, promoted=self._promoted) for node, plan in self._plans.items()}
+        changed = {
+            node: command
+            for node, plan in plans.items()
+            if (command := self.system.command(plan)) != self.nodes[node].command
+        }
+        running = [node for node in changed if self.nodes[node].is_running]
         await self.stop(running)
-        for node, plan in self._plans.items():
-            self.nodes[node].command = self.system.command(attrs.evolve(plan, master=master))
+        for node, command in changed.items():
+            self.nodes[node].command = command
         await self.restart(running)
 
     async def heal(self) -> None:

@@ -1,11 +1,11 @@
-"""How many nodes may have less than they once acknowledged: never more than the mode can spare, over all kinds of faults.
+"""How many nodes may have less than they once acknowledged: of a group never more than the mode can spare, over all kinds of faults.
 
 A damaged node counts from the fault until it holds all that was acknowledged when it was first asked for.
 A fault that would damage more waits for that, at most `CATCH_UP_WITHIN_S`, and is then withheld. That enough nodes hold
 everything is the assumption under which a group can promise anything; beyond it a loss would prove nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import trio
 
@@ -17,10 +17,10 @@ POLL_S = 0.05
 
 
 class DamageBudget:
-    """Keeps the damaged nodes of one cluster."""
+    """Keeps the damaged nodes of one cluster; `spare` tells how many of a group of so many nodes may be damaged."""
 
-    def __init__(self, spare: int) -> None:
-        self.spare = spare
+    def __init__(self, spare: Callable[[int], int], groups: Sequence[Sequence[int]]) -> None:
+        self._groups = [(frozenset(group), spare(len(group))) for group in groups]
         self._behind: dict[int, object | None] = {}
         """Damaged nodes, each with the goal it has to reach, once that is known."""
 
@@ -36,11 +36,12 @@ class DamageBudget:
     async def room_for(self, cluster: Cluster, nodes: Iterable[int]) -> None:
         """Wait until these nodes may be damaged too. Raises `Withheld` if that takes too long, or can never be."""
         wanted = frozenset(nodes)
-        if len(wanted) > self.spare:
-            raise Withheld(f"damage to {len(wanted)} nodes is more than the mode can spare ({self.spare})")
+        for group, spare in self._groups:
+            if len(wanted & group) > spare:
+                raise Withheld(f"damage to {len(wanted & group)} nodes is more than the mode can spare ({spare})")
         with trio.move_on_after(CATCH_UP_WITHIN_S):
             await self.look(cluster)
-            while len(self.behind | wanted) > self.spare:
+            while any(len((self.behind | wanted) & group) > spare for group, spare in self._groups):
                 await self.look(cluster)
                 await trio.sleep(POLL_S)
             return

@@ -116,9 +116,9 @@ class NemesisKind(abc.ABC):
     async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Undo the fault. Returns what is observed afterwards."""
 
-    def stops_service(self, hit: ResolvedTarget, spare: int) -> bool:
-        """Whether too few nodes are left to acknowledge anything while it holds: more are down than the mode can `spare`."""
-        return self.takes_down and len(hit.nodes) > spare
+    def stops_service(self, hit: int, spare: int) -> bool:
+        """Whether too few nodes of a group are left to acknowledge anything while it holds: more are `hit` than the mode can `spare`."""
+        return self.takes_down and hit > spare
 
 
 def look_at(cluster: Cluster, nodes: Sequence[int]) -> Seen:

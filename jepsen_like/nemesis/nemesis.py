@@ -98,7 +98,7 @@ class Nemesis:
         kinds: Kinds = KINDS,
     ) -> None:
         self.records: list[FaultRecord] = []
-        self.budget = DamageBudget(cluster.mode.spare(len(cluster.targets)))
+        self.budget = DamageBudget(cluster.mode.spare, cluster.mode.groups(cluster.targets))
         self._cluster = cluster
         self._faults = tuple(faults)
         self._path = path
@@ -225,10 +225,15 @@ class Nemesis:
             ended_ns=now,
             observed={},
             healed={},
-            stops_service=kind.stops_service(hit, self._cluster.mode.spare(len(self._cluster.targets))),
+            stops_service=self._stops_service(kind, hit),
             beside=fault.overlaps,
             waited_s=round((now - intended_ns) / 1e9, 3),
         )
+
+    def _stops_service(self, kind: NemesisKind, hit: ResolvedTarget) -> bool:
+        mode = self._cluster.mode
+        groups = map(frozenset, mode.groups(self._cluster.targets))
+        return all(kind.stops_service(len(group.intersection(hit.nodes)), mode.spare(len(group))) for group in groups)
 
     def _end(self, still: _Open, healed: Seen) -> None:
         del self._open[still.record.id]

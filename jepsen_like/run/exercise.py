@@ -67,7 +67,7 @@ class RunPlan:
 
     def mode(self) -> Mode:
         """What it is set to. Raises `WrongMode`."""
-        return self.of_system().configure(self.settings, self.replication)
+        return self.of_system().configure(self.settings, self.replication).on(self.nodes)
 
     @property
     def model(self) -> Model:

@@ -94,7 +94,7 @@ def up(
     here = Here(nodes, Network(network))
     needs = frozenset[Need]().union(*(kind.needs for kind in named(chosen(kinds, here, system.refused))))
     try:
-        mode = system.configure(settings, one_of("--replication", replication, system.replications))
+        mode = system.configure(settings, one_of("--replication", replication, system.replications)).on(nodes)
     except WrongMode as error:
         raise click.UsageError(str(error)) from error
     cluster_id = claimed(data, system, nodes)

@@ -85,8 +85,8 @@ class ProcessPlan:
     advertised: Mapping[int, Address]
     """Where clients reach every member, through the fault network."""
     mode: "Mode"
-    master: int = 1
-    """Who leads, in a system whose roles are given and never change by themselves."""
+    promoted: Sequence[int] = ()
+    """Whom an operator has let lead, in this order, in a system whose roles are given and never change by themselves."""
 
 
 @attrs.frozen
@@ -219,9 +219,17 @@ class Mode(abc.ABC):
         """Whether a fault of this kind costs nothing that was acknowledged, if the nodes that it does not hit hold all of it."""
         return True
 
+    def on(self, nodes: int) -> "Mode":
+        """The mode of a cluster with so many nodes. Raises `WrongMode` if it cannot have so many."""
+        return self
+
+    def groups(self, nodes: Sequence[int]) -> Sequence[Sequence[int]]:
+        """The nodes by what they hold copies of; nodes of two groups have nothing in common."""
+        return (nodes,)
+
     @abc.abstractmethod
     def spare(self, nodes: int) -> int:
-        """How many of `nodes` may be down, or may have lost what they held, while the mode still serves and keeps all."""
+        """How many of a group of `nodes` may be down, or may have lost what they held, while the mode still serves and keeps all."""
 
 
 # -------------------------------------------------------------------- the system
@@ -283,7 +291,9 @@ class System(abc.ABC):
         """
 
     @abc.abstractmethod
-    def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
+    def control(
+        self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
+    ) -> Control:
         """Returns the control that asks the running processes. `direct` leads past the faults; `can_answer`: neither ended nor paused."""
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:

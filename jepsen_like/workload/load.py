@@ -1,18 +1,21 @@
 """Clients at work: closed loop (the next operation when the last has ended) or open loop (at a given rate).
 
-Every attempt is one operation with values of its own: nothing is ever sent twice, so an operation with unknown outcome
-can never be confused with a retry of itself. How an outage is kept from costing more than about one unknown operation
-per client is described in `workload.routing`; it is ended by the *probes*, one per node: each sends an operation that only a leader can answer
-while no leader is known or nothing has been acknowledged for a while, and follows the first answer with one write. So
-recovery is seen within about `PROBE_EVERY_S`, also while every client still waits for an operation sent to the node that
-was lost. And they go on asking a node that led until just now: an answer from old beliefs is what the checker looks for.
+Every attempt is one operation with values of its own: nothing is ever sent twice, so an operation with unknown outcome can
+never be confused with a retry of itself. Where there are several groups of nodes, each with a leader, a client's next
+operations go to the others while no node leads one, as a producer's do. How an outage is kept from costing more than about one
+unknown operation per client is described in `workload.routing`; it is ended by the *probes*, one per node: each sends an
+operation that only a leader can answer while no leader is known or nothing has been acknowledged for a while, and follows the
+first answer with one write. So recovery is seen within about `PROBE_EVERY_S`, also while every client still waits for an
+operation sent to the node that was lost. And they go on asking a node that led until just now: an answer from old beliefs is
+what the checker looks for.
 """
 
 import contextlib
 import itertools
+import math
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import attrs
@@ -149,14 +152,34 @@ class Connections:
         self._open.clear()
 
 
-class RoutedLoad:
-    """All clients of a run, written here: each operation goes to one node, and writes to the one believed to lead."""
+@attrs.define(eq=False)
+class _Group:
+    """Nodes of which one leads, and what is believed of them."""
 
-    def __init__(self, workload: Workload, recorder: Recorder, port: ClientPort, plan: LoadPlan) -> None:
+    routing: Routing
+    last_write_s: float = -math.inf
+    """When a write was last acknowledged by one of them."""
+
+
+class RoutedLoad:
+    """All clients of a run, written here: each operation goes to one node, and writes to the one believed to lead.
+
+    `groups` are the nodes by whom leads them, and a request names its group by its place; without them there is one group of all.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        recorder: Recorder,
+        port: ClientPort,
+        plan: LoadPlan,
+        groups: Sequence[Sequence[int]] = (),
+    ) -> None:
         self.workload = workload
         self.recorder = recorder
-        self.routing = Routing(port.nodes)
         self.plan = plan
+        self._groups = [_Group(Routing(nodes)) for nodes in groups or (port.nodes,)]
+        self._group_of = {node: group for group in self._groups for node in group.routing.nodes}
         self._port = port
         self._errors: tuple[type[Exception], ...] = (*port.errors, Nonsense, trio.TooSlowError)
         """Everything by which an operation can end without an answer."""
@@ -164,7 +187,7 @@ class RoutedLoad:
         self._leader_found = trio.Event()
         self._rng = random.Random(f"load {plan.seed}")
         # A slow open loop is silent by itself.
-        self._doubt_after_s = max(DOUBT_AFTER_S, 5 / plan.rate if plan.rate else 0.0)
+        self._doubt_after_s = max(DOUBT_AFTER_S, 5 * len(self._groups) / plan.rate if plan.rate else 0.0)
         self._started = 0.0
         self._tickets = 0
         self._out_of_reach: Request | None = None
@@ -197,10 +220,10 @@ class RoutedLoad:
                 due = await self._next_turn()
                 if self._stopping.is_set():
                     return
-                request = self.workload.request(rng)
-                node = await self._choose(request, rng)
-                if node is None:
+                chosen = await self._choose(rng)
+                if chosen is None:
                     continue
+                request, node = chosen
                 if await self._attempt(client, node, request, process, due) is Outcome.INFO:
                     process = self.recorder.new_process()
         finally:
@@ -216,15 +239,25 @@ class RoutedLoad:
             await self._stopping.wait()
         return due
 
-    async def _choose(self, request: Request, rng: random.Random) -> int | None:
-        """The node to ask; None if there was none and the request has grown old."""
-        if request.anywhere or rng.random() < ASK_ANYONE_CHANCE:
-            node = self.routing.anyone(rng, trio.current_time())
-            if node is not None:
-                return node
-        if self.routing.leader is None:
+    async def _choose(self, rng: random.Random) -> tuple[Request, int] | None:
+        """What to ask, and whom; None if there was no node to ask and the request has grown old."""
+        while True:
+            request = self.workload.request(rng)
+            routing = self._groups[request.group].routing
+            if request.anywhere or rng.random() < ASK_ANYONE_CHANCE:
+                node = routing.anyone(rng, trio.current_time())
+                if node is not None:
+                    return request, node
+            if routing.leader is not None or not self._is_led():
+                break
+            await trio.lowlevel.checkpoint()  # the next may be for a group that is led
+        if routing.leader is None:
             await self._leader_found.wait()
-        return None if self._stopping.is_set() else self.routing.leader
+        return None if self._stopping.is_set() or routing.leader is None else (request, routing.leader)
+
+    def _is_led(self) -> bool:
+        """Whether any group has a leader."""
+        return any(group.routing.leader is not None for group in self._groups)
 
     async def _attempt(
         self, client: Connections, node: int, request: Request, process: int, due: float | None = None
@@ -270,6 +303,8 @@ class RoutedLoad:
             self.recorder.ended(request, *unknown, process=process, node=node, t_inv=t_inv, t_ret=time.monotonic_ns())
             raise
         self.recorder.ok(request, seen, process=process, node=node, t_inv=t_inv, t_ret=t_ret, late_s=late_s)
+        if request.is_write:
+            self._group_of[node].last_write_s = trio.current_time()
         return Outcome.OK
 
     def _ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
@@ -307,7 +342,7 @@ class RoutedLoad:
         """A new leader was found: clients should not wait their whole time for the one that was lost."""
         now = trio.current_time()
         for node, under_way in self._under_way.items():
-            if self.routing.may_have_old_beliefs(node, now):
+            if self._group_of[node].routing.may_have_old_beliefs(node, now):
                 for patience in under_way:
                     patience.deadline = min(patience.deadline, now + LEFT_BEHIND_S)
 
@@ -325,7 +360,7 @@ class RoutedLoad:
             return
         match ending.hint:
             case NotTheLeader(leader):
-                self.routing.on_refused(node, leader, trio.current_time())
+                self._group_of[node].routing.on_refused(node, leader, trio.current_time())
             case TryLater():
                 await trio.sleep(BACK_OFF_S)
             case LeftTheLog():
@@ -335,12 +370,12 @@ class RoutedLoad:
         self._announce()
 
     def _doubt(self, node: int) -> None:
-        self.routing.on_unanswered(node, trio.current_time())
+        self._group_of[node].routing.on_unanswered(node, trio.current_time())
         self._announce()
 
     def _announce(self) -> None:
         """Let those who wait for a leader go, or make them wait."""
-        if self.routing.leader is not None or self._stopping.is_set():
+        if self._is_led() or self._stopping.is_set():
             self._leader_found.set()
         elif self._leader_found.is_set():
             self._leader_found = trio.Event()
@@ -352,30 +387,38 @@ class RoutedLoad:
         client = Connections(self._port)
         rng = random.Random(f"scout {node} {self.plan.seed}")
         process = self.recorder.new_process()
+        group = self._group_of[node]
         try:
             while True:
                 await trio.sleep(PROBE_EVERY_S)
                 if not self._worth_asking(node) or not await self._answers_probe(client, node, process, rng):
                     continue
-                is_news = self.routing.leader != node
-                self.routing.on_probe_answered(node, trio.current_time())
+                is_news = group.routing.leader != node
+                group.routing.on_probe_answered(node, trio.current_time())
                 self._announce()
                 if is_news:
                     self._give_up_on_old_leaders()
-                    if await self._attempt(client, node, self.workload.write(rng), process) is Outcome.INFO:
+                    write = self._drawn(self.workload.write, rng, group)
+                    if await self._attempt(client, node, write, process) is Outcome.INFO:
                         process = self.recorder.new_process()
         finally:
             client.close()
 
     def _worth_asking(self, node: int) -> bool:
-        if self.routing.leader is None or self.routing.may_have_old_beliefs(node, trio.current_time()):
+        group, now = self._group_of[node], trio.current_time()
+        if group.routing.leader is None or group.routing.may_have_old_beliefs(node, now):
             return True
-        silent_s = (time.monotonic_ns() - self.recorder.last_write_ns) / 1e9
-        return silent_s > self._doubt_after_s
+        return now - group.last_write_s > self._doubt_after_s
+
+    def _drawn(self, draw: Callable[[random.Random], Request], rng: random.Random, group: _Group) -> Request:
+        """The next request for this group."""
+        while self._groups[(request := draw(rng)).group] is not group:
+            continue
+        return request
 
     async def _answers_probe(self, client: Connections, node: int, process: int, rng: random.Random) -> bool:
         """Returns whether `node` answered a probe, so that it leads. The operation is recorded only if it is answered."""
-        request = self.workload.probe(rng)
+        request = self._drawn(self.workload.probe, rng, self._group_of[node])
         with trio.move_on_after(PROBE_WITHIN_S), contextlib.suppress(*self._errors):
             connection = await client.connect(node)
             t_inv = time.monotonic_ns()
@@ -389,14 +432,15 @@ class RoutedLoad:
     # ---------------------------------------------------------------- the end
 
     async def final_reads(self) -> bool:
-        """Write once more, then send the workload's final reads. Returns False if not all were answered in time."""
+        """Write once more to every group, then send the workload's final reads. Returns False if not all were answered in time."""
         client = Connections(self._port)
         rng = random.Random(f"final reads {self.plan.seed}")
         self._stopping = trio.Event()
         with trio.move_on_after(FINAL_READS_WITHIN_S), contextlib.closing(client):
-            await self._until_answered(client, rng, (self.workload.write(rng) for _ in itertools.count()))
+            for group in self._groups:
+                await self._until_answered(client, rng, group, self._writes(group, rng))
             for read in self.workload.final_reads():
-                await self._until_answered(client, rng, itertools.repeat(read))
+                await self._until_answered(client, rng, self._groups[read.group], itertools.repeat(read))
             return True
         return False
 
@@ -404,16 +448,22 @@ class RoutedLoad:
         """See `RunningLoad`."""
         return self.workload.claimed_ends()
 
-    async def _until_answered(self, client: Connections, rng: random.Random, requests: Iterator[Request]) -> None:
-        """Ask the leader until one of `requests` is answered; writes have to differ, because nothing is ever sent twice."""
+    def _writes(self, group: _Group, rng: random.Random) -> Iterator[Request]:
+        while True:
+            yield self._drawn(self.workload.write, rng, group)
+
+    async def _until_answered(
+        self, client: Connections, rng: random.Random, group: _Group, requests: Iterator[Request]
+    ) -> None:
+        """Ask the group's leader until one of `requests` is answered; writes have to differ, because nothing is ever sent twice."""
         process = self.recorder.new_process()
         while True:
-            node = self.routing.leader
+            node = group.routing.leader
             if node is None:
-                node = rng.choice(self.routing.nodes)
+                node = rng.choice(group.routing.nodes)
                 if not await self._answers_probe(client, node, process, rng):
                     continue
-                self.routing.on_probe_answered(node, trio.current_time())
+                group.routing.on_probe_answered(node, trio.current_time())
             request = next(requests)
             outcome = await self._attempt(client, node, request, process)
             if outcome is Outcome.OK or self._out_of_reach is request:

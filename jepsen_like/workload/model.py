@@ -36,6 +36,8 @@ class Request:
     offset: int = NONE
     values: Sequence[int] = ()
     anywhere: bool = False
+    group: int = 0
+    """Of several groups of nodes, each with a leader: the one that it is for."""
 
     @property
     def is_write(self) -> bool:

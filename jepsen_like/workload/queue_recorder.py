@@ -44,7 +44,6 @@ class QueueRecorder(Recorder):
         self.counts.ok += 1
         self.counts.acked += 1
         self.recent_latency_s.append((t_ret - t_inv) / 1e9)
-        self.last_write_ns = t_ret
         self._history.record(
             Op(
                 f=Action.SEND,

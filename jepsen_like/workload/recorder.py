@@ -44,8 +44,6 @@ class Recorder:
         """Answers that were no answers to what was asked: failures of the node, kept in words."""
         self.began_ns = 0
         """When the earliest operation that has ended began; 0 before."""
-        self.last_write_ns = 0
-        """When a write was last acknowledged."""
         self._history = history
         self._processes = itertools.count()
 
@@ -75,7 +73,6 @@ class Recorder:
         if request.is_write:
             swapped = request.f is not Action.CAS or seen.seen == request.a
             self.counts.acked += len(seen.values) if swapped else 0
-            self.last_write_ns = t_ret
         op = Op(
             f=request.f,
             type=Outcome.OK,

@@ -525,7 +525,8 @@ class MessageBroker:
         self.serving.set()
         self._tell("serving", role=self.context.role)
         if self._fixed is not None:
-            self._tell("role", role="slave" if self.context.is_slave else "master", epoch=self._fixed.epoch)
+            role = "slave" if self.context.is_slave else "master"
+            self._tell("role", role=role, epoch=self._fixed.epoch, broker=self.context.broker_name)
 
 
 def _context(

@@ -287,7 +287,7 @@ class RaftCopy:
     def _tell_role(self, role: str, term: int) -> None:
         if self._told != (role, term):
             self._told = role, term
-            self._context.tell("role", role=role, epoch=term)
+            self._context.tell("role", role=role, epoch=term, broker=self._context.broker_name)
 
     # ---------------------------------------------------------------- proposals
 

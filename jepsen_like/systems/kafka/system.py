@@ -95,7 +95,9 @@ class KafkaAdapter(System):
         """The events of a broker."""
         return processes.observe(event)
 
-    def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
+    def control(
+        self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
+    ) -> Control:
         """By Kafka's protocol."""
         return KafkaControl(cluster_id, direct, can_answer)
 

@@ -60,7 +60,9 @@ class RaftSystem(System):
         """The events of `quorumlog node`."""
         return processes.observe(event)
 
-    def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
+    def control(
+        self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
+    ) -> Control:
         """By the native protocol."""
         return RaftControl(cluster_id, direct, can_answer)
 

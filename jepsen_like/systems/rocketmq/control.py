@@ -1,4 +1,4 @@
-"""What the harness asks the brokers of a group: runtime information, queues and messages, on connections past the fault network."""
+"""What the harness asks the brokers of all groups: runtime information, queues and messages, on connections past the fault network."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,7 +13,7 @@ from jepsen_like.systems.port import Control, Leadership, Mode, NotServing, Scop
 from jepsen_like.systems.rocketmq.clients import TOPIC, BrokerConnection
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection
 from jepsen_like.systems.rocketmq.mode import RocketMode
-from jepsen_like.systems.rocketmq.processes import GROUP, brokers_of
+from jepsen_like.systems.rocketmq.processes import brokers_of
 from jepsen_like.workload.payload import decode_value
 from rocketmq_compat.records import MalformedRecord
 from rocketmq_compat.remoting.bodies import KVTable
@@ -54,13 +54,13 @@ class RocketControl(Control):
     """Asks the brokers of one cluster; every answer is of this moment."""
 
     def __init__(
-        self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
+        self, mode: RocketMode, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
     ) -> None:
         self._direct = dict(direct)
         self._brokers = brokers_of(direct)
         self._can_answer = can_answer
-        self._queues = 0
-        self._copies_agree = True
+        self._mode = mode
+        self._groups = mode.division
 
     async def _on(
         self, address: Address, ask: Callable[[BrokerConnection], Awaitable[T]], *, within_s: float = ANSWERS_WITHIN_S
@@ -102,50 +102,59 @@ class RocketControl(Control):
                 nursery.start_soon(ask, node)
         return dict(sorted(found.items()))
 
-    async def master(self) -> BrokerStatus | None:
-        """The master of the highest epoch that answers."""
-        masters = [status for status in (await self.statuses()).values() if status.is_master]
-        return max(masters, key=lambda status: status.epoch, default=None)
+    async def masters(self) -> dict[int, BrokerStatus]:
+        """By the number of its group: the master of the highest epoch that answers."""
+        found: dict[int, BrokerStatus] = {}
+        for status in sorted((await self.statuses()).values(), key=lambda status: status.epoch):
+            if status.is_master:
+                found[self._groups.number_of(status.node)] = status
+        return found
 
     async def leaders(self) -> Mapping[Scope, Leadership]:
-        """The master of the group."""
-        master = await self.master()
-        return {} if master is None else {GROUP: Leadership(master.node, master.epoch)}
+        """The master of each group."""
+        masters = await self.masters()
+        return {self._groups.scopes[number]: Leadership(one.node, one.epoch) for number, one in masters.items()}
+
+    async def is_serving(self) -> bool:
+        """Whether every group has a master."""
+        return len(await self.masters()) == self._groups.pairs
 
     async def successor(self, node: int) -> int | None:
-        """The copy with the longest log."""
-        others = [status for status in (await self.statuses()).values() if status.node != node]
+        """The copy of its group with the longest log."""
+        members = self._groups.members(self._groups.number_of(node))
+        others = [one for one in (await self.statuses()).values() if one.node in members and one.node != node]
         longest = max(others, key=lambda status: status.log_end, default=None)
         return None if longest is None else longest.node
 
     async def copies(self, scope: Scope) -> tuple[int, ...]:
-        """Every broker has a copy."""
-        return tuple(self._brokers)
+        """Every broker of the group has a copy."""
+        return self._groups.named(scope)
 
     # ---------------------------------------------------------------- how far they are
 
-    async def goal(self) -> int | None:
-        """The end of the master's log."""
-        master = await self.master()
-        return None if master is None else master.log_end
+    async def goal(self) -> Mapping[int, int] | None:
+        """The end of each master's log; None if there is a group without a master."""
+        masters = await self.masters()
+        if len(masters) < self._groups.pairs:
+            return None
+        return {number: master.log_end for number, master in masters.items()}
 
     async def has_reached(self, node: int, goal: Any) -> bool:
-        """Whether its log is as long."""
+        """Whether its log is as long as its master's was."""
         status = await self.status(node)
-        return status is not None and status.log_end >= int(goal)
+        return status is not None and status.log_end >= int(goal[self._groups.number_of(node)])
 
     async def settle(self, *, within_s: float) -> Mapping[int, int]:
-        """Wait until all logs end where the master's does, and consumers see all of it."""
+        """Wait until in every group all logs end where the master's does, and consumers see all of it."""
         why = "no broker answers"
         with trio.move_on_after(within_s):
             while True:
                 statuses = await self.statuses()
-                masters = [status for status in statuses.values() if status.is_master]
-                compared = statuses.values() if self._copies_agree else masters
-                ends = {end for status in compared for end in (status.log_end, status.dispatched)}
-                if len(statuses) == len(self._brokers) and len(masters) == 1 and len(ends) == 1:
+                masters = [one.node for one in statuses.values() if one.is_master]
+                if self._is_agreed(statuses):
                     try:
-                        return await self._ends(masters[0].node)
+                        ends = [await self._ends(node) for node in masters]
+                        return {obj: end for of_group in ends for obj, end in of_group.items()}
                     except _NO_ANSWER as error:
                         why = str(error)
                 else:
@@ -157,16 +166,30 @@ class RocketControl(Control):
                 await trio.sleep(POLL_S)
         raise NotServing(f"the brokers do not agree {within_s:g} s after everything was healed: {why}")
 
+    def _is_agreed(self, statuses: Mapping[int, BrokerStatus]) -> bool:
+        if len(statuses) < len(self._brokers):
+            return False
+        for members in self._groups.all():
+            group = [statuses[node] for node in members]
+            masters = [status for status in group if status.is_master]
+            compared = group if self._mode.copies_agree else masters
+            ends = {end for status in compared for end in (status.log_end, status.dispatched)}
+            if len(masters) != 1 or len(ends) != 1:
+                return False
+        return True
+
+    def _objects(self, node: int) -> range:
+        return self._groups.objects(self._groups.number_of(node), self._mode.queues)
+
     async def _ends(self, node: int) -> dict[int, int]:
         async def of_all(connection: BrokerConnection) -> dict[int, int]:
-            return {queue: await connection.end_of(queue) for queue in range(self._queues)}
+            return {obj: await connection.end_of(queue) for queue, obj in enumerate(self._objects(node))}
 
         return await self._on(self._direct[node], of_all)
 
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
-        """The queues of every broker; of the master alone where nothing is promised of the others."""
-        master = await self.master()
-        nodes = self._brokers if self._copies_agree else () if master is None else (master.node,)
+        """The queues of every broker; of the masters alone where nothing is promised of the others."""
+        nodes = self._brokers if self._mode.copies_agree else [one.node for one in (await self.masters()).values()]
         async with trio.open_nursery() as nursery:
             for node in nodes:
                 nursery.start_soon(self._dump_node, node, ends, writer)
@@ -175,9 +198,9 @@ class RocketControl(Control):
     async def _dump_node(self, node: int, ends: Mapping[int, int], writer: DumpWriter) -> None:
         connection = await BrokerConnection.connect(self._direct[node], within_s=ANSWERS_WITHIN_S)
         try:
-            for queue, end in ends.items():
-                offset = 0
-                writer.begin(node, offset, queue)
+            for queue, obj in enumerate(self._objects(node)):
+                offset, end = 0, ends[obj]
+                writer.begin(node, offset, obj)
                 while offset < end:
                     with trio.fail_after(READS_WITHIN_S):
                         pulled = await connection.pull(queue, offset, MESSAGES_OF_A_PULL)
@@ -185,7 +208,7 @@ class RocketControl(Control):
                         raise NotServing(f"n{node} has queue {queue} up to {end} and does not show {offset}")
                     # The checker wants each value; a damaged message gets one that no client sent.
                     values = [decode_value(body)[0] for _, body in pulled.records][: end - offset]
-                    writer.record(node, offset, 0, values, obj=queue)
+                    writer.record(node, offset, 0, values, obj=obj)
                     offset += len(values)
         except (*_NO_ANSWER, MalformedRecord, trio.TooSlowError) as error:
             raise NotServing(f"n{node} did not give its queues: {error}") from error
@@ -195,22 +218,18 @@ class RocketControl(Control):
     # ---------------------------------------------------------------- the rest
 
     async def prepare(self, mode: Mode, workload: str, *, within_s: float) -> None:
-        """Make the topic of the load, and wait until every broker answers."""
-        assert isinstance(mode, RocketMode)
+        """Make the topic of the load in every group, and wait until every broker answers."""
         why = "no broker answers"
         with trio.move_on_after(within_s):
             while True:
-                statuses = await self.statuses()
-                master = next((status.node for status in statuses.values() if status.is_master), None)
-                if master is not None and len(statuses) == len(self._brokers):
+                statuses, masters = await self.statuses(), await self.masters()
+                if len(masters) == self._groups.pairs and len(statuses) == len(self._brokers):
                     try:
-                        await self._on(self._direct[master], lambda one: _create(one, mode.queues))
+                        for master in masters.values():
+                            await self._on(self._direct[master.node], lambda one: _create(one, self._mode.queues))
+                        return
                     except _NO_ANSWER as error:
                         why = str(error)
-                    else:
-                        self._queues = mode.queues
-                        self._copies_agree = mode.copies_agree
-                        return
                 await trio.sleep(POLL_S)
         raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
 

@@ -1,4 +1,4 @@
-"""The log workload: send messages to the queues of one topic; in the end read where each queue ends, and its newest messages.
+"""The log workload: send messages to the queues of one topic, which every group has; in the end read where each queue ends, and its newest messages.
 
 Nothing but the first message is read while faults strike: a master that has been replaced without its knowledge may answer with what
 was true before, which RocketMQ does not exclude.
@@ -16,14 +16,13 @@ from jepsen_like.workload.model import Nonsense, Request, Seen
 from jepsen_like.workload.payload import decode_value, encode_value, value_ids
 
 LAST_READS = 16
-FIRST = 0
-"""The queue that probes read."""
 
 
 @attrs.define
 class QueueWorkload:
-    """One queue is one object of the history; messages of `record_bytes`."""
+    """Each of `queues` of each of `pairs` groups is one object of the history; messages of `record_bytes`."""
 
+    pairs: int
     queues: int
     record_bytes: int = 100
     name: str = "log"
@@ -33,24 +32,26 @@ class QueueWorkload:
 
     def request(self, rng: random.Random) -> Request:
         """Send to any queue."""
-        return self._send(rng.randrange(self.queues))
+        return self._send(rng.randrange(self.pairs * self.queues))
 
     def write(self, rng: random.Random) -> Request:
         """The same."""
         return self.request(rng)
 
     def probe(self, rng: random.Random) -> Request:
-        """Read the first message of a queue, of a broker that takes messages: that never changes."""
-        return Request(Action.READ, lambda connection: connection.pull_of_master(FIRST, 0), object=FIRST, offset=0)
+        """Read the first message of a group's first queue, of a broker that takes messages: that never changes."""
+        group = rng.randrange(self.pairs)
+        obj = group * self.queues
+        return Request(Action.READ, lambda on: on.pull_of_master(0, 0), object=obj, offset=0, group=group)
 
     def final_reads(self) -> Sequence[Request]:
         """Of every queue its end, and its newest messages with one place beyond."""
         self._claimed.clear()
         found: list[Request] = []
-        for queue in range(self.queues):
-            end = self._ends.get(queue, 0)
-            tail = _end(queue)
-            found += [tail, *(_read(queue, offset) for offset in range(max(0, end - LAST_READS), end + 1)), tail]
+        for obj in range(self.pairs * self.queues):
+            end = self._ends.get(obj, 0)
+            tail = self._end(obj)
+            found += [tail, *(self._read(obj, offset) for offset in range(max(0, end - LAST_READS), end + 1)), tail]
         return found
 
     def claimed_ends(self) -> Mapping[int, int]:
@@ -63,10 +64,10 @@ class QueueWorkload:
 
     def interpret(self, request: Request, answer: Any) -> Seen:
         """Offsets and values."""
-        queue = request.object
+        obj, queue = request.object, request.object % self.queues
         match answer:
             case MessageStored(queue=stored, offset=offset) if request.f is Action.APPEND and stored == queue:
-                self._ends[queue] = max(self._ends.get(queue, 0), offset + 1)
+                self._ends[obj] = max(self._ends.get(obj, 0), offset + 1)
                 return Seen(request.values, offset)
             case Pulled(offset=offset, records=records) if request.f is Action.READ:
                 if not records:
@@ -77,26 +78,28 @@ class QueueWorkload:
                 value, is_whole = decode_value(body)
                 return Seen((value,), offset, is_whole=is_whole)
             case int() if request.f is Action.TAIL:
-                self._claimed[queue] = max(self._claimed.get(queue, 0), answer)
+                self._claimed[obj] = max(self._claimed.get(obj, 0), answer)
                 return Seen((NONE,), answer)
             case _:
                 raise Nonsense(f"{type(answer).__name__} does not answer {request.f.name}")
 
-    def _send(self, queue: int) -> Request:
+    def _send(self, obj: int) -> Request:
+        group, queue = divmod(obj, self.queues)
         value = next(self._ids)
         body = encode_value(value, self.record_bytes)
         return Request(
             Action.APPEND,
             lambda connection: connection.send(queue, body),
-            object=queue,
+            object=obj,
             a=value,
             values=(value,),
+            group=group,
         )
 
+    def _end(self, obj: int) -> Request:
+        group, queue = divmod(obj, self.queues)
+        return Request(Action.TAIL, lambda on: on.end_of(queue), object=obj, group=group)
 
-def _end(queue: int) -> Request:
-    return Request(Action.TAIL, lambda connection: connection.end_of(queue), object=queue)
-
-
-def _read(queue: int, offset: int) -> Request:
-    return Request(Action.READ, lambda connection: connection.pull(queue, offset, 1), object=queue, offset=offset)
+    def _read(self, obj: int, offset: int) -> Request:
+        group, queue = divmod(obj, self.queues)
+        return Request(Action.READ, lambda on: on.pull(queue, offset, 1), object=obj, offset=offset, group=group)

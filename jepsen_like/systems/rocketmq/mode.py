@@ -1,4 +1,4 @@
-"""The settings of a broker group of RocketMQ, and what a run with them is held to."""
+"""The settings of RocketMQ's broker groups, and what a run with them is held to."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -9,6 +9,7 @@ from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import KeepRule
 from jepsen_like.systems.port import FaultSeen, Mode, WrongMode
+from jepsen_like.systems.rocketmq.division import PAIRS_MAX, Division
 from jepsen_like.systems.rocketmq.promises import CopyLoss, CopyRule, RocketReplication, describe, losses_allowed
 from rocketmq_compat.config import InvalidProperty, Properties
 from rocketmq_compat.config_keys import ASYNC_MASTER, BROKER_PROPERTIES, DURABLE, REFUSE, SYNC_FLUSH, SYNC_MASTER
@@ -16,6 +17,7 @@ from rocketmq_compat.config_keys import ASYNC_MASTER, BROKER_PROPERTIES, DURABLE
 QUEUES: Final = "queues"
 QUEUES_DEFAULT: Final = 2
 QUEUES_MAX: Final = 64
+PAIRS: Final = "pairs"
 OWN: Final = (
     "brokerRole",
     "brokerName",
@@ -37,20 +39,22 @@ SHOWN: Final = ("flushDiskType", "ack", "haDivergence", "replicationFlavor", "in
 
 @attrs.frozen
 class RocketMode(Mode):
-    """`settings` are RocketMQ's properties of every broker, and `queues`, the number of queues of the run's topic."""
+    """`settings` are RocketMQ's properties of every broker, `pairs`, the number of groups, and `queues`, of the run's topic in each."""
 
     replication: str
     settings: Mapping[str, Any]
     given: tuple[str, ...] = ()
+    nodes: int = 1
+    """How many brokers the cluster has."""
 
     @classmethod
     def of(cls, words: Sequence[str], replication: str) -> "RocketMode":
         """Raises `WrongMode` for a property that does not exist or cannot be set here, and for a value that it cannot have."""
-        queues, given = QUEUES_DEFAULT, []
+        counts, given = {QUEUES: QUEUES_DEFAULT, PAIRS: 1}, []
         for word in words:
             name, _, value = (part.strip() for part in word.partition("="))
-            if name == QUEUES:
-                queues = cls._queues(value)
+            if name in counts:
+                counts[name] = _count(name, value, QUEUES_MAX if name == QUEUES else PAIRS_MAX)
             elif name in OWN:
                 raise WrongMode(f"--set: {name} follows from --replication and the cluster")
             else:
@@ -59,31 +63,47 @@ class RocketMode(Mode):
             properties = Properties.read(BROKER_PROPERTIES, given)
         except InvalidProperty as error:
             raise WrongMode(f"--set: {error}") from error
-        settings = {name: properties.text(name) for name in SHOWN} | dict(properties.written) | {QUEUES: queues}
+        settings = {name: properties.text(name) for name in SHOWN} | dict(properties.written) | counts
         return cls(RocketReplication(replication), settings, tuple(given))
-
-    @staticmethod
-    def _queues(value: str) -> int:
-        if not value.isdecimal() or not 1 <= int(value) <= QUEUES_MAX:
-            raise WrongMode(f"--set: {QUEUES} takes a number from 1 to {QUEUES_MAX}, not {value!r}")
-        return int(value)
 
     @classmethod
     def of_test(cls, test: Mapping[str, Any]) -> "RocketMode":
         """Of a run's test.json. Raises `KeyError` for one without the settings that promises are made of."""
         settings = test["settings"]
-        for name in (*SHOWN, QUEUES):
+        for name in (*SHOWN, QUEUES, PAIRS):
             settings[name]
-        return cls(RocketReplication(test["replication"]), settings)
+        return cls(RocketReplication(test["replication"]), settings, nodes=int(test["nodes"]))
+
+    def on(self, nodes: int) -> "RocketMode":
+        """Every group has as many nodes."""
+        if nodes % self.pairs:
+            raise WrongMode(
+                f"--nodes: {nodes} brokers cannot be divided evenly among {self.pairs} groups ({PAIRS}={self.pairs})"
+            )
+        return attrs.evolve(self, nodes=nodes)
 
     @property
     def queues(self) -> int:
-        """How many queues the run's topic has; each is an object of its history."""
+        """How many queues the run's topic has in each group; each is an object of its history."""
         return int(self.settings[QUEUES])
 
     @property
+    def pairs(self) -> int:
+        """How many groups there are."""
+        return int(self.settings[PAIRS])
+
+    @property
+    def division(self) -> Division:
+        """Which broker is of which group."""
+        return Division(self.pairs, self.nodes)
+
+    def groups(self, nodes: Sequence[int]) -> Sequence[Sequence[int]]:
+        """As they are divided."""
+        return self.division.all()
+
+    @property
     def is_raft(self) -> bool:
-        """Whether the group elects its master."""
+        """Whether each group elects its master."""
         return self.replication == RocketReplication.RAFT
 
     @property
@@ -124,7 +144,7 @@ class RocketMode(Mode):
 
     def allowances(self, faults: Iterable[FaultSeen]) -> tuple[Allowance, ...]:
         """See `promises`."""
-        return losses_allowed(faults, self.rule, majority=2)
+        return losses_allowed(faults, self.rule, self.division, self.queues)
 
     def survives(self, kind: str) -> bool:
         """By the table."""
@@ -133,3 +153,9 @@ class RocketMode(Mode):
     def spare(self, nodes: int) -> int:
         """A minority of a raft group; every slave."""
         return (nodes - 1) // 2 if self.is_raft else nodes - 1
+
+
+def _count(name: str, value: str, most: int) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= most:
+        raise WrongMode(f"--set: {name} takes a number from 1 to {most}, not {value!r}")
+    return int(value)

@@ -1,7 +1,7 @@
-"""The processes of a broker group: the commands that start them, and what the lines they print mean.
+"""The processes of broker groups: the commands that start them, and what the lines they print mean.
 
-Nodes 1 to n are the brokers, node n + 1 a name server. With fixed roles node 1 is the master, until an operator promotes
-another one.
+Nodes 1 to n are the brokers, node n + 1 a name server. With fixed roles the first of each group is its master, until an
+operator promotes another one.
 """
 
 import sys
@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from jepsen_like.cluster.observations import LEADER, Observation, OwnEnd, Ready, RoleReported
 from jepsen_like.cluster.wires import Address
-from jepsen_like.systems.port import Member, ProcessPlan, Scope
+from jepsen_like.systems.port import Member, ProcessPlan
 from jepsen_like.systems.rocketmq.mode import RocketMode
 
-GROUP: Final[Scope] = "broker-a"
 BROKER, NAMESERVER = "broker", "nameserver"
 FAILED: Final = 1
 """The exit status of a process that ends by itself, if it does not report one."""
@@ -47,16 +46,20 @@ def command_of(plan: ProcessPlan) -> list[str]:
         return [*command, "nameserver", "--listen", _text(plan.listen)]
     node, nameserver = plan.member.id, max(plan.advertised)
     command += ["broker", "--listen", _text(plan.listen), "--data", str(plan.data)]
-    command += ["--advertise", _text(plan.advertised[node])]
-    words = [f"brokerName={GROUP}", f"namesrvAddr={_text(plan.peers[nameserver])}", *ALL_IN_TURN, *plan.mode.given]
+    command += ["--advertise", _text(plan.advertised[node]), "--ha-listen", _text((plan.listen[0], 0))]
+    groups = plan.mode.division
+    number = groups.number_of(node)
+    master = groups.master(number, plan.promoted)
+    words = [f"brokerName={groups.scopes[number]}", f"namesrvAddr={_text(plan.peers[nameserver])}", *ALL_IN_TURN]
+    words += plan.mode.given
     if plan.mode.is_raft:
         words += ["enableDLegerCommitLog=true", f"dLegerSelfId=n{node}"]
-        peers = {node: plan.listen, **{each: plan.peers[each] for each in brokers_of(plan.advertised) if each != node}}
-        words.append("dLegerPeers=" + ";".join(f"n{each}-{_text(address)}" for each, address in sorted(peers.items())))
-    elif node == plan.master:
+        addresses = {each: plan.listen if each == node else plan.peers[each] for each in groups.members(number)}
+        words.append("dLegerPeers=" + ";".join(f"n{each}-{_text(address)}" for each, address in addresses.items()))
+    elif node == master:
         words += [f"brokerRole={plan.mode.master_role}", "brokerId=0"]
     else:
-        words += ["brokerRole=SLAVE", f"brokerId={node}", f"haMasterAddress={_text(plan.peers[plan.master])}"]
+        words += ["brokerRole=SLAVE", f"brokerId={node}", f"haMasterAddress={_text(plan.peers[master])}"]
     for word in words:
         command += ["--set", word]
     return command
@@ -69,7 +72,7 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
             return Ready()
         case "role":
             role = LEADER if event["role"] == "master" else "follower"
-            return RoleReported(role, int(event["epoch"]), GROUP)
+            return RoleReported(role, int(event["epoch"]), str(event["broker"]))
         case "failed":
             return OwnEnd(int(event.get("status", FAILED)), str(event.get("reason", "")))
         case _:

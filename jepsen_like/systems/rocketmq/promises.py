@@ -11,6 +11,7 @@ The table contains what the protocol promises, not what usually happens. What de
 """
 
 import enum
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -21,6 +22,7 @@ from jepsen_like.history.ops import NEVER
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.systems.port import FaultSeen
+from jepsen_like.systems.rocketmq.division import Division
 
 
 class RocketReplication(enum.StrEnum):
@@ -114,13 +116,19 @@ def describe(rule: CopyRule, harms: Iterable[str]) -> str:
     )
 
 
-def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, majority: int) -> tuple[Allowance, ...]:
-    """The faults of a run that may have cost acknowledged records. In a raft group a power cut of less than `majority` costs nothing."""
+def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division, queues: int) -> tuple[Allowance, ...]:
+    """The faults of a run that may have cost acknowledged records of the groups they hit, which have so many `queues` each.
+
+    In a raft group a power cut of less than a majority costs nothing.
+    """
+    is_raft = rule.replication is RocketReplication.RAFT
+    enough = groups.size // 2 + 1 if is_raft else 1
     found = []
     for fault in faults:
         loss = rule.may_lose(fault.kind)
-        is_spared = rule.replication is RocketReplication.RAFT and len(fault.nodes) < majority
-        if loss is not CopyLoss.NOTHING and not is_spared:
+        hit = Counter(groups.number_of(node) for node in fault.nodes)
+        objects = {obj for number in hit if hit[number] >= enough for obj in groups.objects(number, queues)}
+        if loss is not CopyLoss.NOTHING and objects:
             found.append(
                 Allowance(
                     fault=fault.id,
@@ -129,6 +137,7 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, majority: int) -
                     since_ns=-NEVER,
                     begun_ns=fault.begun_ns,
                     injected_ns=max(fault.injected_ns, fault.ended_ns),
+                    objects=frozenset(objects),
                     may_cost_read=True,
                     may_cost_commits=True,
                 )

@@ -22,7 +22,7 @@ from jepsen_like.workload.recorder import Recorder
 
 
 class RocketMqSystem(System):
-    """One broker group with a name server: a master with its slaves, or a raft group."""
+    """Broker groups with a name server: masters with their slaves, or raft groups."""
 
     name: ClassVar[str] = "rocketmq"
     replications: ClassVar[tuple[str, ...]] = tuple(each.value for each in RocketReplication)
@@ -68,14 +68,17 @@ class RocketMqSystem(System):
         """The events of brokers and name servers."""
         return processes.observe(event)
 
-    def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
+    def control(
+        self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
+    ) -> Control:
         """By the remoting protocol."""
-        return RocketControl(cluster_id, direct, can_answer)
+        assert isinstance(mode, RocketMode)
+        return RocketControl(mode, direct, can_answer)
 
     def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
         """Of how many brokers the final queues are compared."""
         assert isinstance(mode, RocketMode)
-        return {} if mode.copies_agree else {FINAL_LOGS: 1}
+        return {} if mode.copies_agree else {FINAL_LOGS: mode.pairs}
 
     def load(
         self,
@@ -89,4 +92,5 @@ class RocketMqSystem(System):
         """Clients of the remoting protocol, in Trio."""
         assert isinstance(mode, RocketMode)
         brokers = {node: addresses[node] for node in processes.brokers_of(addresses)}
-        return RoutedLoad(QueueWorkload(mode.queues), recorder, RocketClients(brokers), plan)
+        workload_ = QueueWorkload(mode.pairs, mode.queues)
+        return RoutedLoad(workload_, recorder, RocketClients(brokers), plan, mode.division.all())

@@ -124,7 +124,7 @@ async def test_a_node_that_never_catches_up_is_the_last_to_be_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
-        account = budget.DamageBudget(1)
+        account = budget.DamageBudget(lambda nodes: 1, [(1, 2, 3)])
         await cluster.kill([3])
         account.charge([3])
         with monkeypatch.context() as impatient:

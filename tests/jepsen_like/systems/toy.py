@@ -240,7 +240,9 @@ class ToySystem(System):
             case _:
                 return None
 
-    def control(self, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]) -> Control:
+    def control(
+        self, mode: Mode, cluster_id: str, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
+    ) -> Control:
         return ToyControl(direct, can_answer)
 
     def load(

@@ -61,6 +61,7 @@ async def test_after_the_leader_was_killed_another_broker_has_everything_and_tak
         assert second.events.named("role")[-1] == {
             "role": "master",
             "epoch": second.running.context.topics.version.state_version,
+            "broker": "broker-a",
         }
 
 

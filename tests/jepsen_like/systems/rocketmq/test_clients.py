@@ -119,25 +119,27 @@ async def test_nothing_there_is_an_answer() -> None:
         assert await connection.pull(0, 5, 1) == Pulled(5, ())
 
 
-def test_the_workload_reads_the_end_of_every_queue_at_last() -> None:
-    workload, rng = QueueWorkload(queues=2), random.Random(1)
-    requests = [workload.request(rng) for _ in range(40)]
-    ends = [0, 0]
+def test_the_workload_reads_the_end_of_every_queue_of_every_group_at_last() -> None:
+    workload, rng = QueueWorkload(pairs=2, queues=2), random.Random(1)
+    requests = [workload.request(rng) for _ in range(100)]
+    ends = [0, 0, 0, 0]
     for request in requests:
-        seen = workload.interpret(request, MessageStored(request.object, ends[request.object]))
+        assert request.group == request.object // 2
+        seen = workload.interpret(request, MessageStored(request.object % 2, ends[request.object]))
         assert (request.f, seen.offset, tuple(seen.values)) == (Action.APPEND, ends[request.object], (request.a,))
         ends[request.object] += 1
     assert min(ends) > LAST_READS
     finals = workload.final_reads()
     asked = {(each.object, each.offset) for each in finals if each.f is Action.READ}
-    assert asked == {(queue, offset) for queue in (0, 1) for offset in range(ends[queue] - LAST_READS, ends[queue] + 1)}
-    tail = next(each for each in finals if each.f is Action.TAIL and each.object == 1)
+    assert asked == {(obj, offset) for obj in range(4) for offset in range(ends[obj] - LAST_READS, ends[obj] + 1)}
+    assert {(each.object, each.group) for each in finals} == {(0, 0), (1, 0), (2, 1), (3, 1)}
+    tail = next(each for each in finals if each.f is Action.TAIL and each.object == 3)
     assert workload.interpret(tail, 99).offset == 99
-    assert workload.claimed_ends() == {1: 99}
+    assert workload.claimed_ends() == {3: 99}
     beyond = next(each for each in finals if each.f is Action.READ)
     assert tuple(workload.interpret(beyond, Pulled(beyond.offset, ())).values) == (NONE,)
     with pytest.raises(Nonsense):
-        workload.interpret(requests[0], MessageStored(1 - requests[0].object, 3))
+        workload.interpret(requests[0], MessageStored(1 - requests[0].object % 2, 3))
 
 
 def test_request_codes_are_those_of_the_protocol() -> None:

@@ -4,6 +4,7 @@ import attrs
 import pytest
 
 from jepsen_like.nemesis.table import KINDS
+from jepsen_like.systems.rocketmq.division import Division
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.promises import (
     SERVES,
@@ -16,6 +17,8 @@ from jepsen_like.systems.rocketmq.promises import (
 )
 from jepsen_like.systems.rocketmq.system import RocketMqSystem
 from tests.jepsen_like.run.test_recovery_time import a_fault
+
+ONE_GROUP = Division(pairs=1, nodes=3)
 
 
 def test_every_kind_of_fault_is_either_done_or_refused() -> None:
@@ -49,21 +52,32 @@ def test_a_power_cut_is_an_excuse_where_it_can_have_cost_something(
 ) -> None:
     fault = attrs.evolve(a_fault(5, 8), kind="power", nodes=nodes)
     kill = attrs.evolve(fault, kind="kill")
-    allowed = losses_allowed([fault, kill], CopyRule(replication, is_durable=False), majority=2)
+    allowed = losses_allowed([fault, kill], CopyRule(replication, is_durable=False), ONE_GROUP, queues=2)
     assert [each.kind for each in allowed] == (["power"] if excused else [])
-    assert losses_allowed([fault, kill], CopyRule(replication, is_durable=True), majority=2) == ()
+    assert losses_allowed([fault, kill], CopyRule(replication, is_durable=True), ONE_GROUP, queues=2) == ()
 
 
 def test_a_majority_is_that_of_the_group() -> None:
     fault = attrs.evolve(a_fault(5, 8), kind="power", nodes=(1, 2))
     mode = RocketMode.of(["ack=page-cache"], "raft")
-    assert len(mode.allowances([fault])) == 1
+    assert len(mode.on(3).allowances([fault])) == 1
+    assert mode.on(5).allowances([fault]) == ()
     assert mode.survives("kill")
     assert not mode.survives("power")
 
 
 def test_a_loss_is_put_down_to_the_setting_that_allows_it() -> None:
     fault = attrs.evolve(a_fault(5, 8), kind="promote-by-hand", nodes=(1,))
-    (allowed,) = losses_allowed([fault], CopyRule(RocketReplication.ASYNC_SLAVE, is_durable=True), majority=2)
+    (allowed,) = losses_allowed([fault], CopyRule(RocketReplication.ASYNC_SLAVE, is_durable=True), ONE_GROUP, queues=2)
     assert allowed.promise.startswith("async-slave, brokerRole=ASYNC_MASTER: ")
-    assert losses_allowed([fault], CopyRule(RocketReplication.SYNC_SLAVE, is_durable=False), majority=2) == ()
+    assert losses_allowed([fault], CopyRule(RocketReplication.SYNC_SLAVE, is_durable=False), ONE_GROUP, queues=2) == ()
+
+
+def test_a_fault_excuses_only_the_queues_of_the_groups_that_it_hit() -> None:
+    fault = attrs.evolve(a_fault(5, 8), kind="power", nodes=(2, 4, 5))
+    (allowed,) = (
+        RocketMode.of(["pairs=2", "queues=3"], "async-slave").on(4).allowances([attrs.evolve(fault, nodes=(3,))])
+    )
+    assert allowed.objects == frozenset({3, 4, 5})
+    (allowed,) = RocketMode.of(["pairs=2", "ack=page-cache"], "raft").on(6).allowances([fault])
+    assert allowed.objects == frozenset({2, 3}), "only of the second group a majority was hit"
