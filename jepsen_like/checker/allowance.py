@@ -33,6 +33,13 @@ class Allowance:
     is_tail: bool = True
     """Whether it costs the end of a log only: nothing acknowledged before it survives behind what it cost."""
 
+    may_cost_records: bool = True
+    """Whether it may cost records at all, and not only what brokers know of groups."""
+    rewinds_ns: int = NONE
+    """Positions that a pushed group committed no longer than this before it may be forgotten; `NONE`: none."""
+    unlocks_ns: int = NONE
+    """So long after it two members of a pushed group may hold one queue, because the lock was forgotten; `NONE`: they may not."""
+
     def reaches(self, obj: int) -> bool:
         """Whether it may have cost something of this object."""
         return self.objects is None or obj in self.objects

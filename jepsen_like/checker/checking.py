@@ -20,6 +20,7 @@ from jepsen_like.checker.forgiveness import forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
 from jepsen_like.checker.queue_check import expectations_of
+from jepsen_like.checker.queue_keys import check_keys
 from jepsen_like.checker.queue_rows import QueueExpectations
 from jepsen_like.checker.queue_tasks import QueueTask, SharedLog
 from jepsen_like.checker.register_check import SearchBounds
@@ -97,6 +98,8 @@ def check_run(
     dump, kept = read_dump(directory / DUMP), read_kept(directory / DUMP)
     rule = next((one.rule for one in kept.values()), KeepRule()) if kept is not None else _rule_of(directory)
     undecided: tuple[Undecided, ...] = ()
+    if model is not Model.QUEUE:
+        allowances = [one for one in allowances if one.may_cost_records]
     if model is Model.LOG:
         if dump is not None and kept is None and rule.may_expire:
             dump = None
@@ -213,6 +216,10 @@ def _checked_queue(
     for found, lost in worker.run(tasks):
         findings = findings.plus(found)
         losses += lost
+    if expectations.keys:
+        findings = findings.plus(
+            check_keys(of_model(loaded(history.files()), history.files()[0], Model.QUEUE), expectations)
+        )
     findings = attrs.evolve(findings, t_first=history.began_ns())
     losses = [attrs.evolve(loss, origin_ns=findings.t_first) for loss in losses]
     return findings, tuple(sorted(losses, key=lambda loss: (loss.allowance.begun_ns, loss.object)))

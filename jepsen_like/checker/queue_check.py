@@ -1,7 +1,7 @@
 """Findings about a queue: every partition by itself, for nothing that is checked joins two of them.
 
-Messages are judged by value and offset (`queue_records`), consumers and groups by what they were given in turn (`queue_reads`),
-losses by what the final read and the final logs contain (`queue_rows`) and what the mode allows (`queue_losses`).
+Messages are judged by value and offset (`queue_records`), consumers and groups by what they were given in turn (`queue_reads`), or
+pushed (`queue_pushed`), losses by what the final read and the final logs contain (`queue_rows`) and what the mode allows (`queue_losses`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.columns import Columns, begins_operation
 from jepsen_like.checker.log_check import FinalLog
 from jepsen_like.checker.queue_losses import explain
+from jepsen_like.checker.queue_pushed import Pushed, check_pushed
 from jepsen_like.checker.queue_reads import check_groups, check_polls
 from jepsen_like.checker.queue_records import (
     Breach,
@@ -102,12 +103,18 @@ def check_partition(
         found, is_shown = check_send_order(one, is_lost)
         breaches += found
         shown |= {Check.SEND_ORDER} if is_shown else set()
-    for found, can_fail in (
-        check_polls(one, seen, allowances),
-        check_groups(one, seen, expectations, allowances),
-    ):
-        breaches += found
-        shown |= can_fail
+    pushed = Pushed()
+    if expectations.is_pushed:
+        pushed = check_pushed(one, fate, explained.forgiven, expectations, allowances)
+        breaches += pushed.breaches
+        shown |= pushed.shown
+    else:
+        for found, can_fail in (
+            check_polls(one, seen, allowances),
+            check_groups(one, seen, expectations, allowances),
+        ):
+            breaches += found
+            shown |= can_fail
     if len(one.replicas) > 1:
         shown.add(Check.REPLICAS)
     findings = _summed(one, breaches, expectations)
@@ -120,6 +127,9 @@ def check_partition(
         unread=int(findings.acked > 0 and not one.finals.are_known),
         undecided=_undecided(one.number, fate.unseen, one.finals, expectations),
         shown=frozenset(shown),
+        tolerated=pushed.tolerated,
+        given=pushed.given,
+        given_again=pushed.again,
     ), explained.losses
 
 
@@ -190,13 +200,21 @@ def expectations_of(test: Mapping[str, object]) -> QueueExpectations:
         may_duplicate=bool(said.get("may_duplicate", False)),
         session_timeout_ns=_ns(said, "session_timeout_s"),
         rebalance_timeout_ns=_ns(said, "rebalance_timeout_s"),
+        is_pushed=bool(said.get("pushed", False)),
+        is_orderly=bool(said.get("orderly", False)),
+        keys=int(_number(said, "keys")),
+        keys_move=bool(said.get("keys_move", False)),
         partitions=names["partitions"],
         groups=names["groups"],
     )
 
 
 def _ns(said: Mapping[str, object], key: str) -> int:
+    return round(_number(said, key) * 1e9)
+
+
+def _number(said: Mapping[str, object], key: str) -> float:
     value = said.get(key, 0)
     if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"queue.{key}: {value!r} is no number of seconds")
-    return round(value * 1e9)
+        raise ValueError(f"queue.{key}: {value!r} is no number of seconds, or of what it counts")
+    return value

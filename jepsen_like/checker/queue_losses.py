@@ -46,7 +46,7 @@ def explain(
     forgiven = np.zeros(len(one.sent.value), np.bool_)
     losses = []
     for allowance in allowances:
-        if not allowance.reaches(one.number):
+        if not (allowance.may_cost_records and allowance.reaches(one.number)):
             continue
         acked = fate.lost[~forgiven[fate.lost]]
         rows = one.sent.ok_row[acked]

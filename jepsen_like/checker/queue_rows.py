@@ -34,6 +34,14 @@ class QueueExpectations:
     """How long a member may be silent before it is expelled; 0: not known."""
     rebalance_timeout_ns: int = 0
     """How long a member may take to rejoin before it is expelled; 0: not known."""
+    is_pushed: bool = False
+    """Whether clients give messages to consumers at least once, and commit what was consumed, as RocketMQ's do; see `queue_pushed`."""
+    is_orderly: bool = False
+    """Whether one member at a time consumes a partition, a message at a time."""
+    keys: int = 0
+    """With sharding keys: how many. A message's key is the remainder of its value; 0: there are none."""
+    keys_move: bool = False
+    """Whether the messages of a key go to another partition while its own cannot be written to."""
     partitions: Mapping[int, str] = attrs.field(factory=dict)
     groups: Mapping[int, str] = attrs.field(factory=dict)
 

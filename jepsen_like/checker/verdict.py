@@ -5,6 +5,7 @@ makes the whole unknown. A violation is at most `WITNESS_OPS_MAX` operations and
 """
 
 import enum
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -76,6 +77,12 @@ class Check(enum.StrEnum):
     """A group found, or went on from, an offset before the one that it had committed."""
     TWO_OWNERS = "two_owners"
     """A partition belonged to two members of a group at once."""
+    UNDELIVERED = "undelivered"
+    """There in the end, and never given to any member of a group."""
+    COMMIT_AHEAD = "commit_ahead"
+    """A group's position lay behind a message that no member had been given yet."""
+    KEY_ORDER = "key_order"
+    """Of one sharding key's messages, one that was sent later was given first."""
 
 
 LOG_CHECKS: Final = (
@@ -105,7 +112,12 @@ QUEUE_CHECKS: Final = (
     Check.SKIPPED_POLL,
     Check.COMMIT_REGRESS,
     Check.TWO_OWNERS,
+    Check.UNDELIVERED,
+    Check.COMMIT_AHEAD,
+    Check.KEY_ORDER,
 )
+PUSHED_CHECKS: Final = frozenset([Check.UNDELIVERED, Check.COMMIT_AHEAD, Check.KEY_ORDER])
+"""Of a queue whose messages are pushed; told only where they were made."""
 REGISTER_CHECKS: Final = (
     Check.LINEARIZABLE,
     Check.PHANTOM,
@@ -190,6 +202,30 @@ class Undecided:
 
 
 @attrs.frozen(kw_only=True)
+class Tolerated:
+    """What a check found and the mode allows, because of a fault or a setting."""
+
+    check: Check
+    object: int
+    count: int
+    because: str
+    """What allows it, in words."""
+    fault: int = NONE
+    example: str
+
+    def as_json(self) -> dict[str, Any]:
+        """A row of results.json."""
+        return {
+            "check": str(self.check),
+            "object": self.object,
+            "count": self.count,
+            "because": self.because,
+            "fault": self.fault,
+            "example": self.example,
+        }
+
+
+@attrs.frozen(kw_only=True)
 class Findings:
     """What was found in one piece of a history; pieces add up."""
 
@@ -218,6 +254,11 @@ class Findings:
     """Acknowledged messages that no final read or log reaches: neither there nor lost."""
     shown: frozenset[Check] = frozenset()
     """Of a queue: the checks that something in it could have failed."""
+    tolerated: tuple[Tolerated, ...] = ()
+    given: int = 0
+    """Of a pushed queue: messages given to each group, each counted once."""
+    given_again: int = 0
+    """And how often one was given again."""
 
     def plus(self, other: "Findings") -> "Findings":
         """Returns both together."""
@@ -241,6 +282,9 @@ class Findings:
             unread=self.unread + other.unread,
             unseen=self.unseen + other.unseen,
             shown=self.shown | other.shown,
+            tolerated=self.tolerated + other.tolerated,
+            given=self.given + other.given,
+            given_again=self.given_again + other.given_again,
         )
 
 
@@ -301,6 +345,8 @@ class Verdict:
         """Returns every check of this model: `{name: {valid, count, examples}}`; `linearizable` sums up the others."""
         summary: dict[str, dict[str, Any]] = {}
         for check in CHECKS_OF[self.model]:
+            if check in PUSHED_CHECKS and check not in self.findings.shown:
+                continue
             whole = check is Check.LINEARIZABLE
             count = sum(self.findings.counts.values()) if whole else self.findings.counts.get(check, 0)
             of_this = [one.sentence for one in self.violations if whole or one.check is check]
@@ -310,6 +356,12 @@ class Verdict:
             summary[str(Check.LOST)]["reason"] = (
                 f"{self.lost_allowed:,} lost in addition, as the promise of this mode allows"
             )
+        for check, found in itertools.groupby(
+            sorted(self.findings.tolerated, key=lambda one: one.check), lambda one: one.check
+        ):
+            of_check = list(found)
+            causes = "; ".join(dict.fromkeys(one.because for one in of_check))
+            summary[str(check)]["reason"] = f"{sum(one.count for one in of_check):,} in addition, as allowed: {causes}"
         return summary
 
     @property
@@ -342,6 +394,12 @@ class Verdict:
             "lost_allowed": [_loss_as_json(loss, origin_ns) for loss in self.losses],
             "lost_unexplained": found.lost_acked - self.lost_allowed,
             "duplicated": found.duplicated,
+            **(
+                {"given": {"messages": found.given, "again": found.given_again}}
+                if Check.UNDELIVERED in found.shown
+                else {}
+            ),
+            **({"tolerated": [one.as_json() for one in found.tolerated]} if found.tolerated else {}),
             "lost": [one.sentence for one in self.violations if one.check is Check.LOST][:EXAMPLES_MAX],
             "violations": [one.as_json(origin_ns) for one in self.violations],
         }

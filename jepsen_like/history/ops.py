@@ -93,11 +93,13 @@ class Op:
 
     send: `a` the value id, `offset` where it landed (`NONE` if the answer does not say), `epoch` the leader's, `node` the broker.
     poll: one row per record: `a` its value id (`NONE`, with `DAMAGED_VALUE`, for bytes that are no value), `offset`, `count` how
-    many records of this partition the poll brought. All rows of one poll share process, begin and end.
+    many records of this partition the poll brought. All rows of one poll share process, begin and end. `b`: of a message that was pushed
+    to a member, the group; its interval is then that of the listener.
     commit: `a` the group, `b` the generation (`NONE`: unknown, or no member), `offset` the next record to be read.
     committed: `a` the group, `offset` what was answered (`NONE`: nothing committed).
     assign: `a` the group (`NONE`: the client chose by itself), `b` the generation (`NONE`: unknown), `offset` the position to
-    start from (`NONE`: not said). revoke: `a`, `b` likewise; `INFO`: the client did not give it up in time, or has ended.
+    start from (`NONE`: not said); where messages are pushed, clients do not tell which partitions they have: one row for each that
+    there is, when the member joins. revoke: `a`, `b` likewise; `INFO`: the client did not give it up in time, or has ended.
     seek: `offset` the new position (`NONE`: by the client's reset rule).
     tail: `offset` the end that consumers can read to, `seen` where the log begins; `b` is 1 if `process` then reads all of it
     as the final read of the partition, else `NONE`.

@@ -202,6 +202,8 @@ class ShownCheck:
     count: int
     notes: tuple[str, ...] = ()
     """Why it could not be decided, or examples of what was found."""
+    is_tolerated: bool = False
+    """Whether something was found that the mode allows, because of a fault or a setting."""
 
 
 @attrs.frozen
@@ -342,7 +344,13 @@ def findings(
         ),
         violations=tuple(violation_of(row) for row in results.get("violations") or ()),
         checks=tuple(
-            ShownCheck(name, row.get("valid"), int(row.get("count") or 0), notes_of(row))
+            ShownCheck(
+                name,
+                row.get("valid"),
+                int(row.get("count") or 0),
+                notes_of(row),
+                any(one["check"] == name for one in results.get("tolerated") or ()),
+            )
             for name, row in (results.get("checks") or {}).items()
         ),
     )

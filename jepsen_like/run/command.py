@@ -64,6 +64,7 @@ DESCRIPTORS_OF_PAIR = 4
 """Of each two nodes: the forwarder's listener and both sides of its connection; of each node with itself, what the harness has."""
 DESCRIPTORS_OF_CLIENT = 6
 """For each node: its connection and both sides of the forwarder; twice, since a connection that is cut off outlives its client's."""
+TOLERATED_SHOWN_MAX = 5
 LATEST = "latest"
 REPORT = "report.html"
 QUICK_HELP = "Check in this process, without a JVM."
@@ -472,6 +473,7 @@ def checked(plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engi
     return {
         **results,
         **({"stalls": stalls.as_json()} if stalls is not None else {}),
+        **({"client": test["client"]} if "client" in test else {}),
         "promise": mode.promise(plan.kinds),
     }
 
@@ -512,6 +514,10 @@ def summary(results: dict[str, Any], report: Path) -> list[str]:
     early = ", interrupted" if results["is_interrupted"] else ""
     loss = allowed_loss(results)
     valid = f"VALID for this mode, but {loss}" if loss else "VALID"
+    if results.get("tolerated") and not loss:
+        valid = (
+            "VALID for this mode, but not in the order, or by one owner at a time, that it would have without faults"
+        )
     verdict = {True: valid, False: "INVALID: a promise was broken", None: "UNKNOWN: the check could not decide"}
     untested = "".join(f"   {line}" for line in results.get("not_tested", ()))
     up = available(results)
@@ -524,11 +530,22 @@ def summary(results: dict[str, Any], report: Path) -> list[str]:
         f"{len(results['faults'])} fault{'s' * (len(results['faults']) != 1)}   RTO max {seconds(rto['max'])}   RPO {results['rpo']['records']:,} records{serving}   "
         f"{results['throughput_ops_s']:,.0f} ops/s   p50 {milliseconds(latency['p50'])}   p99 {milliseconds(latency['p99'])}",
     ]
+    if (of_clients := results.get("rto_client_s")) is not None:
+        lines.append(f"RTO as its clients saw it (client={results['client']}): max {seconds(of_clients['max'])}")
     if rto.get("unrecovered"):
         lines.append(f"no write was acknowledged any more after {rto['unrecovered']} of the faults")
     for name, check in results["checks"].items():
         if check["valid"] is not True and check["examples"]:
             lines.append(f"{name}: {check['count']:,} found, for example: {check['examples'][0]}")
+    if given := results.get("given"):
+        lines.append(
+            f"given to consumers: {given['messages']:,} messages, {given['again']:,} times one again   "
+            f"client={results.get('client')}"
+        )
+    lines += [
+        f"{one['check']}, as this mode allows: {one['count']:,}; {one['because']}; for example: {one['example']}"
+        for one in results.get("tolerated", ())[:TOLERATED_SHOWN_MAX]
+    ]
     lines += [f"lost, as this mode allows: {loss['says']}" for loss in results["lost_allowed"]]
     lines += [f"not decided: {reason}" for reason in results.get("unknown", ())]
     return [*lines, f"report: {report}"]

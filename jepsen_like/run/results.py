@@ -50,11 +50,18 @@ class Attempts:
     is_lost: Bools = attrs.field()
     """Which of them are acknowledged appends of a record that the final logs lack."""
 
+    by_client: Bools = attrs.field()
+    """Which of them do not tell which node was asked: those of a client that finds its way by itself."""
+
     is_queue: bool = False
     """Whether these are the messages of a queue, of which a producer has many under way."""
 
     @is_lost.default
     def _nothing_lost(self) -> Bools:
+        return np.zeros(len(self.f), np.bool_)
+
+    @by_client.default
+    def _none_by_client(self) -> Bools:
         return np.zeros(len(self.f), np.bool_)
 
     @classmethod
@@ -63,19 +70,19 @@ class Attempts:
 
         Raises `UnreadableHistory` if there is no history.
         """
-        names = ("object", "process", "f", "type", "a", "offset", "t_inv", "t_ret")
+        names = ("object", "process", "f", "type", "a", "offset", "t_inv", "t_ret", "node")
         parts: list[list[Ints]] = []
         for path in HistoryReader.open(history).files():
             table = read_part(path, names)
             columns = [np.asarray(table.column(name).to_numpy()).astype(np.int64) for name in names]
             parts.append(columns)
-        obj, process, f, outcome, value, offset, t_inv, t_ret = (
-            [np.concatenate(of) for of in zip(*parts, strict=True)] if parts else [np.empty(0, np.int64)] * 8
+        obj, process, f, outcome, value, offset, t_inv, t_ret, node = (
+            [np.concatenate(of) for of in zip(*parts, strict=True)] if parts else [np.empty(0, np.int64)] * 9
         )
         sends = np.flatnonzero(f == Action.SEND)
         if is_queue := len(sends) > 0:  # all else there is the consumers'
-            obj, process, f, outcome, value, offset, t_inv, t_ret = (
-                of[sends] for of in (obj, process, f, outcome, value, offset, t_inv, t_ret)
+            obj, process, f, outcome, value, offset, t_inv, t_ret, node = (
+                of[sends] for of in (obj, process, f, outcome, value, offset, t_inv, t_ret, node)
             )
         first = np.arange(len(f)) if is_queue else np.flatnonzero(begins_operation(process, t_inv, t_ret))
         records = np.diff(first, append=len(f))
@@ -83,7 +90,15 @@ class Attempts:
         lost = _lost(history.with_name(DUMP), obj, np.where(appended, offset, NONE), value)
         of_operation = np.logical_or.reduceat(lost, first) if len(first) else lost
         return cls(
-            f[first], outcome[first], t_inv[first], t_ret[first], process[first], records, of_operation, is_queue
+            f[first],
+            outcome[first],
+            t_inv[first],
+            t_ret[first],
+            process[first],
+            records,
+            of_operation,
+            node[first] == NONE,
+            is_queue,
         )
 
     @property
@@ -91,9 +106,11 @@ class Attempts:
         """When the first operation began; 0 for none."""
         return int(self.t_inv.min()) if len(self.t_inv) else 0
 
-    def acknowledged_writes(self) -> Writes:
-        """What recovery times are measured by."""
+    def acknowledged_writes(self, *, only: Bools | None = None) -> Writes:
+        """What recovery times are measured by; `only` these of them."""
         chosen = (self.outcome == Outcome.OK) & np.isin(self.f, WRITES)
+        if only is not None:
+            chosen &= only
         return Writes.of(self.t_inv[chosen], self.t_ret[chosen])
 
     def attempted(self) -> int:
@@ -290,6 +307,7 @@ def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
             for each in elections(observed.roles, observed.faults)
         ],
         "rto_s": {**worst(recoveries), "faults": [each.as_json() for each in recoveries]},
+        **_as_clients_saw(attempts, observed),
         "availability": availability(writes, origin, observed.load_ended_ns or int(attempts.t_inv.max(initial=origin))),
         "latency_ms": attempts.latency_ms(),
         "throughput_ops_s": attempts.throughput_ops_s(),
@@ -310,6 +328,15 @@ def measured(attempts: Attempts, observed: Observed) -> dict[str, Any]:
             for role in observed.roles
         ],
     }
+
+
+def _as_clients_saw(attempts: Attempts, observed: Observed) -> dict[str, Any]:
+    """Recovery by the writes of clients that find their way by themselves, where there are others to tell when the nodes served."""
+    is_both = attempts.by_client.any() and not attempts.by_client[np.isin(attempts.f, WRITES)].all()
+    if not is_both:
+        return {}
+    writes = attempts.acknowledged_writes(only=attempts.by_client)
+    return {"rto_client_s": worst([recovery(fault, writes) for fault in observed.faults])}
 
 
 def worst(recoveries: Sequence[ServiceRecovery]) -> dict[str, float | int | None]:

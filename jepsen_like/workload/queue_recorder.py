@@ -106,11 +106,13 @@ class QueueRecorder(Recorder):
         t_ret: int,
         node: int = NONE,
         is_whole: bool = True,
+        group: int = NONE,
     ) -> None:
         """A poll brought these records of one partition, in this order; call it for each partition of the poll.
 
         Best given as `array("q")`: nothing is done per record. A value is `NONE` where the bytes of a record are no value
         (then `is_whole` is false). A poll that brought nothing needs no row.
+        `group`: of messages that a client pushed to a member of it, from the begin of its listener to the end.
         """
         op = Op(
             f=Action.POLL,
@@ -118,6 +120,7 @@ class QueueRecorder(Recorder):
             t_inv=t_inv,
             t_ret=t_ret,
             object=partition,
+            b=group,
             process=process,
             err=ErrorCode.NONE if is_whole else ErrorCode.DAMAGED_VALUE,
             node=node,

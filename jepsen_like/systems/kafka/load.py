@@ -3,44 +3,35 @@
 A message is one operation, from before `produce()` to its delivery report, with a value of its own; a slot of a producer is one client.
 """
 
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import attrs
-import msgpack
 import trio
 
-from jepsen_like.cluster.process import die_with_parent
 from jepsen_like.cluster.wires import Address
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.sinks import LogSink, QueueSink, Sink
 from jepsen_like.systems.kafka.worker_pipe import (
-    FINAL,
     MEMBER,
-    QUIT,
     READER,
     SENDER,
-    STOP,
     STOPPED,
     ReadRow,
     SentRow,
     WorkerPlan,
 )
-from jepsen_like.systems.port import NotServing
+from jepsen_like.workload.client_process import FINAL, STOP, ClientProcess
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
 
+WORKER: Final = "jepsen_like.systems.kafka.worker"
 SENDERS: Final = 2
 MESSAGE_WITHIN_MS: Final = 8000
 """librdkafka gives a message up, and its outcome is unknown."""
 REQUEST_WITHIN_MS: Final = 2000
 FINAL_WITHIN_S: Final = 20.0
-QUIT_WITHIN_S: Final = 2.0
 LOG_WORKLOAD, GROUP_WORKLOAD, GROUPS_WORKLOAD = "log", "group", "groups"
 GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
     GROUP_WORKLOAD: {"readers": 3},
@@ -49,7 +40,6 @@ GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
 """By workload: each group, by its number in the history, with its members. With several groups a consumer without a group reads on as well."""
 SESSION_MS: Final = 3000
 REBALANCE_MS: Final = 10_000
-STDERR_TAIL_BYTES: Final = 2000
 
 COMMON: Final[Mapping[str, Any]] = {
     "socket.timeout.ms": 2500,
@@ -107,91 +97,20 @@ def member_config(servers: str, group: str) -> dict[str, Any]:
     }
 
 
-@attrs.define(eq=False)
-class Worker:
-    """A client process, as the harness holds it."""
-
-    plan: WorkerPlan
-    popen: "subprocess.Popen[bytes]"
-    stdout: trio.lowlevel.FdStream
-    stderr: IO[bytes]
-    unpacker: msgpack.Unpacker = attrs.field(factory=lambda: msgpack.Unpacker(strict_map_key=False))
-
-    @classmethod
-    def start(cls, plan: WorkerPlan, *, stopped: bool = False) -> "Worker":
-        """Start it; it begins at once, unless it is `stopped` before."""
-        stderr = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the worker
-        popen = subprocess.Popen(
-            [sys.executable, "-m", "jepsen_like.systems.kafka.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            bufsize=0,
-            process_group=0,
-            preexec_fn=die_with_parent(),
-        )
-        assert popen.stdout is not None
-        stdout = trio.lowlevel.FdStream(os.dup(popen.stdout.fileno()))
-        popen.stdout.close()
-        worker = cls(plan, popen, stdout, stderr)
-        # In one piece: a command that came later could find the worker at work.
-        worker._write(attrs.asdict(plan), *([[STOP]] if stopped else []))
-        return worker
-
-    def tell(self, command: str) -> None:
-        """A command; one that has ended is told nothing."""
-        try:
-            self._write([command])
-        except OSError:
-            return
-
-    def _write(self, *messages: Any) -> None:
-        assert self.popen.stdin is not None
-        self.popen.stdin.write(b"".join(map(msgpack.packb, messages)))
-
-    async def messages(self) -> list[Any]:
-        """What it has said since; waits for something. Raises `NotServing` if it has ended."""
-        chunk = await self.stdout.receive_some()
-        if not chunk:
-            self.popen.wait()
-            self.stderr.seek(0)
-            told = self.stderr.read()[-STDERR_TAIL_BYTES:].decode(errors="replace").strip()
-            raise NotServing(f"a client process ended with status {self.popen.returncode}: {told}")
-        self.unpacker.feed(chunk)
-        return list(self.unpacker)
-
-    async def end(self) -> None:
-        """Let it end, or end it."""
-        self.tell(QUIT)
-        deadline = trio.current_time() + QUIT_WITHIN_S
-        while self.popen.poll() is None and trio.current_time() < deadline:  # noqa: ASYNC110 - only the kernel knows
-            await trio.sleep(0.01)
-        self.kill()
-
-    def kill(self) -> None:
-        """End it now."""
-        self.popen.kill()
-        self.popen.wait()
-        if self.popen.stdin is not None:
-            self.popen.stdin.close()
-        self.stdout.close()
-        self.stderr.close()
-
-
 class ClientLoad:
     """All clients of a run (`workload.load.RunningLoad`): producers and a consumer, which live until the final reads are over."""
 
     def __init__(self, plans: Sequence[WorkerPlan], sink: Sink) -> None:
         self.plans = tuple(plans)
         self._sink = sink
-        self.workers: list[Worker] = []
+        self.workers: list[ClientProcess] = []
         self._is_stopping = False
         self._ends: dict[int, int] = {}
 
     async def run(self) -> None:
         """Drive all clients; returns when `stop` was called and every message has its report. Raises `NotServing`, in a group, if one ends."""
         try:
-            self.workers += [Worker.start(plan, stopped=self._is_stopping) for plan in self.plans]
+            self.workers += [ClientProcess.start(WORKER, plan, stopped=self._is_stopping) for plan in self.plans]
             async with trio.open_nursery() as nursery:
                 for worker in self.workers:
                     nursery.start_soon(self._listen, worker, STOPPED)
@@ -238,7 +157,7 @@ class ClientLoad:
 
     # ---------------------------------------------------------------- what they report
 
-    async def _listen(self, worker: Worker, until: str, answers: list[Any] | None = None) -> None:
+    async def _listen(self, worker: ClientProcess, until: str, answers: list[Any] | None = None) -> None:
         """Record what a worker reports, until it reports that it is done."""
         while True:
             for what, *content in await worker.messages():

@@ -17,19 +17,17 @@ from jepsen_like.history.ops import NONE
 from jepsen_like.systems.kafka.worker_pipe import (
     ASSIGNED,
     COMMITTED,
-    FINAL,
     FLUSH_EVERY_NS,
     MEMBER,
     POLLED,
     POSITION,
-    QUIT,
     REVOKED,
     SOUGHT,
-    STOP,
     STOPPED,
     WorkerPipe,
     WorkerPlan,
 )
+from jepsen_like.workload.client_process import FINAL, QUIT, STOP
 from jepsen_like.workload.payload import decode_value
 
 POLL_S: Final = 0.02

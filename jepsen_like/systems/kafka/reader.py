@@ -11,18 +11,16 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from jepsen_like.systems.kafka.worker_pipe import (
-    FINAL,
     FLUSH_EVERY_NS,
     NOTE,
-    QUIT,
     READS,
-    STOP,
     STOPPED,
     TAIL,
     ReadRow,
     WorkerPipe,
     WorkerPlan,
 )
+from jepsen_like.workload.client_process import FINAL, QUIT, STOP
 from jepsen_like.workload.payload import decode_value
 
 READ_WITHIN_S: Final = 0.5

@@ -14,17 +14,15 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from jepsen_like.systems.kafka.outcomes import NOT_QUEUED
 from jepsen_like.systems.kafka.worker_pipe import (
-    FINAL,
     FLUSH_EVERY_NS,
-    QUIT,
     ROWS_MAX,
     SENDS,
-    STOP,
     STOPPED,
     SentRow,
     WorkerPipe,
     WorkerPlan,
 )
+from jepsen_like.workload.client_process import FINAL, QUIT, STOP
 from jepsen_like.workload.payload import encode_value
 
 POLL_S: Final = 0.01

@@ -1,4 +1,4 @@
-"""What the harness and its worker processes say to each other: msgpack arrays, one after the other, over the worker's standard streams.
+"""What the harness and its worker processes say to each other, over the pipe of `workload.client_process`.
 
 To a worker: first its `WorkerPlan`, then `["stop"]` (start nothing new), `["final"]` (the last writes or reads, on a healed cluster) and
 `["quit"]`; the end of the stream means quit.
@@ -13,23 +13,18 @@ From a worker, rows gathered over some milliseconds:
 - `["final", answered, ends]`: whether all was answered, and the end of each partition that was told.
 """
 
-import os
-import select
-import sys
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import attrs
-import msgpack
 
 from jepsen_like.history.ops import NONE
+from jepsen_like.workload.client_process import ClientPipe
 
 FLUSH_EVERY_NS: Final = 20_000_000
 ROWS_MAX: Final = 512
-CHUNK_BYTES: Final = 64 * 1024
 SENDER, READER, MEMBER = "sender", "reader", "member"
 """Roles. The messages of a member have the name of its role."""
-STOP, FINAL, QUIT = "stop", "final", "quit"
 SENDS, READS, NOTE, STOPPED, TAIL = "sends", "reads", "note", "stopped", "tail"
 POLLED, ASSIGNED, REVOKED, COMMITTED, POSITION, SOUGHT = (
     "polled",
@@ -91,38 +86,9 @@ class ReadRow(NamedTuple):
     t_ret: int
 
 
-class WorkerPipe:
-    """A worker's side: commands without waiting, rows gathered and written together."""
-
-    def __init__(self) -> None:
-        self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()
-        os.set_blocking(self._in, False)
-        self._unpacker = msgpack.Unpacker()
-        self._waiting: list[Any] = []
+class WorkerPipe(ClientPipe):
+    """A worker's side."""
 
     def plan(self) -> WorkerPlan:
         """Wait for the plan."""
-        while True:
-            select.select([self._in], [], [])
-            found = self.commands()
-            if found:
-                self._waiting = found[1:]  # it may be told to stop before it has begun
-                return WorkerPlan(**found[0])
-
-    def commands(self) -> list[Any]:
-        """What has come since; `["quit"]` when nothing more can."""
-        waiting, self._waiting = self._waiting, []
-        try:
-            chunk = os.read(self._in, CHUNK_BYTES)
-        except BlockingIOError:
-            return waiting
-        if not chunk:
-            return [*waiting, [QUIT]]
-        self._unpacker.feed(chunk)
-        return [*waiting, *self._unpacker]
-
-    def say(self, *message: Any) -> None:
-        """Write one message; waits while the harness does not read."""
-        data = memoryview(msgpack.packb(message))
-        while data:
-            data = data[os.write(self._out, data) :]
+        return WorkerPlan(**self.fields())

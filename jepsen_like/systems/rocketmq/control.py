@@ -10,16 +10,18 @@ import trio
 from jepsen_like.cluster.wires import Address
 from jepsen_like.history.files import DumpWriter
 from jepsen_like.systems.port import Control, Leadership, Mode, NotServing, Scope
+from jepsen_like.systems.rocketmq.bodies import value_of
+from jepsen_like.systems.rocketmq.client_settings import ORDER_WORKLOAD
 from jepsen_like.systems.rocketmq.clients import TOPIC, BrokerConnection
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.processes import brokers_of
-from jepsen_like.workload.payload import decode_value
 from rocketmq_compat.records import MalformedRecord
-from rocketmq_compat.remoting.bodies import KVTable
+from rocketmq_compat.remoting.bodies import KVTable, TopicRouteData
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadBody
 from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.headers.routes import GetRouteInfoRequestHeader, PutKvConfigRequestHeader
 from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader
 
 ANSWERS_WITHIN_S: Final = 1.0
@@ -27,6 +29,8 @@ READS_WITHIN_S: Final = 30.0
 POLL_S: Final = 0.1
 MESSAGES_OF_A_PULL: Final = 32
 READ_AND_WRITE: Final = 6
+PINS: Final = "ORDER_TOPIC_CONFIG"
+"""Where a name server keeps which brokers an ordered topic's queues are spread over, present or not."""
 _NO_ANSWER = (NoConnection, NoBrokerAnswer, BrokerRefused, BadBody, KeyError, ValueError)
 
 T = TypeVar("T")
@@ -207,7 +211,7 @@ class RocketControl(Control):
                     if not pulled.records or pulled.records[0][0].queue_offset != offset:
                         raise NotServing(f"n{node} has queue {queue} up to {end} and does not show {offset}")
                     # The checker wants each value; a damaged message gets one that no client sent.
-                    values = [decode_value(body)[0] for _, body in pulled.records][: end - offset]
+                    values = [value_of(body)[0] for _, body in pulled.records][: end - offset]
                     writer.record(node, offset, 0, values, obj=obj)
                     offset += len(values)
         except (*_NO_ANSWER, MalformedRecord, trio.TooSlowError) as error:
@@ -218,7 +222,8 @@ class RocketControl(Control):
     # ---------------------------------------------------------------- the rest
 
     async def prepare(self, mode: Mode, workload: str, *, within_s: float) -> None:
-        """Make the topic of the load in every group, and wait until every broker answers."""
+        """Make the topic of the load in every group, wait until every broker answers, and until clients find the topic."""
+        assert isinstance(mode, RocketMode)
         why = "no broker answers"
         with trio.move_on_after(within_s):
             while True:
@@ -227,11 +232,30 @@ class RocketControl(Control):
                     try:
                         for master in masters.values():
                             await self._on(self._direct[master.node], lambda one: _create(one, self._mode.queues))
-                        return
+                        break
                     except _NO_ANSWER as error:
                         why = str(error)
                 await trio.sleep(POLL_S)
+            while True:
+                try:
+                    if await self._on(self._direct[max(self._direct)], lambda one: self._found(one, mode, workload)):
+                        return
+                except _NO_ANSWER as error:
+                    why = str(error)
+                await trio.sleep(POLL_S)
         raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
+
+    async def _found(self, names: BrokerConnection, mode: RocketMode, workload: str) -> bool:
+        """Whether clients find the queues at the name server, which is told to pin them where keys stay with their queues."""
+        if workload == ORDER_WORKLOAD and mode.is_pinned:
+            pins = PutKvConfigRequestHeader(namespace=PINS, key=TOPIC, value=pins_of(mode))
+            await names.ask(Command(RequestCode.PUT_KV_CONFIG, ext=pins.ext()))
+        header = GetRouteInfoRequestHeader(topic=TOPIC)
+        answer = await names.ask(Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=header.ext()))
+        if answer.code != ResponseCode.SUCCESS:
+            return False
+        found = [queues.write_queue_nums for queues in TopicRouteData.decode(answer.body).queue_datas]
+        return found == [mode.queues] * mode.pairs
 
     async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
         """By any request: a refusal is an answer, too."""
@@ -242,6 +266,11 @@ class RocketControl(Control):
         except (NoConnection, NoBrokerAnswer) as error:
             return str(error)
         return None
+
+
+def pins_of(mode: RocketMode) -> str:
+    """The queues of an ordered topic as a name server keeps them."""
+    return ";".join(f"{scope}:{mode.queues}" for scope in mode.division.scopes)
 
 
 async def _create(connection: BrokerConnection, queues: int) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import attrs
 
 from jepsen_like.history.ops import NONE, Action
+from jepsen_like.systems.rocketmq.bodies import body_of, value_of
 from jepsen_like.systems.rocketmq.clients import MessageStored, Pulled
 from jepsen_like.workload.model import Nonsense, Request, Seen
-from jepsen_like.workload.payload import decode_value, encode_value, value_ids
+from jepsen_like.workload.payload import value_ids
 
 LAST_READS = 16
 
@@ -75,7 +76,7 @@ class QueueWorkload:
                 head, body = records[0]
                 if head.queue_offset != offset or head.queue_id != queue:
                     raise Nonsense(f"a pull at {offset} was answered with {head.queue_offset} of queue {head.queue_id}")
-                value, is_whole = decode_value(body)
+                value, is_whole = value_of(body)
                 return Seen((value,), offset, is_whole=is_whole)
             case int() if request.f is Action.TAIL:
                 self._claimed[obj] = max(self._claimed.get(obj, 0), answer)
@@ -86,7 +87,7 @@ class QueueWorkload:
     def _send(self, obj: int) -> Request:
         group, queue = divmod(obj, self.queues)
         value = next(self._ids)
-        body = encode_value(value, self.record_bytes)
+        body = body_of(value, self.record_bytes)
         return Request(
             Action.APPEND,
             lambda connection: connection.send(queue, body),
@@ -103,3 +104,16 @@ class QueueWorkload:
     def _read(self, obj: int, offset: int) -> Request:
         group, queue = divmod(obj, self.queues)
         return Request(Action.READ, lambda on: on.pull(queue, offset, 1), object=obj, offset=offset, group=group)
+
+
+@attrs.define
+class PushedProbes(QueueWorkload):
+    """The same of a queue whose messages are pushed to groups: what is sent is a message, and what is read is not recorded."""
+
+    def request(self, rng: random.Random) -> Request:
+        """Send to any queue."""
+        return attrs.evolve(super().request(rng), f=Action.SEND)
+
+    def interpret(self, request: Request, answer: Any) -> Seen:
+        """Offsets and values."""
+        return super().interpret(attrs.evolve(request, f=Action.APPEND) if request.is_write else request, answer)

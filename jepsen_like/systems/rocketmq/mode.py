@@ -1,5 +1,6 @@
 """The settings of RocketMQ's broker groups, and what a run with them is held to."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -9,8 +10,16 @@ from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import KeepRule
 from jepsen_like.systems.port import FaultSeen, Mode, WrongMode
+from jepsen_like.systems.rocketmq import client_settings
 from jepsen_like.systems.rocketmq.division import PAIRS_MAX, Division
-from jepsen_like.systems.rocketmq.promises import CopyLoss, CopyRule, RocketReplication, describe, losses_allowed
+from jepsen_like.systems.rocketmq.promises import (
+    CopyLoss,
+    CopyRule,
+    RocketReplication,
+    describe,
+    groups_disturbed,
+    losses_allowed,
+)
 from rocketmq_compat.config import InvalidProperty, Properties
 from rocketmq_compat.config_keys import ASYNC_MASTER, BROKER_PROPERTIES, DURABLE, REFUSE, SYNC_FLUSH, SYNC_MASTER
 
@@ -50,6 +59,7 @@ class RocketMode(Mode):
     @classmethod
     def of(cls, words: Sequence[str], replication: str) -> "RocketMode":
         """Raises `WrongMode` for a property that does not exist or cannot be set here, and for a value that it cannot have."""
+        of_load, words = client_settings.split(words)
         counts, given = {QUEUES: QUEUES_DEFAULT, PAIRS: 1}, []
         for word in words:
             name, _, value = (part.strip() for part in word.partition("="))
@@ -63,14 +73,14 @@ class RocketMode(Mode):
             properties = Properties.read(BROKER_PROPERTIES, given)
         except InvalidProperty as error:
             raise WrongMode(f"--set: {error}") from error
-        settings = {name: properties.text(name) for name in SHOWN} | dict(properties.written) | counts
+        settings = {name: properties.text(name) for name in SHOWN} | dict(properties.written) | counts | of_load
         return cls(RocketReplication(replication), settings, tuple(given))
 
     @classmethod
     def of_test(cls, test: Mapping[str, Any]) -> "RocketMode":
         """Of a run's test.json. Raises `KeyError` for one without the settings that promises are made of."""
         settings = test["settings"]
-        for name in (*SHOWN, QUEUES, PAIRS):
+        for name in (*SHOWN, QUEUES, PAIRS, client_settings.CLIENT, client_settings.ORDER):
             settings[name]
         return cls(RocketReplication(test["replication"]), settings, nodes=int(test["nodes"]))
 
@@ -132,7 +142,21 @@ class RocketMode(Mode):
         """Why a run could not be judged."""
         if self.is_raft and "promote-by-hand" in kinds:
             return "a raft group elects its master itself: use kill"
+        if model is Model.QUEUE and self.settings[client_settings.CLIENT] == client_settings.OWN:
+            return "our own client has no push consumer: use client=wheel"
+        if self.client_of(model) == client_settings.WHEEL and not client_settings.has_wheel():
+            return f"client=wheel needs the package rocketmq, which cannot be imported here; run: {sys.executable} -m pip install rocketmq"
         return None
+
+    def client_of(self, model: Model) -> str:
+        """Which client a workload of this model has."""
+        workload = client_settings.GROUP_WORKLOAD if model is Model.QUEUE else client_settings.LOG_WORKLOAD
+        return client_settings.client_of(str(self.settings[client_settings.CLIENT]), workload)
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether a key stays with its queue."""
+        return bool(self.settings[client_settings.ORDER] == client_settings.PINNED)
 
     def keep_rule(self, kinds: Iterable[str]) -> KeepRule:
         """Nothing leaves a commit log within the time of a run."""
@@ -144,7 +168,9 @@ class RocketMode(Mode):
 
     def allowances(self, faults: Iterable[FaultSeen]) -> tuple[Allowance, ...]:
         """See `promises`."""
-        return losses_allowed(faults, self.rule, self.division, self.queues)
+        faults = tuple(faults)
+        lost = losses_allowed(faults, self.rule, self.division, self.queues)
+        return lost + groups_disturbed(faults, self.rule, self.division, self.queues)
 
     def survives(self, kind: str) -> bool:
         """By the table."""

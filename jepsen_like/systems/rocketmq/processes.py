@@ -43,7 +43,8 @@ def command_of(plan: ProcessPlan) -> list[str]:
     assert isinstance(plan.mode, RocketMode)
     command = [sys.executable, "-m", "rocketmq_compat.process"]
     if plan.member.role == NAMESERVER:
-        return [*command, "nameserver", "--listen", _text(plan.listen)]
+        pinned = ["--set", "orderMessageEnable=true"] if plan.mode.is_pinned else []
+        return [*command, "nameserver", "--listen", _text(plan.listen), *pinned]
     node, nameserver = plan.member.id, max(plan.advertised)
     command += ["broker", "--listen", _text(plan.listen), "--data", str(plan.data)]
     command += ["--advertise", _text(plan.advertised[node]), "--ha-listen", _text((plan.listen[0], 0))]

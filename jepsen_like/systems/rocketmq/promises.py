@@ -18,7 +18,7 @@ from typing import Final
 import attrs
 
 from jepsen_like.checker.allowance import Allowance
-from jepsen_like.history.ops import NEVER
+from jepsen_like.history.ops import NEVER, NONE
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.systems.port import FaultSeen
@@ -77,6 +77,14 @@ UNFLUSHED_HARMS: Final = frozenset(
 )
 
 DISK_HARMS: Final = frozenset(name for name, kind in KINDS.items() if kind.reach is Reach.DISK and name in SERVES)
+
+
+COPIED_EVERY_S: Final = 10.0
+"""How often a slave copies its master's positions of groups."""
+COMMITTED_EVERY_S: Final = 5.0
+"""How often clients commit, and brokers write what was committed."""
+CLIENT_LEASE_S: Final = 60.0
+"""So long after a master has forgotten its locks a client may believe that it has them: 30 s since it asked last, and the request."""
 
 
 @attrs.frozen
@@ -143,3 +151,29 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division
                 )
             )
     return tuple(found)
+
+
+def groups_disturbed(
+    faults: Iterable[FaultSeen], rule: CopyRule, groups: Division, queues: int
+) -> tuple[Allowance, ...]:
+    """What faults may cost consumer groups: positions are written and copied now and then, locks are known to the master's process alone."""
+    is_raft = rule.replication is RocketReplication.RAFT
+    promise = "locks of queues are in a master's memory" + (
+        "" if is_raft else f", and positions are written every 5 s and copied every {COPIED_EVERY_S:g} s"
+    )
+    return tuple(
+        Allowance(
+            fault=fault.id,
+            kind=fault.kind,
+            promise=promise,
+            since_ns=-NEVER,
+            begun_ns=fault.begun_ns,
+            injected_ns=max(fault.injected_ns, fault.ended_ns),
+            objects=frozenset(obj for node in fault.nodes for obj in groups.objects(groups.number_of(node), queues))
+            or None,
+            may_cost_records=False,
+            rewinds_ns=NONE if is_raft else round((COPIED_EVERY_S + COMMITTED_EVERY_S) * 1e9),
+            unlocks_ns=round(CLIENT_LEASE_S * 1e9),
+        )
+        for fault in faults
+    )

@@ -8,16 +8,18 @@ from jepsen_like.checker.verdict import Model
 from jepsen_like.cluster.file_damage import LogFiles
 from jepsen_like.cluster.observations import Observation
 from jepsen_like.cluster.wires import Address
+from jepsen_like.history.files import HistoryWriter
 from jepsen_like.systems.port import Control, Member, Mode, ProcessPlan, System
 from jepsen_like.systems.rocketmq import processes
-from jepsen_like.systems.rocketmq.clients import RocketClients
+from jepsen_like.systems.rocketmq.client_settings import GROUP_WORKLOAD, LOG_WORKLOAD, ORDER_WORKLOAD, PUSHED
 from jepsen_like.systems.rocketmq.control import RocketControl
-from jepsen_like.systems.rocketmq.log_workload import QueueWorkload
+from jepsen_like.systems.rocketmq.loads import load_of, queue_of
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.promises import SERVES, RocketReplication
 from jepsen_like.systems.rocketmq.scenarios import SCENARIOS
+from jepsen_like.systems.rocketmq.wheel_sinks import PushedRecorder
 from jepsen_like.systems.scenario import NamedScenario
-from jepsen_like.workload.load import LoadPlan, RoutedLoad
+from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
 
 
@@ -26,7 +28,11 @@ class RocketMqSystem(System):
 
     name: ClassVar[str] = "rocketmq"
     replications: ClassVar[tuple[str, ...]] = tuple(each.value for each in RocketReplication)
-    workloads: ClassVar[Mapping[str, Model]] = {"log": Model.LOG}
+    workloads: ClassVar[Mapping[str, Model]] = {
+        LOG_WORKLOAD: Model.LOG,
+        ORDER_WORKLOAD: Model.QUEUE,
+        GROUP_WORKLOAD: Model.QUEUE,
+    }
     serves: ClassVar[Mapping[str, str]] = SERVES
     refused: ClassVar[Mapping[str, str]] = {
         "wipe": "a master without its log is refused by its slaves, and takes nothing until an operator decides",
@@ -75,10 +81,15 @@ class RocketMqSystem(System):
         assert isinstance(mode, RocketMode)
         return RocketControl(mode, direct, can_answer)
 
+    def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
+        """A queue's where messages are pushed."""
+        return PushedRecorder(history) if workload in PUSHED else Recorder(history)
+
     def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
-        """Of how many brokers the final queues are compared."""
+        """Which client it is, of how many brokers the final queues are compared, and what the check of a queue expects."""
         assert isinstance(mode, RocketMode)
-        return {} if mode.copies_agree else {FINAL_LOGS: mode.pairs}
+        logs = {} if mode.copies_agree else {FINAL_LOGS: mode.pairs}
+        return {**logs, "client": mode.client_of(self.workloads[workload]), **queue_of(mode, workload)}
 
     def load(
         self,
@@ -88,9 +99,7 @@ class RocketMqSystem(System):
         addresses: Mapping[int, Address],
         cluster_id: str,
         plan: LoadPlan,
-    ) -> RoutedLoad:
-        """Clients of the remoting protocol, in Trio."""
+    ) -> RunningLoad:
+        """Clients of the remoting protocol: our own in Trio, or the C++ client in processes of its own."""
         assert isinstance(mode, RocketMode)
-        brokers = {node: addresses[node] for node in processes.brokers_of(addresses)}
-        workload_ = QueueWorkload(mode.pairs, mode.queues)
-        return RoutedLoad(workload_, recorder, RocketClients(brokers), plan, mode.division.all())
+        return load_of(mode, workload, mode.client_of(self.workloads[workload]), recorder, addresses, plan)

@@ -60,8 +60,8 @@ def test_a_power_cut_is_an_excuse_where_it_can_have_cost_something(
 def test_a_majority_is_that_of_the_group() -> None:
     fault = attrs.evolve(a_fault(5, 8), kind="power", nodes=(1, 2))
     mode = RocketMode.of(["ack=page-cache"], "raft")
-    assert len(mode.on(3).allowances([fault])) == 1
-    assert mode.on(5).allowances([fault]) == ()
+    lost = [[one for one in mode.on(nodes).allowances([fault]) if one.may_cost_records] for nodes in (3, 5)]
+    assert [len(each) for each in lost] == [1, 0]
     assert mode.survives("kill")
     assert not mode.survives("power")
 
@@ -75,9 +75,16 @@ def test_a_loss_is_put_down_to_the_setting_that_allows_it() -> None:
 
 def test_a_fault_excuses_only_the_queues_of_the_groups_that_it_hit() -> None:
     fault = attrs.evolve(a_fault(5, 8), kind="power", nodes=(2, 4, 5))
-    (allowed,) = (
-        RocketMode.of(["pairs=2", "queues=3"], "async-slave").on(4).allowances([attrs.evolve(fault, nodes=(3,))])
-    )
-    assert allowed.objects == frozenset({3, 4, 5})
-    (allowed,) = RocketMode.of(["pairs=2", "ack=page-cache"], "raft").on(6).allowances([fault])
-    assert allowed.objects == frozenset({2, 3}), "only of the second group a majority was hit"
+    of_pairs = RocketMode.of(["pairs=2", "queues=3"], "async-slave").on(4)
+    allowed = of_pairs.allowances([attrs.evolve(fault, nodes=(3,))])
+    assert [each.objects for each in allowed] == [frozenset({3, 4, 5})] * 2, "records, and what groups have"
+    of_records, _ = RocketMode.of(["pairs=2", "ack=page-cache"], "raft").on(6).allowances([fault])
+    assert of_records.objects == frozenset({2, 3}), "only of the second group a majority was hit"
+
+
+@pytest.mark.parametrize(("replication", "rewinds"), [("sync-slave", True), ("raft", False)])
+def test_a_fault_costs_groups_locks_and_positions_where_no_log_has_them(replication: str, rewinds: bool) -> None:
+    (disturbed,) = RocketMode.of([], replication).on(3).allowances([a_fault(5, 8)])
+    assert not disturbed.may_cost_records
+    assert disturbed.unlocks_ns > 0
+    assert (disturbed.rewinds_ns > 0) is rewinds

@@ -1,0 +1,275 @@
+"""Checks of a partition whose messages clients push to the members of groups, at least once, and commit as they are consumed.
+
+RocketMQ's clients do so. Which partitions a member has they do not tell; a history has what each member was given, from the begin of its
+listener to the end, when members joined and left, and the group's position as the broker told it now and then.
+
+- `undelivered`: a message that is there in the end was never given to the group.
+- `commit_ahead`: when a position was told, a message before it had not been given to any member: a member that took over there would have
+  passed it over.
+- `commit_regress`: a position lies before an earlier one. A new member begins at the position of the moment in which it joins (or its
+  predecessor leaves) and commits from there; so within `REBALANCED_WITHIN_NS` of such a moment it may go back as far as that, no further. A
+  fault may cost what was committed shortly before it, as `Allowance.rewinds_ns` states; that is told as tolerated.
+- `two_owners` (orderly): two members had a message of the partition at once. Where brokers forget locks in a fault, it is tolerated for
+  `Allowance.unlocks_ns`.
+
+That a message is given again is counted and no violation.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+import numpy as np
+
+from jepsen_like.checker.allowance import Allowance
+from jepsen_like.checker.columns import Bools, Ints
+from jepsen_like.checker.queue_records import SHOWN_MAX, Breach, Shown, breach
+from jepsen_like.checker.queue_rows import Fate, QueueExpectations, QueuePartition
+from jepsen_like.checker.sentences import told, who
+from jepsen_like.checker.verdict import Check, Tolerated
+from jepsen_like.history.ops import NEVER, NONE, Action
+
+REBALANCED_WITHIN_NS: Final = 60 * 10**9
+"""Every client has learnt of a change and has committed once since: heartbeats of 30 s, rebalances of 20 s, commits of 5 s."""
+
+
+@attrs.frozen
+class Pushed:
+    """What was found of one partition."""
+
+    breaches: tuple[Breach, ...] = ()
+    shown: frozenset[Check] = frozenset()
+    tolerated: tuple[Tolerated, ...] = ()
+    given: int = 0
+    again: int = 0
+
+
+def check_pushed(
+    one: QueuePartition,
+    fate: Fate,
+    is_forgiven: Bools,
+    expectations: QueueExpectations,
+    allowances: Sequence[Allowance],
+) -> Pushed:
+    """Returns what is wrong with what the groups were given of a partition."""
+    breaches: list[Breach] = []
+    tolerated: list[Tolerated] = []
+    shown = {Check.UNDELIVERED}
+    given = again = 0
+    for group in expectations.groups:
+        first = first_given(one, group)
+        rows = deliveries(one, group)
+        distinct = int((first < NEVER).sum())
+        given, again = given + distinct, again + len(rows) - distinct
+        breaches += _undelivered(one, fate, first, group, expectations)
+        looks = positions(one, group)
+        if len(looks):
+            shown.add(Check.COMMIT_AHEAD)
+            if not is_forgiven.any() and not len(fate.lost):  # else offsets mean one message before, and another after
+                breaches += _ahead(one, first, looks, group, expectations)
+        back, excused, could = _back(one, looks, group, expectations, allowances)
+        breaches += back
+        tolerated += excused
+        shown |= {Check.COMMIT_REGRESS} if could else set()
+        if expectations.is_orderly:
+            both, excused, could = _owners(one, rows, group, expectations, allowances)
+            breaches += both
+            tolerated += excused
+            shown |= {Check.TWO_OWNERS} if could else set()
+    return Pushed(tuple(breaches), frozenset(shown), tuple(tolerated), given, again)
+
+
+def deliveries(one: QueuePartition, group: int) -> Ints:
+    """Rows of what a group was given, by the begin of its listener."""
+    rows = one.rows
+    mine = np.flatnonzero((rows.f == Action.POLL) & (rows.b == group) & (rows.a != NONE))
+    return mine[np.argsort(rows.t_inv[mine], kind="stable")]
+
+
+def positions(one: QueuePartition, group: int) -> Ints:
+    """Rows of a group's positions, by when they were told."""
+    rows = one.rows
+    mine = np.flatnonzero((rows.f == Action.COMMITTED) & (rows.a == group) & (rows.offset != NONE))
+    return mine[np.argsort(rows.t_ret[mine], kind="stable")]
+
+
+def first_given(one: QueuePartition, group: int) -> Ints:
+    """For each entry of `Sent`, when a member was first given it; `NEVER` for never."""
+    rows = deliveries(one, group)
+    entry = one.sent.find(one.rows.a[rows])
+    first = np.full(len(one.sent.value), NEVER, np.int64)
+    known = entry != NONE
+    np.minimum.at(first, entry[known], one.rows.t_inv[rows[known]])
+    return first
+
+
+def _undelivered(
+    one: QueuePartition, fate: Fate, first: Ints, group: int, expectations: QueueExpectations
+) -> tuple[Breach, ...]:
+    missing = np.flatnonzero(fate.is_there & np.isin(one.sent.value, one.finals.held) & (first == NEVER))
+    rows = one.rows
+    shown = []
+    for entry in missing[:SHOWN_MAX].tolist():
+        send = rows.op(int(np.flatnonzero((rows.f == Action.SEND) & (rows.a == one.sent.value[entry]))[0]))
+        shown.append(Shown((send,), f"group {expectations.group(group)} was never given {told(send)}, which is there"))
+    return breach(Check.UNDELIVERED, len(missing), shown)
+
+
+def _ahead(
+    one: QueuePartition, first: Ints, looks: Ints, group: int, expectations: QueueExpectations
+) -> tuple[Breach, ...]:
+    rows = one.rows
+    log = max(one.replicas, key=lambda log: log.end, default=None)
+    if log is None:
+        return ()
+    entry = one.sent.find(log.values)
+    since = np.where(entry == NONE, -NEVER, first[entry] if len(first) else np.int64(-NEVER))
+    latest = np.maximum.accumulate(np.concatenate([[-NEVER], since]))
+    before = np.clip(rows.offset[looks] - log.first, 0, len(log.values))
+    bad = np.flatnonzero(latest[before] > rows.t_ret[looks])
+    shown = []
+    for at in bad[:SHOWN_MAX].tolist():
+        look = rows.op(int(looks[at]))
+        place = int(np.argmax(since[: before[at]] > look.t_ret))
+        message = one.held_op(one.replicas.index(log), place, one.end_of_time)
+        shown.append(
+            Shown(
+                (look, message),
+                f"group {expectations.group(group)}: {told(look)}, and no member had been given offset {message.offset} "
+                f"({message.a}) by then",
+            )
+        )
+    return breach(Check.COMMIT_AHEAD, len(bad), shown)
+
+
+# -------------------------------------------------------------------- positions that go back
+
+
+def _back(
+    one: QueuePartition,
+    looks: Ints,
+    group: int,
+    expectations: QueueExpectations,
+    allowances: Sequence[Allowance],
+) -> tuple[tuple[Breach, ...], list[Tolerated], bool]:
+    rows = one.rows
+    if len(looks) < 2:
+        return (), [], False
+    offset, t_inv, t_ret = rows.offset[looks], rows.t_inv[looks], rows.t_ret[looks]
+    highest = np.maximum.accumulate(offset)
+    moves = np.sort(rows.t_inv[np.isin(rows.f, (Action.ASSIGN, Action.REVOKE)) & (rows.a == group)])
+    shown: list[Shown] = []
+    count = 0
+    excused: dict[int, list[str]] = {}
+    # Only where it falls: a position that stays low after that is the same event.
+    for at in (1 + np.flatnonzero(offset[1:] < offset[:-1])).tolist():
+        floor = _floor(offset, t_ret, highest, moves[moves <= t_ret[at]], int(t_ret[at]))
+        if offset[at] >= floor:
+            continue
+        pair = (rows.op(int(looks[at - 1])), rows.op(int(looks[at])))
+        sentence = (
+            f"group {expectations.group(group)} went back from {pair[0].offset} to {pair[1].offset}: {told(pair[1])}; "
+            f"it may begin again at {floor}"
+        )
+        cause = _rewound_by(one.number, allowances, offset, t_ret, int(offset[at]), int(t_inv[at - 1]), int(t_ret[at]))
+        if cause is None:
+            count += 1
+            shown.append(Shown(pair, sentence))
+        else:
+            excused.setdefault(cause.fault, []).append(sentence)
+    tolerated = _tolerated(Check.COMMIT_REGRESS, one.number, allowances, excused)
+    return breach(Check.COMMIT_REGRESS, count, shown[:SHOWN_MAX]), tolerated, True
+
+
+def _floor(offset: Ints, t_ret: Ints, highest: Ints, moves: Ints, now: int) -> int:
+    """How far a position may go back: to what had been told when the earliest member of late joined or left."""
+    recent = moves[moves >= now - REBALANCED_WITHIN_NS]
+    until = int(recent[0]) if len(recent) else now
+    known = int(np.searchsorted(t_ret, until, side="left")) - 1
+    if len(recent):
+        return int(highest[known]) if known >= 0 else 0
+    return int(highest[known])
+
+
+def _rewound_by(
+    number: int, allowances: Sequence[Allowance], offset: Ints, t_ret: Ints, low: int, since: int, until: int
+) -> Allowance | None:
+    """The fault that may have cost the commits behind `low`: it held, or ended not long before, when the position fell."""
+    for allowance in allowances:
+        if allowance.rewinds_ns == NONE or not allowance.reaches(number):
+            continue
+        if not (allowance.begun_ns <= until and since <= allowance.injected_ns + REBALANCED_WITHIN_NS):
+            continue
+        kept = offset[t_ret < allowance.begun_ns - allowance.rewinds_ns]
+        if low >= int(kept.max(initial=0)):
+            return allowance
+    return None
+
+
+# -------------------------------------------------------------------- two owners
+
+
+def _owners(
+    one: QueuePartition,
+    given: Ints,
+    group: int,
+    expectations: QueueExpectations,
+    allowances: Sequence[Allowance],
+) -> tuple[tuple[Breach, ...], list[Tolerated], bool]:
+    rows = one.rows
+    process, begin, end = rows.process[given].astype(np.int64), rows.t_inv[given], rows.t_ret[given]
+    count, shown = 0, list[Shown]()
+    excused: dict[int, list[str]] = {}
+    for first, second in _overlaps(process, begin, end):
+        pair = (rows.op(int(given[first])), rows.op(int(given[second])))
+        sentence = (
+            f"group {expectations.group(group)}: {who(pair[1])} was given offset {pair[1].offset} of "
+            f"{expectations.partition(one.number)} while {who(pair[0])} had offset {pair[0].offset}"
+        )
+        cause = next(
+            (
+                each
+                for each in allowances
+                if each.unlocks_ns != NONE
+                and each.reaches(one.number)
+                and each.begun_ns <= begin[second] <= each.injected_ns + each.unlocks_ns
+            ),
+            None,
+        )
+        if cause is None:
+            count += 1
+            shown.append(Shown(pair, sentence))
+        else:
+            excused.setdefault(cause.fault, []).append(sentence)
+    tolerated = _tolerated(Check.TWO_OWNERS, one.number, allowances, excused)
+    return breach(Check.TWO_OWNERS, count, shown[:SHOWN_MAX]), tolerated, len(np.unique(process)) > 1
+
+
+def _overlaps(process: Ints, begin: Ints, end: Ints) -> list[tuple[int, int]]:
+    """Each message that a member was given while another member had one, with that one. In the order of `begin`."""
+    found = []
+    latest: dict[int, int] = {}
+    for at, (who_, since) in enumerate(zip(process.tolist(), begin.tolist(), strict=True)):
+        other = next((place for member, place in latest.items() if member != who_ and end[place] > since), None)
+        if other is not None:
+            found.append((other, at))
+        if who_ not in latest or end[at] > end[latest[who_]]:
+            latest[who_] = at
+    return found
+
+
+def _tolerated(
+    check: Check, number: int, allowances: Sequence[Allowance], excused: dict[int, list[str]]
+) -> list[Tolerated]:
+    by_fault = {each.fault: each for each in allowances if not each.may_cost_records}
+    return [
+        Tolerated(
+            check=check,
+            object=number,
+            count=len(sentences),
+            because=f"fault {fault} ({by_fault[fault].kind}): {by_fault[fault].promise}",
+            fault=fault,
+            example=sentences[0],
+        )
+        for fault, sentences in excused.items()
+    ]

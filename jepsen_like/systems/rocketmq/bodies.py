@@ -1,0 +1,16 @@
+"""What the messages of a run consist of: values as text, because the C++ client's C interface ends a received body at its first zero byte."""
+
+from jepsen_like.workload.payload import DAMAGED, decode_value, encode_value
+
+
+def body_of(value: int, size: int) -> bytes:
+    """A message of `size` bytes, at least 16."""
+    return encode_value(value, size // 2).hex().encode()
+
+
+def value_of(body: bytes) -> tuple[int, bool]:
+    """Returns the value of a message and whether its bytes are whole; a damaged one has a value that no client can have sent."""
+    try:
+        return decode_value(bytes.fromhex(body.decode("ascii")))
+    except ValueError:
+        return DAMAGED + decode_value(body)[0] % DAMAGED, False

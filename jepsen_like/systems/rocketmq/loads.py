@@ -1,0 +1,94 @@
+"""The load of each workload: who sends, who consumes, and what the check of that expects."""
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from jepsen_like.cluster.wires import Address
+from jepsen_like.systems.rocketmq.client_settings import HOLDS, ORDER_WORKLOAD, OWN, PUSHED
+from jepsen_like.systems.rocketmq.clients import TOPIC, RocketClients
+from jepsen_like.systems.rocketmq.log_workload import PushedProbes, QueueWorkload
+from jepsen_like.systems.rocketmq.mode import RocketMode
+from jepsen_like.systems.rocketmq.positions import QueueReader
+from jepsen_like.systems.rocketmq.processes import brokers_of
+from jepsen_like.systems.rocketmq.wheel_load import WheelLoad
+from jepsen_like.systems.rocketmq.wheel_sinks import GROUP, LogSink, QueueSink
+from jepsen_like.systems.rocketmq.worker_pipe import MEMBER, SENDER, WorkerPlan
+from jepsen_like.workload.load import LoadPlan, RoutedLoad, RunningLoad
+from jepsen_like.workload.queue_recorder import QueueRecorder
+from jepsen_like.workload.recorder import Recorder
+
+SENDERS: Final = 2
+MEMBERS: Final = 2
+PROBES_RATE: Final = 20.0
+"""Of our own clients beside the C++ client."""
+KEYS: Final = 1 << 12
+"""By how much the values of a key are apart; the last key is that of our own clients."""
+GROUP_NAME: Final = "readers"
+
+
+def queue_of(mode: RocketMode, workload: str) -> Mapping[str, Any]:
+    """What test.json says about the queue of a run, if it is one."""
+    if workload not in PUSHED:
+        return {}
+    is_orderly = workload == ORDER_WORKLOAD
+    return {
+        "queue": {
+            "pushed": True,
+            "orderly": is_orderly,
+            "keys": KEYS if is_orderly else 0,
+            "keys_move": not mode.is_pinned,
+            "partitions": {
+                str(obj): f"{scope}/{obj % mode.queues}"
+                for number, scope in enumerate(mode.division.scopes)
+                for obj in mode.division.objects(number, mode.queues)
+            },
+            "groups": {str(GROUP): GROUP_NAME},
+        }
+    }
+
+
+def load_of(
+    mode: RocketMode,
+    workload: str,
+    client: str,
+    recorder: Recorder,
+    addresses: Mapping[int, Address],
+    plan: LoadPlan,
+) -> RunningLoad:
+    """The load of a workload by this client."""
+    brokers = {node: addresses[node] for node in brokers_of(addresses)}
+    clients, groups = RocketClients(brokers), mode.division.all()
+    if client == OWN:
+        return RoutedLoad(QueueWorkload(mode.pairs, mode.queues), recorder, clients, plan, groups)
+    host, port = addresses[max(addresses)]
+    base = WorkerPlan(role=SENDER, names=f"{host}:{port}", topic=TOPIC, seed=plan.seed, keys=KEYS)
+    senders = list(_senders(base, plan))
+    ids = itertools.count(2 * KEYS - 1, KEYS)
+    few = LoadPlan(concurrency=1, rate=PROBES_RATE, seed=plan.seed)
+    member = attrs.evolve(
+        base,
+        role=MEMBER,
+        group=f"{GROUP_NAME}-{plan.seed}",
+        is_orderly=workload == ORDER_WORKLOAD,
+        holds_ms=float(mode.settings[HOLDS]),
+    )
+    queues = QueueReader(member.group, TOPIC, brokers, groups, mode.queues)
+    if workload not in PUSHED:
+        probes = RoutedLoad(QueueWorkload(mode.pairs, mode.queues, ids=ids), recorder, clients, few, groups)
+        return WheelLoad(senders, (), LogSink(recorder, queues.objects), probes, recorder, queues)
+    assert isinstance(recorder, QueueRecorder)
+    probes = RoutedLoad(PushedProbes(mode.pairs, mode.queues, ids=ids), recorder, clients, few, groups)
+    sink = QueueSink(recorder, queues.objects, groups=mode.pairs)
+    return WheelLoad(senders, [member] * MEMBERS, sink, probes, recorder, queues)
+
+
+def _senders(base: WorkerPlan, plan: LoadPlan) -> Any:
+    workers, first = min(SENDERS, plan.concurrency), 0
+    for number in range(workers):
+        slots = plan.concurrency // workers + (number < plan.concurrency % workers)
+        rate = plan.rate * slots / plan.concurrency
+        yield attrs.evolve(base, index=number, workers=workers, slots=slots, first_key=first, rate=rate)
+        first += slots

@@ -1,0 +1,28 @@
+"""What one call of the C++ client means for its message.
+
+The client says the same of everything that fails ("No route info of this topic"), so an exception proves nothing, except before the selector
+was asked for a queue: then nothing can have been sent. The statuses of a message that is stored with less than its mode promises (10, 11 and
+12 on the wire) are no acknowledgements; it is there, and may be lost.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from jepsen_like.history.ops import ErrorCode, Outcome
+from jepsen_like.systems.rocketmq.worker_pipe import RAISED, SentRow
+
+SEND_OK: Final = 0
+_STORED: Final[Mapping[int, ErrorCode]] = {
+    1: ErrorCode.TIMEOUT,  # FLUSH_DISK_TIMEOUT
+    2: ErrorCode.NOT_ENOUGH_REPLICAS,  # FLUSH_SLAVE_TIMEOUT
+    3: ErrorCode.NOT_ENOUGH_REPLICAS,  # SLAVE_NOT_AVAILABLE
+}
+
+
+def outcome_of(row: SentRow) -> tuple[Outcome, ErrorCode]:
+    """Returns what is known of the message of a call."""
+    if row.status == SEND_OK:
+        return Outcome.OK, ErrorCode.NONE
+    if row.status == RAISED and row.place < 0:
+        return Outcome.FAIL, ErrorCode.NOT_LEADER
+    return Outcome.INFO, _STORED.get(row.status, ErrorCode.UNKNOWN_OUTCOME)

@@ -1,0 +1,122 @@
+"""What the harness asks brokers about queues as a whole, through the fault network: positions of a group, and where each message lies."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import attrs
+import trio
+
+from jepsen_like.cluster.wires import Address
+from jepsen_like.systems.rocketmq.bodies import value_of
+from jepsen_like.systems.rocketmq.clients import BrokerConnection
+from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection
+from rocketmq_compat.config_keys import SLAVE
+from rocketmq_compat.records import MalformedRecord
+from rocketmq_compat.remoting.bodies import KVTable
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.errors import BadBody, BadHeader
+from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.headers.offsets import OffsetResponseHeader, QueryConsumerOffsetRequestHeader
+
+ANSWERS_WITHIN_S: Final = 0.5
+READ_WITHIN_S: Final = 30.0
+MESSAGES_OF_A_PULL: Final = 32
+_NO_ANSWER = (NoConnection, NoBrokerAnswer, BrokerRefused, BadBody, BadHeader, KeyError)
+
+
+class Position(NamedTuple):
+    """A group's position in one object, as a master told it."""
+
+    object: int
+    offset: int
+    t_inv: int
+    t_ret: int
+    node: int
+
+
+@attrs.define
+class QueueReader:
+    """Reads positions of one group, and messages. `groups` are the brokers of each broker group, with `queues` each."""
+
+    group: str
+    topic: str
+    addresses: Mapping[int, Address]
+    groups: Sequence[Sequence[int]]
+    queues: int
+
+    @property
+    def objects(self) -> int:
+        """How many there are."""
+        return len(self.groups) * self.queues
+
+    async def read(self) -> list[Position]:
+        """Of every group whose master answers at once; none for a queue without a position."""
+        found: list[Position] = []
+
+        async def ask(number: int, node: int) -> None:
+            with trio.move_on_after(ANSWERS_WITHIN_S):
+                try:
+                    found.extend(await self._of_master(number, node))
+                except _NO_ANSWER:
+                    return
+
+        async with trio.open_nursery() as nursery:
+            for number, members in enumerate(self.groups):
+                for node in members:
+                    nursery.start_soon(ask, number, node)
+        return found
+
+    async def _of_master(self, number: int, node: int) -> list[Position]:
+        connection = await BrokerConnection.connect(self.addresses[node], within_s=ANSWERS_WITHIN_S)
+        try:
+            answer = await connection.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO))
+            if KVTable.decode(answer.body).table["brokerRole"] == SLAVE:
+                return []
+            found = []
+            for queue in range(self.queues):
+                t_inv = time.monotonic_ns()
+                offset = await self._position(connection, queue)
+                if offset is not None:
+                    t_ret = time.monotonic_ns()
+                    found.append(Position(number * self.queues + queue, offset, t_inv, t_ret, node))
+            return found
+        finally:
+            connection.close()
+
+    async def _position(self, connection: BrokerConnection, queue: int) -> int | None:
+        header = QueryConsumerOffsetRequestHeader(
+            consumer_group=self.group, topic=self.topic, queue_id=queue, set_zero_if_not_found=False
+        )
+        answer = await connection.ask(Command(RequestCode.QUERY_CONSUMER_OFFSET, ext=header.ext()))
+        return OffsetResponseHeader.read(answer.ext).offset if answer.code == ResponseCode.SUCCESS else None
+
+    async def places(self) -> dict[int, int]:
+        """The object of every message that is there, by value; of what can be read within a while."""
+        found: dict[int, int] = {}
+
+        async def read(number: int, node: int) -> None:
+            with trio.move_on_after(READ_WITHIN_S):
+                try:
+                    connection = await BrokerConnection.connect(self.addresses[node], within_s=ANSWERS_WITHIN_S)
+                    try:
+                        for queue in range(self.queues):
+                            obj = number * self.queues + queue
+                            found.update(dict.fromkeys(await _values(connection, queue), obj))
+                    finally:
+                        connection.close()
+                except (*_NO_ANSWER, MalformedRecord):
+                    return
+
+        async with trio.open_nursery() as nursery:
+            for number, members in enumerate(self.groups):
+                for node in members:
+                    nursery.start_soon(read, number, node)
+        return found
+
+
+async def _values(connection: BrokerConnection, queue: int) -> list[int]:
+    found: list[int] = []
+    while pulled := (await connection.pull(queue, len(found), MESSAGES_OF_A_PULL)).records:
+        found += [value_of(body)[0] for _, body in pulled]
+    return found

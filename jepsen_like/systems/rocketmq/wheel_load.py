@@ -1,0 +1,178 @@
+"""Clients at work on broker groups: RocketMQ's C++ client as it is, in processes of its own, and a few of our own beside it.
+
+Our own send a little all the time (`workload.load`), so that it is seen when the brokers serve again, however long the C++ client takes to
+notice: it reads routes every 30 s. They also write last and read what is there in the end. A history tells them apart: they know the node
+that they asked.
+
+Members of a group come and go. When all is healed, new ones consume what is left, for those of before may wait for their next heartbeat.
+"""
+
+import random
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import trio
+
+from jepsen_like.systems.rocketmq.positions import QueueReader
+from jepsen_like.systems.rocketmq.wheel_sinks import GROUP, QueueSink, Sink
+from jepsen_like.systems.rocketmq.worker_pipe import GIVEN, SENDS, STOPPED, GivenRow, SentRow, WorkerPlan
+from jepsen_like.workload.client_process import STOP, ClientProcess
+from jepsen_like.workload.load import RoutedLoad
+from jepsen_like.workload.queue_recorder import QueueRecorder
+
+WORKER: Final = "jepsen_like.systems.rocketmq.worker"
+STAYS_S: Final = (6.0, 14.0)
+"""How long a member stays before it leaves and another one comes."""
+JOINS_AFTER_S: Final = 1.0
+DRAINED_WITHIN_S: Final = 75.0
+"""Longer than brokers keep the lock of a member that could not give it up."""
+DRAIN_LOOKS_EVERY_S: Final = 0.1
+POSITIONS_EVERY_S: Final = 0.25
+
+
+class WheelLoad:
+    """All clients of a run (`workload.load.RunningLoad`)."""
+
+    def __init__(
+        self,
+        senders: Sequence[WorkerPlan],
+        members: Sequence[WorkerPlan],
+        sink: Sink,
+        probes: RoutedLoad,
+        recorder: Any,
+        queues: QueueReader,
+    ) -> None:
+        self._senders = tuple(senders)
+        self._members = tuple(members)
+        self._sink = sink
+        self._probes = probes
+        self._recorder = recorder
+        self._queues = queues
+        self._stopping = trio.Event()
+        self._running: list[ClientProcess] = []
+        self._home = tempfile.TemporaryDirectory()
+
+    async def run(self) -> None:
+        """Drive all clients; returns when `stop` was called and every call has ended. Raises `NotServing`, in a group, if one ends."""
+        try:
+            async with trio.open_nursery() as helpers:
+                if self._members:
+                    helpers.start_soon(self._watch_positions)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._probes.run)
+                    for plan in self._senders:
+                        nursery.start_soon(self._send, plan)
+                    for number, plan in enumerate(self._members):
+                        nursery.start_soon(self._come_and_go, plan, random.Random(f"member {plan.seed} {number}"))
+                helpers.cancel_scope.cancel()
+        except BaseException:
+            for process in self._running:
+                process.kill()
+            raise
+
+    def stop(self) -> None:
+        """Start no more operations."""
+        self._stopping.set()
+        self._probes.stop()
+
+    async def final_reads(self) -> bool:
+        """A last write and the last reads of our own clients; then new members, until a group has all that was acknowledged."""
+        try:
+            if not await self._probes.final_reads():
+                return False
+            if self._members and isinstance(self._sink, QueueSink):
+                await self._drain(self._sink)
+            self._sink.placed(await self._queues.places())
+            return True
+        finally:
+            self._home.cleanup()
+
+    def claimed_ends(self) -> Mapping[int, int]:
+        """See `RunningLoad`."""
+        return self._probes.claimed_ends()
+
+    # ---------------------------------------------------------------- processes
+
+    def _start(self, plan: WorkerPlan) -> ClientProcess:
+        # The client writes its logs into its home.
+        process = ClientProcess.start(WORKER, plan, environment={"HOME": self._home.name})
+        self._running.append(process)
+        return process
+
+    def _end(self, process: ClientProcess) -> None:
+        process.kill()
+        self._running.remove(process)
+
+    async def _send(self, plan: WorkerPlan) -> None:
+        process = self._start(plan)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._listen, process, NO_PROCESS)
+            await self._stopping.wait()
+            process.tell(STOP)
+        self._end(process)
+
+    async def _come_and_go(self, plan: WorkerPlan, rng: random.Random) -> None:
+        while not self._stopping.is_set():
+            with trio.move_on_after(rng.uniform(0.0, JOINS_AFTER_S)):
+                await self._stopping.wait()
+                return
+            await self._stay(plan, rng.uniform(*STAYS_S), self._stopping)
+
+    async def _stay(self, plan: WorkerPlan, stays_s: float, leaving: trio.Event) -> None:
+        """One member, from joining to having left."""
+        process, number = self._start(plan), self._recorder.new_process()
+        everything = range(self._queues.objects)
+        self._recorder.assigned(everything, process=number, t_ns=time.monotonic_ns(), group=GROUP)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._listen, process, number)
+            with trio.move_on_after(stays_s):
+                await leaving.wait()
+            process.tell(STOP)
+        self._end(process)
+        self._recorder.revoked(everything, process=number, t_ns=time.monotonic_ns(), group=GROUP)
+
+    async def _listen(self, process: ClientProcess, number: int) -> None:
+        """Record what a process reports, until it has stopped."""
+        while True:
+            for what, *content in await process.messages():
+                match what:
+                    case _ if what == SENDS:
+                        for row in content[0]:
+                            self._sink.sent(process.plan, SentRow(*row))
+                    case _ if what == GIVEN:
+                        for row in content[0]:
+                            self._sink.given(number, GivenRow(*row))
+                    case _ if what == STOPPED:
+                        return
+
+    # ---------------------------------------------------------------- groups
+
+    async def _watch_positions(self) -> None:
+        assert isinstance(self._recorder, QueueRecorder)
+        process = self._recorder.new_process()
+        while True:
+            for obj, offset, t_inv, t_ret, node in await self._queues.read():
+                self._recorder.position_read(
+                    offset, group=GROUP, partition=obj, process=process, t_inv=t_inv, t_ret=t_ret, node=node
+                )
+            await trio.sleep(POSITIONS_EVERY_S)
+
+    async def _drain(self, sink: QueueSink) -> None:
+        """New members, which take no time for a message, until they were given all, or for long enough."""
+        done = trio.Event()
+        async with trio.open_nursery() as nursery:
+            for plan in self._members:
+                nursery.start_soon(self._stay, attrs.evolve(plan, holds_ms=0.0), DRAINED_WITHIN_S, done)
+            with trio.move_on_after(DRAINED_WITHIN_S):
+                while not sink.acked <= sink.seen:  # noqa: ASYNC110 - rows have no event
+                    await trio.sleep(DRAIN_LOOKS_EVERY_S)
+                await trio.sleep(SETTLES_S)
+            done.set()
+
+
+NO_PROCESS: Final = -1
+SETTLES_S: Final = 2.0
+"""For messages without an acknowledgement, which nobody waits for."""

@@ -1,0 +1,129 @@
+"""Producers of a run: one C++ client in a process of its own, a thread for each slot, and each call of `send_orderly` one attempt.
+
+A slot sends the messages of one key, the next one when the last call has ended. The selector picks the key's queue from the list that the
+client has at the moment. The client is told not to try again: it would take another queue then, and could store a message twice.
+"""
+
+import ctypes
+import threading
+import time
+from typing import Any, Final
+
+from rocketmq.client import Message, Producer, RecvMessage
+from rocketmq.exceptions import RocketMQException
+
+from jepsen_like.systems.rocketmq.bodies import body_of
+from jepsen_like.systems.rocketmq.worker_pipe import (
+    FLUSH_EVERY_S,
+    RAISED,
+    SENDS,
+    STOPPED,
+    SentRow,
+    WorkerPipe,
+    WorkerPlan,
+)
+from jepsen_like.workload.client_process import QUIT, STOP
+
+SEND_WITHIN_MS: Final = 1500
+NO_RETRIES: Final = 0
+BACK_OFF_S: Final = 0.1
+CHOSEN_NONE: Final = -1
+
+
+class Slot:
+    """One key's thread."""
+
+    def __init__(self, plan: WorkerPlan, number: int, producer: Producer, rows: list[SentRow]) -> None:
+        self._plan = plan
+        self._number = number
+        self._key = plan.first_key + number
+        self._producer = producer
+        self._rows = rows
+        self._chosen = (CHOSEN_NONE, 0)
+
+    def run(self, turns: "Turns") -> None:
+        """Send until told otherwise."""
+        count = 0
+        while (late_us := turns.next()) is not None:
+            count += 1
+            if not self._send(count * self._plan.keys + self._key, late_us):
+                time.sleep(BACK_OFF_S)
+
+    def _send(self, value: int, late_us: int) -> bool:
+        message = Message(self._plan.topic)
+        message.set_keys(str(value))
+        message.set_body(body_of(value, self._plan.record_bytes))
+        self._chosen = (CHOSEN_NONE, 0)
+        status, offset, message_id = RAISED, -1, ""
+        t_inv = time.monotonic_ns()
+        try:
+            result = self._producer.send_orderly(message, self._key, NO_RETRIES, self._choose)
+            status, offset, message_id = int(result.status), result.offset, result.msg_id
+        except RocketMQException:
+            pass  # it says "No route info of this topic" of every failure
+        t_ret = time.monotonic_ns()
+        place, places = self._chosen
+        self._rows.append(
+            SentRow(self._number, value, place, places, t_inv, t_ret, status, offset, message_id, late_us)
+        )
+        return status != RAISED
+
+    def _choose(self, places: int, message: RecvMessage, argument: Any) -> int:
+        key: int = ctypes.cast(argument, ctypes.POINTER(ctypes.c_int))[0]
+        self._chosen = (key % places, places)
+        return key % places
+
+
+class Turns:
+    """When each message is due."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._started = time.monotonic()
+        self._tickets = 0
+
+    def stop(self) -> None:
+        """There is no next one."""
+        self._stopping.set()
+
+    def next(self) -> int | None:
+        """Waits until the next message is due. Returns how late it is in µs, -1 in a closed loop; None to stop."""
+        if not self._rate:
+            return None if self._stopping.is_set() else -1
+        with self._lock:
+            due = self._started + self._tickets / self._rate
+            self._tickets += 1
+        if self._stopping.wait(max(0.0, due - time.monotonic())):
+            return None
+        return max(0, round((time.monotonic() - due) * 1e6))
+
+
+def run_sender(plan: WorkerPlan, pipe: WorkerPipe) -> None:
+    """Work until told to quit."""
+    producer = Producer(f"producers-{plan.seed}", timeout=SEND_WITHIN_MS)
+    producer.set_namesrv_addr(plan.names)
+    producer.start()
+    rows: list[SentRow] = []
+    turns = Turns(plan.rate)
+    slots = [Slot(plan, number, producer, rows) for number in range(plan.slots)]
+    threads = [threading.Thread(target=slot.run, args=(turns,), daemon=True) for slot in slots]
+    for thread in threads:
+        thread.start()
+    stopping = stopped = False
+    while True:
+        pipe.wait(FLUSH_EVERY_S)
+        for command, *_ in pipe.commands():
+            if command == QUIT:
+                return
+            stopping |= command == STOP
+        if stopping:
+            turns.stop()
+        is_idle = not any(thread.is_alive() for thread in threads)
+        if told := len(rows):
+            pipe.say(SENDS, rows[:told])
+            del rows[:told]
+        if stopping and is_idle and not stopped:
+            stopped = True
+            pipe.say(STOPPED)
