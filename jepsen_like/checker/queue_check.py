@@ -14,7 +14,7 @@ from jepsen_like.checker.allowance import Allowance, AllowedLoss
 from jepsen_like.checker.columns import Columns, begins_operation
 from jepsen_like.checker.log_check import FinalLog
 from jepsen_like.checker.queue_losses import explain
-from jepsen_like.checker.queue_pushed import Pushed, check_pushed
+from jepsen_like.checker.queue_pushed import PushedFindings, check_pushed
 from jepsen_like.checker.queue_reads import check_groups, check_polls
 from jepsen_like.checker.queue_records import (
     Breach,
@@ -103,7 +103,7 @@ def check_partition(
         found, is_shown = check_send_order(one, is_lost)
         breaches += found
         shown |= {Check.SEND_ORDER} if is_shown else set()
-    pushed = Pushed()
+    pushed = PushedFindings()
     if expectations.is_pushed:
         pushed = check_pushed(one, fate, explained.forgiven, expectations, allowances)
         breaches += pushed.breaches

@@ -34,7 +34,7 @@ REBALANCED_WITHIN_NS: Final = 60 * 10**9
 
 
 @attrs.frozen
-class Pushed:
+class PushedFindings:
     """What was found of one partition."""
 
     breaches: tuple[Breach, ...] = ()
@@ -50,7 +50,7 @@ def check_pushed(
     is_forgiven: Bools,
     expectations: QueueExpectations,
     allowances: Sequence[Allowance],
-) -> Pushed:
+) -> PushedFindings:
     """Returns what is wrong with what the groups were given of a partition."""
     breaches: list[Breach] = []
     tolerated: list[Tolerated] = []
@@ -76,7 +76,7 @@ def check_pushed(
             breaches += both
             tolerated += excused
             shown |= {Check.TWO_OWNERS} if could else set()
-    return Pushed(tuple(breaches), frozenset(shown), tuple(tolerated), given, again)
+    return PushedFindings(tuple(breaches), frozenset(shown), tuple(tolerated), given, again)
 
 
 def deliveries(one: QueuePartition, group: int) -> Ints:

@@ -1,7 +1,7 @@
 """A client in a process of its own, as the harness holds it, and the process's side of the pipe between them.
 
 They say msgpack arrays to each other, one after the other, over the process's standard streams. To the process: first its plan (the fields
-of an attrs class), then commands `[word]`; the end of the stream means `QUIT`. What it says is the affair of each system's workers.
+of an attrs class), then commands `[word]`; the end of the stream means `QUIT`. What it tells is the affair of each system's workers.
 """
 
 import os
@@ -101,7 +101,7 @@ class ClientProcess:
 
 
 class ClientPipe:
-    """The process's side: commands without waiting, what it says in whole messages."""
+    """The process's side: commands without waiting, what it tells in whole messages."""
 
     def __init__(self) -> None:
         self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()

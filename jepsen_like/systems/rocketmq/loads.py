@@ -14,8 +14,8 @@ from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.positions import QueueReader
 from jepsen_like.systems.rocketmq.processes import brokers_of
 from jepsen_like.systems.rocketmq.wheel_load import WheelLoad
-from jepsen_like.systems.rocketmq.wheel_sinks import GROUP, LogSink, QueueSink
-from jepsen_like.systems.rocketmq.worker_pipe import MEMBER, SENDER, WorkerPlan
+from jepsen_like.systems.rocketmq.wheel_sinks import GROUP, PushedSink, WheelLogSink
+from jepsen_like.systems.rocketmq.worker_pipe import MEMBER, SENDER, WheelPlan
 from jepsen_like.workload.load import LoadPlan, RoutedLoad, RunningLoad
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
@@ -23,14 +23,14 @@ from jepsen_like.workload.recorder import Recorder
 SENDERS: Final = 2
 MEMBERS: Final = 2
 PROBES_RATE: Final = 20.0
-"""Of our own clients beside the C++ client."""
+"""Of our own clients next to the C++ client."""
 KEYS: Final = 1 << 12
 """By how much the values of a key are apart; the last key is that of our own clients."""
 GROUP_NAME: Final = "readers"
 
 
 def queue_of(mode: RocketMode, workload: str) -> Mapping[str, Any]:
-    """What test.json says about the queue of a run, if it is one."""
+    """What test.json states about the queue of a run, if it is one."""
     if workload not in PUSHED:
         return {}
     is_orderly = workload == ORDER_WORKLOAD
@@ -64,7 +64,7 @@ def load_of(
     if client == OWN:
         return RoutedLoad(QueueWorkload(mode.pairs, mode.queues), recorder, clients, plan, groups)
     host, port = addresses[max(addresses)]
-    base = WorkerPlan(role=SENDER, names=f"{host}:{port}", topic=TOPIC, seed=plan.seed, keys=KEYS)
+    base = WheelPlan(role=SENDER, names=f"{host}:{port}", topic=TOPIC, seed=plan.seed, keys=KEYS)
     senders = list(_senders(base, plan))
     ids = itertools.count(2 * KEYS - 1, KEYS)
     few = LoadPlan(concurrency=1, rate=PROBES_RATE, seed=plan.seed)
@@ -78,14 +78,14 @@ def load_of(
     queues = QueueReader(member.group, TOPIC, brokers, groups, mode.queues)
     if workload not in PUSHED:
         probes = RoutedLoad(QueueWorkload(mode.pairs, mode.queues, ids=ids), recorder, clients, few, groups)
-        return WheelLoad(senders, (), LogSink(recorder, queues.objects), probes, recorder, queues)
+        return WheelLoad(senders, (), WheelLogSink(recorder, queues.objects), probes, recorder, queues)
     assert isinstance(recorder, QueueRecorder)
     probes = RoutedLoad(PushedProbes(mode.pairs, mode.queues, ids=ids), recorder, clients, few, groups)
-    sink = QueueSink(recorder, queues.objects, groups=mode.pairs)
+    sink = PushedSink(recorder, queues.objects, groups=mode.pairs)
     return WheelLoad(senders, [member] * MEMBERS, sink, probes, recorder, queues)
 
 
-def _senders(base: WorkerPlan, plan: LoadPlan) -> Any:
+def _senders(base: WheelPlan, plan: LoadPlan) -> Any:
     workers, first = min(SENDERS, plan.concurrency), 0
     for number in range(workers):
         slots = plan.concurrency // workers + (number < plan.concurrency % workers)

@@ -1,6 +1,6 @@
 """What one call of the C++ client means for its message.
 
-The client says the same of everything that fails ("No route info of this topic"), so an exception proves nothing, except before the selector
+The client raises the same for everything that fails ("No route info of this topic"), so an exception proves nothing, except before the selector
 was asked for a queue: then nothing can have been sent. The statuses of a message that is stored with less than its mode promises (10, 11 and
 12 on the wire) are no acknowledgements; it is there, and may be lost.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from jepsen_like.history.ops import ErrorCode, Outcome
-from jepsen_like.systems.rocketmq.worker_pipe import RAISED, SentRow
+from jepsen_like.systems.rocketmq.worker_pipe import RAISED, CallRow
 
 SEND_OK: Final = 0
 _STORED: Final[Mapping[int, ErrorCode]] = {
@@ -19,7 +19,7 @@ _STORED: Final[Mapping[int, ErrorCode]] = {
 }
 
 
-def outcome_of(row: SentRow) -> tuple[Outcome, ErrorCode]:
+def outcome_of(row: CallRow) -> tuple[Outcome, ErrorCode]:
     """Returns what is known of the message of a call."""
     if row.status == SEND_OK:
         return Outcome.OK, ErrorCode.NONE

@@ -25,7 +25,7 @@ MESSAGES_OF_A_PULL: Final = 32
 _NO_ANSWER = (NoConnection, NoBrokerAnswer, BrokerRefused, BadBody, BadHeader, KeyError)
 
 
-class Position(NamedTuple):
+class ToldPosition(NamedTuple):
     """A group's position in one object, as a master told it."""
 
     object: int
@@ -50,9 +50,9 @@ class QueueReader:
         """How many there are."""
         return len(self.groups) * self.queues
 
-    async def read(self) -> list[Position]:
+    async def read(self) -> list[ToldPosition]:
         """Of every group whose master answers at once; none for a queue without a position."""
-        found: list[Position] = []
+        found: list[ToldPosition] = []
 
         async def ask(number: int, node: int) -> None:
             with trio.move_on_after(ANSWERS_WITHIN_S):
@@ -67,7 +67,7 @@ class QueueReader:
                     nursery.start_soon(ask, number, node)
         return found
 
-    async def _of_master(self, number: int, node: int) -> list[Position]:
+    async def _of_master(self, number: int, node: int) -> list[ToldPosition]:
         connection = await BrokerConnection.connect(self.addresses[node], within_s=ANSWERS_WITHIN_S)
         try:
             answer = await connection.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO))
@@ -79,7 +79,7 @@ class QueueReader:
                 offset = await self._position(connection, queue)
                 if offset is not None:
                     t_ret = time.monotonic_ns()
-                    found.append(Position(number * self.queues + queue, offset, t_inv, t_ret, node))
+                    found.append(ToldPosition(number * self.queues + queue, offset, t_inv, t_ret, node))
             return found
         finally:
             connection.close()

@@ -1,4 +1,4 @@
-"""Clients at work on broker groups: RocketMQ's C++ client as it is, in processes of its own, and a few of our own beside it.
+"""Clients at work on broker groups: RocketMQ's C++ client as it is, in processes of its own, and a few of our own next to it.
 
 Our own send a little all the time (`workload.load`), so that it is seen when the brokers serve again, however long the C++ client takes to
 notice: it reads routes every 30 s. They also write last and read what is there in the end. A history tells them apart: they know the node
@@ -17,8 +17,8 @@ import attrs
 import trio
 
 from jepsen_like.systems.rocketmq.positions import QueueReader
-from jepsen_like.systems.rocketmq.wheel_sinks import GROUP, QueueSink, Sink
-from jepsen_like.systems.rocketmq.worker_pipe import GIVEN, SENDS, STOPPED, GivenRow, SentRow, WorkerPlan
+from jepsen_like.systems.rocketmq.wheel_sinks import GROUP, PushedSink, WheelSink
+from jepsen_like.systems.rocketmq.worker_pipe import GIVEN, SENDS, STOPPED, CallRow, GivenRow, WheelPlan
 from jepsen_like.workload.client_process import STOP, ClientProcess
 from jepsen_like.workload.load import RoutedLoad
 from jepsen_like.workload.queue_recorder import QueueRecorder
@@ -38,9 +38,9 @@ class WheelLoad:
 
     def __init__(
         self,
-        senders: Sequence[WorkerPlan],
-        members: Sequence[WorkerPlan],
-        sink: Sink,
+        senders: Sequence[WheelPlan],
+        members: Sequence[WheelPlan],
+        sink: WheelSink,
         probes: RoutedLoad,
         recorder: Any,
         queues: QueueReader,
@@ -83,7 +83,7 @@ class WheelLoad:
         try:
             if not await self._probes.final_reads():
                 return False
-            if self._members and isinstance(self._sink, QueueSink):
+            if self._members and isinstance(self._sink, PushedSink):
                 await self._drain(self._sink)
             self._sink.placed(await self._queues.places())
             return True
@@ -96,7 +96,7 @@ class WheelLoad:
 
     # ---------------------------------------------------------------- processes
 
-    def _start(self, plan: WorkerPlan) -> ClientProcess:
+    def _start(self, plan: WheelPlan) -> ClientProcess:
         # The client writes its logs into its home.
         process = ClientProcess.start(WORKER, plan, environment={"HOME": self._home.name})
         self._running.append(process)
@@ -106,7 +106,7 @@ class WheelLoad:
         process.kill()
         self._running.remove(process)
 
-    async def _send(self, plan: WorkerPlan) -> None:
+    async def _send(self, plan: WheelPlan) -> None:
         process = self._start(plan)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, process, NO_PROCESS)
@@ -114,14 +114,14 @@ class WheelLoad:
             process.tell(STOP)
         self._end(process)
 
-    async def _come_and_go(self, plan: WorkerPlan, rng: random.Random) -> None:
+    async def _come_and_go(self, plan: WheelPlan, rng: random.Random) -> None:
         while not self._stopping.is_set():
             with trio.move_on_after(rng.uniform(0.0, JOINS_AFTER_S)):
                 await self._stopping.wait()
                 return
             await self._stay(plan, rng.uniform(*STAYS_S), self._stopping)
 
-    async def _stay(self, plan: WorkerPlan, stays_s: float, leaving: trio.Event) -> None:
+    async def _stay(self, plan: WheelPlan, stays_s: float, leaving: trio.Event) -> None:
         """One member, from joining to having left."""
         process, number = self._start(plan), self._recorder.new_process()
         everything = range(self._queues.objects)
@@ -141,7 +141,7 @@ class WheelLoad:
                 match what:
                     case _ if what == SENDS:
                         for row in content[0]:
-                            self._sink.sent(process.plan, SentRow(*row))
+                            self._sink.sent(process.plan, CallRow(*row))
                     case _ if what == GIVEN:
                         for row in content[0]:
                             self._sink.given(number, GivenRow(*row))
@@ -160,7 +160,7 @@ class WheelLoad:
                 )
             await trio.sleep(POSITIONS_EVERY_S)
 
-    async def _drain(self, sink: QueueSink) -> None:
+    async def _drain(self, sink: PushedSink) -> None:
         """New members, which take no time for a message, until they were given all, or for long enough."""
         done = trio.Event()
         async with trio.open_nursery() as nursery:
@@ -175,4 +175,4 @@ class WheelLoad:
 
 NO_PROCESS: Final = -1
 SETTLES_S: Final = 2.0
-"""For messages without an acknowledgement, which nobody waits for."""
+"""For messages without an acknowledgement, which no one waits for."""

@@ -13,17 +13,17 @@ from rocketmq.exceptions import ffi_check
 from rocketmq.ffi import dll
 
 from jepsen_like.systems.rocketmq.bodies import value_of
-from jepsen_like.systems.rocketmq.worker_pipe import FLUSH_EVERY_S, GIVEN, STOPPED, GivenRow, WorkerPipe, WorkerPlan
+from jepsen_like.systems.rocketmq.worker_pipe import FLUSH_EVERY_S, GIVEN, STOPPED, GivenRow, WheelPipe, WheelPlan
 from jepsen_like.workload.client_process import QUIT, STOP
 
 CONSUMED: Final = 0
 THREADS: Final = 4
 
 
-class Member:
+class PushedMember:
     """What a member is given."""
 
-    def __init__(self, plan: WorkerPlan) -> None:
+    def __init__(self, plan: WheelPlan) -> None:
         self._plan = plan
         self.rows: list[GivenRow] = []
         self._lock = threading.Lock()
@@ -50,9 +50,9 @@ class Member:
             self._has_left = True
 
 
-def run_member(plan: WorkerPlan, pipe: WorkerPipe) -> None:
+def run_member(plan: WheelPlan, pipe: WheelPipe) -> None:
     """Consume until told to stop, then wait for the end."""
-    member = Member(plan)
+    member = PushedMember(plan)
     consumer = PushConsumer(plan.group, orderly=plan.is_orderly)
     consumer.set_namesrv_addr(plan.names)
     consumer.set_thread_count(THREADS)

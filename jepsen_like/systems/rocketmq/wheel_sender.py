@@ -18,9 +18,9 @@ from jepsen_like.systems.rocketmq.worker_pipe import (
     RAISED,
     SENDS,
     STOPPED,
-    SentRow,
-    WorkerPipe,
-    WorkerPlan,
+    CallRow,
+    WheelPipe,
+    WheelPlan,
 )
 from jepsen_like.workload.client_process import QUIT, STOP
 
@@ -33,7 +33,7 @@ CHOSEN_NONE: Final = -1
 class Slot:
     """One key's thread."""
 
-    def __init__(self, plan: WorkerPlan, number: int, producer: Producer, rows: list[SentRow]) -> None:
+    def __init__(self, plan: WheelPlan, number: int, producer: Producer, rows: list[CallRow]) -> None:
         self._plan = plan
         self._number = number
         self._key = plan.first_key + number
@@ -60,11 +60,11 @@ class Slot:
             result = self._producer.send_orderly(message, self._key, NO_RETRIES, self._choose)
             status, offset, message_id = int(result.status), result.offset, result.msg_id
         except RocketMQException:
-            pass  # it says "No route info of this topic" of every failure
+            pass  # the same "No route info of this topic" for every failure
         t_ret = time.monotonic_ns()
         place, places = self._chosen
         self._rows.append(
-            SentRow(self._number, value, place, places, t_inv, t_ret, status, offset, message_id, late_us)
+            CallRow(self._number, value, place, places, t_inv, t_ret, status, offset, message_id, late_us)
         )
         return status != RAISED
 
@@ -100,12 +100,12 @@ class Turns:
         return max(0, round((time.monotonic() - due) * 1e6))
 
 
-def run_sender(plan: WorkerPlan, pipe: WorkerPipe) -> None:
+def run_sender(plan: WheelPlan, pipe: WheelPipe) -> None:
     """Work until told to quit."""
     producer = Producer(f"producers-{plan.seed}", timeout=SEND_WITHIN_MS)
     producer.set_namesrv_addr(plan.names)
     producer.start()
-    rows: list[SentRow] = []
+    rows: list[CallRow] = []
     turns = Turns(plan.rate)
     slots = [Slot(plan, number, producer, rows) for number in range(plan.slots)]
     threads = [threading.Thread(target=slot.run, args=(turns,), daemon=True) for slot in slots]

@@ -12,7 +12,7 @@ import attrs
 
 from jepsen_like.history.ops import NONE, Action, Outcome
 from jepsen_like.systems.rocketmq.outcomes import outcome_of
-from jepsen_like.systems.rocketmq.worker_pipe import GivenRow, SentRow, WorkerPlan
+from jepsen_like.systems.rocketmq.worker_pipe import CallRow, GivenRow, WheelPlan
 from jepsen_like.workload.model import Request, Seen
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
@@ -21,10 +21,10 @@ GROUP: Final = 0
 """The number of the one consumer group of a run."""
 
 
-class Sink(Protocol):
+class WheelSink(Protocol):
     """Takes the rows of all processes."""
 
-    def sent(self, worker: WorkerPlan, row: SentRow) -> None:
+    def sent(self, worker: WheelPlan, row: CallRow) -> None:
         """A call has ended."""
 
     def given(self, process: int, row: GivenRow) -> None:
@@ -41,7 +41,7 @@ class Senders:
         self._recorder = recorder
         self._numbers: dict[tuple[int, int], int] = {}
 
-    def of(self, worker: WorkerPlan, row: SentRow, outcome: Outcome) -> int:
+    def of(self, worker: WheelPlan, row: CallRow, outcome: Outcome) -> int:
         """The number for this call."""
         slot = worker.index, row.slot
         number = self._numbers.setdefault(slot, NONE)
@@ -52,16 +52,16 @@ class Senders:
         return number
 
 
-class LogSink:
+class WheelLogSink:
     """Each slot is a client that appends one message at a time."""
 
     def __init__(self, recorder: Recorder, objects: int) -> None:
         self._recorder = recorder
         self._objects = objects
         self._senders = Senders(recorder)
-        self._unplaced: list[tuple[WorkerPlan, SentRow]] = []
+        self._unplaced: list[tuple[WheelPlan, CallRow]] = []
 
-    def sent(self, worker: WorkerPlan, row: SentRow) -> None:
+    def sent(self, worker: WheelPlan, row: CallRow) -> None:
         """An append of one record."""
         obj = object_of(worker, row, self._objects)
         if obj is None:
@@ -69,7 +69,7 @@ class LogSink:
         else:
             self._sent(worker, row, obj)
 
-    def _sent(self, worker: WorkerPlan, row: SentRow, obj: int) -> None:
+    def _sent(self, worker: WheelPlan, row: CallRow, obj: int) -> None:
         outcome, code = outcome_of(row)
         request = Request(Action.APPEND, _never_asked, object=obj, a=row.value, values=(row.value,))
         process = self._senders.of(worker, row, outcome)
@@ -93,14 +93,14 @@ class LogSink:
         self._unplaced = []
 
 
-def object_of(worker: WorkerPlan, row: SentRow, objects: int) -> int | None:
+def object_of(worker: WheelPlan, row: CallRow, objects: int) -> int | None:
     """The object that a call was about; None if the client's list lacked queues, so that the place does not tell."""
     if row.place < 0:  # nothing was sent, to whatever queue
         return (worker.first_key + row.slot) % objects
     return row.place if row.places == objects else None
 
 
-class QueueSink:
+class PushedSink:
     """Messages, and what a group was given of them."""
 
     def __init__(self, recorder: QueueRecorder, objects: int, groups: int) -> None:
@@ -109,11 +109,11 @@ class QueueSink:
         self._is_one = groups == 1
         self._senders = Senders(recorder)
         self._waiting: list[tuple[int, GivenRow]] = []
-        self._unplaced: list[tuple[WorkerPlan, SentRow]] = []
+        self._unplaced: list[tuple[WheelPlan, CallRow]] = []
         self.acked: set[int] = set()
         self.seen: set[int] = set()
 
-    def sent(self, worker: WorkerPlan, row: SentRow) -> None:
+    def sent(self, worker: WheelPlan, row: CallRow) -> None:
         """A message of a producer."""
         if row.status == 0:
             self.acked.add(row.value)
@@ -123,7 +123,7 @@ class QueueSink:
         else:
             self._sent(worker, row, obj)
 
-    def _sent(self, worker: WorkerPlan, row: SentRow, obj: int) -> None:
+    def _sent(self, worker: WheelPlan, row: CallRow, obj: int) -> None:
         outcome, code = outcome_of(row)
         process = self._senders.of(worker, row, outcome)
         about = {"partition": obj, "process": process, "t_inv": row.t_inv, "t_ret": row.t_ret}

@@ -1,6 +1,6 @@
 """What the harness and the processes with RocketMQ's C++ client say to each other, over the pipe of `workload.client_process`.
 
-From a sender: `["sends", rows]`, a row `SentRow`. From a member: `["given", rows]`, a row `GivenRow`. From both `["stopped"]` when nothing is
+From a sender: `["sends", rows]`, a row `CallRow`. From a member: `["given", rows]`, a row `GivenRow`. From both `["stopped"]` when nothing is
 under way any more: a sender has then reported all, a member has left its group.
 """
 
@@ -19,7 +19,7 @@ RAISED: Final = -1
 
 
 @attrs.frozen(kw_only=True)
-class WorkerPlan:
+class WheelPlan:
     """What one process does. Of `workers` of its kind it is number `index`, from 0; a `rate` of 0 is closed loop."""
 
     role: str
@@ -43,7 +43,7 @@ class WorkerPlan:
     """How long a member takes for a message."""
 
 
-class SentRow(NamedTuple):
+class CallRow(NamedTuple):
     """One call of the client: the place in its list of queues that was chosen (-1: none was), how many there were, and what came of it."""
 
     slot: int
@@ -71,9 +71,9 @@ class GivenRow(NamedTuple):
     t_ret: int
 
 
-class WorkerPipe(ClientPipe):
+class WheelPipe(ClientPipe):
     """A worker's side."""
 
-    def plan(self) -> WorkerPlan:
+    def plan(self) -> WheelPlan:
         """Wait for the plan."""
-        return WorkerPlan(**self.fields())
+        return WheelPlan(**self.fields())

@@ -11,7 +11,7 @@ from jepsen_like.systems.rocketmq.client_settings import OWN, WHEEL, client_of
 from jepsen_like.systems.rocketmq.loads import KEYS, queue_of
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.outcomes import outcome_of
-from jepsen_like.systems.rocketmq.worker_pipe import RAISED, SentRow
+from jepsen_like.systems.rocketmq.worker_pipe import RAISED, CallRow
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from jepsen_like.systems.rocketmq.worker_pipe import RAISED, SentRow
 def test_only_send_ok_is_an_acknowledgement_and_only_a_call_that_chose_no_queue_certainly_failed(
     status: int, place: int, outcome: Outcome
 ) -> None:
-    row = SentRow(0, 5, place, 2, 10, 20, status, 7, "", -1)
+    row = CallRow(0, 5, place, 2, 10, 20, status, 7, "", -1)
     assert outcome_of(row)[0] is outcome
 
 
