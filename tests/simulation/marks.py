@@ -219,10 +219,12 @@ def _since(before: Mapping[str, list[int]]) -> Iterator[tuple[str, int]]:
             yield name, now - earlier
 
 
-def count(seeds: range, jobs: int) -> dict[str, Visits]:
-    """The visits of every mark in all these seeds."""
+def count(seeds: range, jobs: int, *, until_visited: bool = False) -> tuple[dict[str, Visits], int]:
+    """The visits of every mark in these seeds, and how many were played: all, or only until no mark is missed."""
     table = {name: Visits() for module in MODULES for name in instrumented(module).names}
+    missed = {name for name in table if not reason(name, UNVISITED)}
     chunks = [seeds[at : at + CHUNK_SEEDS] for at in range(0, len(seeds), CHUNK_SEEDS)]
+    played = 0
     with multiprocessing.get_context("spawn").Pool(jobs, install) as pool:
         for chunk in pool.imap(play_chunk, chunks):
             for seed, visited in chunk:
@@ -230,7 +232,11 @@ def count(seeds: range, jobs: int) -> dict[str, Visits]:
                     table[name].count += visits
                     if table[name].first_seed is None:
                         table[name].first_seed = seed
-    return table
+                missed -= visited.keys()
+                played += 1
+            if until_visited and not missed:
+                break
+    return table, played
 
 
 def failings(table: Mapping[str, Visits], excused: Mapping[str, str]) -> list[str]:
@@ -253,17 +259,18 @@ def reason(name: str, excused: Mapping[str, str]) -> str:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--seeds", type=click.IntRange(1), default=1000, show_default=True, help="How many, from 0 on.")
+@click.option("--until-visited", is_flag=True, help="No more than it takes to visit every mark that is not excused.")
 @click.option("--jobs", type=click.IntRange(1), default=len(os.sched_getaffinity(0)), show_default=True)
-def main(seeds: int, jobs: int) -> None:
+def main(seeds: int, jobs: int, until_visited: bool) -> None:
     """Play seeds and print every mark, rarest first."""
-    table = count(range(seeds), jobs)
+    table, played = count(range(seeds), jobs, until_visited=until_visited)
     for name, visits in sorted(table.items(), key=lambda row: row[1].count):
         first = "-" if visits.first_seed is None else visits.first_seed
         excuse = reason(name, UNVISITED)
         click.echo(f"{visits.count:>12,}  first seed {first:>5}  {name}{f'  ({excuse})' if excuse else ''}")
     visited = sum(visits.count > 0 for visits in table.values())
     excused = sum(bool(reason(name, UNVISITED)) for name in table)
-    click.echo(f"{visited} of {len(table)} marks visited by {seeds:,} seeds, {excused} excused")
+    click.echo(f"{visited} of {len(table)} marks visited by {played:,} seeds, {excused} excused")
     wrong = failings(table, UNVISITED)
     for sentence in wrong:
         click.echo(sentence)

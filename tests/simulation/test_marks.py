@@ -74,7 +74,7 @@ def test_marks_have_names_of_their_own_and_excuses_have_marks() -> None:
 
 
 def test_seeds_come_by_every_mark_that_is_not_excused() -> None:
-    command = [sys.executable, "-m", "tests.simulation.marks"]
+    command = [sys.executable, "-m", "tests.simulation.marks", "--until-visited"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
-    assert "marks visited by 1,000 seeds" in done.stdout
+    assert "marks visited by " in done.stdout

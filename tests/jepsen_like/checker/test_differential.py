@@ -5,7 +5,7 @@ import pytest
 from jepsen_like.checker.verdict import Model
 from tests.jepsen_like.checker.differential import all_compared
 
-HISTORIES = 20_000
+HISTORIES = 10_000
 
 
 @pytest.mark.timeout(600)

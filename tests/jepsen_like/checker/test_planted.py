@@ -13,6 +13,7 @@ from tests.jepsen_like.checker.planted import PLANTS, Base, Plant, forget, plant
 from tests.jepsen_like.checker.plants_found import misjudged
 
 Bases = dict[Model, tuple[Base, Path]]
+pytestmark = pytest.mark.spark
 each_plant = pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.model.value}: {plant.name}")
 each_model = pytest.mark.parametrize("model", [Model.LOG, Model.REGISTER])
 
@@ -31,29 +32,20 @@ def found_alone(verdict: Verdict, plant: Plant) -> None:
 
 
 @each_model
-def test_a_valid_million_is_valid_in_this_process(model: Model, bases: Bases) -> None:
-    verdict = check_run(bases[model][1], model, Engine.LOCAL)
-    assert verdict.valid is True, verdict.violations
-    assert verdict.findings.ok + verdict.findings.info + verdict.findings.fail == OPERATIONS
-    assert verdict.findings.info > OPERATIONS / 100
+def test_a_valid_million_is_valid_in_this_process_and_on_spark(model: Model, bases: Bases, spark: SparkEngine) -> None:
+    here = check_run(bases[model][1], model, Engine.LOCAL)
+    there = check_run(bases[model][1], model, Engine.SPARK, worker=spark)
+    for verdict in (here, there):
+        assert verdict.valid is True, verdict.violations
+    assert here.findings.ok + here.findings.info + here.findings.fail == OPERATIONS
+    assert here.findings.info > OPERATIONS / 100
+    assert there.findings == here.findings
 
 
 @each_plant
-def test_a_planted_violation_is_found_in_this_process(plant: Plant, run: Path) -> None:
-    found_alone(check_run(run, plant.model, Engine.LOCAL), plant)
-
-
-@pytest.mark.spark
-@each_model
-def test_a_valid_million_is_valid_on_spark(model: Model, bases: Bases, spark: SparkEngine) -> None:
-    verdict = check_run(bases[model][1], model, Engine.SPARK, worker=spark)
-    assert verdict.valid is True, verdict.violations
-    assert verdict.findings == check_run(bases[model][1], model, Engine.LOCAL).findings
-
-
-@pytest.mark.spark
-@each_plant
-def test_a_planted_violation_is_found_on_spark(plant: Plant, run: Path, spark: SparkEngine) -> None:
-    verdict = check_run(run, plant.model, Engine.SPARK, worker=spark)
-    found_alone(verdict, plant)
-    assert verdict.findings == check_run(run, plant.model, Engine.LOCAL).findings
+def test_a_planted_violation_is_found_in_this_process_and_on_spark(plant: Plant, run: Path, spark: SparkEngine) -> None:
+    here = check_run(run, plant.model, Engine.LOCAL)
+    there = check_run(run, plant.model, Engine.SPARK, worker=spark)
+    for verdict in (here, there):
+        found_alone(verdict, plant)
+    assert there.findings == here.findings

@@ -20,7 +20,7 @@ def test_a_short_run_measures_ours_and_leaves_nothing_behind(
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     output, data = tmp_path / "kafka.json", tmp_path / "data"
-    arguments = ["bench", "kafka", "--repeats", "1", "--seconds", "0.2", "--kills", "1", "--pauses", "1"]
+    arguments = ["bench", "kafka", "--repeats", "1", "--seconds", "0.1", "--kills", "1", "--pauses", "1"]
     assert execute([*arguments, "--directory", str(data), "--output", str(output)]) == ExitStatus.VALID
     said = capsys.readouterr()
     assert "apache not measured" in said.err
