@@ -6,7 +6,8 @@
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `listening`, `connection_closed`, `connection_refused` (each with its
 reason), `stopping`, `stopped`, and before a bad end `failed`. Of a name server also `broker_registered` and `broker_removed`; of a broker
 `serving`, `registered`, `registration_failed`, `ha_connection_lost`, `ha_connection_closed`, `divergence` (a slave holds what its master has lost),
-`divergence_ended`, `slave_sync_failed`, `checkpoint_unusable` and `checkpoint_failed`, and `role` (master or slave, and its epoch); in a raft group
+`divergence_ended`, `slave_sync_failed`, `checkpoint_unusable` and `checkpoint_failed`, `role` (master or slave, and its epoch), and `copy_moved` (how far
+the log of this copy is, and how far it is confirmed, a few times a second while it moves); in a raft group
 `raft_log_trimmed`, `commit_log_incomplete` (this copy lacks what has left the raft log), `commit_log_complete`, `commit_log_reset`, `commit_log_cut` and
 `copy_refused`. SIGTERM and SIGINT stop either.
 

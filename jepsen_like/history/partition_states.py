@@ -1,4 +1,6 @@
-"""What was seen of partitions from outside while a run went on: leaders, in-sync replicas, high watermarks.
+"""What was seen of replicated logs from outside while a run went on: leaders and roles, in-sync replicas, high watermarks, ends.
+
+An `object` is a partition, or the commit log of a group of brokers: then it has rows of the kind ROLE.
 
 One Parquet file, `partitions.parquet` in a run directory, one row per change that a broker reported, in the order seen. It is for the
 report and for the attribution of losses; no verdict about a history depends on it alone.
@@ -9,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from jepsen_like.history.files import Rows, read_part, write_part
+from jepsen_like.history.files import Rows, UnreadableHistory, read_part, write_part
 from jepsen_like.history.ops import NONE
 
 FILE: Final = "partitions.parquet"
@@ -18,10 +20,12 @@ STATE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("object", "q"),
     ("kind", "b"),
     ("node", "h"),
-    ("epoch", "i"),
+    ("epoch", "q"),
     ("value", "q"),
 )
 """Name and `array` type code of every column, in the order of the file."""
+_OLDER_COLUMNS: Final = tuple((name, "i" if name == "epoch" else code) for name, code in STATE_COLUMNS)
+"""As files had them when there were only partitions: epochs of RocketMQ's masters do not fit."""
 BROKER_MAX: Final = 61
 """The highest id of a broker that a set of replicas can have."""
 
@@ -39,6 +43,8 @@ class StateKind(enum.IntEnum):
     """`value` is the end of the log of `node`."""
     UNCLEAN = 4
     """A leader was elected that was not in sync: `value` is that broker, `epoch` its leader epoch."""
+    ROLE = 5
+    """`node` has the role `value` from now on (0 slave, 1 master, `NONE` for none: its process has ended), in `epoch`."""
 
 
 def mask_of(brokers: Iterable[int]) -> int:
@@ -57,7 +63,7 @@ def brokers_of(mask: int) -> tuple[int, ...]:
 
 
 class PartitionStates:
-    """Gathers rows and writes them at the end; 31 bytes each in memory."""
+    """Gathers rows and writes them at the end; 35 bytes each in memory."""
 
     def __init__(self) -> None:
         self._rows = Rows(STATE_COLUMNS)
@@ -83,5 +89,8 @@ def read_states(run_directory: Path) -> dict[str, Any] | None:
     path = run_directory / FILE
     if not path.exists():
         return None
-    table = read_part(path, of=STATE_COLUMNS)
+    try:
+        table = read_part(path, of=STATE_COLUMNS)
+    except UnreadableHistory:
+        table = read_part(path, of=_OLDER_COLUMNS)
     return {name: table.column(name).to_numpy() for name, _ in STATE_COLUMNS}

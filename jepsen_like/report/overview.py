@@ -372,20 +372,23 @@ def lanes(found: RunFindings, x: Scale, layout: Layout) -> Iterable[Markup]:
             held = (fault.begin_s for fault in found.faults if node in fault.nodes and fault.begin_s > change.at_s)
             seen_until = min(min(held, default=until), until)
             yield from role_span(change, until, seen_until, x, top, height)
-        for fault in found.faults:
-            state = drawn_as(fault.kind)
-            if node in fault.nodes and state is not None:
-                left = x(fault.begin_s)
-                width = max(x(x.high if fault.end_s is None else fault.end_s) - left, 2.0)
-                shape = {"x": left, "y": top, "width": width, "height": height}
-                yield element(
-                    "rect", element("title", f"n{node} {state}: {fault_story(fault)}"), class_=f"held {state}", **shape
-                )
-                yield element("rect", class_="hatched", fill=f"url(#hatch-{state})", **shape)
-                if width > (len(state) + 1) * LETTER_WIDTH:
-                    yield element(
-                        "text", state, class_="held-text", x=left + width / 2, y=top + 12, text_anchor="middle"
-                    )
+        yield from held_spans(found.faults, node, x, top, height)
+
+
+def held_spans(faults: Iterable[ShownFault], node: int, x: Scale, top: float, height: float) -> Iterable[Markup]:
+    """What faults made of one node, as hatches over its lane: down, paused, cut off."""
+    for fault in faults:
+        state = drawn_as(fault.kind)
+        if node in fault.nodes and state is not None:
+            left = x(fault.begin_s)
+            width = max(x(x.high if fault.end_s is None else fault.end_s) - left, 2.0)
+            shape = {"x": left, "y": top, "width": width, "height": height}
+            yield element(
+                "rect", element("title", f"n{node} {state}: {fault_story(fault)}"), class_=f"held {state}", **shape
+            )
+            yield element("rect", class_="hatched", fill=f"url(#hatch-{state})", **shape)
+            if width > (len(state) + 1) * LETTER_WIDTH:
+                yield element("text", state, class_="held-text", x=left + width / 2, y=top + 12, text_anchor="middle")
 
 
 def role_span(

@@ -18,6 +18,7 @@ from jepsen_like.checker.verdict import Model
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report.canvas import rounded, seconds
+from jepsen_like.report.copies import copies_picture
 from jepsen_like.report.findings import LOST, RunFindings, ShownCheck, ShownFault, ShownViolation, read_findings
 from jepsen_like.report.overview import loss_class, overview, readings, tone
 from jepsen_like.report.partitions import TONES, group_picture, partitions_picture
@@ -132,6 +133,13 @@ def page(found: RunFindings, directory: str, states: QueueStates | None = None) 
         readings=readings(found),
         partitions=partitions_picture(found, states) if states is not None and states.partitions else "",
         partitions_left_out=states.left_out if states is not None else 0,
+        copies=[
+            {
+                "picture": copies_picture(found, group),
+                "brokers": [(copy.node, at % TONES) for at, copy in enumerate(group.copies)],
+            }
+            for group in (states.copies if states is not None else ())
+        ],
         brokers=[(broker, at % TONES) for at, broker in enumerate(states.brokers)] if states is not None else [],
         groups=[
             {"name": group.name, "picture": group_picture(found, group)}

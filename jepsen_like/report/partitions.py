@@ -33,7 +33,7 @@ def partitions_picture(found: RunFindings, states: QueueStates) -> Markup:
     for lane in states.partitions:
         parts += _lane(lane, brokers, x, top, height_of_lane)
         top += height_of_lane + LANE_GAP
-    return _picture(found, x, top, parts, "Leaders, replicas in sync and high watermarks of each partition over time")
+    return picture(found, x, top, parts, "Leaders, replicas in sync and high watermarks of each partition over time")
 
 
 def group_picture(found: RunFindings, group: GroupLanes) -> Markup:
@@ -49,10 +49,11 @@ def group_picture(found: RunFindings, group: GroupLanes) -> Markup:
     for owned in group.partitions:
         parts += _owned(owned, x, top)
         top += OWNER_HEIGHT + COMMIT_HEIGHT + 6
-    return _picture(found, x, top, parts, f"Who of {group.name} owned each partition over time, and commits")
+    return picture(found, x, top, parts, f"Who of {group.name} owned each partition over time, and commits")
 
 
-def _picture(found: RunFindings, x: Scale, bottom: float, parts: Sequence[Markup], label: str) -> Markup:
+def picture(found: RunFindings, x: Scale, bottom: float, parts: Sequence[Markup], label: str) -> Markup:
+    """The faults, these parts and the time axis as one SVG that ends at `bottom`."""
     return element(
         "svg",
         *_bands(found, x, bottom),
@@ -79,13 +80,14 @@ def _axis(x: Scale, bottom: float) -> Iterable[Markup]:
         yield element("text", f"{value:g} s", class_="tick", x=x(value), y=bottom + 15, text_anchor="middle")
 
 
-def _name(text: str, y: float) -> Markup:
+def lane_name(text: str, y: float) -> Markup:
+    """What a row is, on its left."""
     return element("text", text, class_="lane-name", x=LEFT - NAME_WIDTH, y=y, text_anchor="end")
 
 
 def _lane(lane: PartitionLane, brokers: Sequence[int], x: Scale, top: float, height: float) -> Iterable[Markup]:
     """Leader above, a thin line for each replica in sync, the high watermark below."""
-    yield _name(lane.name, top + 10)
+    yield lane_name(lane.name, top + 10)
     yield element("rect", class_="lane", x=LEFT, y=top, width=WIDTH - RIGHT - LEFT, height=height, rx=2)
     for span in lane.leaders:
         left, right = x(span.begin_s), x(x.high if span.end_s is None else span.end_s)
@@ -135,7 +137,7 @@ def _marks(lane: PartitionLane, x: Scale, top: float, height: float) -> Iterable
 
 
 def _owned(owned: OwnedPartition, x: Scale, top: float) -> Iterable[Markup]:
-    yield _name(owned.name, top + 11)
+    yield lane_name(owned.name, top + 11)
     yield element("rect", class_="lane", x=LEFT, y=top, width=WIDTH - RIGHT - LEFT, height=OWNER_HEIGHT, rx=2)
     for number, span in enumerate(owned.owners):
         end = x.high if span.end_s is None else span.end_s

@@ -1,4 +1,5 @@
 """What the page shows of a queue: who led each partition, who was in sync, how far it was committed; and who of each group owned it.
+Of broker groups: the copies of their logs (`copy_states`).
 
 The first three are what brokers told (`partitions.parquet`), the last what members did (the history). Times are seconds since the
 load began. Bounded: of points and commits that share a pixel one is kept.
@@ -15,6 +16,7 @@ from jepsen_like.checker.columns import Ints
 from jepsen_like.history.files import HistoryReader, UnreadableHistory, read_part
 from jepsen_like.history.ops import NONE, Action, Outcome
 from jepsen_like.history.partition_states import StateKind, brokers_of, read_states
+from jepsen_like.report.copy_states import CopyGroup, groups_of, read_copies
 from jepsen_like.report.findings import UnreadableRun
 
 HISTORY: Final = "history.parquet"
@@ -87,6 +89,8 @@ class QueueStates:
     partitions: tuple[PartitionLane, ...]
     groups: tuple[GroupLanes, ...]
     left_out: int = 0
+    copies: tuple[CopyGroup, ...] = ()
+    """The commit logs of broker groups."""
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -115,9 +119,10 @@ def read_queue_states(run_directory: Path, test: Mapping[str, Any]) -> QueueStat
     names = _names(about.get("partitions"))
     lanes = _lanes(states, names, origin_ns) if states is not None else ()
     groups = _groups(moves, names, _names(about.get("groups")), origin_ns)
-    if not lanes and not groups:
+    copies = read_copies(states, origin_ns) if states is not None else ()
+    if not lanes and not groups and not copies:
         return None
-    return QueueStates(lanes[:PARTITIONS_MAX], groups, max(0, len(lanes) - PARTITIONS_MAX))
+    return QueueStates(lanes[:PARTITIONS_MAX], groups, max(0, len(lanes) - PARTITIONS_MAX), copies)
 
 
 def _first_of(states: Mapping[str, Any] | None) -> int:
@@ -132,7 +137,7 @@ def _lanes(states: Mapping[str, Any], names: Mapping[int, str], origin_ns: int) 
     found = []
     order = np.argsort(states["t_ns"], kind="stable")
     columns = {name: np.asarray(column)[order] for name, column in states.items()}
-    for obj in np.unique(columns["object"]).tolist():
+    for obj in np.setdiff1d(columns["object"], groups_of(states)).tolist():
         mine = columns["object"] == obj
         at_s = (columns["t_ns"] - origin_ns) / 1e9
 

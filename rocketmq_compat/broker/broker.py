@@ -45,6 +45,7 @@ from rocketmq_compat.broker.housekeeping import BrokerHousekeeping
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog, RaftCopy
 from rocketmq_compat.broker.registration import Registration
 from rocketmq_compat.broker.replicated_log import ReplicatedLog
+from rocketmq_compat.broker.reporter import CopyReporter
 from rocketmq_compat.broker.requests.admin import AdminRequests
 from rocketmq_compat.broker.requests.clients import ClientRequests
 from rocketmq_compat.broker.requests.locks import LockRequests
@@ -187,6 +188,7 @@ class MessageBroker:
         self._registration = Registration(
             context, reactor, name_servers(properties), self._ha_address(), self._master_found
         )
+        self._reporter = CopyReporter(context, self._log)
         self._pulls = PullRequests(context)
         self._clients = ClientRequests(context)
         handlers = self._handlers()
@@ -455,6 +457,7 @@ class MessageBroker:
         self._clients.tick(now)
         self._housekeeping.tick(now)
         self._registration.tick()
+        self._reporter.tick(now)
 
     def on_urgent_sent(self) -> None:
         """See `Participant`."""
@@ -473,6 +476,7 @@ class MessageBroker:
             self._pulls.deadline,
             self._clients.deadline,
             self._housekeeping.deadline,
+            self._reporter.deadline,
         )
 
     async def _run_timer(self) -> None:

@@ -128,6 +128,11 @@ class RaftCopy:
         """The term of the master that began last, as far as this node has applied it."""
         return self.state.term
 
+    @property
+    def confirmed(self) -> int:
+        """Up to where records are committed, as far as this node has applied it."""
+        return self.state.end
+
     def open_on(self, group: RaftGroup) -> None:
         """The group is open, and nothing has been decided yet."""
         last_index = group.status()["last_index"]

@@ -139,6 +139,11 @@ class ReplicatedLog:
         """The newest epoch in the log: a master's own."""
         return self._decider.log.epochs.last
 
+    @property
+    def confirmed(self) -> int:
+        """Up to where the log is confirmed, as a slave: by what the master has told."""
+        return self._decider.log.confirm_offset
+
     def begin(self) -> None:
         """Carry out the first orders."""
         self._carry_out(self._decider.begin(self._context.clock()))

@@ -1,6 +1,7 @@
 """The adapter of RocketMQ's broker groups."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from jepsen_like.checker.checking import FINAL_LOGS
@@ -17,6 +18,7 @@ from jepsen_like.systems.rocketmq.loads import load_of, queue_of
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.promises import SERVES, RocketReplication
 from jepsen_like.systems.rocketmq.scenarios import SCENARIOS
+from jepsen_like.systems.rocketmq.states import copies_of
 from jepsen_like.systems.rocketmq.wheel_sinks import PushedRecorder
 from jepsen_like.systems.scenario import NamedScenario
 from jepsen_like.workload.load import LoadPlan, RunningLoad
@@ -90,6 +92,10 @@ class RocketMqSystem(System):
         assert isinstance(mode, RocketMode)
         logs = {} if mode.copies_agree else {FINAL_LOGS: mode.pairs}
         return {**logs, "client": mode.client_of(self.workloads[workload]), **queue_of(mode, workload)}
+
+    def keep_states(self, directory: Path, workload: str) -> None:
+        """Roles, ends and confirmed ends of the copies, as the brokers told them."""
+        copies_of(directory / "nodes").write(directory)
 
     def load(
         self,
