@@ -6,7 +6,7 @@
 Every line on stdout is one object with `t_ns` (monotonic clock) and `event`: `listening`, `connection_closed`, `connection_refused` (each with its
 reason), `stopping`, `stopped`, and before a bad end `failed`. Of a name server also `broker_registered` and `broker_removed`; of a broker
 `serving`, `registered`, `registration_failed`, `ha_connection_lost`, `ha_connection_closed`, `divergence` (a slave holds what its master has lost),
-`divergence_ended`, `slave_sync_failed`, `checkpoint_unusable` and `checkpoint_failed`, `role` (master or slave, and its epoch), and `copy_moved` (how far
+`divergence_decided` (by an operator), `divergence_ended`, `slave_sync_failed`, `checkpoint_unusable` and `checkpoint_failed`, `role` (master or slave, and its epoch), and `copy_moved` (how far
 the log of this copy is, and how far it is confirmed, a few times a second while it moves); in a raft group
 `raft_log_trimmed`, `commit_log_incomplete` (this copy lacks what has left the raft log), `commit_log_complete`, `commit_log_reset`, `commit_log_cut` and
 `copy_refused`. SIGTERM and SIGINT stop either.
@@ -31,6 +31,7 @@ from rocketmq_compat.broker.broker import MessageBroker, MessageBrokerPlan
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
 from rocketmq_compat.config_keys import BROKER_PROPERTIES, NAMESRV_PROPERTIES
+from rocketmq_compat.divergence_commands import accept_loss, discard
 from rocketmq_compat.nameserver.kv_file import DamagedKvFile
 from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
 
@@ -52,7 +53,11 @@ class DetourType(click.ParamType[tuple[Address, Address]]):
 
 @click.group()
 def processes() -> None:
-    """Run one process of RocketMQ's mode; prints one JSON object a line."""
+    """Run one process of RocketMQ's mode, which prints one JSON object a line; or tell a broker which log counts."""
+
+
+processes.add_command(accept_loss)
+processes.add_command(discard)
 
 
 @processes.command("nameserver", epilog=f"Properties for --set: {', '.join(sorted(NAMESRV_PROPERTIES))}.")

@@ -48,6 +48,7 @@ from rocketmq_compat.broker.replicated_log import ReplicatedLog
 from rocketmq_compat.broker.reporter import CopyReporter
 from rocketmq_compat.broker.requests.admin import AdminRequests
 from rocketmq_compat.broker.requests.clients import ClientRequests
+from rocketmq_compat.broker.requests.divergence import DivergenceRequests
 from rocketmq_compat.broker.requests.locks import LockRequests
 from rocketmq_compat.broker.requests.offsets import OffsetQueries
 from rocketmq_compat.broker.requests.pull import PullRequests
@@ -257,6 +258,7 @@ class MessageBroker:
             **LockRequests(context).handlers(),
             **QueryRequests(context).handlers(),
             **AdminRequests(context, self._tables, lambda: self.epoch).handlers(),
+            **(DivergenceRequests(context, self._fixed).handlers() if self._fixed is not None else {}),
             **(self._catch_up.handlers() if self._catch_up is not None else {}),
         }
 

@@ -21,6 +21,7 @@ from log.frame import buffers_of
 from raft.disk_thread import DiskThread
 from rocketmq_compat.broker.context import BrokerContext
 from rocketmq_compat.broker.puts import NotStored, PutDone, StoredMessages
+from rocketmq_compat.remoting.headers.divergence import LogDivergence, divergences_text
 from rocketmq_compat.replication.acks import PutRefusal
 from rocketmq_compat.replication.core import CommitLogReplica
 from rocketmq_compat.replication.effects import (
@@ -125,14 +126,26 @@ class ReplicatedLog:
         return {each.slave_id: each.reported_end for each in role.slaves} if isinstance(role, Master) else {}
 
     def facts(self) -> Mapping[str, object]:
-        """Returns what a master knows of its slaves, as operators are told: those that it has taken, and those whose logs leave its own.
+        """Returns what is known of other copies, as operators are told: where logs diverge, and of a master which slaves it has taken, and
+        whose logs leave its own.
 
         The ids of the brokers, with commas between them.
         """
-        role = self._decider.role
+        role, divergences = self._decider.role, {"divergences": divergences_text(self.divergences)}
         if not isinstance(role, Master):
-            return {}
-        return {"slaves": _listed(self.slaves), "divergedSlaves": _listed(role.divergences)}
+            return divergences
+        return {"slaves": _listed(self.slaves), "divergedSlaves": _listed(role.divergences), **divergences}
+
+    @property
+    def divergences(self) -> tuple[LogDivergence, ...]:
+        """What slaves hold that their master does not have, by broker id: all that a master has seen, and of a slave its own."""
+        role, config, log = self._decider.role, self._decider.config, self._decider.log
+        if isinstance(role, Master):
+            found = sorted(role.divergences.items())
+            return tuple(LogDivergence(slave_id, each.agreed_end, each.slave_end) for slave_id, each in found)
+        if role.diverges_at is None:
+            return ()
+        return (LogDivergence(config.broker_id, max(role.diverges_at, log.log_start), log.log_end),)
 
     @property
     def epoch(self) -> int:

@@ -93,6 +93,8 @@ class RequestCode(enum.IntEnum):
     GET_BROKER_HA_STATUS = 907
     COPY_COMMIT_LOG = 51_901
     """Not RocketMQ's: a broker of a raft group copies what its commit log lacks."""
+    DECIDE_DIVERGENCE = 51_902
+    """Not RocketMQ's: an operator decides which log counts, the master's or a slave's that goes on otherwise."""
 
 
 class ResponseCode(enum.IntEnum):

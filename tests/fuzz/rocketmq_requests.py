@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from rocketmq_compat.remoting.codes import RequestCode
-from rocketmq_compat.remoting.headers import clients, copying, offsets, pulling, routes, sending, topics
+from rocketmq_compat.remoting.headers import clients, copying, divergence, offsets, pulling, routes, sending, topics
 from rocketmq_compat.remoting.headers.fields import plan
 
 BROKER_NAME, CLUSTER = "fuzzed-broker", "fuzzed-cluster"
@@ -55,6 +55,7 @@ BROKER: dict[int, Any] = {
     343: topics.GroupRequestHeader,
     352: topics.GroupRequestHeader,
     51_901: copying.CopyCommitLogRequestHeader,
+    51_902: divergence.DecideDivergenceRequestHeader,
     **dict.fromkeys((18, 21, 25, 26, 28, 34, 41, 42, 43, 45, 46, 200, 201, 305, 345, 907), None),
 }
 NAMES: dict[int, Any] = {

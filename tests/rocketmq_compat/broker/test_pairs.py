@@ -1,5 +1,6 @@
 """A master and its slave: what an acknowledgement promises, what the slave holds and serves, and what is refused."""
 
+import sys
 from contextlib import AsyncExitStack
 
 import pytest
@@ -15,6 +16,7 @@ from rocketmq_compat.config_keys import BROKER_PROPERTIES
 from rocketmq_compat.remoting.bodies import ClusterInfo, KVTable, LockBatchRequestBody, TopicRouteData
 from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.headers.divergence import DecideDivergenceRequestHeader
 from rocketmq_compat.remoting.headers.offsets import UpdateConsumerOffsetRequestHeader
 from rocketmq_compat.remoting.headers.routes import GetRouteInfoRequestHeader
 from rocketmq_compat.replication.effects import PushLog
@@ -161,6 +163,66 @@ async def test_a_master_that_has_lost_what_its_slave_holds_takes_no_messages() -
                 table = KVTable.decode((await ask(client, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
                 assert (table["slaves"], table["divergedSlaves"]) == ("", "1")
             assert slave.context.store.log.end_offset > 0
+
+
+async def decided(address: tuple[str, int], decision: str, *words: str) -> tuple[int, str]:
+    """The exit status of an operator's command, and all that it said."""
+    at = "{}:{}".format(*address)
+    command = [sys.executable, "-m", "rocketmq_compat.process", decision, "--broker", at, *words]
+    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+async def test_an_operator_decides_that_the_log_of_a_master_counts_and_what_slaves_hold_beyond_it_is_discarded() -> (
+    None
+):
+    events, disk = Events(), memory_disk()
+    async with name_server() as names:
+        address = "namesrvAddr={}:{}".format(*names.address)
+        async with running_broker(address, *SLAVE) as slave:
+            async with running_broker(address, disk=disk) as master, connected_client(master.address) as client:
+                await send(client, b"kept")
+                await same_end(master, slave)
+            before, kept = disk.durable_copy(), slave.context.store.log.end_offset
+            async with running_broker(address, disk=disk) as master, connected_client(master.address) as client:
+                await send(client, b"acknowledged, and lost")
+                await same_end(master, slave)
+            held, stored = slave.context.store.log.end_offset, log_bytes(slave)
+            async with (
+                running_broker(address, disk=before, events=events) as master,
+                connected_client(master.address) as client,
+            ):
+                await eventually(
+                    lambda: bool(events.named("divergence")) and bool(slave.context.copy_facts()["divergences"])
+                )
+                status, said = await decided(master.address, "discard", "--yes")
+                assert (status, "is a master: ask a slave" in said) == (4, True), said
+                status, said = await decided(master.address, "accept-loss")
+                assert (status, f"slave 1 holds {held - kept} bytes, from {kept} to {held}" in said) == (0, True), said
+                assert "Nothing was changed" in said
+                assert (await send(client, b"other")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+                status, said = await decided(master.address, "accept-loss", "--yes")
+                assert (status, "takes messages again" in said) == (0, True), said
+                assert (await send(client, b"other")).code == ResponseCode.SUCCESS
+                assert log_bytes(slave) == stored
+
+                stale = DecideDivergenceRequestHeader(decision="discard", divergences=f"1:0-{held}")
+                async with connected_client(slave.address) as to_slave:
+                    refused = await ask(to_slave, RequestCode.DECIDE_DIVERGENCE, stale)
+                assert refused.code == ResponseCode.SYSTEM_ERROR
+                assert refused.remark == f"the divergences are 1:{kept}-{held} now, not 1:0-{held}: look at them first"
+                assert log_bytes(slave) == stored
+
+                status, said = await decided(slave.address, "discard", "--yes")
+                assert (status, f"gave up {held - kept} bytes, from {kept} to {held}" in said) == (0, True), said
+                await eventually(lambda: bool(events.named("divergence_ended")) and bool(master.slaves))
+                await same_end(master, slave)
+                assert log_bytes(slave) == log_bytes(master)
+                assert log_bytes(slave)[:kept] == stored[:kept]
+                assert bodies(await pull(client, 0)) == [b"kept", b"other"]
+                status, said = await decided(master.address, "accept-loss", "--yes")
+                assert (status, "knows of no divergence" in said) == (4, True), said
 
 
 async def test_a_slave_may_reach_its_master_at_the_port_of_clients() -> None:

@@ -1,0 +1,52 @@
+"""An operator's decision where logs have diverged (51902): which of them counts. Not RocketMQ's."""
+
+from collections.abc import Mapping
+
+from rocketmq_compat.broker.context import BrokerContext, guarded
+from rocketmq_compat.broker.replicated_log import ReplicatedLog
+from rocketmq_compat.consumers.model import RequestRefused
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.headers.divergence import (
+    ACCEPT_LOSS,
+    DISCARD,
+    DecideDivergenceRequestHeader,
+    divergences_text,
+)
+from rocketmq_compat.remoting.session import Handler, RemotingCall
+from rocketmq_compat.replication.events import DivergenceDiscarded, LossAccepted
+
+
+class DivergenceRequests:
+    """Serves operators of brokers with fixed roles."""
+
+    def __init__(self, context: BrokerContext, log: ReplicatedLog) -> None:
+        self._context = context
+        self._log = log
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the handlers by request code."""
+        return {RequestCode.DECIDE_DIVERGENCE: guarded(self._decide)}
+
+    def _decide(self, call: RemotingCall) -> None:
+        context, log = self._context, self._log
+        header = DecideDivergenceRequestHeader.read(call.request.ext)
+        if header.decision not in (ACCEPT_LOSS, DISCARD):
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER, f"{header.decision!r} is no decision: {ACCEPT_LOSS} or {DISCARD}"
+            )
+        if context.is_slave != (header.decision == DISCARD):
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"this broker is a {'slave' if context.is_slave else 'master'}: {ACCEPT_LOSS} is for a master, {DISCARD} for a slave",
+            )
+        known = divergences_text(log.divergences)
+        if not known:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "no divergence is known here: there is nothing to decide")
+        if known != header.divergences:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"the divergences are {known} now, not {header.divergences}: look at them first",
+            )
+        log.step(DivergenceDiscarded() if header.decision == DISCARD else LossAccepted())
+        context.tell("divergence_decided", decision=header.decision, divergences=known)
+        call.answer()

@@ -1,0 +1,118 @@
+"""What an operator tells a broker with fixed roles whose log has diverged from another one: which of them counts.
+
+    python -m rocketmq_compat.process accept-loss --broker 127.0.0.1:10911 --yes
+    python -m rocketmq_compat.process discard --broker 127.0.0.1:10921 --yes
+
+Without `--yes` they print what would be given up, and change nothing. With it they decide about exactly what the broker has told: it
+refuses if that has changed meanwhile. Exit status: 0 done, or shown; 2 wrong usage; 4 the broker does not answer, or refuses.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+import trio
+
+from raft.process import EXIT_ENVIRONMENT, Address, AddressType, first_cause
+from rocketmq_compat.remoting.bodies import KVTable
+from rocketmq_compat.remoting.client import RemotingFailed, connected_client
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.errors import BadBody
+from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.headers.divergence import (
+    ACCEPT_LOSS,
+    DISCARD,
+    DecideDivergenceRequestHeader,
+    LogDivergence,
+    divergences_text,
+)
+
+TIMEOUT_S: Final = 10.0
+BROKER: Final = click.option(
+    "--broker", type=AddressType(), required=True, help="Where clients connect to the broker that is asked."
+)
+YES: Final = click.option("--yes", is_flag=True, help="Do it; otherwise it is shown what would be given up.")
+
+
+@click.command(ACCEPT_LOSS)
+@BROKER
+@YES
+def accept_loss(broker: Address, yes: bool) -> None:
+    """Let a master take messages again, without what its slaves hold beyond its log.
+
+    Asked of a master that has lost the end of its log. Its slaves keep their bytes, and are refused until these are discarded. It holds
+    until the master is restarted, whatever other slaves turn out to hold.
+    """
+    found = _asked(broker, ACCEPT_LOSS, yes=yes)
+    for each in found:
+        click.echo(
+            f"slave {each.slave_id} holds {each.end - each.start:,} bytes, from {each.start:,} to {each.end:,}, that this master does not have"
+        )
+    if yes:
+        click.echo("The master takes messages again. What was acknowledged among these bytes is lost to consumers.")
+    else:
+        click.echo(
+            "Nothing was changed. With --yes the master takes messages again, and what was acknowledged among these bytes is lost."
+        )
+        click.echo("To keep them, start that slave as the master instead, and this broker as its slave.")
+
+
+@click.command(DISCARD)
+@BROKER
+@YES
+def discard(broker: Address, yes: bool) -> None:
+    """Let a slave give up what its master does not have, and follow it again.
+
+    The bytes are gone from this slave for good: copy its directory first if they may be needed.
+    """
+    (each,) = _asked(broker, DISCARD, yes=yes)
+    what = f"{each.end - each.start:,} bytes, from {each.start:,} to {each.end:,}"
+    if yes:
+        click.echo(f"The slave gave up {what}, and follows its master again.")
+    else:
+        click.echo(
+            f"Nothing was changed. With --yes the slave gives up {what}, which its master does not have; they are gone for good then."
+        )
+
+
+def _asked(broker: Address, decision: str, *, yes: bool) -> Sequence[LogDivergence]:
+    """Returns what the broker knows, after the decision with `yes`. Ends the process with one line if it refuses."""
+    try:
+        return trio.run(_decided, broker, decision, yes)
+    except BaseExceptionGroup as group:  # the client has a nursery
+        cause = first_cause(group)
+        if not isinstance(cause, (RemotingFailed, BadBody, ValueError, _Refused)):
+            raise
+        click.echo(f"{decision}: {cause}", err=True)
+        raise click.exceptions.Exit(EXIT_ENVIRONMENT) from None
+
+
+class _Refused(Exception):
+    """The broker does not do it."""
+
+
+async def _decided(broker: Address, decision: str, yes: bool) -> Sequence[LogDivergence]:
+    async with connected_client(broker) as client:
+        table = KVTable.decode(
+            _granted(await client.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO), timeout_s=TIMEOUT_S)).body
+        ).table
+        is_slave, text = table.get("brokerRole") == "SLAVE", table.get("divergences")
+        if text is None:
+            raise _Refused("the brokers of a raft group agree by themselves: there is nothing to decide")
+        if is_slave != (decision == DISCARD):
+            raise _Refused(
+                f"{'{}:{}'.format(*broker)} is a {'slave' if is_slave else 'master'}: ask a {'master' if is_slave else 'slave'}"
+            )
+        if not text:
+            raise _Refused(f"{'{}:{}'.format(*broker)} knows of no divergence: there is nothing to decide")
+        found = [LogDivergence.parse(each) for each in text.split(",")]
+        if yes:
+            header = DecideDivergenceRequestHeader(decision=decision, divergences=divergences_text(found))
+            _granted(await client.ask(Command(RequestCode.DECIDE_DIVERGENCE, ext=header.ext()), timeout_s=TIMEOUT_S))
+        return found
+
+
+def _granted(answer: Command) -> Command:
+    if answer.code != ResponseCode.SUCCESS:
+        raise _Refused(f"refused: {answer.remark or answer.code}")
+    return answer

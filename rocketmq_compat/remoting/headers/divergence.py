@@ -1,0 +1,45 @@
+"""What an operator decides where the log of a slave leaves its master's. Not RocketMQ's."""
+
+from collections.abc import Iterable
+from typing import Annotated, Final, Self
+
+from log.values import frozen
+from rocketmq_compat.remoting.headers.fields import ExtHeader, Name, TextLength
+
+ACCEPT_LOSS: Final = "accept-loss"
+"""Asked of a master: it takes messages again, without what its slaves hold beyond its log."""
+DISCARD: Final = "discard"
+"""Asked of a slave: it gives up what its master does not have."""
+TEXT_MAX: Final = 8192
+
+
+@frozen
+class LogDivergence:
+    """The bytes from `start` to `end` of a slave's log, which its master does not have."""
+
+    slave_id: int
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.slave_id}:{self.start}-{self.end}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From its text. Raises `ValueError`."""
+        slave_id, _, places = text.partition(":")
+        start, _, end = places.partition("-")
+        return cls(int(slave_id), int(start), int(end))
+
+
+def divergences_text(divergences: Iterable[LogDivergence]) -> str:
+    """As GET_BROKER_RUNTIME_INFO tells them (`divergences`), with commas between them."""
+    return ",".join(map(str, divergences))
+
+
+@frozen(kw_only=True)
+class DecideDivergenceRequestHeader(ExtHeader):
+    """Decides: DECIDE_DIVERGENCE. Refused unless `divergences` are those that the broker knows of now, so that nothing else is lost."""
+
+    decision: Name
+    divergences: Annotated[str, TextLength(1, TEXT_MAX)]
