@@ -4,6 +4,7 @@ Every explanation names the operations that cannot be put in order, with the wri
 compare-and-sets links two of them and is longer than a witness may be, its middle is left out and the sentence states that.
 """
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 import attrs
@@ -67,7 +68,7 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
         match _searched(name, of_this, left, explained=len(violations) < EXPLAINED_MAX):
             case Violation() as violation:
                 violated.add(name)
-                counts[Check.LINEARIZABLE] = counts.get(Check.LINEARIZABLE, 0) + 1
+                counts[violation.check] = counts.get(violation.check, 0) + 1
                 if len(violations) < EXPLAINED_MAX:
                     violations.append(violation)
             case Undecided() as open_question:
@@ -110,19 +111,65 @@ def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool
         return None
     if answer.failed is None:
         return Undecided(name, f"it had to be searched, and the search reached its bound: {answer.reason}")
-    near = ops
+    near = possible = _possible(ops)
+    if (unwritten := _never_written(name, ops, possible)) is not None:
+        return unwritten
     if explained and len(ops) <= SHRUNK_OPS_MAX:
         near = list(
-            smallest_contradiction(ops, Register(), answer.failed, seconds_max=bounds.seconds, clock=bounds.clock)
+            smallest_contradiction(possible, Register(), answer.failed, seconds_max=bounds.seconds, clock=bounds.clock)
         )
     before = sorted((op for op in near if op.t_inv <= answer.failed.t_ret), key=lambda op: op.t_inv)
     kept = [answer.failed, *[op for op in reversed(before) if op != answer.failed]]
+    kept[1:1] = _written_later(possible, kept)
     return Violation(
         Check.LINEARIZABLE,
         name,
         f"register {name}: no order explains the {told(answer.failed)} together with these operations{unshown(kept)}",
         in_order(kept),
     )
+
+
+def _never_written(name: int, ops: Sequence[Op], possible: Sequence[Op]) -> Violation | None:
+    """What is wrong if an operation saw a value that none which may have happened wrote: the first one."""
+    put = {NONE, None} | {Register().put(op) for op in possible if op.type is not Outcome.FAIL}
+    seers = [op for op in ops if op.type is Outcome.OK and Register().seen(op) not in put]
+    if not seers:
+        return None
+    seer = min(seers, key=lambda op: op.t_inv)
+    value = Register().seen(seer)
+    writers = [op for op in ops if _would_write(op) == value]
+    refused = [op for op in writers if op.type is Outcome.FAIL]
+    if refused:
+        said = f"{told(seer)}, though the {told(refused[0])} was answered as certainly not done"
+        return Violation(Check.ABORTED_READ, name, f"register {name}: {said}", in_order([refused[0], seer]))
+    if writers:
+        said = f"{told(seer)}, but the {told(writers[0])} cannot have happened: nothing wrote what it expected"
+    else:
+        said = f"{told(seer)}, but no client ever wrote {value}"
+    return Violation(Check.PHANTOM, name, f"register {name}: {said}", in_order([*writers[:1], seer]))
+
+
+def _possible(ops: Sequence[Op]) -> list[Op]:
+    """Without swaps of unknown outcome that cannot have happened, because nothing wrote what they expected to replace."""
+    left = list(ops)
+    while True:
+        put = {NONE} | {Register().put(op) for op in left if op.type is not Outcome.FAIL}
+        kept = [op for op in left if op.f is not Action.CAS or op.type is not Outcome.INFO or op.a in put]
+        if len(kept) == len(left):
+            return left
+        left = kept
+
+
+def _written_later(ops: Sequence[Op], kept: Sequence[Op]) -> list[Op]:
+    """Who wrote what these saw, and none of these wrote: operations that began when the contradiction was complete."""
+    missing = {Register().seen(op) for op in kept} - {Register().put(op) for op in kept} - {None, NONE}
+    writers = [op for op in ops if op.type is not Outcome.FAIL and Register().put(op) in missing]
+    return list({Register().put(op): op for op in sorted(writers, key=lambda op: -op.t_inv)}.values())
+
+
+def _would_write(op: Op) -> int | None:
+    """The value that it puts if it happens, whether it did or not; None if it changes nothing."""
+    return Register().put(attrs.evolve(op, type=Outcome.INFO) if op.type is Outcome.FAIL else op)
 
 
 def check_of(outcome: RegisterScan, found: FlawFound) -> Check:

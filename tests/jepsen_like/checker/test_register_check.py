@@ -139,6 +139,36 @@ def test_what_some_order_explains_is_valid(ops: list[Op]) -> None:
     assert not findings.undecided
 
 
+@pytest.mark.parametrize(
+    ("check", "sentence", "ops"),
+    [
+        pytest.param(Check.PHANTOM, "but no client ever wrote 9", [], id="phantom"),
+        pytest.param(
+            Check.ABORTED_READ,
+            "though the write of 9 (refused) by process 9 was answered as certainly not done",
+            [write(9, 5, 6, Outcome.FAIL)],
+            id="aborted read",
+        ),
+        pytest.param(
+            Check.PHANTOM,
+            "cannot have happened: nothing wrote what it expected",
+            [Op(f=Action.CAS, type=Outcome.INFO, a=5, b=9, t_inv=5)],
+            id="a swap that nothing made possible",
+        ),
+        pytest.param(Check.LINEARIZABLE, "no order explains the read of 9", [write(9, 9, 10)], id="before its write"),
+    ],
+)
+def test_where_values_repeat_a_read_of_what_was_not_there_is_proved_as_well(
+    check: Check, sentence: str, ops: list[Op]
+) -> None:
+    twice = [write(7, 1, 2), write(7, 3, 4)]
+    (violation,) = check_registers(Columns.of_ops([*twice, read(9, 7, 8), *ops])).violations
+    assert violation.check is check
+    assert sentence in violation.sentence
+    assert {op.f for op in ops} <= {op.f for op in violation.ops}
+    assert alone_impossible(violation, Model.REGISTER)
+
+
 def test_unknown_operations_count_only_when_their_value_was_seen() -> None:
     unseen = [Op(f=Action.WRITE, type=Outcome.INFO, a=value, t_inv=value) for value in range(5, 500)]
     seen = Op(f=Action.CAS, type=Outcome.INFO, a=1, b=2, t_inv=4)
