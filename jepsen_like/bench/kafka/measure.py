@@ -26,6 +26,7 @@ from jepsen_like.bench.systems import RecordsMissing
 
 ASK_WITHIN_S = 2.0
 COUNTED_WITHIN_S = 30.0
+COMPLETE_WITHIN_S = 10.0
 FAILURES = (DidNotAnswer, RecordsMissing, KafkaException, OSError, TimeoutError)
 SETTLE_S = (0.3, 0.8)
 """Between the first records and the fault; drawn, so that faults do not keep step with heartbeats."""
@@ -268,7 +269,15 @@ class KafkaDriver:
         return held
 
     def _check(self, topic: str, partitions: int, acknowledged: int) -> None:
-        """Raises `RecordsMissing` if the topic holds less."""
-        held = self._held(topic, partitions)
-        if held < acknowledged:
-            raise RecordsMissing(f"{acknowledged:,} records were acknowledged, {held:,} are there")
+        """Raises `RecordsMissing` if the topic holds less, after a wait: a leader that was paused answers as before until it learns of the next."""
+        held = 0
+
+        def is_complete() -> bool:
+            nonlocal held
+            held = self._held(topic, partitions)
+            return held >= acknowledged
+
+        try:
+            until(is_complete, f"complete count of {topic}", within_s=COMPLETE_WITHIN_S, every_s=0.1)
+        except DidNotAnswer:
+            raise RecordsMissing(f"{acknowledged:,} records were acknowledged, {held:,} are there") from None

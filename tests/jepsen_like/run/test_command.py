@@ -397,8 +397,8 @@ def test_the_last_line_of_a_failing_run_repeats_it(
         assert json.loads(told.out) == ended(valid)
 
 
-RETENTION = ["--set", "retention_bytes=65536", "--set", "segment_bytes_max=65536"]
-"""Two files at most, of some hundred appends each: far less than what comes in the two seconds that a node is down."""
+RETENTION = ["--set", "retention_bytes=1024", "--set", "segment_bytes_max=65536"]
+"""Hardly more than one file, of some hundred appends: far less than what comes in the two seconds that a node is down."""
 
 
 @pytest.mark.cluster

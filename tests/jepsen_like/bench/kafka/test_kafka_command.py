@@ -7,8 +7,12 @@ import pytest
 
 from jepsen_like.bench import figures
 from jepsen_like.bench.figures import Failover, Throughput
+from jepsen_like.bench.kafka import measure
+from jepsen_like.bench.kafka.cluster import KafkaCluster
 from jepsen_like.bench.kafka.loads import KAFKA_LOADS
+from jepsen_like.bench.kafka.measure import KafkaDriver
 from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, running
+from jepsen_like.bench.systems import RecordsMissing
 from jepsen_like.cli import ExitStatus, execute
 
 pytestmark = pytest.mark.cluster
@@ -47,3 +51,17 @@ def test_what_the_client_cannot_do_is_an_answer_with_its_reason(tmp_path: Path) 
     }
     with running([client]), pytest.raises(DidNotAnswer, match="one: "):
         client.ask({**question, "settings": settings})
+
+
+def test_an_old_answer_about_the_end_of_a_topic_is_no_loss_and_a_loss_stays_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that was paused answers as before the pause until it learns that another one leads."""
+    ends = iter([287, 287, 2195])
+    driver = KafkaDriver(KafkaCluster("127.0.0.1:9"), LoadWorker("kafka.client", tmp_path), 1.0)
+    monkeypatch.setattr(driver, "_held", lambda topic, partitions: next(ends))
+    driver._check("t", 1, 2195)
+    monkeypatch.setattr(measure, "COMPLETE_WITHIN_S", 0.2)
+    monkeypatch.setattr(driver, "_held", lambda topic, partitions: 287)
+    with pytest.raises(RecordsMissing, match="2,195 records were acknowledged, 287 are there"):
+        driver._check("t", 1, 2195)
