@@ -51,6 +51,7 @@ def render_comparison(directory: Path) -> Path:
         style=trusted(here / "report.css"),
         verdict=summed_up(told["trials"]),
         with_groups=any(row["stalls"] for row in told["trials"]),
+        with_scopes=any(row["silences"] for row in told["trials"]),
         trials=[_trial(directory, number, row) for number, row in enumerate(told["trials"], 1)],
     )
     path = directory / "report.html"
@@ -74,6 +75,7 @@ def _trial(directory: Path, number: int, row: Mapping[str, Any]) -> dict[str, An
     face = face_of(found)
     banner = verdict(found, face)
     stalls = row["stalls"] or {"groups_s": {}, "reads_s": None}
+    silences = row["silences"] or {"scopes_s": {}}
     losses = found.results.get("lost_allowed")
     lines = [said(loss) for loss in losses[:LOSSES_MAX]] if isinstance(losses, list) else []
     return {
@@ -86,7 +88,8 @@ def _trial(directory: Path, number: int, row: Mapping[str, Any]) -> dict[str, An
         "report": f"{row['directory']}/report.html",
         "acked": f"{row['acked']:,}",
         "lost": f"{count(row['lost']):,}",
-        "groups_stalled": ", ".join(f"{group} {_stalled(value)}" for group, value in stalls["groups_s"].items()),
+        "groups_stalled": _told(stalls["groups_s"]),
+        "scopes_silent": _told(silences["scopes_s"]),
         "reads_stalled": _stalled(stalls["reads_s"]),
         "shown": f"did not come about: {row['missing']}" if row["missing"] else row["shows"],
         "lines": [*lines, *(violation.sentence for violation in found.violations[:LOSSES_MAX])],
@@ -96,6 +99,10 @@ def _trial(directory: Path, number: int, row: Mapping[str, Any]) -> dict[str, An
             for group in (states.groups if states is not None else ())
         ],
     }
+
+
+def _told(stalls: Mapping[str, float | None]) -> str:
+    return ", ".join(f"{name} {_stalled(value)}" for name, value in stalls.items())
 
 
 def _stalled(value: float | None) -> str:

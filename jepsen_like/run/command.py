@@ -46,7 +46,7 @@ from jepsen_like.report.words import allowed_loss, available, count
 from jepsen_like.run.allowed import of_partitions
 from jepsen_like.run.exercise import RunPlan, exercise, first_cause
 from jepsen_like.run.results import Attempts, Observed, merged
-from jepsen_like.run.stalls import stalls_of
+from jepsen_like.run.stalls import silences_of, stalls_of
 from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
 from jepsen_like.systems.registry import SYSTEMS, system_named
 
@@ -470,10 +470,12 @@ def checked(plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engi
         verdict = Verdict(model=plan.model, engine=engine, findings=findings, unchecked=frozenset(Check))
     results = merged(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed)
     stalls = stalls_of(directory / "history.parquet", test, observed.load_ended_ns)
+    silences = silences_of(directory / "history.parquet", test, observed.load_ended_ns)
     return {
         **results,
         **({"stalls": stalls.as_json()} if stalls is not None else {}),
         **({"client": test["client"]} if "client" in test else {}),
+        **({"silences": silences.as_json()} if silences is not None else {}),
         "promise": mode.promise(plan.kinds),
     }
 

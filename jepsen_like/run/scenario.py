@@ -159,6 +159,7 @@ def judged(trial: Trial, directory: str, results: dict[str, Any]) -> dict[str, A
         "lost": results["lost_acked"],
         "lost_allowed": count(results["lost_allowed"]),
         "stalls": results.get("stalls"),
+        "silences": results.get("silences"),
         "shows": trial.shows.value,
         "missing": missing(trial.shows, results, down_s),
     }
@@ -170,9 +171,44 @@ def missing(shows: Shows, results: dict[str, Any], down_s: float) -> str | None:
         case Shows.LOSS:
             return None if count(results["lost_allowed"]) else "no loss that the mode allows was found"
         case Shows.NO_LOSS:
-            return f"{results['lost_acked']:,} records were lost" if results["lost_acked"] else None
+            return missing_records(results)
+        case Shows.SCOPE_STOPS_ALONE:
+            return missing_records(results) or missing_of_scopes(results["silences"], down_s)
+        case Shows.MAJORITY_COUNTS:
+            return missing_records(results) or missing_of_majority(results["rto_s"]["faults"])
         case Shows.GROUPS_STALL | Shows.GROUPS_GO_ON:
             return missing_of_groups(shows, results["stalls"], down_s)
+
+
+def missing_records(results: dict[str, Any]) -> str | None:
+    """Why it is not true that nothing was lost."""
+    return f"{results['lost_acked']:,} records were lost" if results["lost_acked"] else None
+
+
+def missing_of_scopes(silences: dict[str, Any], down_s: float) -> str | None:
+    """The same of scopes, of which one has no leader while a broker is down for `down_s`."""
+    scopes: dict[str, float | None] = silences["scopes_s"]
+    for name, silent_s in scopes.items():
+        if silent_s is None:
+            return f"nothing of {name} was ever acknowledged"
+    (longest_s, longest), *others = sorted(((silent_s or 0.0, name) for name, silent_s in scopes.items()), reverse=True)
+    goes_on_s = down_s / 2
+    if longest_s < 0.9 * down_s:
+        return f"{longest} stopped for {longest_s:.1f} s only, the broker was down for {down_s:.1f} s"
+    for silent_s, name in others:
+        if silent_s >= goes_on_s:
+            return f"{name} stopped too, for {silent_s:.1f} s"
+    return f"nothing was acknowledged for {silences['all_s']:.1f} s" if silences["all_s"] >= goes_on_s else None
+
+
+def missing_of_majority(recoveries: Sequence[dict[str, Any]]) -> str | None:
+    """The same of a group of three, of which first one is down and then two."""
+    one, two = recoveries
+    if one["s"] is None or one["s"] >= one["hold_s"]:
+        return "nothing was acknowledged while one was down"
+    if two["s"] is not None and two["s"] < two["hold_s"]:
+        return "a record was acknowledged while two were down"
+    return None if two["recovered"] else "nothing was acknowledged after two had been down"
 
 
 def missing_of_groups(shows: Shows, stalls: dict[str, Any], down_s: float) -> str | None:

@@ -21,8 +21,9 @@ ALL_IN_TURN: Final = (
     "registerNameServerPeriod=1000",
     "haSendHeartbeatInterval=500",
     "haHousekeepingInterval=2000",
+    "haReconnectInterval=500",
 )
-"""Every copy can be read in the end, and a lost connection is noticed between two faults."""
+"""Every copy can be read in the end, and a lost connection is noticed, and made again, between two faults."""
 
 
 def members_of(nodes: int) -> tuple[Member, ...]:

@@ -17,6 +17,11 @@ LOST_BEHIND_A_CUT: Final = (
 )
 """The slaves are cut off, and the master is lost before they are back."""
 POWER_OF_MASTER: Final = (Fault(1, "power", Target.LEADER, at_s=3.0, hold_s=1.0, seed=1),)
+ONE_OF_TWO_KILLED: Final = (Fault(1, "kill", Target.LEADER, at_s=3.0, hold_s=3.0, seed=1, scope="broker-a"),)
+ONE_THEN_TWO_KILLED: Final = (
+    Fault(1, "kill", Target.LEADER, at_s=2.0, hold_s=3.0, seed=1),
+    Fault(2, "kill", Target.MAJORITY, at_s=8.0, hold_s=3.0, seed=2),
+)
 PAIRS: Final = (RocketReplication.ASYNC_SLAVE, RocketReplication.SYNC_SLAVE)
 
 SCENARIOS: Final = (
@@ -68,6 +73,44 @@ SCENARIOS: Final = (
                 settings=("haDivergence=refuse",),
                 faults=(*POWER_OF_MASTER, Fault(2, "promote-by-hand", Target.LEADER, at_s=6.0, hold_s=1.0, seed=2)),
                 shows=Shows.NO_LOSS,
+            ),
+        ),
+    ),
+    NamedScenario(
+        name="pair-killed",
+        story=(
+            "Two pairs of brokers, and producers whose topic lies on both. The master of one is killed with SIGKILL and started again. Its queues "
+            "take nothing meanwhile; the producers send to the other pair, and come back."
+        ),
+        workload="log",
+        duration_s=9.0,
+        nodes=4,
+        trials=tuple(
+            Trial(
+                name=each.value,
+                replication=each.value,
+                settings=("pairs=2",),
+                faults=ONE_OF_TWO_KILLED,
+                shows=Shows.SCOPE_STOPS_ALONE,
+            )
+            for each in PAIRS
+        ),
+    ),
+    NamedScenario(
+        name="group-loses-two",
+        story=(
+            "A raft group of three, as DLedger's. With its master dead the other two elect one and go on. With two dead nothing is acknowledged "
+            "until one of them is back, and nothing is lost."
+        ),
+        workload="log",
+        duration_s=14.0,
+        trials=(
+            Trial(
+                name=RocketReplication.RAFT.value,
+                replication=RocketReplication.RAFT,
+                settings=(),
+                faults=ONE_THEN_TWO_KILLED,
+                shows=Shows.MAJORITY_COUNTS,
             ),
         ),
     ),

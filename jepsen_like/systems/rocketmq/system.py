@@ -88,10 +88,17 @@ class RocketMqSystem(System):
         return PushedRecorder(history) if workload in PUSHED else Recorder(history)
 
     def described(self, mode: Mode, workload: str) -> Mapping[str, Any]:
-        """Which client it is, of how many brokers the final queues are compared, and what the check of a queue expects."""
+        """Which client it is, which queues each group has, of how many brokers the final queues are compared, and what the check of a queue expects."""
         assert isinstance(mode, RocketMode)
         logs = {} if mode.copies_agree else {FINAL_LOGS: mode.pairs}
-        return {**logs, "client": mode.client_of(self.workloads[workload]), **queue_of(mode, workload)}
+        groups = mode.division
+        scopes = {name: list(groups.objects(number, mode.queues)) for number, name in enumerate(groups.scopes)}
+        return {
+            **logs,
+            "scopes": scopes,
+            "client": mode.client_of(self.workloads[workload]),
+            **queue_of(mode, workload),
+        }
 
     def keep_states(self, directory: Path, workload: str) -> None:
         """Roles, ends and confirmed ends of the copies, as the brokers told them."""

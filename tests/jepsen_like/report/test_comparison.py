@@ -24,6 +24,7 @@ def row(number: int, **changes: Any) -> dict[str, Any]:
         "lost": 0,
         "lost_allowed": 0,
         "stalls": None,
+        "silences": None,
         "shows": "nothing is lost",
         "missing": None,
         **changes,

@@ -30,6 +30,14 @@ EVERY_TRIAL = [
 ]
 
 
+def silent(a: float, b: float | None, all_s: float) -> dict[str, Any]:
+    return {"silences": {"scopes_s": {"broker-a": a, "broker-b": b}, "all_s": all_s}}
+
+
+def recovered(*first_s: float | None) -> dict[str, Any]:
+    return {"rto_s": {"faults": [{"s": s, "hold_s": 8.0, "recovered": s is not None} for s in first_s]}}
+
+
 def results(**changes: Any) -> dict[str, Any]:
     faults = [{"begin_s": 4.0, "end_s": 12.0}]
     stalls = {"groups_s": {"readers": 0.2, "auditors": 0.3}, "reads_s": 0.1}
@@ -39,6 +47,8 @@ def results(**changes: Any) -> dict[str, Any]:
         "lost_acked": 0,
         "lost_allowed": [],
         "stalls": stalls,
+        **silent(8.1, 0.2, 0.1),
+        **recovered(2.0, 8.2),
         "faults": faults,
         **changes,
     }
@@ -59,6 +69,18 @@ def test_every_trial_is_a_run_that_can_be_started(system: Any, story: Any, trial
         (Shows.LOSS, {"lost_acked": 3, "lost_allowed": [{"records": 3}]}, None),
         (Shows.NO_LOSS, {}, None),
         (Shows.NO_LOSS, {"lost_acked": 3}, "3 records were lost"),
+        (Shows.SCOPE_STOPS_ALONE, {}, None),
+        (Shows.SCOPE_STOPS_ALONE, {"lost_acked": 3}, "3 records were lost"),
+        (Shows.SCOPE_STOPS_ALONE, silent(7.1, 0.1, 0.1), "broker-a stopped for 7.1 s only"),
+        (Shows.SCOPE_STOPS_ALONE, silent(8.1, 4.1, 0.1), "broker-b stopped too, for 4.1 s"),
+        (Shows.SCOPE_STOPS_ALONE, silent(8.1, 0.2, 4.1), "nothing was acknowledged for 4.1 s"),
+        (Shows.SCOPE_STOPS_ALONE, silent(8.1, None, 0.1), "nothing of broker-b was ever acknowledged"),
+        (Shows.MAJORITY_COUNTS, {}, None),
+        (Shows.MAJORITY_COUNTS, {"lost_acked": 3}, "3 records were lost"),
+        (Shows.MAJORITY_COUNTS, recovered(8.1, 8.2), "while one was down"),
+        (Shows.MAJORITY_COUNTS, recovered(None, 8.2), "while one was down"),
+        (Shows.MAJORITY_COUNTS, recovered(2.0, 7.9), "acknowledged while two were down"),
+        (Shows.MAJORITY_COUNTS, recovered(2.0, None), "nothing was acknowledged after two had been down"),
         (Shows.GROUPS_GO_ON, {}, None),
         (Shows.GROUPS_STALL, {}, "stalled for 0.2 s only"),
         (Shows.GROUPS_STALL, {"stalls": {"groups_s": {"readers": 9.0}, "reads_s": 0.1}}, None),
