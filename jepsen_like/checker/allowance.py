@@ -34,11 +34,13 @@ class Allowance:
     """Whether it costs the end of a log only: nothing acknowledged before it survives behind what it cost."""
 
     may_cost_records: bool = True
-    """Whether it may cost records at all, and not only what brokers know of groups."""
+    """Whether it may cost records at all, and not only what brokers know of groups, or what readers see meanwhile (`other_log`)."""
     rewinds_ns: int = NONE
     """Positions that a pushed group committed no longer than this before it may be forgotten; `NONE`: none."""
     unlocks_ns: int = NONE
     """So long after it two members of a pushed group may hold one queue, because the lock was forgotten; `NONE`: they may not."""
+    other_log: bool = False
+    """Whether another log, with another beginning, may have answered in place of this one while the fault held. For logs."""
 
     def reaches(self, obj: int) -> bool:
         """Whether it may have cost something of this object."""

@@ -99,7 +99,7 @@ def check_run(
     rule = next((one.rule for one in kept.values()), KeepRule()) if kept is not None else _rule_of(directory)
     undecided: tuple[Undecided, ...] = ()
     if model is not Model.QUEUE:
-        allowances = [one for one in allowances if one.may_cost_records]
+        allowances = [one for one in allowances if one.may_cost_records or one.other_log]
     if model is Model.LOG:
         if dump is not None and kept is None and rule.may_expire:
             dump = None

@@ -11,6 +11,9 @@ An *allowance* is a fault and the time that it may reach back. A record is forgi
   and
 - no operation that was asked for when the fault was over has read it: then it had survived this fault.
 
+Where another log may have answered while a fault held (`other_log`: an empty disk in place of a full one), what that acknowledged is forgiven
+wherever it lay, and reads that were answered meanwhile are left out if they saw other values than the final ones, or an end.
+
 A forgiven append counts as one of unknown outcome. What else spoke of the lost end of the log before the loss was seen
 (reads of lost values, lengths) is left out. That would also hide what was wrong before the fault, so the history up to
 each fault is checked once more by itself, as it was then: each that cost something, and where records leave the logs each,
@@ -130,7 +133,10 @@ class _Forgiving:
         """The lost records that this fault may have cost."""
         rows, one = self._rows, self._allowances[number]
         in_time = (rows.t_inv <= one.injected_ns) & (rows.t_ret >= one.since_ns)
-        explained = np.flatnonzero(self._lost & in_time & (rows.offset > self._survivors[number]))
+        behind = rows.offset > self._survivors[number]
+        if one.other_log:
+            behind |= rows.t_ret >= one.begun_ns
+        explained = np.flatnonzero(self._lost & in_time & behind & one.may_cost_records)
         read_after = np.flatnonzero(self._saw_lost & (rows.t_inv > one.injected_ns))
         if len(read_after):
             seen = set(zip(rows.offset[read_after].tolist(), rows.a[read_after].tolist(), strict=True))
@@ -168,11 +174,16 @@ class _Forgiving:
         )
         of_lost = self._saw_lost & np.isin(rows.a, may_be_lost)
         left_out = np.zeros(len(rows), np.bool_)
+        ok_reads = (rows.type == Outcome.OK) & np.isin(rows.f, (Action.READ, Action.TAIL))
         for number, one in enumerate(self._allowances[:count]):
             survivor = self._survivors[number]
             unseen = (rows.t_inv <= self._seen_ns(number, explained[number])) & (rows.t_ret >= one.since_ns)
             left_out |= unseen & of_lost & (rows.offset > survivor)
             left_out |= unseen & self._tail & (rows.offset > survivor + 1)
+            if one.other_log:
+                while_it_held = (rows.t_inv <= one.injected_ns) & (rows.t_ret >= one.begun_ns)
+                ends = ok_reads & ((rows.f == Action.TAIL) | (rows.a == NONE))
+                left_out |= while_it_held & (self._saw_lost | ends)
         return _with_unknown(rows, forgiven).where(~left_out)
 
     def _seen_ns(self, number: int, explained: Bools) -> int:

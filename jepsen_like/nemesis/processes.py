@@ -126,6 +126,42 @@ class PromoteByHand(ProcessKind):
         return {**seen, "successor": f"n{successor} leads, {removed:,} bytes of n{old} removed"}
 
 
+class WipeMaster(ProcessKind):
+    """The leader loses its disk, and is started again at once, empty and in its old role, as an automatic restart does.
+
+    In the end an operator sees it, lets the node lead that holds the most, and starts the old one as its follower, on an empty disk. For systems
+    whose roles are given.
+    """
+
+    name: ClassVar[str] = "wipe-master"
+    targets: ClassVar[tuple[Target, ...]] = ()
+    serves_within_s: ClassVar[float] = 20.0
+    """All that the new leader holds is copied to the old one."""
+    reach: ClassVar[Reach] = Reach.DISK
+    damages: ClassVar[bool] = True
+    nodes_min: ClassVar[int] = 2
+
+    async def inject(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
+        """Killed, emptied and started."""
+        (old,) = hit.nodes
+        await cluster.kill(hit.nodes)
+        dead = cluster.nodes[old].observe()
+        removed = emptied(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
+        await cluster.restart(hit.nodes)
+        return {str(old): f"{dead}; {removed:,} bytes removed; started again, {cluster.nodes[old].observe()}"}
+
+    async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
+        """Promote another one, without which the old one goes on."""
+        (old,) = hit.nodes
+        successor = await cluster.control.successor(old)
+        if successor is None:
+            return {**await super().undo(cluster, hit), "successor": "none answers"}
+        await cluster.kill(hit.nodes)
+        emptied(cluster.nodes[old].machine.data, cluster.system.kept_by_wipe)
+        await cluster.promote(successor)
+        return {**await super().undo(cluster, hit), "successor": f"n{successor} leads"}
+
+
 def emptied(data: Path, kept: Collection[str]) -> int:
     """Remove everything in a data directory but the names in `kept`. Returns how many bytes the files held."""
     removed = 0

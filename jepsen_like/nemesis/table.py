@@ -9,7 +9,7 @@ from jepsen_like.nemesis.kind import Here, Kinds, NemesisKind
 from jepsen_like.nemesis.links import Flapping, HalfOpen, Partition, Reset, ShrinkIsr, Slow, Throttle
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
 from jepsen_like.nemesis.packets import Corrupt, Duplicate, PacketLoss, Reorder
-from jepsen_like.nemesis.processes import Kill, Pause, PromoteByHand, Restart, Wipe
+from jepsen_like.nemesis.processes import Kill, Pause, PromoteByHand, Restart, Wipe, WipeMaster
 
 _KINDS: Final[tuple[NemesisKind, ...]] = (
     Kill(),
@@ -35,6 +35,7 @@ _KINDS: Final[tuple[NemesisKind, ...]] = (
     DamagedFiles(),
     Wipe(),
     PromoteByHand(),
+    WipeMaster(),
     ShrinkIsr(),
 )
 KINDS: Final[Kinds] = MappingProxyType({kind.name: kind for kind in _KINDS})

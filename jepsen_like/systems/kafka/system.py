@@ -55,6 +55,7 @@ class KafkaAdapter(System):
     refused: ClassVar[Mapping[str, str]] = {
         "damage": "a broker does not mend its files by itself; use wipe",
         "disk-error": "a broker ends when its disk fails, and leaves that to whoever starts it; use kill",
+        "wipe-master": "a controller elects leaders; use wipe",
         "promote-by-hand": "a controller elects leaders; use kill",
         "disk-full": "a broker ends when its disk is full; use kill",
     }

@@ -33,6 +33,7 @@ class RaftSystem(System):
     }
     refused: ClassVar[Mapping[str, str]] = {
         "wipe": "a voter without its log and its vote would vote once more; use damage",
+        "wipe-master": "a voter without its log and its vote would vote once more; use damage",
         "promote-by-hand": "its nodes elect their leader themselves; use kill",
         "shrink-isr": "raft has no set of replicas in sync; use partition",
     }

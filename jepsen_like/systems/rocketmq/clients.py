@@ -102,7 +102,7 @@ class BrokerConnection(RemotingConnection):
         return Pulled(offset, [(head, bytes(head.body(body[at : at + head.size]))) for at, head in read_heads(body)])
 
     async def pull_of_master(self, queue: int, offset: int) -> Pulled:
-        """The same, of a broker that takes messages. Raises `BrokerRefused` for another one."""
+        """The same, of a master; nothing, if it does not know the topic. Raises `BrokerRefused` for a slave."""
         answer = await self.ask(Command(RequestCode.GET_BROKER_RUNTIME_INFO))
         try:
             role = KVTable.decode(answer.body).table["brokerRole"]
@@ -110,7 +110,12 @@ class BrokerConnection(RemotingConnection):
             raise NoBrokerAnswer(str(error)) from error
         if role == SLAVE:
             raise BrokerRefused(ResponseCode.SERVICE_NOT_AVAILABLE, "a slave")
-        return await self.pull(queue, offset, 1)
+        try:
+            return await self.pull(queue, offset, 1)
+        except BrokerRefused as refused:
+            if refused.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            return Pulled(offset, ())
 
     async def end_of(self, queue: int) -> int:
         """Where a queue ends. Raises `BrokerRefused` and `NoBrokerAnswer`."""

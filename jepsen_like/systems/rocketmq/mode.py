@@ -129,7 +129,7 @@ class RocketMode(Mode):
     @property
     def rule(self) -> CopyRule:
         """What decides about losses."""
-        return CopyRule(RocketReplication(self.replication), self.acks_are_durable)
+        return CopyRule(RocketReplication(self.replication), self.acks_are_durable, self.copies_agree)
 
     # ---------------------------------------------------------------- what is promised
 
@@ -140,12 +140,15 @@ class RocketMode(Mode):
 
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
         """Why a run could not be judged."""
-        if self.is_raft and "promote-by-hand" in kinds:
-            return "a raft group elects its master itself: use kill"
         if model is Model.QUEUE and self.settings[client_settings.CLIENT] == client_settings.OWN:
             return "our own client has no push consumer: use client=wheel"
         if self.client_of(model) == client_settings.WHEEL and not client_settings.has_wheel():
             return f"client=wheel needs the package rocketmq, which cannot be imported here; run: {sys.executable} -m pip install rocketmq"
+        by_hand = [kind for kind in ("promote-by-hand", "wipe-master") if kind in kinds]
+        if self.is_raft and by_hand:
+            return f"--nemesis {by_hand[0]}: a raft group elects its master itself; use kill"
+        if model is Model.QUEUE and "wipe-master" in kinds:
+            return "--nemesis wipe-master: what consumers see of an empty master is not judged yet; use promote-by-hand"
         return None
 
     def client_of(self, model: Model) -> str:

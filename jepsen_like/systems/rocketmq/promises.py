@@ -38,7 +38,8 @@ class CopyLoss(enum.IntEnum):
 
     NOTHING = 0
     UNCOPIED = 1
-    UNFLUSHED = 2
+    UNCOMPARED = 2
+    UNFLUSHED = 3
 
     def __str__(self) -> str:
         return _WORDS[self]
@@ -47,6 +48,7 @@ class CopyLoss(enum.IntEnum):
 _WORDS: Final[Mapping[CopyLoss, str]] = {
     CopyLoss.NOTHING: "nothing",
     CopyLoss.UNCOPIED: "what the slave that was promoted had not copied",
+    CopyLoss.UNCOMPARED: "what a master with an empty disk acknowledged because its slaves reported more than it had",
     CopyLoss.UNFLUSHED: "what no flush had secured on the master",
 }
 _BACK: Final = "once the master is back; in a raft group after an election"
@@ -68,6 +70,7 @@ SERVES: Final[Mapping[str, str]] = {
     "corrupt": _SLOWLY,
     "power": _BACK,
     "promote-by-hand": "once an operator has let a slave lead",
+    "wipe-master": "once an operator has let a slave lead; with haDivergence=rocketmq at once, without what was there",
     "disk-slow": "throughout; a broker whose flushes hang serves as fast as they end",
     "disk-short": "throughout: a write that was cut short is continued",
 }
@@ -76,6 +79,7 @@ UNFLUSHED_HARMS: Final = frozenset(
     name for name, kind in KINDS.items() if kind.reach is Reach.UNFLUSHED and name in SERVES
 )
 
+WIPES_MASTER: Final = "wipe-master"
 DISK_HARMS: Final = frozenset(name for name, kind in KINDS.items() if kind.reach is Reach.DISK and name in SERVES)
 
 
@@ -94,18 +98,24 @@ class CopyRule:
     replication: RocketReplication
     is_durable: bool
     """Whether a copy counts once it is flushed."""
+    compares: bool = True
+    """Whether a slave that holds what its master lacks is refused."""
 
     def may_lose(self, harm: str) -> CopyLoss:
         """By kind of fault. Raises `KeyError` for one that is not done to this system."""
         SERVES[harm]
         if harm in DISK_HARMS and self.replication is RocketReplication.ASYNC_SLAVE:
             return CopyLoss.UNCOPIED
+        if harm == WIPES_MASTER and not self.compares:
+            return CopyLoss.UNCOMPARED
         return CopyLoss.UNFLUSHED if harm in UNFLUSHED_HARMS and not self.is_durable else CopyLoss.NOTHING
 
     def setting(self, loss: CopyLoss) -> str:
         """What allows a loss, by name."""
         if loss is CopyLoss.UNCOPIED:
             return "brokerRole=ASYNC_MASTER"
+        if loss is CopyLoss.UNCOMPARED:
+            return "haDivergence=rocketmq"
         if self.replication is RocketReplication.RAFT:
             return f"ack={'durable' if self.is_durable else 'page-cache'}"
         return f"flushDiskType={'SYNC_FLUSH' if self.is_durable else 'ASYNC_FLUSH'}"
@@ -127,7 +137,8 @@ def describe(rule: CopyRule, harms: Iterable[str]) -> str:
 def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division, queues: int) -> tuple[Allowance, ...]:
     """The faults of a run that may have cost acknowledged records of the groups they hit, which have so many `queues` each.
 
-    In a raft group a power cut of less than a majority costs nothing.
+    In a raft group a power cut of less than a majority costs nothing. Readers of a master that was wiped find nothing, also where
+    nothing is lost.
     """
     is_raft = rule.replication is RocketReplication.RAFT
     enough = groups.size // 2 + 1 if is_raft else 1
@@ -136,7 +147,8 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division
         loss = rule.may_lose(fault.kind)
         hit = Counter(groups.number_of(node) for node in fault.nodes)
         objects = {obj for number in hit if hit[number] >= enough for obj in groups.objects(number, queues)}
-        if loss is not CopyLoss.NOTHING and objects:
+        is_wiped = fault.kind == WIPES_MASTER
+        if (loss is not CopyLoss.NOTHING or is_wiped) and objects:
             found.append(
                 Allowance(
                     fault=fault.id,
@@ -148,6 +160,8 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division
                     objects=frozenset(objects),
                     may_cost_read=True,
                     may_cost_commits=True,
+                    may_cost_records=loss is not CopyLoss.NOTHING,
+                    other_log=is_wiped,
                 )
             )
     return tuple(found)

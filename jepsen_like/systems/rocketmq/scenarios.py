@@ -22,6 +22,13 @@ ONE_THEN_TWO_KILLED: Final = (
     Fault(1, "kill", Target.LEADER, at_s=2.0, hold_s=3.0, seed=1),
     Fault(2, "kill", Target.MAJORITY, at_s=8.0, hold_s=3.0, seed=2),
 )
+WIPED_BEHIND_A_CUT: Final = (
+    Fault(1, "partition", Target.LEADER, at_s=3.0, hold_s=3.0, seed=5),
+    Fault(2, "wipe-master", Target.LEADER, at_s=5.7, hold_s=1.5, seed=2, overlaps=1),
+)
+"""The slaves are cut off for long enough to give up their connections, with what is on its way, and come back to an empty master."""
+WIPED: Final = (Fault(1, "wipe-master", Target.LEADER, at_s=7.0, hold_s=1.0, seed=2),)
+"""The new log of the master stays shorter than those of its slaves."""
 PAIRS: Final = (RocketReplication.ASYNC_SLAVE, RocketReplication.SYNC_SLAVE)
 
 SCENARIOS: Final = (
@@ -111,6 +118,29 @@ SCENARIOS: Final = (
                 settings=(),
                 faults=ONE_THEN_TWO_KILLED,
                 shows=Shows.MAJORITY_COUNTS,
+            ),
+        ),
+    ),
+    NamedScenario(
+        name="master-wiped",
+        story=(
+            "The master loses its disk and is started again, empty, as an automatic restart does. Ours takes nothing once a slave has shown what it "
+            "holds, until an operator promotes the slave that holds the most. An asynchronous master had acknowledged what no slave has, before and "
+            "after; a synchronous one had not. RocketMQ's answers SEND_OK, since its slaves report more than it has, for what none of them has."
+        ),
+        workload="log",
+        duration_s=11.0,
+        trials=(
+            *(
+                Trial(name=each.value, replication=each.value, settings=(), faults=WIPED_BEHIND_A_CUT, shows=shows)
+                for each, shows in zip(PAIRS, (Shows.LOSS, Shows.NO_LOSS), strict=True)
+            ),
+            Trial(
+                name="sync-slave, haDivergence=rocketmq",
+                replication=RocketReplication.SYNC_SLAVE,
+                settings=("haDivergence=rocketmq",),
+                faults=WIPED,
+                shows=Shows.LOSS,
             ),
         ),
     ),

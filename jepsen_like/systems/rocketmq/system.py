@@ -37,7 +37,7 @@ class RocketMqSystem(System):
     }
     serves: ClassVar[Mapping[str, str]] = SERVES
     refused: ClassVar[Mapping[str, str]] = {
-        "wipe": "a master without its log is refused by its slaves, and takes nothing until an operator decides",
+        "wipe": "a voter of a raft group without its log and its vote would vote once more; a master's disk is lost by wipe-master",
         "shrink-isr": "rocketmq has no set of replicas in sync that a fault could shrink; use partition",
         "damage": "what a broker does with a damaged commit log is not judged yet; use power",
         "clock-jump": "messages have the time of a wall clock in them, which is not judged",

@@ -79,6 +79,24 @@ def test_without_an_allowance_the_same_history_is_invalid(tmp_path_factory: pyte
     assert (found.valid, found.losses, found.findings.lost_acked) == (False, (), 2)
 
 
+def test_what_an_empty_disk_acknowledged_in_place_of_a_full_one_is_forgiven_wherever_it_lay(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    emptied = attrs.evolve(CUT, injected_ns=120, other_log=True)
+    ops = [append(1, 0, 1, 2), append(2, 1, 3, 4), append(3, 2, 5, 6)]
+    seen = [read(0, NONE, 103, 104), append(8, 0, 105, 106), read(0, 8, 107, 108), tail(1, 109, 110)]
+    found = checked([*ops, *seen, read(0, 1, 130, 131)], [[1, 2, 3]], [emptied], tmp_path_factory)
+    assert (found.valid, found.lost_allowed, found.losses[0].examples) == (True, 1, (8,))
+    as_ever = attrs.evolve(emptied, other_log=False)
+    assert checked([*ops, *seen], [[1, 2, 3]], [as_ever], tmp_path_factory).valid is False
+    for late in (read(0, NONE, 121, 122), append(8, 0, 121, 122), read(0, 8, 121, 122), tail(1, 121, 122)):
+        assert checked([*ops, late], [[1, 2, 3]], [emptied], tmp_path_factory).valid is False, "it was over by then"
+    of_reads = attrs.evolve(emptied, may_cost_records=False)
+    assert checked([*ops, read(0, NONE, 103, 104)], [[1, 2, 3]], [of_reads], tmp_path_factory).valid is True
+    assert checked([*ops, append(8, 0, 105, 106)], [[1, 2, 3]], [of_reads], tmp_path_factory).valid is False
+    assert checked(ops, [[1, 2]], [of_reads], tmp_path_factory).valid is False
+
+
 @pytest.mark.parametrize(
     "seen",
     [

@@ -38,7 +38,8 @@ def test_a_scope_is_silent_without_an_acknowledged_write_of_its_own(tmp_path: Pa
         for at, obj in ((1, 0), (2, 2), (4, 1), (5, 2), (9, 3), (11, 2), (30, 0)):
             request = Request(Action.APPEND, ask=no_one, object=obj)
             recorder.ok(request, Seen((at,), at), process=0, node=1, t_inv=at * S - 1, t_ret=at * S)
-        recorder.ended(request, Outcome.INFO, ErrorCode.TIMEOUT, process=0, node=1, t_inv=7 * S, t_ret=8 * S)
+        late = Request(Action.APPEND, ask=no_one, object=0)
+        recorder.ended(late, Outcome.INFO, ErrorCode.TIMEOUT, process=0, node=1, t_inv=7 * S, t_ret=8 * S)
     # What came after the load's end at 12 s is no sign of life, nor is an unknown write.
     test = {"scopes": {"a": [0, 1], "b": [2, 3], "c": [4]}}
     assert silences_of(tmp_path, test, 12 * S) == Silences({"a": 8.0, "b": 4.0, "c": None}, 4.0)

@@ -162,5 +162,7 @@ def test_copies_are_compared_unless_rocketmq_itself_would_not() -> None:
 
 
 def test_an_operator_promotes_no_member_of_a_raft_group() -> None:
-    assert "use kill" in str(RocketMode.of([], "raft").refusal(Model.LOG, ["promote-by-hand"]))
-    assert RocketMode.of([], "sync-slave").refusal(Model.LOG, ["promote-by-hand"]) is None
+    for kind in ("promote-by-hand", "wipe-master"):
+        assert "use kill" in str(RocketMode.of([], "raft").refusal(Model.LOG, [kind]))
+        assert RocketMode.of([], "sync-slave").refusal(Model.LOG, [kind]) is None
+    assert "what consumers see" in str(RocketMode.of([], "sync-slave").refusal(Model.QUEUE, ["wipe-master"]))

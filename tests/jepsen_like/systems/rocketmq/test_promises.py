@@ -33,7 +33,8 @@ def test_only_what_is_not_flushed_or_not_copied_may_be_lost(replication: RocketR
     by_loss = {loss: {harm for harm in SERVES if rule.may_lose(harm) is loss} for loss in CopyLoss}
     assert by_loss[CopyLoss.UNFLUSHED] == (set() if is_durable else UNFLUSHED_HARMS)
     is_async = replication is RocketReplication.ASYNC_SLAVE
-    assert by_loss[CopyLoss.UNCOPIED] == ({"promote-by-hand"} if is_async else set())
+    assert by_loss[CopyLoss.UNCOPIED] == ({"promote-by-hand", "wipe-master"} if is_async else set())
+    assert not by_loss[CopyLoss.UNCOMPARED]
     is_safe = is_durable and not is_async
     assert ("nothing that was acknowledged is lost" in describe(rule, SERVES)) is is_safe
 
@@ -71,6 +72,18 @@ def test_a_loss_is_put_down_to_the_setting_that_allows_it() -> None:
     (allowed,) = losses_allowed([fault], CopyRule(RocketReplication.ASYNC_SLAVE, is_durable=True), ONE_GROUP, queues=2)
     assert allowed.promise.startswith("async-slave, brokerRole=ASYNC_MASTER: ")
     assert losses_allowed([fault], CopyRule(RocketReplication.SYNC_SLAVE, is_durable=False), ONE_GROUP, queues=2) == ()
+
+
+def test_readers_of_a_wiped_master_find_nothing_and_records_are_lost_only_where_no_slave_need_have_them() -> None:
+    fault = attrs.evolve(a_fault(5, 8), kind="wipe-master", nodes=(1,))
+    for words, costs, said in (
+        ([], False, "nothing may"),
+        (["haDivergence=rocketmq"], True, "sync-slave, haDivergence=rocketmq"),
+    ):
+        (allowed,) = [each for each in RocketMode.of(words, "sync-slave").on(3).allowances([fault]) if each.other_log]
+        assert (allowed.other_log, allowed.may_cost_records) == (True, costs)
+        assert said in allowed.promise
+    assert "wipe-master" in describe(RocketMode.of(["haDivergence=rocketmq"], "sync-slave").rule, ["wipe-master"])
 
 
 def test_a_fault_excuses_only_the_queues_of_the_groups_that_it_hit() -> None:
