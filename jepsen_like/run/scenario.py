@@ -161,12 +161,15 @@ def judged(trial: Trial, directory: str, results: dict[str, Any]) -> dict[str, A
         "stalls": results.get("stalls"),
         "silences": results.get("silences"),
         "shows": trial.shows.value,
-        "missing": missing(trial.shows, results, down_s),
+        "missing": missing(trial.shows, results, down_s, min((fault.hold_s for fault in trial.faults), default=0.0)),
     }
 
 
-def missing(shows: Shows, results: dict[str, Any], down_s: float) -> str | None:
-    """Why a trial has not shown what it was to show; None if it has. `down_s`: how long its longest fault held."""
+def missing(shows: Shows, results: dict[str, Any], down_s: float, held_s: float) -> str | None:
+    """Why a trial has not shown what it was to show; None if it has.
+
+    `down_s`: how long its longest fault held, all undone; `held_s`: for how long each held at least, before that began.
+    """
     match shows:
         case Shows.LOSS:
             return None if count(results["lost_allowed"]) else "no loss that the mode allows was found"
@@ -175,7 +178,7 @@ def missing(shows: Shows, results: dict[str, Any], down_s: float) -> str | None:
         case Shows.SCOPE_STOPS_ALONE:
             return missing_records(results) or missing_of_scopes(results["silences"], down_s)
         case Shows.MAJORITY_COUNTS:
-            return missing_records(results) or missing_of_majority(results["rto_s"]["faults"])
+            return missing_records(results) or missing_of_majority(results["rto_s"]["faults"], held_s)
         case Shows.GROUPS_STALL | Shows.GROUPS_GO_ON:
             return missing_of_groups(shows, results["stalls"], down_s)
 
@@ -201,12 +204,12 @@ def missing_of_scopes(silences: dict[str, Any], down_s: float) -> str | None:
     return f"nothing was acknowledged for {silences['all_s']:.1f} s" if silences["all_s"] >= goes_on_s else None
 
 
-def missing_of_majority(recoveries: Sequence[dict[str, Any]]) -> str | None:
-    """The same of a group of three, of which first one is down and then two."""
+def missing_of_majority(recoveries: Sequence[dict[str, Any]], held_s: float) -> str | None:
+    """The same of a group of three, of which first one is down and then two; one of these may serve before the other is back."""
     one, two = recoveries
     if one["s"] is None or one["s"] >= one["hold_s"]:
         return "nothing was acknowledged while one was down"
-    if two["s"] is not None and two["s"] < two["hold_s"]:
+    if two["s"] is not None and two["s"] < held_s:
         return "a record was acknowledged while two were down"
     return None if two["recovered"] else "nothing was acknowledged after two had been down"
 
