@@ -46,12 +46,16 @@ class BrokerStatus:
     log_end: int
     dispatched: int
     """Up to where consumers see the log."""
+    slaves: int | None = None
+    """How many slaves a master has taken; None for a slave, and in a raft group."""
 
     @classmethod
     def of(cls, node: int, table: Mapping[str, str]) -> "BrokerStatus":
         """From the answer to GET_BROKER_RUNTIME_INFO. Raises `KeyError` or `ValueError` if it is not one."""
         log_end, dispatched = int(table["commitLogMaxOffset"]), int(table["dispatchedOffset"])
-        return cls(node, table["brokerRole"] != "SLAVE", int(table["epoch"]), log_end, dispatched)
+        taken = table.get("slaves")
+        slaves = None if taken is None else len(taken.split(",")) if taken else 0
+        return cls(node, table["brokerRole"] != "SLAVE", int(table["epoch"]), log_end, dispatched, slaves)
 
 
 class RocketControl(Control):
@@ -222,13 +226,20 @@ class RocketControl(Control):
     # ---------------------------------------------------------------- the rest
 
     async def prepare(self, mode: Mode, workload: str, *, within_s: float) -> None:
-        """Make the topic of the load in every group, wait until every broker answers, and until clients find the topic."""
+        """Make the topic of the load in every group, wait until every broker answers, a master has all its slaves, and clients find the topic.
+
+        A slave that dials before its master listens comes again 5 s later, as RocketMQ's does.
+        """
         assert isinstance(mode, RocketMode)
         why = "no broker answers"
         with trio.move_on_after(within_s):
             while True:
                 statuses, masters = await self.statuses(), await self.masters()
-                if len(masters) == self._groups.pairs and len(statuses) == len(self._brokers):
+                is_whole = len(masters) == self._groups.pairs and len(statuses) == len(self._brokers)
+                is_followed = all(one.slaves in (None, self._groups.size - 1) for one in masters.values())
+                if not is_followed:
+                    why = "a slave has not come to its master"
+                if is_whole and is_followed:
                     try:
                         for master in masters.values():
                             await self._on(self._direct[master.node], lambda one: _create(one, self._mode.queues))
