@@ -63,6 +63,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "scenario": LazyCommand(
         "jepsen_like.run.scenario:scenario", "Show what a setting costs, on clusters that differ in it."
     ),
+    "matrix": LazyCommand(
+        "jepsen_like.run.matrix:matrix", "Show what each way to replicate costs and keeps, in one table."
+    ),
     "up": LazyCommand("jepsen_like.run.up:up", "Start a cluster for clients of your own, and keep it running."),
     "fault": LazyCommand("jepsen_like.run.fault:fault", "Break the cluster of quorumlog up, or heal it."),
     "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),

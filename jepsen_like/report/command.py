@@ -6,15 +6,17 @@ import click
 
 from jepsen_like.report.comparison import SCENARIO, render_comparison
 from jepsen_like.report.findings import UnreadableRun
+from jepsen_like.report.matrix import MATRIX, render_matrix
 from jepsen_like.report.page import render_report
 
 
 @click.command()
 @click.argument("run_directory", type=click.Path(path_type=Path), default=Path("runs/latest"))
 def report(run_directory: Path) -> None:
-    """Write report.html of RUN_DIRECTORY, or of a scenario's, again (default: runs/latest) and print where it lies."""
+    """Write report.html of RUN_DIRECTORY, or the page of a scenario or a matrix, again (default: runs/latest) and print where it lies."""
     try:
-        draw = render_comparison if (run_directory / SCENARIO).exists() else render_report
+        others = {SCENARIO: render_comparison, MATRIX: render_matrix}
+        draw = next((draw for name, draw in others.items() if (run_directory / name).exists()), render_report)
         path = draw(run_directory)
     except UnreadableRun as error:
         raise click.UsageError(str(error)) from error

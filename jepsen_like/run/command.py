@@ -26,7 +26,7 @@ import trio
 from rich.console import Console
 from rich.text import Text
 
-from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.checking import TaskRunner, check_run
 from jepsen_like.checker.java import find_java
 from jepsen_like.checker.verdict import Check, Engine, Findings, Undecided, Verdict
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
@@ -259,18 +259,29 @@ def run(
     return concluded(results, directory / REPORT, command, as_json=as_json)
 
 
-def carried_out(plan: RunPlan, mode: Mode, directory: Path, command: str, engine: Engine) -> dict[str, Any]:
-    """Run, check and draw it in an empty directory. Returns results.json.
+def carried_out(
+    plan: RunPlan,
+    mode: Mode,
+    directory: Path,
+    command: str,
+    engine: Engine,
+    *,
+    worker: TaskRunner | None = None,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Run, check and draw it in an empty directory. Returns results.json. `worker` is an engine that runs already, for many runs.
 
     Raises `EnvironmentMissing` if no cluster could be started.
     """
     write_json(directory / "test.json", description(plan, mode, command))
-    click.echo(headline(plan), err=True)
-    with RunProgress(total_s=plan.duration_s, nodes=range(1, plan.nodes + 1)) as progress:
+    if not quiet:
+        click.echo(headline(plan), err=True)
+    console = Console(stderr=True, highlight=False, quiet=quiet)
+    with RunProgress(total_s=plan.duration_s, nodes=range(1, plan.nodes + 1), console=console) as progress:
         observed = exercised(plan, directory, progress)
         progress.phase("checking")
         try:
-            results = checked(plan, mode, directory, observed, engine)
+            results = checked(plan, mode, directory, observed, engine, worker)
         except KeyboardInterrupt:
             progress.event(
                 f"the history is whole, and can be checked: {check_of(plan, directory, engine)}", topic="run"
@@ -457,13 +468,15 @@ def exercised(plan: RunPlan, directory: Path, progress: RunProgress) -> Observed
         raise EnvironmentMissing(f"{first_cause(expected)}; see {directory / 'nodes'}") from group
 
 
-def checked(plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engine: Engine) -> dict[str, Any]:
+def checked(
+    plan: RunPlan, mode: Mode, directory: Path, observed: Observed, engine: Engine, worker: TaskRunner | None = None
+) -> dict[str, Any]:
     """Everything in results.json but the command that repeats it."""
     written = directory / "test.json"
     test = json.loads(written.read_text()) if written.exists() else {}
     try:
         allowed = of_partitions(mode.allowances(observed.faults), directory, test)
-        verdict = check_run(directory, plan.model, engine, allowances=allowed)
+        verdict = check_run(directory, plan.model, engine, allowances=allowed, worker=worker)
     except UnreadableHistory as error:
         # The recorder's fault, so the run decides nothing; `evidence` names the operations.
         findings = Findings(undecided=(Undecided(NONE, str(error)),))

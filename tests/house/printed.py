@@ -3,6 +3,7 @@
 `python -m tests.house.printed` renews them; a test fails when the committed text differs.
 """
 
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from jepsen_like.bench import answers, figures
 from jepsen_like.bench.kafka import answers as kafka_answers
 from jepsen_like.cli import COMMANDS
+from jepsen_like.report import matrix_words
 from jepsen_like.systems.kafka import scenarios as kafka
 from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
 from jepsen_like.systems.rocketmq import scenarios as rocketmq
@@ -23,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTION = re.compile(r"(<!-- printed: (\w+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
 BENCHMARK = ROOT / "benchmarks" / "results" / "raft.json"
 KAFKA_BENCHMARK = BENCHMARK.with_name("kafka.json")
+MATRIX = BENCHMARK.with_name("matrix.json")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -70,8 +73,23 @@ def scenarios(of: Sequence[NamedScenario]) -> str:
     return table(["scenario", "trial", "what is seen"], rows)
 
 
+def matrix() -> str:
+    """The committed cells of `quorumlog matrix`, what they answer, and on what machine they were measured."""
+    told = json.loads(MATRIX.read_text())
+    present = dict.fromkeys(row["column"] for row in told["cells"])
+    head = ["mode", *("no fault" if name == matrix_words.CALM else name for name in present)]
+    rows = [
+        [way, *(matrix_words.cell_words(row) for row in told["cells"] if row["way"] == way)]
+        for way in matrix_words.ways_of(told)
+    ]
+    where = f"Machine: {figures.describe(told['machine'])}. Command: `{told['command']}`."
+    missing = "".join(f"- {line}\n" for line in matrix_words.reasons(told))
+    return f"{table(head, rows)}\n{' '.join(told['answers'])} {where}\n\n{missing}"
+
+
 PRINTED: Mapping[str, Callable[[], str]] = {
     "commands": commands,
+    "matrix": matrix,
     "promises": promises,
     "benchmark": benchmark,
     "kafka_apis": registry.table,
@@ -81,6 +99,7 @@ PRINTED: Mapping[str, Callable[[], str]] = {
 }
 PLACES: Mapping[str, str] = {
     "commands": "README.md",
+    "matrix": "README.md",
     "promises": "docs/promises.md",
     "benchmark": "docs/benchmark.md",
     "kafka_apis": "docs/kafka.md",

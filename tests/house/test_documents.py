@@ -23,7 +23,7 @@ PAGES = [document for document in DOCUMENTS if document.startswith("docs/")]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 BIN = Path(sys.executable).parent
-README_WORDS_MAX = 1500
+README_WORDS_MAX = 1430
 PICTURE_BYTES_MAX = 200_000
 
 
@@ -51,7 +51,8 @@ def test_every_page_is_linked_from_the_readme() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().split()) < README_WORDS_MAX
+    text = printed.SECTION.sub("", (ROOT / "README.md").read_text())  # figures are looked up, not read
+    assert len(text.split()) < README_WORDS_MAX
 
 
 def test_pictures_are_small() -> None:

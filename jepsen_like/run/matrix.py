@@ -1,0 +1,218 @@
+"""`quorumlog matrix`: every way to replicate under every fault, on real clusters, in one table and on one page.
+
+A directory of its own under `--out` holds a whole run directory for each cell, `matrix.json` and the page. What was done is written after each
+cell, so that an end in the middle keeps it.
+"""
+
+import json
+import shlex
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from jepsen_like.bench import figures
+from jepsen_like.checker.checking import TaskRunner, engine_of
+from jepsen_like.checker.verdict import Engine
+from jepsen_like.cli import EnvironmentMissing, ExitStatus
+from jepsen_like.report import matrix_words
+from jepsen_like.report.matrix import MATRIX, render_matrix
+from jepsen_like.report.words import count
+from jepsen_like.run.command import (
+    QUICK_HELP,
+    REPORT,
+    allow_descriptors,
+    carried_out,
+    new_run_directory,
+    reproduction,
+    validated,
+    write_json,
+)
+from jepsen_like.run.matrix_plan import COLUMNS, PEACE_S, WAYS, Cell, cells, planned_s
+
+SEED: Final = 1
+STYLES: Final = {
+    matrix_words.KEPT: "green",
+    matrix_words.LOST: "yellow",
+    matrix_words.BROKEN: "bold red",
+    matrix_words.UNDECIDED: "magenta",
+    matrix_words.NOT_DONE: "dim",
+}
+
+
+def named(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    """The rows and columns that were asked for. Raises `BadParameter` for a name that there is not."""
+    known = [each.name for each in (*WAYS, *COLUMNS)]
+    if unknown := [value for value in values if value not in known]:
+        raise click.BadParameter(f"no {unknown[0]!r}; there are {'; '.join(known)}")
+    return frozenset(values)
+
+
+@click.command()
+@click.option(
+    "--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Seed of the load; the faults are fixed."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs"),
+    show_default=True,
+    help="Directory in which the matrix's directory is made.",
+)
+@click.option(
+    "--only", "only", multiple=True, metavar="NAME", callback=named, help="Only this row or column; may be repeated."
+)
+@click.option("--quick", is_flag=True, help=f"{QUICK_HELP} Each load is {PEACE_S:g} s shorter.")
+@click.option("--json", "as_json", is_flag=True, help="Print matrix.json as one line, last on stdout.")
+def matrix(*, seed: int, out: Path, only: frozenset[str], quick: bool, as_json: bool) -> ExitStatus:
+    """Show what each way to replicate costs and keeps: each mode of each system under each fault, in one table and on one page.
+
+    Exit status 0 if every promise was kept, 1 if one was broken, 3 if a check could not decide or a cluster did not start.
+    """
+    todo = list(cells(only, seed, quick=quick))
+    engine = Engine.LOCAL if quick else Engine.SPARK
+    directory = new_run_directory(out, seed)
+    told: dict[str, Any] = {
+        "command": command_of(only, seed, quick=quick),
+        "machine": figures.machine(directory),
+        "quick": quick,
+        "seed": seed,
+        "ways": [{"name": each.name, "system": each.system, "waits": each.waits} for each in WAYS],
+        "columns": [{"name": each.name, "story": each.story} for each in COLUMNS],
+        "cells": [absent(cell, cell.reason or "not run yet") for cell in todo],
+    }
+    is_interrupted = False
+    try:
+        with ExitStack() as stack:
+            # One for all, at the lowest priority: it idles while clusters are measured.
+            worker = stack.enter_context(engine_of(engine, gentle=True))
+            is_interrupted = not carry_out_all(todo, told, directory, engine, worker)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    for row in told["cells"]:
+        row["reason"] = "interrupted" if row["reason"] == "not run yet" else row["reason"]
+    return concluded(told, directory, is_interrupted=is_interrupted, as_json=as_json)
+
+
+def command_of(only: frozenset[str], seed: int, *, quick: bool) -> str:
+    """The command that does the same again."""
+    words = ["quorumlog", "matrix", "--seed", str(seed)]
+    for name in sorted(only):
+        words += ["--only", name]
+    return shlex.join([*words, "--quick"] if quick else words)
+
+
+def carry_out_all(
+    todo: Sequence[Cell], told: dict[str, Any], directory: Path, engine: Engine, worker: TaskRunner
+) -> bool:
+    """Run cell after cell into the rows of `told`. Returns whether none was interrupted."""
+    left_s, began, done_s = sum(map(planned_s, todo)), time.monotonic(), 0.0
+    for number, cell in enumerate(todo):
+        if cell.reason is not None:
+            continue
+        pace = (time.monotonic() - began) / done_s if done_s else 1.0
+        place = f"[{number + 1}/{len(todo)}] {cell.words}"
+        click.echo(f"{place}   about {max(1, round(left_s * pace / 60))} min left", err=True)
+        told["cells"][number] = row = carry_out(cell, directory, f"{number + 1:02d}", engine, worker)
+        left_s, done_s = left_s - planned_s(cell), done_s + planned_s(cell)
+        click.echo(f"    {matrix_words.cell_line(row)}", err=True)
+        write_json(directory / MATRIX, told)
+        if row["reason"] == "interrupted":
+            return False
+    return True
+
+
+def carry_out(cell: Cell, directory: Path, name: str, engine: Engine, worker: TaskRunner) -> dict[str, Any]:
+    """One cell, in a directory of its own."""
+    place = directory / name
+    place.mkdir()
+    try:
+        mode = validated(cell.plan)
+        allow_descriptors(cell.plan)
+        again = reproduction(cell.plan, quick=engine is Engine.LOCAL)
+        results = carried_out(cell.plan, mode, place, again, engine, worker=worker, quiet=True)
+    except (EnvironmentMissing, click.UsageError) as error:
+        return absent(cell, f"did not start: {error.format_message()}")
+    if results["is_interrupted"]:
+        return absent(cell, "interrupted")
+    return judged(cell, name, results)
+
+
+def absent(cell: Cell, reason: str) -> dict[str, Any]:
+    """A cell without a run, as matrix.json has it."""
+    return {"way": cell.way.name, "column": cell.column.name, "reason": reason}
+
+
+def judged(cell: Cell, directory: str, results: dict[str, Any]) -> dict[str, Any]:
+    """A cell as matrix.json has it. `rate_s` counts acknowledged records per second of load; times are in seconds."""
+    rto = results["rto_s"]
+    broken = [
+        f"{name}: {check['examples'][0]}"
+        for name, check in results["checks"].items()
+        if check["valid"] is False and check["examples"]
+    ]
+    return {
+        "way": cell.way.name,
+        "column": cell.column.name,
+        "reason": None,
+        "directory": directory,
+        "report": f"{directory}/{REPORT}",
+        "valid": results["valid"],
+        "why": (broken or list(results["unknown"]) or [""])[0],
+        "acked": results["acked"],
+        "lost": results["lost_acked"],
+        "lost_allowed": count(results["lost_allowed"]),
+        "rto_s": rto["max"],
+        "unrecovered": rto["unrecovered"],
+        "down_s": results["availability"]["down_s"],
+        "rate_s": round(results["acked"] / cell.plan.duration_s, 1),
+        "p50_ms": results["latency_ms"]["p50"],
+        "p99_ms": results["latency_ms"]["p99"],
+    }
+
+
+# -------------------------------------------------------------------- what came of it
+
+
+def status_of(rows: Sequence[dict[str, Any]]) -> ExitStatus:
+    """The worst of all cells; one that was to run and did not decides nothing."""
+    ran = [row for row in rows if row["reason"] is None]
+    if any(row["valid"] is False for row in ran):
+        return ExitStatus.VIOLATION
+    failed = any(str(row["reason"]).startswith("did not start") for row in rows)
+    return ExitStatus.UNKNOWN if failed or not ran or any(row["valid"] is None for row in ran) else ExitStatus.VALID
+
+
+def table_of(told: dict[str, Any]) -> Table:
+    """For a terminal."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    present = list(dict.fromkeys(row["column"] for row in told["cells"]))
+    for name in ("", *present):
+        table.add_column(name)
+    for way in dict.fromkeys(row["way"] for row in told["cells"]):
+        rows = [row for row in told["cells"] if row["way"] == way]
+        table.add_row(
+            Text(way, style="bold"),
+            *(Text(matrix_words.cell_words(row), style=STYLES[matrix_words.kind_of(row)]) for row in rows),
+        )
+    return table
+
+
+def concluded(told: dict[str, Any], directory: Path, *, is_interrupted: bool, as_json: bool) -> ExitStatus:
+    """Write the page, and say how it went; the exit status."""
+    told["answers"] = matrix_words.answers(told)
+    write_json(directory / MATRIX, told)
+    page = render_matrix(directory)
+    console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+    console.print(table_of(told))
+    for line in [*matrix_words.reasons(told), *told["answers"], f"page: {page}"]:
+        click.echo(line, err=as_json)
+    if as_json:
+        click.echo(json.dumps(told, separators=(",", ":")))
+    return ExitStatus.INTERRUPTED if is_interrupted else status_of(told["cells"])

@@ -1,0 +1,264 @@
+"""What `quorumlog matrix` runs: every way to replicate under every fault, as a plan for each cell or the reason why there is none. Pure.
+
+All rows keep three copies of each record and are given the same load and the same faults at the same times. A fault of its own shows little,
+because followers that are near hold all that is acknowledged. So the followers are cut off from the leader first: for about a second, which no
+replica in sync is given up for, or for as long as a leader needs to go on without them where its mode allows that.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from jepsen_like.nemesis.kind import Here
+from jepsen_like.nemesis.schedule import Fault
+from jepsen_like.nemesis.table import KINDS, named
+from jepsen_like.nemesis.targets import Target
+from jepsen_like.run.exercise import RunPlan
+from jepsen_like.systems.registry import system_named
+
+RATE: Final = 400.0
+"""Operations per second under faults, below what every mode takes, so that a record lost is a moment lost alike."""
+CONCURRENCY: Final = 10
+CALM: Final = "none"
+"""The column without a fault, in which clients are as fast as they are answered."""
+PEACE_S: Final = 4.0
+"""How much longer the load of each cell goes on if it need not be quick."""
+BY_HAND: Final = "promote-by-hand"
+SEED_OF_FAULTS: Final = 2
+"""With it a leader that is cut off from its followers goes on serving clients."""
+
+
+@attrs.frozen(kw_only=True)
+class ModeRow:
+    """A row: a way to replicate."""
+
+    name: str
+    system: str
+    replication: str
+    settings: tuple[str, ...]
+    """`name=value`, as after `--set`."""
+    waits: str
+    """What an acknowledgement waits for, in words."""
+    nodes: int = 3
+    cuts_followers: str = "partition"
+    """The kind of fault that keeps followers away for long."""
+    loses_disk: str = "wipe"
+    """The kind of fault that takes the leader's disk."""
+
+    def plan(self, column: "Column", seed: int, *, quick: bool) -> RunPlan:
+        """The run of a cell, whether it can be carried out here or not."""
+        faults = column.faults(self)
+        system = system_named(self.system)
+        return RunPlan(
+            system=self.system,
+            replication=self.replication,
+            nodes=self.nodes,
+            duration_s=column.duration_s + (0.0 if quick else PEACE_S),
+            rate=0.0 if column.name == CALM else RATE,
+            concurrency=CONCURRENCY,
+            kinds=tuple(dict.fromkeys(fault.kind for fault in faults)),
+            workload=next(iter(system.workloads)),
+            settings=self.settings,
+            seed=seed,
+            planned=faults,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Column:
+    """A fault. `story` is one sentence: what is done, and what for."""
+
+    name: str
+    story: str
+    duration_s: float
+    faults: Callable[[ModeRow], tuple[Fault, ...]]
+
+
+def _fault(number: int, kind: str, at_s: float, hold_s: float, target: Target = Target.LEADER) -> Fault:
+    return Fault(number, kind, target, at_s=at_s, hold_s=hold_s, seed=SEED_OF_FAULTS, overlaps=number - 1)
+
+
+def _followers_cut(way: ModeRow) -> Fault:
+    # That kind first waits for the ISR to shrink, which takes as long.
+    return _fault(1, way.cuts_followers, 1.0, 1.5 if way.cuts_followers == "shrink-isr" else 3.0)
+
+
+def _killed(way: ModeRow) -> tuple[Fault, ...]:
+    return (_fault(1, "partition", 1.5, 1.1), _fault(2, "kill", 2.4, 2.5))
+
+
+def _paused(way: ModeRow) -> tuple[Fault, ...]:
+    return (_followers_cut(way), _fault(2, "pause", 3.5, 4.0))
+
+
+def _parted(way: ModeRow) -> tuple[Fault, ...]:
+    return (_fault(1, "partition", 1.5, 4.0),)
+
+
+def _wiped(way: ModeRow) -> tuple[Fault, ...]:
+    return (_followers_cut(way), _fault(2, way.loses_disk, 3.5, 1.0))
+
+
+def _powerless(way: ModeRow) -> tuple[Fault, ...]:
+    cut = _fault(1, "power", 2.5, 1.0, Target.ALL)
+    return (cut, Fault(2, BY_HAND, Target.LEADER, 5.5, 1.0, SEED_OF_FAULTS)) if way.loses_disk == BY_HAND else (cut,)
+
+
+COLUMNS: Final = (
+    Column(
+        name=CALM,
+        story="Nothing is broken, and ten clients send as fast as they are answered: what the mode itself costs.",
+        duration_s=5.0,
+        faults=lambda way: (),
+    ),
+    Column(
+        name="kill",
+        story=(
+            "The leader is cut off from its followers, killed 0.9 s later, and started again after 2.5 s: what only the leader had is away "
+            "when the next one begins."
+        ),
+        duration_s=7.0,
+        faults=_killed,
+    ),
+    Column(
+        name="pause",
+        story=(
+            "The followers are cut off for 3 s (of Kafka's until the ISR is the leader alone); then whoever leads is paused for 4 s, and the "
+            "followers come back before it does: a mode elects one that is behind, waits, or had stopped before."
+        ),
+        duration_s=9.5,
+        faults=_paused,
+    ),
+    Column(
+        name="partition",
+        story=(
+            "The leader is cut off from all others for 4 s, but not from the clients: they are served by it, by another leader, or by none; what "
+            "it went on to acknowledge may be dropped when the cut ends."
+        ),
+        duration_s=8.0,
+        faults=_parted,
+    ),
+    Column(
+        name="wipe",
+        story=(
+            "The followers are cut off as for the pause, and then the leader loses its disk: what it acknowledged alone is nowhere any more. "
+            "Of RocketMQ's fixed roles an operator lets the slave lead that holds the most."
+        ),
+        duration_s=8.5,
+        faults=_wiped,
+    ),
+    Column(
+        name="power",
+        story=(
+            "All nodes lose their power at once for 1 s, and with it what no flush had secured; a cut of the leader alone would leave it to the "
+            "others. Of RocketMQ's fixed roles an operator lets the slave lead that holds the most, since the master may have lost more than they."
+        ),
+        duration_s=8.0,
+        faults=_powerless,
+    ),
+)
+_ISR: Final = ("num.partitions=1", "replica.lag.time.max.ms=1000")
+_FIXED: Final = ("queues=1",)
+
+
+def _kafka(name: str, waits: str, *settings: str) -> ModeRow:
+    # Two of five brokers can be cut off, and the controllers of the others still are a majority.
+    return ModeRow(
+        name=name,
+        system="kafka",
+        replication="isr",
+        settings=(*_ISR, *settings),
+        waits=waits,
+        nodes=5,
+        cuts_followers="shrink-isr",
+    )
+
+
+def _rocketmq(name: str, replication: str, waits: str, *settings: str, loses_disk: str = BY_HAND) -> ModeRow:
+    return ModeRow(
+        name=name,
+        system="rocketmq",
+        replication=replication,
+        settings=(*_FIXED, *settings),
+        waits=waits,
+        loses_disk=loses_disk,
+    )
+
+
+WAYS: Final = (
+    ModeRow(
+        name="raft, before-ack",
+        system="raft",
+        replication="raft",
+        settings=("flush=before-ack",),
+        waits="the disks of a majority",
+    ),
+    ModeRow(
+        name="raft, page cache",
+        system="raft",
+        replication="raft",
+        settings=("flush=none",),
+        waits="the memory of a majority",
+    ),
+    _rocketmq("rocketmq, async-slave", "async-slave", "the memory of the master"),
+    _rocketmq("rocketmq, sync-slave", "sync-slave", "the memory of the master and of a slave"),
+    _rocketmq("rocketmq, DLedger durable", "raft", "the disks of a majority", "ack=durable", loses_disk="wipe"),
+    _rocketmq("rocketmq, DLedger page cache", "raft", "the memory of a majority", "ack=page-cache", loses_disk="wipe"),
+    _kafka("kafka, acks=1", "the memory of the leader", "acks=1"),
+    _kafka("kafka, acks=all min.insync=1", "the memory of the ISR, be it the leader alone", "min.insync.replicas=1"),
+    _kafka("kafka, acks=all min.insync=2", "the memory of the ISR, of two at least", "min.insync.replicas=2"),
+    _kafka(
+        "kafka, acks=all unclean",
+        "the memory of the ISR; a replica outside of it may lead",
+        "min.insync.replicas=1",
+        "unclean.leader.election.enable=true",
+    ),
+)
+
+
+@attrs.frozen
+class Cell:
+    """One run of the matrix, or the `reason` why there is none."""
+
+    way: ModeRow
+    column: Column
+    plan: RunPlan
+    reason: str | None
+
+    @property
+    def words(self) -> str:
+        """Which one it is."""
+        return f"{self.way.name} · {self.column.name}"
+
+
+def cells(names: frozenset[str], seed: int, *, quick: bool) -> Iterator[Cell]:
+    """Every cell whose row or column is named, row by row; all of them without names.
+
+    With names of both, those in which they meet.
+    """
+    ways = [way for way in WAYS if way.name in names] or WAYS
+    columns = [column for column in COLUMNS if column.name in names] or COLUMNS
+    for way in ways:
+        for column in columns:
+            plan = way.plan(column, seed, quick=quick)
+            yield Cell(way, column, plan, why_not(plan))
+
+
+def why_not(plan: RunPlan) -> str | None:
+    """Why this run cannot be carried out here, in one line; None if it can."""
+    system, here = plan.of_system(), Here(plan.nodes, plan.network)
+    refused: Mapping[str, str] = system.refused
+    for kind in plan.kinds:
+        if kind in refused:
+            return f"{kind}: {refused[kind]}"
+        if (lack := KINDS[kind].lacks(here)) is not None:
+            return f"{kind}: {lack}"
+    if (lack := system.lacking()) is not None:
+        return lack
+    return plan.mode().refusal(plan.model, plan.kinds)
+
+
+def planned_s(of: Cell) -> float:
+    """How long a cell takes about, but for its check: the load, the start and the end of a cluster."""
+    return 0.0 if of.reason else of.plan.duration_s + sum(kind.takes_down for kind in named(of.plan.kinds)) + 4.0
