@@ -2,9 +2,11 @@
 
 import random
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import attrs
 
+from raft.disk_thread import Done, Work
 from rocketmq_compat.config import Properties
 from rocketmq_compat.consumers.delays import DelayLevels
 from rocketmq_compat.consumers.groups import GroupTable
@@ -19,6 +21,13 @@ from rocketmq_compat.remoting.server import Tell
 from rocketmq_compat.remoting.session import Handler, RemotingCall
 from rocketmq_compat.storage.broker_store import MessageStore
 from rocketmq_compat.storage.dispatch import BadRecord
+
+
+class DiskWork(Protocol):
+    """Who carries out slow work: a `DiskThread`."""
+
+    def submit(self, work: Work, done: Done) -> None:
+        """See `DiskThread`."""
 
 
 @attrs.define(kw_only=True)

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from log.errors import NoSpace
-from raft.disk_thread import DiskThread
-from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.context import BrokerContext, DiskWork
 from rocketmq_compat.broker.tables import TablesPort
 from rocketmq_compat.replication.events import Event, LogStartMoved
 from rocketmq_compat.storage.retention import CommitLogRetention
@@ -18,7 +17,7 @@ class BrokerHousekeeping:
     """Does what is due; `tick` is to be called once a round. Slow work goes to the disk thread."""
 
     def __init__(
-        self, context: BrokerContext, tables: TablesPort, disk: DiskThread, report: Callable[[Event], None]
+        self, context: BrokerContext, tables: TablesPort, disk: DiskWork, report: Callable[[Event], None]
     ) -> None:
         """`report` informs the decider of the log."""
         properties, now = context.properties, context.clock()

@@ -18,17 +18,15 @@ lost (`ack=page-cache`, and a power cut) are cut as soon as the first command ar
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 import trio
 
 from raft.client_codec import Applied
-from raft.disk_thread import DiskThread
 from raft.errors import InvalidRequest, RaftError
-from raft.group import RaftGroup
-from raft.subscription import Delivered, LeaderChanged
-from rocketmq_compat.broker.context import BrokerContext
+from raft.subscription import Delivered, LeaderChanged, Subscriber
+from rocketmq_compat.broker.context import BrokerContext, DiskWork
 from rocketmq_compat.broker.delays import DelayedMessages
 from rocketmq_compat.broker.puts import NotStored, OutcomeOpen, PutDone, StoredMessages
 from rocketmq_compat.broker.raft_tables import RaftTables
@@ -54,6 +52,19 @@ NO_EFFECT: Final = b"\0"
 BEGIN_RETRY_S: Final = 0.05
 LEADERSHIP_ALONE: Final = 2**62
 """A subscription behind this index is given changes of leadership, and no entries."""
+
+
+class GroupPort(Protocol):
+    """The raft group, as far as the copy needs it: a `RaftGroup`."""
+
+    def status(self) -> dict[str, object]:
+        """See `RaftGroup`."""
+
+    def subscribe(self, subscriber: Subscriber, after_index: int = 0) -> object:
+        """See `RaftGroup`."""
+
+    def propose(self, command: bytes, done: Callable[[Applied | RaftError], None]) -> None:
+        """See `RaftGroup`."""
 
 
 @attrs.define
@@ -91,13 +102,13 @@ class RaftCopy:
         self,
         context: BrokerContext,
         node_id: int,
-        disk: DiskThread,
+        disk: DiskWork,
         delays: DelayedMessages,
         on_dispatched: Callable[[list[QueueRun]], None],
     ) -> None:
         """`on_dispatched` is called once a round with what consumers can see from then on."""
         self.state = BrokerGroupState()
-        self.tables = RaftTables(context, self.state, delays, self._propose_tables)
+        self.tables = RaftTables(context, self.state, delays, self._propose_tables, self._dispatch)
         self.incomplete = trio.Event()
         """Set while the commit log lacks what the state stands for."""
         self.leader: int | None = None
@@ -107,7 +118,7 @@ class RaftCopy:
         self._node_id = node_id
         self._disk = disk
         self._on_dispatched = on_dispatched
-        self._group: RaftGroup | None = None
+        self._group: GroupPort | None = None
         self._proposing: bytes | None = None
         """What is being proposed by this node: from a client of the native wire, no command is taken."""
         self._replay_to = 0
@@ -133,7 +144,7 @@ class RaftCopy:
         """Up to where records are committed, as far as this node has applied it."""
         return self.state.end
 
-    def open_on(self, group: RaftGroup) -> None:
+    def open_on(self, group: GroupPort) -> None:
         """The group is open, and nothing has been decided yet."""
         last_index = group.status()["last_index"]
         assert isinstance(last_index, int), "an index is a number"
@@ -243,6 +254,10 @@ class RaftCopy:
     def _note_complete(self) -> None:
         if self._store.log.end_offset == self.state.end:
             self.incomplete = trio.Event()
+            self.tables.has_changed = True  # delay offsets were cut at the ends of queues that were not there yet
+            self._dispatch()
+            for topic in {each.key[0] for each in self._store.derived.queues} - self.state.tables.topics.keys():
+                self._store.delete_topic(topic)  # it was deleted while its messages were missing here
             self._context.tell("commit_log_complete", end=self.state.end)
 
     # ---------------------------------------------------------------- roles
@@ -375,15 +390,20 @@ class RaftCopy:
             self._begin()
         self._lead_if_ready()
         self.tables.tick()
+        self._dispatch()
+
+    def _dispatch(self) -> None:
         runs = self._store.dispatch()
         if runs:
             self._on_dispatched(runs)
 
     def flush_if_due(self, now: float) -> None:
         """Once a round: flush the commit log now and then, so that a snapshot finds little to flush."""
-        if self._flushing or not self._store.is_dirty:
+        if self._flushing:
             return
-        if self._flush_due <= now:
+        if not self._store.is_dirty:
+            self._flush_due = math.inf  # a snapshot, or a cut, has flushed it meanwhile
+        elif self._flush_due <= now:
             self._begin_flush()
         elif self._flush_due == math.inf:
             self._flush_due = now + self._flush_every_s

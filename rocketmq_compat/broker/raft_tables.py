@@ -27,14 +27,21 @@ class RaftTables:
     """Between the broker's tables and those of the group's state."""
 
     def __init__(
-        self, context: BrokerContext, state: BrokerGroupState, delays: DelayedMessages, propose: Propose
+        self,
+        context: BrokerContext,
+        state: BrokerGroupState,
+        delays: DelayedMessages,
+        propose: Propose,
+        dispatch: Callable[[], None],
     ) -> None:
+        """`dispatch` shows consumers all that is in the commit log."""
         self.has_changed = False
         """Whether the state has other tables than those that were taken over."""
         self._follow_due = 0.0
         self._context = context
         self._state = state
         self._propose_changes = propose
+        self._dispatch = dispatch
         self._delays = delays
         self._term: int | None = None
         """Of this node's leadership."""
@@ -126,6 +133,7 @@ class RaftTables:
 
     def _take_over(self) -> None:
         """The tables of the broker are those of the state from now on."""
+        self._dispatch()  # else delay offsets would seem to be beyond the ends of their queues, and be cut
         self.has_changed = False
         context, tables = self._context, self._state.tables
         if tables.topics:  # else no leader has committed its own yet

@@ -122,13 +122,14 @@ class ConsumeQueue:
         """Add units. Returns False if they do not follow what the queue holds, which no log does that one master after the other wrote.
 
         Units that are there already are left out then; a gap is filled with blank units, of size 0, which lead to no message. Behind a gap
-        that is longer than a file, and where it holds none, the queue begins again with the first one.
+        that is longer than a file, and where it holds none, the queue begins again with the first one; and so it does with offset 0 behind
+        others: the topic was deleted in between.
         """
         if run.first == self.next:
             self._tail += run.units
             self.next = run.next
             return True
-        if self.first < self.next and run.first - self.next <= self._owner.units_per_file:
+        if run.first and self.first < self.next and run.first - self.next <= self._owner.units_per_file:
             physical, *_ = UNIT.unpack_from(run.units)
             self._tail += UNIT.pack(physical, 0, 0) * (run.first - self.next)
             self._tail += run.units[max(0, self.next - run.first) * _UNIT_BYTES :]

@@ -6,7 +6,6 @@ not in the list when the leadership ends is lost, and its caller is told that th
 
 import random
 from collections.abc import Callable
-from typing import Any, cast
 
 import attrs
 from hypothesis import Phase, settings
@@ -15,9 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from log.memory_disk import MemoryDisk
 from raft.client_codec import Applied
-from raft.disk_thread import DiskThread
 from raft.errors import Busy, OutcomeUnknown, RaftError
-from raft.group import RaftGroup
 from raft.model import NodeId, Term
 from raft.subscription import LeaderChanged, Subscriber
 from rocketmq_compat.broker.context import BrokerContext
@@ -28,7 +25,7 @@ from rocketmq_compat.config import Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES
 from rocketmq_compat.consumers.delays import DelayLevels
 from rocketmq_compat.consumers.groups import GroupTable
-from rocketmq_compat.consumers.topics import TopicTable
+from rocketmq_compat.consumers.topics import TopicTable, new_topic
 from rocketmq_compat.records import read_heads
 from tests.rocketmq_compat.storage.records import FATES, record
 from tests.rocketmq_compat.storage.stores import open_messages
@@ -49,7 +46,7 @@ class ModelGroup:
     def status(self) -> dict[str, object]:
         return {"last_index": self.opened_at}
 
-    def subscribe(self, subscriber: Subscriber, after_index: int) -> None:
+    def subscribe(self, subscriber: Subscriber, after_index: int = 0) -> None:
         self.subscriber = subscriber
 
     def propose(self, command: bytes, done: Settled) -> None:
@@ -125,13 +122,12 @@ class CopiesMachine(RuleBasedStateMachine):
             tell=lambda event, **fields: None,
             node_id=number,
         )
-        copy = RaftCopy(
-            context, number, cast(DiskThread, InOneThread()), DelayedMessages(context, {}), lambda runs: None
-        )
+        context.topics.update(1000, new_topic("T", 2, 2))
+        copy = RaftCopy(context, number, InOneThread(), DelayedMessages(context, {}), lambda runs: None)
         group = ModelGroup(self, number, held)
         if snapshot[0]:
             copy.restore(snapshot[1])
-        copy.open_on(cast(RaftGroup, cast(Any, group)))
+        copy.open_on(group)
         return Node(number, disk, copy, group, context, snapshot, snapshot[0], held)
 
     # ---------------------------------------------------------------- leaders
