@@ -25,6 +25,7 @@ OPERATIONS = 50_000
 SMALL_HISTORIES = 2_000
 WORLD_SEEDS_MAX = 60
 MODEL_SEEDS_MAX = 600
+GROUP_SEEDS_MAX = 150
 RUNS_MAX = 3
 RUN_ARGUMENTS = (
     "--quick",
@@ -97,10 +98,36 @@ def simulate_rocketmq(mutant: Mutant, seeds: range) -> Judgement:
     return _simulate_or_converse(mutant, ROCKETMQ, seeds, *tests)
 
 
-def copy_rocketmq_groups(mutant: Mutant, seeds: range) -> Judgement:
-    """Three copies of a broker group in any order of leaders, kills and snapshots, and the conversations with its state."""
+def simulate_rocketmq_groups(mutant: Mutant, seeds: range) -> Judgement:
+    """Simulated raft groups of RocketMQ's brokers; where no audit speaks, three copies in any order of leaders, kills and snapshots."""
+    from jepsen_like.simulation.rocketmq.model import ROCKETMQ  # after the bug is in place
+
+    crashed: Counter[str] = Counter()
+    worlds = [seed for seed in range(seeds[0], seeds[0] + 4 * GROUP_SEEDS_MAX) if ROCKETMQ.draw(seed).dledger.enabled]
+    for tried, seed in enumerate(worlds[:GROUP_SEEDS_MAX], 1):
+        result = ROCKETMQ.play(seed, stop_at_first=False)
+        crashed["node"] += any(found.oracle == "crash" for found in result.violations)
+        counted = [
+            found
+            for found in result.violations
+            if found.oracle not in NOT_ORACLES and (found.oracle != "V-liveness" or "V-liveness" in mutant.oracles)
+        ]
+        if counted:
+            return Judgement(counted[0].oracle, tried, str(counted[0]), seed, crashed)
     tests = ("test_conversations", "test_copies_machine")
     return _failing("copies", *(f"tests/rocketmq_compat/raft_state/{each}.py" for each in tests))
+
+
+def consume_from_rocketmq(mutant: Mutant, seeds: range) -> Judgement:
+    """The rules of consuming, locks among them."""
+    tests = ("test_locks", "test_conversations", "test_registry_machine")
+    return _failing("consumers", *(f"tests/rocketmq_compat/consumers/{each}.py" for each in tests))
+
+
+def store_for_rocketmq(mutant: Mutant, seeds: range) -> Judgement:
+    """A store of messages in any order of appends, cuts and crashes, and its queues."""
+    tests = ("test_message_store_machine", "test_consume_queue")
+    return _failing("store", *(f"tests/rocketmq_compat/storage/{each}.py" for each in tests))
 
 
 def _simulate_or_converse(mutant: Mutant, model: "SystemModel[Any]", seeds: range, *tests: str) -> Judgement:
@@ -304,7 +331,9 @@ JUDGES: Mapping[str, Judge] = {
     "simulation": simulate,
     "kafka": simulate_kafka,
     "rocketmq": simulate_rocketmq,
-    "rocketmq-groups": copy_rocketmq_groups,
+    "rocketmq-groups": simulate_rocketmq_groups,
+    "rocketmq-consumers": consume_from_rocketmq,
+    "rocketmq-store": store_for_rocketmq,
     "floors": reach_floors,
     "lies": told_lies,
     "retention": let_go,

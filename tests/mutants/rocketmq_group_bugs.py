@@ -1,26 +1,64 @@
-"""Deliberate bugs of RocketMQ's brokers as a raft group: what is derived from the raft log, and what a leader counts on."""
+"""Deliberate bugs of RocketMQ's brokers as a raft group, of its queues and of its locks.
+
+Of the known bugs of DLedger and of brokers on it, B1 to B10: B1 to B3, B6 and B7 are planted in the copies of fixed roles and in `raft` itself; B8, B9, B10
+and B14 here. Impossible by design:
+
+- B4: no broker is a preferred leader; a leader hands over only to a follower whose log is complete.
+- B5: a node that does not hear the leader asks for pre-votes, which whoever hears the leader refuses, so terms do not grow.
+"""
 
 from collections.abc import Sequence
 
 from tests.mutants.mutant import Edit, Mutant
 
 COPY = "rocketmq_compat.broker.raft_copy"
+TABLES = "rocketmq_compat.broker.raft_tables"
 STATE = "rocketmq_compat.raft_state"
+QUEUE = "rocketmq_compat.storage.consume_queue"
+LOCKS = "rocketmq_compat.consumers.locks"
 GROUP_HAPPY = (
     "tests/rocketmq_compat/broker/test_groups.py::test_what_is_acknowledged_is_read_from_the_master_and_is_on_every_broker",
 )
+LOCKS_HAPPY = ("tests/rocketmq_compat/consumers/test_subscriptions.py",)
 
 
-def _bug(name: str, bug: str, module: str, old: str, new: str) -> Mutant:
+def _bug(name: str, bug: str, module: str, old: str, new: str, *oracles: str) -> Mutant:
     return Mutant(
         name=f"rocketmq-group-{name}",
         bug=bug,
         module=module,
         edits=[Edit(old, new)],
-        oracles=["copies"],
+        oracles=oracles or ["copies"],
         judge="rocketmq-groups",
         happy=GROUP_HAPPY,
     )
+
+
+def _lock_bug(name: str, bug: str, old: str, new: str) -> Mutant:
+    return Mutant(
+        name=f"rocketmq-locks-{name}",
+        bug=bug,
+        module=LOCKS,
+        edits=[Edit(old, new)],
+        oracles=["consumers"],
+        judge="rocketmq-consumers",
+        happy=LOCKS_HAPPY,
+    )
+
+
+def _queue_bug(name: str, bug: str, old: str, new: str) -> Mutant:
+    return Mutant(
+        name=f"rocketmq-queues-{name}",
+        bug=bug,
+        module=QUEUE,
+        edits=[Edit(old, new)],
+        oracles=["store"],
+        judge="rocketmq-store",
+        happy=ROCKETMQ_STORE_HAPPY,
+    )
+
+
+ROCKETMQ_STORE_HAPPY = ("tests/rocketmq_compat/storage/test_dispatch.py",)
 
 
 ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
@@ -30,6 +68,7 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         COPY,
         "        self._store.flush()\n        return self.state.snapshot()\n",
         "        return self.state.snapshot()\n",
+        "G9",
     ),
     _bug(
         "trims-what-it-lacks",
@@ -37,6 +76,7 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         COPY,
         "        if self.incomplete.is_set():\n            return None\n",
         "",
+        "G9",
     ),
     _bug(
         "one-queue-offset-for-two",
@@ -44,6 +84,7 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         COPY,
         "lambda key: leadership.nexts.get(key) or self._store.next_offset(key)",
         "self._store.next_offset",
+        "G3",
     ),
     _bug(
         "earlier-leaderships-go-on",
@@ -51,5 +92,175 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         STATE,
         "        if command.term < self.term:\n            return False\n",
         "",
+        "G2",
+    ),
+    _bug(
+        "registers-as-configured",
+        "a broker registers with its configured id 0 before its role is known (B9)",
+        "rocketmq_compat.broker.context",
+        "            return 0 if self.leads else self.node_id\n",
+        '            return self.properties.number("brokerId")\n',
+        "G5",
+    ),
+    _bug(
+        "a-hanging-disk-leads-on",
+        "a leader whose disk hangs goes on with its heartbeats (B8)",
+        "raft.driver",
+        "            and now - self._flush_begun > self.config.flush_stall_s\n",
+        "            and now - self._flush_begun > math.inf\n",
+        "G10",
+    ),
+    _bug(
+        "delays-begin-again",
+        "a new master does not take over how far delayed messages were delivered (B10)",
+        TABLES,
+        "        self._delays.follow(tables.delays)\n",
+        "        assert tables.delays is not None\n",
+        "G8",
+        "V-liveness",
+    ),
+    _bug(
+        "delays-cut-at-what-is-dispatched",
+        "a new master cuts delay offsets at queues that it has not derived yet, and delivers again (B10; found by the simulator)",
+        TABLES,
+        "        self._dispatch()  # else delay offsets would seem to be beyond the ends of their queues, and be cut\n",
+        "",
+        "G8",
+        "V-liveness",
+    ),
+    _bug(
+        "master-when-elected",
+        "a broker is master as soon as it is elected, whatever it has not applied yet",
+        COPY,
+        "            self._elected_in = news.term\n",
+        "            self._elected_in = self._begun_in = news.term\n",
+        "G5",
+    ),
+    _bug(
+        "master-of-a-part",
+        "a broker becomes master although its commit log lacks what it stands for",
+        COPY,
+        "        if term is None or self._leadership is not None or self.incomplete.is_set():\n",
+        "        if term is None or self._leadership is not None:\n",
+        "G5",
+    ),
+    _bug(
+        "deposed-and-still-master",
+        "a broker that leads no more remains master",
+        COPY,
+        "        self._resign()\n        if news.leader == self._node_id:\n",
+        "        if news.leader == self._node_id:\n",
+        "G5",
+    ),
+    _bug(
+        "acknowledges-what-is-proposed",
+        "a message is acknowledged when it is proposed",
+        COPY,
+        "        self._propose(command, partial(self._put_settled, leadership, size, batch.found, done))\n",
+        "        self._propose(command, partial(self._put_settled, leadership, size, batch.found, lambda outcome: None))\n"
+        "        done(StoredMessages(SendStatus.SEND_OK, batch.found.physical_offsets, batch.found.queue_offsets))\n",
+        "G1",
+    ),
+    _bug(
+        "no-effect-is-stored",
+        "a message whose command had no effect is acknowledged",
+        COPY,
+        "        is_stored = isinstance(outcome, Applied) and outcome.result == DONE\n",
+        "        is_stored = isinstance(outcome, Applied)\n",
+        "G1",
+        "G3",
+    ),
+    _bug(
+        "old-tables-of-a-new-master",
+        "a new master goes on with the tables that it took over last as a slave",
+        TABLES,
+        "        self._take_over()\n        version = context.topics.version\n",
+        "        version = context.topics.version\n",
+        "G7",
+    ),
+    _bug(
+        "saved-when-proposed",
+        "what changes the tables is acknowledged before it is committed",
+        TABLES,
+        "                self._waiting.append(done)\n",
+        "                done(None)\n",
+        "G7",
+    ),
+    _bug(
+        "messages-before-their-topic",
+        "a message of a new topic is proposed before the topic",
+        COPY,
+        "        self.tables.propose_names()  # the topic of a message is known before it\n",
+        "",
+        "G7",
+    ),
+    _bug(
+        "messages-while-a-topic-is-deleted",
+        "messages get offsets of queues that are about to begin again",
+        COPY,
+        "        if leadership.is_broken or leadership.deletions:\n",
+        "        if leadership.is_broken:\n",
+        "G3",
+    ),
+    _bug(
+        "a-flushed-log-is-due",
+        "a commit log that a snapshot has flushed is due for a flush for ever: the broker never rests (found by the simulator)",
+        COPY,
+        "            self._flush_due = math.inf  # a snapshot, or a cut, has flushed it meanwhile\n",
+        "            pass\n",
+        "G11",
+    ),
+    _bug(
+        "a-reset-copies-nothing",
+        "a broker that was reset to a snapshot does not miss the records that it stands for",
+        COPY,
+        "            self._cut_to_state()\n        self._compare_ends()\n",
+        "            self._cut_to_state()\n",
+        "G9",
+        "G4",
+    ),
+    _bug(
+        "a-copied-queue-goes-on",
+        "a queue of a topic that was deleted goes on behind its old messages where they were copied (found by the simulator)",
+        QUEUE,
+        "        if run.first and self.first < self.next and",
+        "        if self.first < self.next and",
+        "G4",
+    ),
+    _queue_bug(
+        "gaps-are-closed",
+        "units behind a gap take the places of those that are missing",
+        "            self._tail += UNIT.pack(physical, 0, 0) * (run.first - self.next)\n",
+        "",
+    ),
+    _queue_bug(
+        "cut-units-stay-written",
+        "a queue that is cut takes what was written behind the cut for its own",
+        "        self._saved = min(self._saved, self.next)\n",
+        "",
+    ),
+    _lock_bug(
+        "two-owners",
+        "a queue that another client has locked is locked again",
+        "        elif lease.client_id != client_id:\n",
+        "        elif not lease.client_id:\n",
+    ),
+    _lock_bug(
+        "leases-never-end",
+        "the lock of a client that is gone is never free",
+        "        return now - lease.renewed_at > self.lease_s\n",
+        "        return now - lease.renewed_at < 0 * self.lease_s\n",
+    ),
+    _lock_bug(
+        "renewed-leases-keep-their-place",
+        "a lease that was renewed ends as if it had not been",
+        "            del self._leases[key]\n        self._leases[key] = _Lease(client_id, now)\n",
+        "            return True\n        self._leases[key] = _Lease(client_id, now)\n",
+    ),
+    _lock_bug(
+        "anyone-unlocks",
+        "a client unlocks what another one has locked",
+        "            if lease is not None and lease.client_id == client_id:\n",
+        "            if lease is not None and client_id:\n",
     ),
 )

@@ -25,8 +25,8 @@ class SystemModel(Generic[K]):
     """The knobs of a seed, drawn from streams of that seed alone."""
     calm: K
     """Fair weather: no fault, no loss, no clients. Scenarios are written as what differs from it."""
-    world: type[SimulatedWorld[K]]
-    """A world of given knobs. Its invariants and audits call `SimulatedWorld.report`."""
+    world: Callable[..., SimulatedWorld[K]]
+    """A world of given knobs: a class of worlds, or a function that chooses one. Its invariants and audits call `SimulatedWorld.report`."""
     floors: Mapping[str, int]
     """What must have happened at least so often in every 1,000 seeds, by the names that `SimulatedWorld.totals` counts."""
     columns: str

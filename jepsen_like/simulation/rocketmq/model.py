@@ -1,8 +1,11 @@
-"""RocketMQ's replication of fixed roles as a model of the simulator, and how much must have happened in its worlds."""
+"""RocketMQ's broker groups as a model of the simulator, of fixed roles or raft groups, and how much must have happened in their worlds."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from jepsen_like.simulation.kernel.model import SystemModel
+from jepsen_like.simulation.kernel.world import SimulatedWorld
+from jepsen_like.simulation.rocketmq.dledger.world import DledgerWorld
 from jepsen_like.simulation.rocketmq.explorer import RocketmqExplorer, read_rocketmq_scope
 from jepsen_like.simulation.rocketmq.swarm import ROCKETMQ_CALM, RocketmqKnobs, draw_rocketmq
 from jepsen_like.simulation.rocketmq.world import RocketmqWorld
@@ -56,11 +59,17 @@ ROCKETMQ_FLOORS: Mapping[str, int] = {
 }
 """What must happen at least so often in every 1,000 seeds: about half of what does."""
 
+
+def rocketmq_world(knobs: RocketmqKnobs, **options: Any) -> SimulatedWorld[RocketmqKnobs]:
+    """The world of these knobs."""
+    return (DledgerWorld if knobs.dledger.enabled else RocketmqWorld)(knobs, **options)
+
+
 ROCKETMQ: SystemModel[RocketmqKnobs] = SystemModel(
     name="rocketmq",
     draw=draw_rocketmq,
     calm=ROCKETMQ_CALM,
-    world=RocketmqWorld,
+    world=rocketmq_world,
     floors=ROCKETMQ_FLOORS,
     columns=f"{'state':<7} {'role':<6} {'log':<14} {'durable':>7}",
     scope="records=3,cuts=2,promotions=1",

@@ -3,46 +3,77 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
+from jepsen_like.simulation.kernel.clock import SimulatedClock
 from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
-from jepsen_like.simulation.rocketmq.broker import GroupBroker
-from jepsen_like.simulation.rocketmq.sockets import StreamSegment
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 
 MASTER_SHARE = 0.6
 
 
-class RocketmqVictims(Protocol):
+class RocketmqVictim(Protocol):
+    """A broker that can be struck."""
+
+    node: int
+    process: int
+    up: bool
+    paused: bool
+    clock: SimulatedClock
+    slowness: float
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+
+    def clock_jumped(self) -> None:
+        """The clock shows more than it should."""
+
+
+V = TypeVar("V", bound=RocketmqVictim)
+
+
+class RocketmqVictims(Protocol[V]):
     """What the nemesis asks of the world."""
 
     now: float
-    master: int
-    network: SimulatedNetwork[int, StreamSegment]
-    brokers: Mapping[int, GroupBroker]
+
+    @property
+    def master(self) -> int:
+        """Whom to strike more often than others."""
+
+    @property
+    def network(self) -> SimulatedNetwork[int, Any]:
+        """What connects the brokers."""
+
+    @property
+    def brokers(self) -> Mapping[int, V]:
+        """All of them."""
 
     def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
         """Call `action(*arguments)` at time `at`."""
 
-    def cut_power(self, broker: GroupBroker, back_after_s: float, *, wipes: bool) -> None:
+    def cut_power(self, broker: V, back_after_s: float, *, wipes: bool) -> None:
         """Cut a broker's power, which may cost the disk; start it again after a while."""
 
-    def kill(self, broker: GroupBroker, back_after_s: float) -> None:
+    def kill(self, broker: V, back_after_s: float) -> None:
         """Kill a process; start it again after a while."""
 
     def promote(self, node: int, *, at_once: bool) -> None:
         """Let the operator promote this broker."""
 
+    def reset_connections(self, broker: V) -> None:
+        """Break all connections of a broker."""
+
     def note(self, text: str, node: int | None = None) -> None:
         """Put a line into the trace: what was done."""
 
 
-class RocketmqNemesis:
+class RocketmqNemesis(Generic[V]):
     """Carries out planned faults. `trap_send` and `trap_answer` name after which message or answer power is to be cut."""
 
-    def __init__(self, world: RocketmqVictims, knobs: RocketmqKnobs) -> None:
+    def __init__(self, world: RocketmqVictims[V], knobs: RocketmqKnobs) -> None:
         self.counts: Counter[str] = Counter()
         self.trap_send: int | None = None
         self.trap_answer = False
@@ -72,9 +103,7 @@ class RocketmqNemesis:
                     self._pause(broker, rng)
             case FaultKind.RESET:
                 for broker in self._victims(rng):
-                    for connection in list(broker.sockets.open):
-                        self.counts["resets"] += 1
-                        broker.take(broker.sockets.reset, connection)
+                    world.reset_connections(broker)
             case FaultKind.CLOCK_JUMP:
                 for broker in self._victims(rng):
                     self.counts["clock_jumps"] += 1
@@ -95,7 +124,7 @@ class RocketmqNemesis:
             case _:
                 self._partition(fault.kind, rng)
 
-    def sprung(self, broker: GroupBroker) -> None:
+    def sprung(self, broker: V) -> None:
         """A trap was sprung: the power of this broker fails now."""
         self.counts["traps"] += 1
         self._cut(broker, stream(self._knobs.seed, f"trap/{broker.node}/{broker.process}"))
@@ -106,25 +135,25 @@ class RocketmqNemesis:
         master = self._world.master
         return master if rng.random() < MASTER_SHARE else rng.choice(list(self._world.brokers))
 
-    def _victims(self, rng: random.Random) -> list[GroupBroker]:
+    def _victims(self, rng: random.Random) -> list[V]:
         chosen = {self._one(rng)} if rng.random() < 0.7 else {self._one(rng), self._one(rng)}
         return [self._world.brokers[node] for node in sorted(chosen) if self._world.brokers[node].up]
 
     def _lasts(self, rng: random.Random) -> float:
         return rng.choice((0.05, 0.6, 2.0)) * rng.uniform(0.3, 1.0) * self._knobs.silence_s
 
-    def _cut(self, broker: GroupBroker, rng: random.Random) -> None:
+    def _cut(self, broker: V, rng: random.Random) -> None:
         if broker.up:
             self._world.cut_power(broker, self._lasts(rng), wipes=rng.random() < self._knobs.wipes)
 
-    def _pause(self, broker: GroupBroker, rng: random.Random) -> None:
+    def _pause(self, broker: V, rng: random.Random) -> None:
         if not broker.paused:
             self.counts["pauses"] += 1
             self._world.note("paused", broker.node)
             broker.paused = True
             self._world.schedule(self._world.now + self._lasts(rng), self._resume, broker, broker.process)
 
-    def _resume(self, broker: GroupBroker, process: int) -> None:
+    def _resume(self, broker: V, process: int) -> None:
         if broker.paused and broker.process == process:
             self._world.note("resumed", broker.node)
             broker.resume()

@@ -28,6 +28,44 @@ ROCKETMQ_FAULTS = (
 ROCKETMQ_TELLING = frozenset({FaultKind.COUP, FaultKind.POWER_CUT, FaultKind.CUT_AFTER_ANSWER})
 
 
+RAFT_SHARE = 0.3
+"""How many worlds are raft groups."""
+
+
+@attrs.frozen(kw_only=True)
+class DledgerKnobs:
+    """What only a raft group has. Of the other knobs, it has those of the network, the disks, the clocks and the clients."""
+
+    enabled: bool = False
+    """enableDLegerCommitLog."""
+    durable: bool = True
+    """ack=durable, else page-cache."""
+    heartbeat_s: float = 0.1
+    election_s: float = 0.3
+    """The shortest election timeout; the longest is twice as long."""
+    flush_interval_s: float = 0.05
+    """How long a write to the raft log waits for its flush with ack=page-cache."""
+    flush_stall_s: float = 5.0
+    """A leader whose flush takes longer hands over."""
+    append_bytes_max: int = 1 << 20
+    cache_bytes_max: int = 1 << 20
+    snapshot_part_bytes_max: int = 1 << 20
+    raft_segment_bytes: int = 1 << 16
+    raft_log_bytes: int = 1 << 20
+    """What the raft log keeps at least."""
+    commit_segment_bytes: int = 1 << 16
+    commit_flush_ms: int = 500
+    """flushIntervalCommitLog."""
+    copy_bytes: int = 1 << 20
+    """How much of a commit log one answer has."""
+    consumes: float = 0.3
+    """How likely a request is one of a consumer."""
+    administers: float = 0.0
+    """How likely another one makes or deletes a topic."""
+    delayed: float = 0.0
+    """How likely a message is delayed."""
+
+
 @attrs.frozen(kw_only=True)
 class RocketmqKnobs(Knobs):
     """Everything that one seed decides. Seconds of virtual time, sizes in bytes, probabilities from 0 to 1."""
@@ -83,11 +121,12 @@ class RocketmqKnobs(Knobs):
     """How likely a record is sent to a slave."""
     trims: float
     """How often retention cuts a log, per second."""
+    dledger: DledgerKnobs = DledgerKnobs()
 
     @property
     def patience_s(self) -> float:
-        """After so much silence a connection is closed."""
-        return self.silence_s
+        """After so much silence a connection is closed, or an election begins."""
+        return self.dledger.election_s if self.dledger.enabled else self.silence_s
 
     @property
     def copies_wanted(self) -> int:
@@ -166,7 +205,65 @@ ROCKETMQ_CALM = RocketmqKnobs(
 
 
 def draw_rocketmq(seed: int) -> RocketmqKnobs:
-    """The broker group of `seed`."""
+    """The broker group of `seed`: one of fixed roles, or a raft group."""
+    return draw_raft_group(seed) if stream(seed, "mode").random() < RAFT_SHARE else draw_fixed_roles(seed)
+
+
+def draw_raft_group(seed: int) -> RocketmqKnobs:
+    """A raft group. A broker whose disk is gone cannot come back to it, so power cuts take no disks."""
+    rng = stream(seed, "dledger")
+    durable = rng.random() < 0.75
+    safety_s = rng.uniform(3.0, 6.0)
+    calm_network = rng.random() < 0.5
+    election_s = rng.uniform(0.2, 0.5)
+    trims_raft = rng.random() < 0.6
+    delay_s, flush_s = rng.choice((0.001, 0.005, 0.02)), rng.choice((0.001, 0.01, 0.04))
+    dledger = DledgerKnobs(
+        enabled=True,
+        durable=durable,
+        heartbeat_s=election_s / rng.choice((3, 5)),
+        election_s=election_s,
+        flush_interval_s=rng.choice((0.01, 0.05, 0.5)),
+        flush_stall_s=rng.choice((0.3, 5.0)),
+        append_bytes_max=rng.choice((300, 1 << 20)),
+        cache_bytes_max=rng.choice((1, 2000, 1 << 20)),
+        snapshot_part_bytes_max=rng.choice((500, 1 << 20)),
+        raft_segment_bytes=4096 if trims_raft else 1 << 16,
+        raft_log_bytes=rng.choice((0, 4096)) if trims_raft else 1 << 20,
+        commit_segment_bytes=rng.choice((4096, 1 << 16)),
+        commit_flush_ms=rng.choice((50, 500, 5000)),
+        copy_bytes=rng.choice((1, 600, 1 << 20)),
+        consumes=rng.choice((0.1, 0.4)),
+        administers=rng.choice((0.0, 0.0, 0.1)),
+        delayed=rng.choice((0.0, 0.1, 0.3)),
+    )
+    return attrs.evolve(
+        ROCKETMQ_CALM,
+        seed=seed,
+        nodes=rng.choice((1, 3, 3, 3, 5)),
+        safety_s=safety_s,
+        delay_s=delay_s,
+        delay_s_spread=rng.choice((0.2, 1.0, 3.0)),
+        loss=0.0 if calm_network else rng.choice((0.0, 0.002, 0.01)),
+        duplicate=0.0 if calm_network else rng.choice((0.0, 0.03)),
+        fifo=calm_network or rng.random() < 0.6,
+        faults=draw_faults(seed, safety_s, ROCKETMQ_FAULTS, ROCKETMQ_TELLING),
+        flush_s=flush_s,
+        drift=rng.choice((0.0, 0.0, 0.05, 0.1)),
+        trims=rng.choice((0.0, 0.0, 0.7)),
+        clients=rng.randint(1, 3),
+        burst=rng.choice((1, 4, 8)),
+        record_bytes_max=rng.choice((20, 200, 1000)),
+        think_s=rng.choice((0.02, 0.06)),
+        request_s=rng.choice((0.3, 0.8)),
+        lost_clients=rng.choice((0.0, 0.1)),
+        silence_s=1.0,
+        dledger=dledger,
+    )
+
+
+def draw_fixed_roles(seed: int) -> RocketmqKnobs:
+    """A master and its slaves."""
     rng = stream(seed, "rocketmq")
     nodes = rng.choice((2, 2, 3, 3, 4))
     safety_s = rng.uniform(4.0, 7.0)

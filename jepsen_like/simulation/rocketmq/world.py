@@ -45,7 +45,7 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
         self.brokers: Mapping[int, GroupBroker] = {node: GroupBroker(self, knobs, node) for node in nodes}
         self.audits = RocketmqAudits(knobs, self.brokers, self.report)
         self.operator = SimulatedOperator(self, knobs)
-        self.nemesis = RocketmqNemesis(self, knobs)
+        self.nemesis: RocketmqNemesis[GroupBroker] = RocketmqNemesis(self, knobs)
         self.clients = [RocketmqClient(self, knobs, number) for number in range(1, knobs.clients + 1)]
         self.probe = RocketmqClient(self, knobs, PROBE_CLIENT)
         self._probed: SentRecord | None = None
@@ -145,6 +145,12 @@ class RocketmqWorld(SimulatedWorld[RocketmqKnobs]):
             self.counts["restarts"] += 1
             self.note("starts", broker.node)
             broker.start()
+
+    def reset_connections(self, broker: GroupBroker) -> None:
+        """See `RocketmqVictims`."""
+        for connection in list(broker.sockets.open):
+            self.nemesis.counts["resets"] += 1
+            broker.take(broker.sockets.reset, connection)
 
     def promote(self, node: int, *, at_once: bool) -> None:
         """See `RocketmqVictims`."""

@@ -1,0 +1,589 @@
+"""One simulated broker of a raft group: the real driver, core, copy, tables and handlers, on a disk, a clock and a network of the simulator.
+
+A round is that of `MessageBroker`: messages and requests have arrived; the driver decides, and applies what is committed; roles, tables,
+delayed messages and pulls have their turn; then the disk begins to flush. A flush covers what was written before it began and takes
+virtual time. A broker can be killed, lose its power, stand still and start again with what its disk gives back.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, cast
+
+import attrs
+
+from jepsen_like.simulation.kernel.clock import SimulatedClock
+from jepsen_like.simulation.kernel.findings import NODE_ERRORS
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.raft.durable import DurableLog
+from jepsen_like.simulation.rocketmq.dledger.messages import CopyReply, CopyRequest, DledgerMessage
+from jepsen_like.simulation.rocketmq.dledger.requests import QUEUES, ClientRequest
+from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+from log.config import LogConfig, StoreConfig
+from log.flush import Flush
+from log.memory_disk import MemoryDisk
+from log.policy import FlushPolicy
+from log.retention import Retention
+from raft.client_codec import Applied
+from raft.config import RaftConfig
+from raft.core import RaftCore
+from raft.driver import DriverConfig, RaftDriver
+from raft.errors import RaftError
+from raft.membership import Configuration
+from raft.messages import Message
+from raft.model import LogIndex, NodeId, Term
+from raft.notices import DiskStalled, LogTrimmed, Notice, SnapshotInstalled
+from raft.storage import RaftStorage
+from raft.subscription import Subscriber, Subscription
+from rocketmq_compat.broker.context import BrokerContext
+from rocketmq_compat.broker.copying import CommitLogCopying, CopyAnswer, CopyAsked
+from rocketmq_compat.broker.delays import DelayedMessages
+from rocketmq_compat.broker.housekeeping import BrokerHousekeeping
+from rocketmq_compat.broker.raft_copy import RaftCopy
+from rocketmq_compat.broker.requests.admin import AdminRequests
+from rocketmq_compat.broker.requests.offsets import OffsetQueries
+from rocketmq_compat.broker.requests.pull import PullRequests
+from rocketmq_compat.broker.requests.send import SendRequests
+from rocketmq_compat.config import Properties
+from rocketmq_compat.config_keys import BROKER_PROPERTIES
+from rocketmq_compat.consumers.delays import DelayLevels
+from rocketmq_compat.consumers.groups import GroupTable
+from rocketmq_compat.consumers.topics import TopicTable
+from rocketmq_compat.records import encode_host
+from rocketmq_compat.remoting.codes import ResponseCode
+from rocketmq_compat.remoting.errors import BadBody, BadHeader
+from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSession
+from rocketmq_compat.storage.broker_store import MessageStore, MessageStoreConfig
+from rocketmq_compat.storage.derived import DerivedConfig
+from rocketmq_compat.storage.dispatch import QueueRun
+from rocketmq_compat.storage.key_index import KeyIndexConfig
+
+DIRECTORY = "broker"
+RAFT_DIRECTORY = "broker/raft"
+LOG_ID = 1
+BEGIN_MS = 1_600_000_000_000
+"""The wall clock when a world begins."""
+LEVELS = "1s 2s"
+ASK_TIMEOUT_S = 1.0
+"""How long a broker waits for what it copies."""
+ROUND_S = 1e-5
+"""A round follows another after so long at the earliest."""
+ROUNDING_S = 1e-9
+Answered = Callable[[Command], None]
+
+
+class DledgerHost(Protocol):
+    """What a broker asks of the world."""
+
+    now: float
+    counts: Counter[str]
+
+    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action(*arguments)` at time `at`."""
+
+    def transmit(self, sender: int, to: int, message: DledgerMessage) -> None:
+        """Put a message on the wire."""
+
+    def applied(self, broker: "DledgerBroker", index: int, command: bytes, had_effect: bool) -> None:
+        """The copy has applied a command."""
+
+    def snapshot_taken(self, broker: "DledgerBroker") -> None:
+        """The copy has taken a snapshot, for which entries may leave the raft log."""
+
+    def copied(self, broker: "DledgerBroker", start: int, end: int) -> None:
+        """The copy has taken over these bytes of another one's commit log."""
+
+    def answered(self, broker: "DledgerBroker", request: ClientRequest, answer: Command) -> None:
+        """A client is answered."""
+
+    def rounded(self, broker: "DledgerBroker") -> None:
+        """A round has ended."""
+
+    def crashed(self, broker: "DledgerBroker", error: Exception) -> None:
+        """A broker died of its own assertions, or of a bug."""
+
+
+class WatchedCopy(RaftCopy):
+    """The copy; the world looks on."""
+
+    def __init__(self, broker: "DledgerBroker", host: DledgerHost, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._broker = broker
+        self._host = host
+
+    def apply(self, index: int, command: bytes) -> bytes:
+        """See `RaftCopy`."""
+        result = super().apply(index, command)
+        self._host.applied(self._broker, index, command, result == b"\1")
+        return result
+
+    def snapshot(self) -> bytes | None:
+        """See `RaftCopy`."""
+        found = super().snapshot()
+        if found is not None:
+            self._host.snapshot_taken(self._broker)
+        return found
+
+    def append_missing(self, payload: bytes, *, offset: int, epoch: int) -> None:
+        """See `RaftCopy`."""
+        super().append_missing(payload, offset=offset, epoch=epoch)
+        self._host.copied(self._broker, offset, offset + len(payload))
+
+
+@attrs.frozen
+class _Client:
+    name: str = "127.0.0.1:4711"
+
+
+class ClientSession:
+    """Stands for the session of one request's connection."""
+
+    def __init__(self, broker: "DledgerBroker", request: ClientRequest, done: Answered) -> None:
+        self.connection = _Client()
+        self._broker = broker
+        self._request = request
+        self._done = done
+
+    def answered(self, call: RemotingCall, answer: Command) -> None:
+        """See `RemotingSession`."""
+        call.state = call.ANSWERED
+        self._broker.answers(self._request, answer)
+        self._done(answer)
+
+    def held(self, call: RemotingCall) -> bool:
+        """See `RemotingSession`."""
+        call.state = call.HELD
+        return True
+
+
+class DledgerBroker:
+    """One broker; `process` names its present life, and is never used again.
+
+    It is the raft group to its copy (`GroupPort`), the transport and the callers to its driver, and the thread of its disk (`DiskWork`).
+    """
+
+    def __init__(self, host: DledgerHost, knobs: RocketmqKnobs, node: int) -> None:
+        self.node = node
+        self.disk = MemoryDisk(stream(knobs.seed, f"disk/{node}"))
+        self.durable = DurableLog(RAFT_DIRECTORY)
+        self.clock = SimulatedClock()
+        self.up = self.paused = False
+        self.lives = self.process = 0
+        self.slowness = 1.0
+        self.begun_in = 0
+        """The last term of this process of which it has applied the begin of a leadership."""
+        self.flush_begun: float | None = None
+        """When the flush of the raft log began that is under way, by its own clock."""
+        self.context: BrokerContext
+        self.store: MessageStore
+        self.copy: WatchedCopy
+        self.core: RaftCore
+        self.driver: RaftDriver
+        self.delays: DelayedMessages
+        self._host = host
+        self._knobs = knobs
+        self._rng: random.Random = stream(knobs.seed, f"broker/{node}")
+        self._inbox: list[tuple[Callable[..., None], tuple[object, ...]]] = []
+        self._armed_at = float("inf")
+        self._wants_round = False
+        self._disk_free_at = 0.0
+        self._proposals: dict[int, Callable[[Applied | RaftError], None]] = {}
+        self._last_id = 0
+        self._copy_asked: tuple[int, CopyAsked] | None = None
+        self.said: list[str] = []
+        """What it did since the last line of the trace."""
+        self.has_worked = False
+        self.idle_rounds = 0
+        """Rounds in a row, each as soon as possible after the one before, in which nothing came and nothing was done."""
+
+    # ---------------------------------------------------------------- life and death
+
+    @property
+    def claims(self) -> bool:
+        """Whether it is the master, as name servers and clients see it."""
+        return self.up and (self.context.leads or self.context.broker_id == 0)
+
+    def start(self) -> None:
+        """A process begins, with what is on the disk. What recovery raises is for the world to judge."""
+        knobs, dledger = self._knobs, self._knobs.dledger
+        self.lives += 1
+        self.process = self.lives * 100 + self.node
+        self.begun_in, self.flush_begun = 0, None
+        self._inbox.clear()
+        self._proposals = {}
+        self._copy_asked = None
+        self._armed_at, self._disk_free_at, self._wants_round = float("inf"), 0.0, False
+        self.durable = DurableLog(RAFT_DIRECTORY)
+        self.store = MessageStore.open(self.disk, DIRECTORY, _store_config(dledger.commit_segment_bytes))
+        self.context = context = self._context()
+        self.delays = DelayedMessages(context, {})
+        self.copy = WatchedCopy(self, self._host, context, self.node, self, self.delays, self._dispatched)
+        peers = [node for node in range(1, knobs.nodes + 1) if node != self.node]
+        self._copying = CommitLogCopying(context, self.copy, peers, bytes_max=dledger.copy_bytes)
+        self._housekeeping = BrokerHousekeeping(context, self.copy.tables, self, lambda event: None)
+        self._pulls = PullRequests(context)
+        self._handlers: Mapping[int, Handler] = {
+            **SendRequests(context, self.copy).handlers(),
+            **self._pulls.handlers(),
+            **OffsetQueries(context, self.copy.tables, lambda: self.delays.offsets).handlers(),
+            **AdminRequests(context, self.copy.tables, lambda: self.copy.epoch).handlers(),
+        }
+        self.driver = self._open_driver()
+        self.up, self.paused = True, False
+        self.copy.open_on(self)
+        self.round()
+
+    def _context(self) -> BrokerContext:
+        levels = DelayLevels.parse(LEVELS)
+        properties = Properties.read(
+            BROKER_PROPERTIES,
+            [f"flushIntervalCommitLog={self._knobs.dledger.commit_flush_ms}", "slaveReadEnable=true"],
+        )
+        topics = TopicTable.with_system_topics(
+            auto_create=True,
+            default_queues=QUEUES,
+            cluster=properties.words("brokerClusterName"),
+            broker_name=properties.words("brokerName"),
+            delay_levels=levels.highest,
+        )
+        return BrokerContext(
+            properties=properties,
+            store=self.store,
+            topics=topics,
+            groups=GroupTable(auto_create=True),
+            levels=levels,
+            store_host=encode_host("127.0.0.1", self.node),
+            address=f"127.0.0.1:{self.node}",
+            memory_bytes=1 << 30,
+            clock=self.reading,
+            wall_ms=self._wall_ms,
+            rng=stream(self._knobs.seed, f"context/{self.process}"),
+            tell=self._tell,
+            node_id=self.node,
+        )
+
+    def _open_driver(self) -> RaftDriver:
+        knobs, dledger = self._knobs, self._knobs.dledger
+        config = LogConfig(segment_bytes_max=dledger.raft_segment_bytes, reserve_chunk_bytes=4096, zero_ahead_bytes=0)
+        storage = RaftStorage.open(self.disk, RAFT_DIRECTORY, config, log_id=LOG_ID)
+        raft = RaftConfig(
+            heartbeat_s=dledger.heartbeat_s,
+            election_timeout_s_min=dledger.election_s,
+            election_timeout_s_max=2 * dledger.election_s,
+            append_bytes_max=dledger.append_bytes_max,
+            cache_bytes_max=dledger.cache_bytes_max,
+            snapshot_part_bytes_max=dledger.snapshot_part_bytes_max,
+        )
+        hard_state, view = storage.restore(raft.cache_bytes_max)
+        self.core = RaftCore(
+            node_id=NodeId(self.node),
+            configuration=Configuration(frozenset(NodeId(node) for node in range(1, knobs.nodes + 1))),
+            config=raft,
+            log=view,
+            hard_state=hard_state,
+            rng=stream(knobs.seed, f"core/{self.process}"),
+            now=self.reading(),
+            takes_snapshots=True,
+        )
+        return RaftDriver(
+            core=self.core,
+            storage=storage,
+            transport=self,
+            state_machine=self.copy,
+            submit=self._submit_flush,
+            has_more=lambda: False,
+            clock=self.reading,
+            wall_clock_ms=self._wall_ms,
+            addresses={},
+            config=DriverConfig(
+                flush_policy=FlushPolicy.BEFORE_ACK if dledger.durable else FlushPolicy.INTERVAL,
+                flush_interval_s=dledger.flush_interval_s,
+                flush_stall_s=dledger.flush_stall_s,
+                retention=Retention(bytes_max=dledger.raft_log_bytes),
+            ),
+            notify=self._notify,
+        )
+
+    def kill(self) -> None:
+        """The process is gone; what it wrote stays in the page cache."""
+        self._stop()
+        self.disk = self.disk.after_kill(stream(self._knobs.seed, f"kill/{self.process}"))
+
+    def cut_power(self) -> None:
+        """Everything volatile is gone, and so may be whatever was not synced."""
+        self._stop()
+        self.disk = self.disk.after_crash(stream(self._knobs.seed, f"cut/{self.process}"))
+
+    def _stop(self) -> None:
+        self.up = self.paused = False
+        self.process = 0
+        self._inbox.clear()
+        self._proposals.clear()
+
+    def reading(self) -> float:
+        """What its clock shows."""
+        return self.clock.at(self._host.now)
+
+    def _wall_ms(self) -> int:
+        return BEGIN_MS + int(self._host.now * 1000)
+
+    def _tell(self, event: str, **fields: object) -> None:
+        self._host.counts[f"told_{event}"] += 1
+        self.said.append(" ".join([event, *(f"{name}={value}" for name, value in fields.items())]))
+
+    def _notify(self, notice: Notice) -> None:
+        match notice:
+            case LogTrimmed():
+                self._host.counts["raft_logs_trimmed"] += 1
+            case SnapshotInstalled():
+                self._host.counts["snapshots_installed"] += 1
+            case DiskStalled():
+                self._host.counts["disks_stalled"] += 1
+            case _:
+                return
+        self.said.append(str(notice))
+
+    # ---------------------------------------------------------------- rounds
+
+    def take(self, action: Callable[..., None], *arguments: object) -> None:
+        """Something reaches this process: now, or when it goes on after a pause."""
+        self.has_worked = True
+        self._take(action, *arguments)
+
+    def _take(self, action: Callable[..., None], *arguments: object) -> None:
+        if not self.up:
+            return
+        if self.paused:
+            self._inbox.append((action, arguments))
+            return
+        process = self.process
+        try:
+            action(*arguments)
+        except (*NODE_ERRORS, RaftError) as error:
+            self._host.crashed(self, error)
+            return
+        if self.process == process:
+            self.round()
+
+    def round(self) -> None:
+        """What a round of the reactor does when messages have arrived, up to the begin of the flushes."""
+        process, now = self.process, self.reading()
+        self._wants_round = False
+        try:
+            self.driver.pump()
+            self.copy.tick(now)
+            self.delays.tick(self.copy)
+            self.copy.tick(now)
+            self._pulls.tick(now)
+            self._housekeeping.tick(now)
+            self._ask_for_copies(now)
+            if self.process == process:
+                self.driver.begin_flush()
+                self.copy.flush_if_due(now)
+        except (*NODE_ERRORS, RaftError) as error:
+            self._host.crashed(self, error)
+            return
+        if self.process == process:
+            self._host.rounded(self)
+            self._arm()
+
+    def _arm(self) -> None:
+        soon = self._host.now + ROUND_S
+        if self._wants_round or self.driver.has_postponed:
+            at = soon
+        else:
+            due = min(
+                self.driver.deadline,
+                self.copy.deadline,
+                self.delays.deadline,
+                self._pulls.deadline,
+                self._housekeeping.deadline,
+                self._copying.deadline,
+            )
+            at = soon if due == float("-inf") else max(soon, self.clock.when(due) + ROUNDING_S)
+        self.idle_rounds = self.idle_rounds + 1 if at == soon and not self.has_worked else 0
+        self.has_worked = False
+        if at < self._armed_at:
+            self._armed_at = at
+            self._host.schedule(at, self._wake, self.process, at)
+
+    def _wake(self, process: int, armed_at: float) -> None:
+        if process == self.process and armed_at == self._armed_at:
+            self._armed_at = float("inf")
+            self._take(lambda: None)
+
+    def resume(self) -> None:
+        """It goes on, with all that has come meanwhile."""
+        self.paused = False
+        process, inbox, self._inbox = self.process, self._inbox, []
+        for action, arguments in inbox:
+            if self.process == process:
+                self.take(action, *arguments)
+        if self.process == process:
+            self.round()
+
+    def clock_jumped(self) -> None:
+        """Deadlines are nearer than they were."""
+        self._armed_at = float("inf")
+        self.take(lambda: None)
+
+    def later(self, seconds: float, action: Callable[..., None], *arguments: object) -> None:
+        """Do it after a while, if this process still lives."""
+        self._host.schedule(self._host.now + seconds, self._due, self.process, action, arguments)
+
+    def _due(self, process: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        if process == self.process:
+            self.take(action, *arguments)
+
+    def _dispatched(self, runs: list[QueueRun]) -> None:
+        self.delays.arrived(runs)
+        self._pulls.arrived(runs)
+
+    # ---------------------------------------------------------------- the disk
+
+    def _flush_s(self) -> float:
+        return self._knobs.flush_s * self.slowness * (0.5 + self._rng.expovariate(1.0))
+
+    def _submit_flush(self, flush: Flush) -> None:
+        """The driver's: a flush of the raft log begins."""
+        self.flush_begun = self.reading()
+        self.later(self._flush_s(), self._flushed, flush, self.disk.mark())
+
+    def _flushed(self, flush: Flush, mark: int) -> None:
+        with self.disk.issued_before(mark):
+            flush.run()
+        self.flush_begun = None
+        self.driver.flushed()
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """See `DiskWork`: one piece of work after the other."""
+        begins = max(self._disk_free_at, self._host.now)
+        self._disk_free_at = begins + self._flush_s()
+        self.later(self._disk_free_at - self._host.now, self._worked, work, done, self.disk.mark())
+
+    def _worked(self, work: Callable[[], None], done: Callable[[BaseException | None], None], mark: int) -> None:
+        with self.disk.issued_before(mark):
+            work()
+        done(None)
+
+    def durable_log(self) -> DurableLog:
+        """What its disk would give back of its raft log if power were lost now."""
+        self.durable.refresh(self.disk)
+        return self.durable
+
+    def holds(self, index: int, term: int, *, durably: bool) -> bool:
+        """Whether its raft log holds this entry, or what stands for it: on the disk; or else in the page cache, which a kill leaves."""
+        if not durably:
+            log = self.core.log
+            if index <= log.start.index:
+                return True
+            return index <= log.last_index and log.term_at(LogIndex(index)) == term
+        durable = self.durable_log()
+        if index <= durable.start.index:
+            return True
+        return index <= len(durable.entries) and durable.entries[index - 1].term == Term(term)
+
+    # ---------------------------------------------------------------- peers
+
+    def receive(self, sender: int, message: DledgerMessage) -> None:
+        """A message arrives."""
+        match message:
+            case CopyRequest(process=process, number=number, header=header):
+                self._host.transmit(self.node, sender, CopyReply(process, number, self._copying.serve(header)))
+            case CopyReply(process=process, number=number, answer=answer):
+                if process == self.process:
+                    self._copy_answered(number, answer)
+            case _:
+                self.driver.deliver(NodeId(sender), message)
+
+    def disconnected(self, peer: int) -> None:
+        """A connection to or from this peer broke."""
+        self.driver.disconnected(NodeId(peer))
+        if self._copy_asked is not None and self._copy_asked[1].node == peer:
+            self._copy_answered(self._copy_asked[0], None)
+
+    def _ask_for_copies(self, now: float) -> None:
+        asked = self._copying.next(now)
+        if asked is not None:
+            self._last_id += 1
+            self._copy_asked = self._last_id, asked
+            self._host.transmit(self.node, asked.node, CopyRequest(self.process, self._last_id, asked.header))
+            self.later(ASK_TIMEOUT_S, self._copy_answered, self._last_id, None)
+
+    def _copy_answered(self, number: int, answer: CopyAnswer | None) -> None:
+        if self._copy_asked is not None and self._copy_asked[0] == number:
+            asked, self._copy_asked = self._copy_asked[1], None
+            self._copying.answered(self.reading(), asked, answer)
+
+    def send(self, to: NodeId, message: Message) -> None:
+        """See `Transport`."""
+        self._host.transmit(self.node, to, message)
+
+    def push(self) -> None:
+        """See `Transport`: all has left already."""
+
+    # ---------------------------------------------------------------- the group, as its copy sees it
+
+    def status(self) -> dict[str, object]:
+        """See `GroupPort`."""
+        return self.driver.status()
+
+    def subscribe(self, subscriber: Subscriber, after_index: int = 0) -> Subscription:
+        """See `GroupPort`."""
+        subscription = Subscription(subscriber, after_index)
+        self.driver.subscribe(subscription)
+        return subscription
+
+    def propose(self, command: bytes, done: Callable[[Applied | RaftError], None]) -> None:
+        """See `GroupPort`."""
+        self._last_id += 1
+        self._proposals[self._last_id] = done
+        self._wants_round = True
+        self.driver.apply(self, self._last_id, command)
+
+    def applied(self, request_id: int, index: int, result: bytes) -> None:
+        """See `Caller`."""
+        self._proposals.pop(request_id)(Applied(index, result))
+
+    def refused(self, request_id: int, error: RaftError) -> None:
+        """See `Caller`."""
+        self._proposals.pop(request_id)(error)
+
+    def appended(self, request_id: int, base_offset: int, span: int, term: int) -> None:
+        """See `Caller`."""
+        raise AssertionError("a broker's log holds commands alone")
+
+    def readable(self, request_id: int) -> None:
+        """See `Caller`."""
+        raise AssertionError("a broker asks its group for no reads")
+
+    # ---------------------------------------------------------------- clients
+
+    def serve(self, request: ClientRequest, done: Answered) -> None:
+        """A client asks; `done` is called with the answer."""
+        session = cast(RemotingSession, cast(Any, ClientSession(self, request, done)))
+        call = RemotingCall(session, request.command, len(request.command.body))
+        self.said.append(f"is asked: {request}")
+        try:
+            self._handlers[request.command.code](call)
+        except (BadHeader, BadBody) as error:
+            call.refuse(ResponseCode.SYSTEM_ERROR, str(error))
+
+    def answers(self, request: ClientRequest, answer: Command) -> None:
+        """A client is answered."""
+        self.said.append(f"answers {answer.code} to: {request}")
+        self._host.answered(self, request, answer)
+
+
+def _store_config(segment_bytes: int) -> MessageStoreConfig:
+    return MessageStoreConfig(
+        log=StoreConfig(segment_bytes_max=segment_bytes, index_interval_bytes=512, open_files_max=8, threads=1),
+        derived=DerivedConfig(
+            units_per_file=64,
+            save_every_bytes=4096,
+            open_files_max=8,
+            threads=1,
+            index=KeyIndexConfig(entries_max=64, span_bytes_max=16384, tables_max=100),
+        ),
+    )

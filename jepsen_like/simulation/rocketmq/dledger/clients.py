@@ -1,0 +1,162 @@
+"""Clients of a simulated raft group: each sends messages and consumes in a group of its own, with few requests open at a time."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import attrs
+
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.rocketmq.dledger import requests
+from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
+from jepsen_like.simulation.rocketmq.dledger.requests import QUEUES, ClientRequest, RequestKind
+from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+from rocketmq_compat.remoting.codes import ResponseCode
+from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.headers.pulling import PullMessageResponseHeader
+
+TOPICS = ("T0", "T1")
+DELETED_TOPIC = "D"
+
+
+class ClientHost(Protocol):
+    """What clients ask of the world."""
+
+    now: float
+    healed: bool
+    requests: int
+    counts: Counter[str]
+    brokers: Mapping[int, DledgerBroker]
+
+    def schedule(self, at: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call `action(*arguments)` at time `at`."""
+
+
+@attrs.define(eq=False)
+class _Open:
+    request: ClientRequest
+    node: int
+    is_open: bool = True
+
+
+class DledgerClient:
+    """One client."""
+
+    def __init__(self, host: ClientHost, knobs: RocketmqKnobs, number: int) -> None:
+        self.number = number
+        self.considered = 0
+        self.outcomes: Counter[str] = Counter()
+        self.acknowledged = 0
+        self.rng = stream(knobs.seed, f"client/{number}")
+        self._host = host
+        self._knobs = knobs
+        self._group = f"g{number}"
+        self._target = 1
+        self._open = 0
+        self._sent = 0
+        self._created = 0
+        self._read: dict[tuple[str, int], int] = {}
+        """How far it has consumed each queue."""
+        self._busy: set[RequestKind] = set()
+        """Of the kinds of which one is open at a time."""
+
+    def wake(self) -> None:
+        """Ask something if not too much is open, and wake again."""
+        host, knobs = self._host, self._knobs
+        if host.healed:
+            return
+        host.schedule(host.now + knobs.think_s * (0.3 + self.rng.expovariate(1.0)), self.wake)
+        if self._open >= knobs.burst:
+            return
+        self.considered += 1
+        draw, topic, queue = self.rng.random(), self.rng.choice(TOPICS), self.rng.randrange(QUEUES)
+        if (self.number, self.considered) not in knobs.unasked:
+            request = self._drawn(draw, topic, queue)
+            if request is not None:
+                self.ask(request)
+
+    def _drawn(self, draw: float, topic: str, queue: int) -> ClientRequest | None:
+        dledger = self._knobs.dledger
+        if draw < dledger.consumes:
+            return self._consume(draw / dledger.consumes, topic, queue)
+        draw = self.rng.random()
+        if draw < dledger.administers:
+            if self.number == 1 and self.rng.random() < 0.5:
+                return requests.delete(DELETED_TOPIC)
+            self._created += 1
+            return requests.create(f"C{self.number}_{self._created}")
+        if self.number == 1 and self.rng.random() < 4 * dledger.administers:
+            topic = DELETED_TOPIC
+        level = 0
+        if self.rng.random() < dledger.delayed and topic != DELETED_TOPIC:
+            level = self.rng.choice((1, 2))
+        count = 1 if level or self.rng.random() < 0.7 else self.rng.randint(2, 4)
+        return requests.send(topic, queue, [self.body() for _ in range(count)], level=level)
+
+    def _consume(self, draw: float, topic: str, queue: int) -> ClientRequest | None:
+        at = self._read.get((topic, queue), 0)
+        if draw < 0.5 and RequestKind.PULL not in self._busy:
+            return requests.pull(self._group, topic, queue, at, waits=self.rng.random() < 0.3)
+        if draw < 0.85 and RequestKind.COMMIT not in self._busy:
+            return requests.commit(self._group, topic, queue, at)
+        return requests.query(self._group, topic, queue)
+
+    def body(self) -> bytes:
+        """The next message."""
+        self._sent += 1
+        text = f"<{self.number}.{self._sent}"
+        return text.ljust(self.rng.randint(1, self._knobs.record_bytes_max), ".").encode() + b">"
+
+    def ask(self, request: ClientRequest) -> None:
+        """Send a request to where the master is thought to be; now and then to any broker."""
+        host, knobs, rng = self._host, self._knobs, self.rng
+        host.requests += 1
+        self._open += 1
+        self._busy.add(request.kind)
+        is_lost = not host.healed and rng.random() < knobs.lost_clients
+        node = rng.choice(list(host.brokers)) if is_lost else self._target
+        asked = _Open(request, node)
+        self._carry(self._arrives, asked)
+        host.schedule(host.now + knobs.request_s, self._ends, asked, None)
+
+    def _carry(self, action: Callable[..., None], *arguments: object) -> None:
+        self._host.schedule(self._host.now + self._knobs.delay_s * (0.5 + self.rng.random()), action, *arguments)
+
+    def _arrives(self, asked: _Open) -> None:
+        broker = self._host.brokers[asked.node]
+        if broker.up:
+            broker.take(broker.serve, asked.request, lambda answer: self._carry(self._ends, asked, answer))
+        else:
+            self._carry(self._refused, asked)
+
+    def _refused(self, asked: _Open) -> None:
+        """Its connection was refused."""
+        if asked.is_open:
+            self._end(asked, "unreached")
+            self._target = self.rng.choice(list(self._host.brokers))
+
+    def _ends(self, asked: _Open, answer: Command | None) -> None:
+        if not asked.is_open:
+            return
+        if answer is None:
+            self._end(asked, "unknown")
+            self._target = self.rng.choice(list(self._host.brokers))
+            return
+        is_ok = answer.code == ResponseCode.SUCCESS
+        self._end(asked, "ok" if is_ok else "refused")
+        if answer.code == ResponseCode.SERVICE_NOT_AVAILABLE:
+            leader = self._host.brokers[asked.node]
+            self._target = (leader.copy.leader if leader.up else None) or self.rng.choice(list(self._host.brokers))
+        if asked.request.kind is RequestKind.SEND and is_ok:
+            self.acknowledged += 1
+        if asked.request.kind is RequestKind.PULL and is_ok:
+            place = asked.request.topic, asked.request.queue
+            found = PullMessageResponseHeader.read(answer.ext)
+            self._read[place] = max(self._read.get(place, 0), found.next_begin_offset)
+
+    def _end(self, asked: _Open, outcome: str) -> None:
+        asked.is_open = False
+        self._open -= 1
+        self._busy.discard(asked.request.kind)
+        self.outcomes[f"{asked.request.kind.value}_{outcome}"] += 1
+        self._host.counts[f"asked_{outcome}"] += 1

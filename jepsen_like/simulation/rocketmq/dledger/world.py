@@ -1,0 +1,271 @@
+"""A raft group of RocketMQ's brokers with its clients in virtual time.
+
+While the nemesis strikes, clients work; once all faults have ended, one broker must become master and store a message, and every broker
+must come to the same commit log, queues and tables.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from jepsen_like.simulation.kernel.findings import CRASH, NODE_ERRORS
+from jepsen_like.simulation.kernel.network import Parcel, SimulatedNetwork
+from jepsen_like.simulation.kernel.streams import stream
+from jepsen_like.simulation.kernel.tracing import TraceEvent
+from jepsen_like.simulation.kernel.world import SimulatedWorld
+from jepsen_like.simulation.rocketmq.dledger import requests
+from jepsen_like.simulation.rocketmq.dledger.audits import DledgerAudits
+from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
+from jepsen_like.simulation.rocketmq.dledger.clients import TOPICS, DledgerClient
+from jepsen_like.simulation.rocketmq.dledger.messages import DledgerMessage, describe_parcel
+from jepsen_like.simulation.rocketmq.dledger.requests import ClientRequest, RequestKind
+from jepsen_like.simulation.rocketmq.nemesis import RocketmqNemesis
+from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
+from raft.errors import RaftError
+from rocketmq_compat.remoting.codes import ResponseCode
+from rocketmq_compat.remoting.frame import Command
+
+PROBE_CLIENT = 90
+PROBE_EVERY_S = 0.5
+
+
+class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
+    """A raft group and everything around it."""
+
+    def build(self) -> None:
+        """See `SimulatedWorld`."""
+        knobs = self.knobs
+        nodes = list(range(1, knobs.nodes + 1))
+        self.network: SimulatedNetwork[int, DledgerMessage] = SimulatedNetwork(knobs, nodes, self._post)
+        self.brokers: Mapping[int, DledgerBroker] = {node: DledgerBroker(self, knobs, node) for node in nodes}
+        self.audits = DledgerAudits(knobs, self.brokers, self.report)
+        self.nemesis: RocketmqNemesis[DledgerBroker] = RocketmqNemesis(self, knobs)
+        self.clients = [DledgerClient(self, knobs, number) for number in range(1, knobs.clients + 1)]
+        self.probe = DledgerClient(self, knobs, PROBE_CLIENT)
+
+    def begin(self) -> None:
+        """See `SimulatedWorld`."""
+        knobs = self.knobs
+        clocks = stream(knobs.seed, "clocks")
+        for broker in self.brokers.values():
+            broker.clock.rate = 1.0 + clocks.uniform(-knobs.drift, knobs.drift)
+            broker.start()
+        for client in self.clients:
+            self.schedule(knobs.think_s * client.rng.random(), client.wake)
+        if knobs.trims:
+            self.schedule(1.0 / knobs.trims, self._trim)
+        for fault in knobs.faults:
+            self.schedule(fault.at_s, self.nemesis.strike, fault)
+
+    @property
+    def master(self) -> int:
+        """The broker that became master last, or any."""
+        claiming = [broker for broker in self.brokers.values() if broker.claims]
+        return max(claiming, key=lambda broker: broker.core.term).node if claiming else 1
+
+    # ---------------------------------------------------------------- the wire
+
+    def transmit(self, sender: int, to: int, message: DledgerMessage) -> None:
+        """See `DledgerHost`."""
+        self.network.transmit(self.now, (sender, to), message)
+        if self.nemesis.trap_send == sender and not self.healed:
+            self.nemesis.trap_send = None
+            self.schedule(self.now, self._sprung, self.brokers[sender])
+
+    def _post(self, arrival: float, parcel: Parcel[int, DledgerMessage]) -> None:
+        self.schedule(arrival, self._arrives, parcel)
+
+    def _arrives(self, parcel: Parcel[int, DledgerMessage]) -> None:
+        if not self.network.arrives(parcel):
+            return
+        sender, to = parcel.link
+        broker = self.brokers[to]
+        self.steps += 1
+        if self.observer is not None and broker.up:
+            broker.said.append(f"n{sender}: {describe_parcel(parcel.message)}")
+        broker.take(broker.receive, sender, parcel.message)
+
+    def reset_connections(self, broker: DledgerBroker) -> None:
+        """See `RocketmqVictims`: what is in flight is lost, and both ends are told."""
+        for other in self.brokers.values():
+            if other is not broker:
+                self.nemesis.counts["resets"] += 1
+                self.network.reset((broker.node, other.node))
+                self.network.reset((other.node, broker.node))
+                broker.take(broker.disconnected, other.node)
+                other.take(other.disconnected, broker.node)
+
+    # ---------------------------------------------------------------- life and death
+
+    def crashed(self, broker: DledgerBroker, error: Exception) -> None:
+        """See `DledgerHost`."""
+        self.report(CRASH, broker.node, f"{type(error).__name__}: {error}")
+        self.kill(broker, 1.0)
+
+    def kill(self, broker: DledgerBroker, back_after_s: float) -> None:
+        """See `RocketmqVictims`."""
+        if not broker.up:
+            return
+        self.counts["kills"] += 1
+        self.note("killed", broker.node)
+        broker.kill()
+        for other in self.brokers.values():
+            self.schedule(self.now + self.knobs.delay_s, other.take, other.disconnected, broker.node)
+        self.schedule(self.now + back_after_s, self._start, broker)
+
+    def cut_power(self, broker: DledgerBroker, back_after_s: float, *, wipes: bool) -> None:
+        """See `RocketmqVictims`. With ack=page-cache a power cut may cost what was promised: there processes are killed instead."""
+        assert not wipes, "a member that has lost its votes is none"
+        if not self.knobs.dledger.durable:
+            self.kill(broker, back_after_s)
+            return
+        self.counts["power_cuts"] += 1
+        self.note("power is cut", broker.node)
+        broker.cut_power()
+        self.schedule(self.now + back_after_s, self._start, broker)
+
+    def _start(self, broker: DledgerBroker) -> None:
+        if broker.up:
+            return
+        self.counts["restarts"] += 1
+        self.note("starts", broker.node)
+        try:
+            broker.start()
+        except (*NODE_ERRORS, RaftError) as error:
+            self.report(CRASH, broker.node, f"cannot start: {type(error).__name__}: {error}")
+            self.finished = True
+
+    def promote(self, node: int, *, at_once: bool) -> None:
+        """See `RocketmqVictims`: the master is cut off, and clients still reach it; its successor fails as it comes back."""
+        old, rng = self.master, stream(self.knobs.seed, f"coup/{self.now:.3f}")
+        links = [link for link in self.network.links if old in link]
+        self.counts["coups"] += 1
+        self.note(f"cuts n{old} off")
+        self.network.cut(links, holds=rng.random() < 0.5)
+        self.schedule(self.now + rng.uniform(1.0, 4.0) * self.knobs.patience_s, self._ends_coup, links, at_once)
+
+    def _ends_coup(self, links: Sequence[tuple[int, int]], at_once: bool) -> None:
+        if at_once and not self.healed and self.brokers[self.master].up:
+            self.cut_power(self.brokers[self.master], self.knobs.patience_s, wipes=False)
+        self.network.heal(self.now, links)
+
+    def _sprung(self, broker: DledgerBroker) -> None:
+        if broker.up and not self.healed:
+            self.nemesis.sprung(broker)
+
+    def _trim(self) -> None:
+        """Retention cuts a commit log somewhere."""
+        if self.healed:
+            return
+        rng = stream(self.knobs.seed, f"trim/{self.now:.3f}")
+        self.schedule(self.now + 1.0 / self.knobs.trims, self._trim)
+        broker = self.brokers[rng.choice(list(self.brokers))]
+        if broker.up and not broker.paused:
+            broker.take(self._trims, broker, rng.random())
+
+    def _trims(self, broker: DledgerBroker, share: float) -> None:
+        log = broker.store.log
+        if log.end_offset > log.start_offset and not broker.copy.incomplete.is_set():
+            before = log.start_offset
+            at = log.start_of_batch(before + int(share * 0.6 * (log.end_offset - before)))
+            self.counts["commit_logs_trimmed"] += broker.store.trim(at) > before
+
+    # ---------------------------------------------------------------- what brokers do
+
+    def applied(self, broker: DledgerBroker, index: int, command: bytes, had_effect: bool) -> None:
+        """See `DledgerHost`."""
+        self.audits.applied(broker, self.now, index, command, had_effect=had_effect)
+
+    def snapshot_taken(self, broker: DledgerBroker) -> None:
+        """See `DledgerHost`."""
+        self.audits.snapshot_taken(broker)
+
+    def copied(self, broker: DledgerBroker, start: int, end: int) -> None:
+        """See `DledgerHost`."""
+        self.audits.copied(broker, start, end)
+
+    def answered(self, broker: DledgerBroker, request: ClientRequest, answer: Command) -> None:
+        """See `DledgerHost`."""
+        self.audits.answered(broker, request, answer)
+        is_stored = request.kind is RequestKind.SEND and answer.code == ResponseCode.SUCCESS
+        if is_stored and self.nemesis.trap_answer and not self.healed:
+            self.nemesis.trap_answer = False
+            self.schedule(self.now, self._sprung, broker)
+
+    def rounded(self, broker: DledgerBroker) -> None:
+        """See `DledgerHost`."""
+        if self.observer is not None and broker.said:
+            first, *rest = broker.said
+            self.observer(TraceEvent(self.now, f"n{broker.node}", first, describe(broker), "; ".join(rest)))
+        broker.said.clear()
+        self.audits.rounded(broker)
+
+    # ---------------------------------------------------------------- healing and the end
+
+    def end_faults(self) -> None:
+        """See `SimulatedWorld`."""
+        self.nemesis.trap_send, self.nemesis.trap_answer = None, False
+        for broker in self.brokers.values():
+            broker.slowness = 1.0
+            broker.clock.steady(self.now)
+            if broker.paused:
+                broker.resume()
+            elif broker.up:
+                broker.clock_jumped()
+            self._start(broker)
+        self.schedule(self.now, self._probe)
+
+    def _probe(self) -> None:
+        if not self.probe.acknowledged:
+            self.probe.ask(requests.send(TOPICS[0], 0, [self.probe.body()]))
+        self.schedule(self.now + PROBE_EVERY_S, self._probe)
+
+    def unsettled(self) -> Sequence[str]:
+        """See `SimulatedWorld`."""
+        missing: list[str] = []
+        if sum(broker.claims for broker in self.brokers.values()) != 1:
+            missing.append("there is not one master")
+        if not self.probe.acknowledged:
+            missing.append("no message was acknowledged")
+        if self.audits.owed_deliveries() and not self.counts["commit_logs_trimmed"]:
+            missing.append(f"{self.audits.owed_deliveries()} delayed messages were not delivered")
+        for broker in self.brokers.values():
+            missing += self.audits.differences(broker) if broker.up else [f"broker {broker.node} is down"]
+        return missing
+
+    def judge(self) -> None:
+        """See `SimulatedWorld`."""
+        if self.finished and not any(each.oracle in ("V-liveness", CRASH) for each in self.violations):
+            self.audits.judge(self.master)
+
+    # ---------------------------------------------------------------- sums
+
+    def totals(self) -> Counter[str]:
+        """See `SimulatedWorld`: by names of their own, beside those of fixed roles."""
+        totals = self.counts + self.network.counts + self.nemesis.counts + self.audits.counts
+        return Counter({f"raft_{name}": count for name, count in totals.items()}) + Counter(raft_worlds=1)
+
+    def outcome(self) -> Iterator[object]:
+        """See `SimulatedWorld`."""
+        yield bytes(self.audits.truth.content)
+        for node, broker in self.brokers.items():
+            yield node, broker.lives, broker.core.term
+        for client in self.clients:
+            yield sorted(client.outcomes.items())
+
+    def asked(self) -> Sequence[tuple[int, int]]:
+        """See `SimulatedWorld`."""
+        return [(client.number, number) for client in self.clients for number in range(1, client.considered + 1)]
+
+    def state_of(self, node: int) -> str:
+        """See `SimulatedWorld`."""
+        return describe(self.brokers[node]) if node else f"{'':<37}"
+
+
+def describe(broker: DledgerBroker) -> str:
+    """The columns of a broker in a trace: those of fixed roles."""
+    state = "down" if not broker.up else "paused" if broker.paused else "up"
+    if not broker.up:
+        return f"{state:<7} {'-':<6} {'':<14} {'':>7}"
+    role = "master" if broker.claims else broker.core.role_name.value[:6]
+    log = broker.store.log
+    return f"{state:<7} {role:<6} {f'[{log.start_offset},{log.end_offset})':<14} {log.durable_offset:>7}"
