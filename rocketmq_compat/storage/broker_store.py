@@ -124,6 +124,8 @@ class MessageStore:
         """What is appended and not dispatched yet; of the oldest only so much as `undispatched_bytes_max` allows."""
         self._assigned: dict[QueueKey, int] = {}
         """The next offset of the queues to which something was appended that is not dispatched yet."""
+        self._untold: list[QueueRun] = []
+        """What a deletion made visible, and no call of `dispatch` has returned."""
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: MessageStoreConfig | None = None) -> Self:
@@ -210,7 +212,7 @@ class MessageStore:
         Returns what became visible, so that waiting pulls can be answered.
         """
         end = self.log.end_offset if up_to is None else min(up_to, self.log.end_offset)
-        runs: list[QueueRun] = []
+        runs, self._untold = self._untold, []
         while self.derived.dispatched < end:
             waiting = self._waiting[0] if self._waiting else None
             if waiting is not None and waiting.start == self.derived.dispatched:
@@ -340,7 +342,7 @@ class MessageStore:
         If the checkpoint of the queues is lost later on, they are found again. Raises `NoSpace`; the call may be repeated.
         """
         self.flush()
-        self.dispatch()
+        self._untold = [run for run in self.dispatch() if run.key[0] != topic]
         self.derived.delete(topic)
 
     # Reading

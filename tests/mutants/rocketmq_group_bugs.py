@@ -4,7 +4,7 @@ Of the known bugs of DLedger and of brokers on it, B1 to B10: B1 to B3, B6 and B
 and B14 here. Impossible by design:
 
 - B4: no broker is a preferred leader; a leader hands over only to a follower whose log is complete.
-- B5: a node that does not hear the leader asks for pre-votes, which whoever hears the leader refuses, so terms do not grow.
+- B5: a node that receives nothing of the leader asks for pre-votes, which are refused by every node that does, so terms do not grow.
 """
 
 from collections.abc import Sequence
@@ -142,14 +142,6 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         COPY,
         "        if term is None or self._leadership is not None or self.incomplete.is_set():\n",
         "        if term is None or self._leadership is not None:\n",
-        "G5",
-    ),
-    _bug(
-        "deposed-and-still-master",
-        "a broker that leads no more remains master",
-        COPY,
-        "        self._resign()\n        if news.leader == self._node_id:\n",
-        "        if news.leader == self._node_id:\n",
         "G5",
     ),
     _bug(

@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
-from jepsen_like.simulation.rocketmq.dledger.requests import ClientRequest, RequestKind
-from jepsen_like.simulation.rocketmq.dledger.truth import GroupTruth, StoredMessage
+from jepsen_like.simulation.rocketmq.dledger.requests import BrokerRequest, RequestKind
+from jepsen_like.simulation.rocketmq.dledger.truth import BrokerGroupTruth, StoredMessage
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from raft.core import Leader
 from raft.model import LogIndex
@@ -46,7 +46,7 @@ class DledgerAudits:
 
     def __init__(self, knobs: RocketmqKnobs, brokers: Mapping[int, DledgerBroker], report: Accuse) -> None:
         self.counts: Counter[str] = Counter()
-        self.truth = GroupTruth(report, self.counts)
+        self.truth = BrokerGroupTruth(report, self.counts)
         self._knobs = knobs
         self._brokers = brokers
         self._report = report
@@ -162,7 +162,7 @@ class DledgerAudits:
 
     # ---------------------------------------------------------------- answers
 
-    def answered(self, broker: DledgerBroker, request: ClientRequest, answer: Command) -> None:
+    def answered(self, broker: DledgerBroker, request: BrokerRequest, answer: Command) -> None:
         """A client is about to be answered."""
         is_ok = answer.code == OK
         self.counts[f"{request.kind.value}s_{'ok' if is_ok else 'refused'}"] += 1
@@ -192,7 +192,7 @@ class DledgerAudits:
     def _is_newest(self, broker: DledgerBroker) -> bool:
         return self._claims.get(broker.process) == max(self._masters, default=0)
 
-    def _stored(self, broker: DledgerBroker, request: ClientRequest, answer: SendMessageResponseHeader) -> None:
+    def _stored(self, broker: DledgerBroker, request: BrokerRequest, answer: SendMessageResponseHeader) -> None:
         topic = SCHEDULE_TOPIC if request.level else request.topic
         physical = [read_message_id(each)[2] for each in answer.msg_id.split(",")]
         if len(physical) != len(request.bodies):
@@ -225,7 +225,7 @@ class DledgerAudits:
             where = "on the disks of" if durably else "with"
             self._report("G1", broker.node, f"{what} is acknowledged, and is {where} {holders} alone")
 
-    def _committed(self, broker: DledgerBroker, request: ClientRequest) -> None:
+    def _committed(self, broker: DledgerBroker, request: BrokerRequest) -> None:
         key = request.group, request.topic, request.queue
         if self.truth.offsets.get(key, -1) < request.offset:
             self._report(
@@ -235,7 +235,7 @@ class DledgerAudits:
             self._held_by_majority(broker, self.truth.changed_at[key], f"offset {request.offset} of {key}")
         self._acked_offsets[key] = max(self._acked_offsets.get(key, 0), request.offset)
 
-    def _pulled(self, broker: DledgerBroker, request: ClientRequest, answer: Command) -> None:
+    def _pulled(self, broker: DledgerBroker, request: BrokerRequest, answer: Command) -> None:
         """G6."""
         content = b"".join((answer.body, *answer.more))
         for start, head in read_heads(content):
@@ -303,8 +303,11 @@ class DledgerAudits:
             self._judge_queues(broker)
 
     def _judge_queues(self, broker: DledgerBroker) -> None:
-        nexts = {queue.key: queue.next for queue in broker.store.derived.queues if queue.next}
-        if nexts != self.truth.nexts:
+        deleted = self.truth.deleted
+        nexts = {
+            queue.key: queue.next for queue in broker.store.derived.queues if queue.next and queue.key[0] not in deleted
+        }
+        if nexts != {key: each for key, each in self.truth.nexts.items() if key[0] not in deleted}:
             self._report("G4", broker.node, f"its queues end at {nexts}, those of the group at {self.truth.nexts}")
         for (topic, body), message in self.truth.stored.items():
             queue = broker.store.derived.queues.get((message.topic, message.queue))

@@ -17,7 +17,7 @@ from jepsen_like.simulation.kernel.findings import NODE_ERRORS
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft.durable import DurableLog
 from jepsen_like.simulation.rocketmq.dledger.messages import CopyReply, CopyRequest, DledgerMessage
-from jepsen_like.simulation.rocketmq.dledger.requests import QUEUES, ClientRequest
+from jepsen_like.simulation.rocketmq.dledger.requests import QUEUES, BrokerRequest
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from log.config import LogConfig, StoreConfig
 from log.flush import Flush
@@ -94,7 +94,7 @@ class DledgerHost(Protocol):
     def copied(self, broker: "DledgerBroker", start: int, end: int) -> None:
         """The copy has taken over these bytes of another one's commit log."""
 
-    def answered(self, broker: "DledgerBroker", request: ClientRequest, answer: Command) -> None:
+    def answered(self, broker: "DledgerBroker", request: BrokerRequest, answer: Command) -> None:
         """A client is answered."""
 
     def rounded(self, broker: "DledgerBroker") -> None:
@@ -136,10 +136,10 @@ class _Client:
     name: str = "127.0.0.1:4711"
 
 
-class ClientSession:
+class RequestSession:
     """Stands for the session of one request's connection."""
 
-    def __init__(self, broker: "DledgerBroker", request: ClientRequest, done: Answered) -> None:
+    def __init__(self, broker: "DledgerBroker", request: BrokerRequest, done: Answered) -> None:
         self.connection = _Client()
         self._broker = broker
         self._request = request
@@ -560,9 +560,9 @@ class DledgerBroker:
 
     # ---------------------------------------------------------------- clients
 
-    def serve(self, request: ClientRequest, done: Answered) -> None:
+    def serve(self, request: BrokerRequest, done: Answered) -> None:
         """A client asks; `done` is called with the answer."""
-        session = cast(RemotingSession, cast(Any, ClientSession(self, request, done)))
+        session = cast(RemotingSession, cast(Any, RequestSession(self, request, done)))
         call = RemotingCall(session, request.command, len(request.command.body))
         self.said.append(f"is asked: {request}")
         try:
@@ -570,7 +570,7 @@ class DledgerBroker:
         except (BadHeader, BadBody) as error:
             call.refuse(ResponseCode.SYSTEM_ERROR, str(error))
 
-    def answers(self, request: ClientRequest, answer: Command) -> None:
+    def answers(self, request: BrokerRequest, answer: Command) -> None:
         """A client is answered."""
         self.said.append(f"answers {answer.code} to: {request}")
         self._host.answered(self, request, answer)

@@ -9,7 +9,7 @@ import attrs
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.rocketmq.dledger import requests
 from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
-from jepsen_like.simulation.rocketmq.dledger.requests import QUEUES, ClientRequest, RequestKind
+from jepsen_like.simulation.rocketmq.dledger.requests import QUEUES, BrokerRequest, RequestKind
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.frame import Command
@@ -34,7 +34,7 @@ class ClientHost(Protocol):
 
 @attrs.define(eq=False)
 class _Open:
-    request: ClientRequest
+    request: BrokerRequest
     node: int
     is_open: bool = True
 
@@ -75,7 +75,7 @@ class DledgerClient:
             if request is not None:
                 self.ask(request)
 
-    def _drawn(self, draw: float, topic: str, queue: int) -> ClientRequest | None:
+    def _drawn(self, draw: float, topic: str, queue: int) -> BrokerRequest | None:
         dledger = self._knobs.dledger
         if draw < dledger.consumes:
             return self._consume(draw / dledger.consumes, topic, queue)
@@ -93,7 +93,7 @@ class DledgerClient:
         count = 1 if level or self.rng.random() < 0.7 else self.rng.randint(2, 4)
         return requests.send(topic, queue, [self.body() for _ in range(count)], level=level)
 
-    def _consume(self, draw: float, topic: str, queue: int) -> ClientRequest | None:
+    def _consume(self, draw: float, topic: str, queue: int) -> BrokerRequest | None:
         at = self._read.get((topic, queue), 0)
         if draw < 0.5 and RequestKind.PULL not in self._busy:
             return requests.pull(self._group, topic, queue, at, waits=self.rng.random() < 0.3)
@@ -107,7 +107,7 @@ class DledgerClient:
         text = f"<{self.number}.{self._sent}"
         return text.ljust(self.rng.randint(1, self._knobs.record_bytes_max), ".").encode() + b">"
 
-    def ask(self, request: ClientRequest) -> None:
+    def ask(self, request: BrokerRequest) -> None:
         """Send a request to where the master is thought to be; now and then to any broker."""
         host, knobs, rng = self._host, self._knobs, self.rng
         host.requests += 1

@@ -34,7 +34,7 @@ class RequestKind(enum.Enum):
 
 
 @attrs.frozen(eq=False)
-class ClientRequest:
+class BrokerRequest:
     """One request of one client; `offset` is that of a pull or of a commit, and `level` that of a delayed message."""
 
     kind: RequestKind
@@ -51,7 +51,7 @@ class ClientRequest:
         return f"{self.kind.value} {self.topic}/{self.queue} {what}"
 
 
-def send(topic: str, queue: int, bodies: Sequence[bytes], *, level: int = 0) -> ClientRequest:
+def send(topic: str, queue: int, bodies: Sequence[bytes], *, level: int = 0) -> BrokerRequest:
     """Stores one message, or a batch of them; with a `level` it is delayed."""
     properties = write_properties({DELAY_LEVEL: str(level)} if level else {})
     is_batch = len(bodies) > 1
@@ -69,10 +69,10 @@ def send(topic: str, queue: int, bodies: Sequence[bytes], *, level: int = 0) -> 
     code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
     body = join_messages(InnerMessage(0, each, "") for each in bodies) if is_batch else bodies[0]
     command = Command(code, ext=header.ext_v2(), body=body)
-    return ClientRequest(RequestKind.SEND, command, topic, queue, bodies, level=level)
+    return BrokerRequest(RequestKind.SEND, command, topic, queue, bodies, level=level)
 
 
-def pull(group: str, topic: str, queue: int, offset: int, *, waits: bool) -> ClientRequest:
+def pull(group: str, topic: str, queue: int, offset: int, *, waits: bool) -> BrokerRequest:
     """Reads messages; `waits` for some if there are none."""
     header = PullMessageRequestHeader(
         consumer_group=group,
@@ -85,32 +85,32 @@ def pull(group: str, topic: str, queue: int, offset: int, *, waits: bool) -> Cli
         subscription="*",
     )
     command = Command(RequestCode.PULL_MESSAGE, ext=header.ext())
-    return ClientRequest(RequestKind.PULL, command, topic, queue, group=group, offset=offset)
+    return BrokerRequest(RequestKind.PULL, command, topic, queue, group=group, offset=offset)
 
 
-def commit(group: str, topic: str, queue: int, offset: int) -> ClientRequest:
+def commit(group: str, topic: str, queue: int, offset: int) -> BrokerRequest:
     """Commits what a group has consumed."""
     header = UpdateConsumerOffsetRequestHeader(consumer_group=group, topic=topic, queue_id=queue, commit_offset=offset)
     command = Command(RequestCode.UPDATE_CONSUMER_OFFSET, ext=header.ext())
-    return ClientRequest(RequestKind.COMMIT, command, topic, queue, group=group, offset=offset)
+    return BrokerRequest(RequestKind.COMMIT, command, topic, queue, group=group, offset=offset)
 
 
-def query(group: str, topic: str, queue: int) -> ClientRequest:
+def query(group: str, topic: str, queue: int) -> BrokerRequest:
     """Asks for what a group has committed."""
     header = QueryConsumerOffsetRequestHeader(consumer_group=group, topic=topic, queue_id=queue)
     command = Command(RequestCode.QUERY_CONSUMER_OFFSET, ext=header.ext())
-    return ClientRequest(RequestKind.QUERY, command, topic, queue, group=group)
+    return BrokerRequest(RequestKind.QUERY, command, topic, queue, group=group)
 
 
-def create(topic: str) -> ClientRequest:
+def create(topic: str) -> BrokerRequest:
     """Creates a topic."""
     header = CreateTopicRequestHeader(
         topic=topic, default_topic="", read_queue_nums=QUEUES, write_queue_nums=QUEUES, perm=6
     )
-    return ClientRequest(RequestKind.CREATE, Command(RequestCode.UPDATE_AND_CREATE_TOPIC, ext=header.ext()), topic)
+    return BrokerRequest(RequestKind.CREATE, Command(RequestCode.UPDATE_AND_CREATE_TOPIC, ext=header.ext()), topic)
 
 
-def delete(topic: str) -> ClientRequest:
+def delete(topic: str) -> BrokerRequest:
     """Deletes a topic."""
     header = TopicRequestHeader(topic=topic)
-    return ClientRequest(RequestKind.DELETE, Command(RequestCode.DELETE_TOPIC_IN_BROKER, ext=header.ext()), topic)
+    return BrokerRequest(RequestKind.DELETE, Command(RequestCode.DELETE_TOPIC_IN_BROKER, ext=header.ext()), topic)

@@ -31,7 +31,7 @@ class StoredMessage:
 
 
 @attrs.frozen
-class Outcome:
+class CommandOutcome:
     """The state after a command."""
 
     command: bytes
@@ -41,7 +41,7 @@ class Outcome:
 
 
 @attrs.define(eq=False)
-class GroupTruth:
+class BrokerGroupTruth:
     """Everything that some broker has applied."""
 
     report: Accuse
@@ -61,15 +61,18 @@ class GroupTruth:
     """Level and offset of delayed messages, by body."""
     delivered: set[bytes] = attrs.field(factory=set)
     """Bodies of delayed messages that are in their real queues."""
-    outcomes: dict[int, list[Outcome]] = attrs.field(factory=dict)
+    outcomes: dict[int, list[CommandOutcome]] = attrs.field(factory=dict)
     """By index, of each command of that entry."""
+    deleted: set[str] = attrs.field(factory=set)
+    """Topics that were deleted once. A broker that was reset to a snapshot does not know where their queues began again, so it may go on behind their
+    old messages: a hole, but no offset that is given twice."""
 
     @property
     def end(self) -> int:
         """Where the commit log ends."""
         return len(self.content)
 
-    def applied(self, node: int, index: int, ordinal: int, command: bytes, had_effect: bool) -> Outcome:
+    def applied(self, node: int, index: int, ordinal: int, command: bytes, had_effect: bool) -> CommandOutcome:
         """A broker has applied the command at this place of the log. G2: the same as every other broker, and with the effect that it must have.
 
         Returns what the state is after it.
@@ -85,7 +88,7 @@ class GroupTruth:
             self.report("G2", node, f"the command at {index} {words[had_effect]}, and must not be so")
         return outcome
 
-    def _apply(self, node: int, index: int, command: bytes) -> Outcome:
+    def _apply(self, node: int, index: int, command: bytes) -> CommandOutcome:
         decoded = decode_group_command(command)
         had_effect = decoded.term >= self.term
         match decoded:
@@ -100,7 +103,7 @@ class GroupTruth:
                 self._change(node, index, changes)
             case ChangeTables():
                 self.counts["overtaken_commands"] += 1
-        return Outcome(command, had_effect, self.term, self.end)
+        return CommandOutcome(command, had_effect, self.term, self.end)
 
     def _store(self, node: int, index: int, payload: bytes) -> None:
         base = self.end
@@ -111,10 +114,11 @@ class GroupTruth:
             message = StoredMessage(index, base + start, head.queue_offset, *key)
             if head.physical_offset != message.physical:
                 self.report("G3", node, f"{body!r} says that it is at {head.physical_offset}, and is at {base + start}")
-            if head.queue_offset != self.nexts.get(key, 0):
-                self.report(
-                    "G3", node, f"{body!r} gets offset {head.queue_offset} of {key}, not {self.nexts.get(key, 0)}"
-                )
+            expected = self.nexts.get(key, 0)
+            if head.queue_offset > expected and head.topic in self.deleted:
+                self.counts["holes_after_deletions"] += 1
+            elif head.queue_offset != expected:
+                self.report("G3", node, f"{body!r} gets offset {head.queue_offset} of {key}, not {expected}")
             self.nexts[key] = head.queue_offset + 1
             if head.topic not in self.topics:
                 self.report("G7", node, f"{body!r} is stored in {head.topic}, a topic that the group does not know")
@@ -140,6 +144,7 @@ class GroupTruth:
             (self.topics.discard if config is None else self.topics.add)(topic)
             if config is None:
                 self.counts["topics_deleted"] += 1
+                self.deleted.add(topic)
                 self.nexts = {key: each for key, each in self.nexts.items() if key[0] != topic}
         for key, offset in changes.offsets.items():
             if offset is None:

@@ -17,7 +17,7 @@ from jepsen_like.simulation.rocketmq.dledger.audits import DledgerAudits
 from jepsen_like.simulation.rocketmq.dledger.broker import DledgerBroker
 from jepsen_like.simulation.rocketmq.dledger.clients import TOPICS, DledgerClient
 from jepsen_like.simulation.rocketmq.dledger.messages import DledgerMessage, describe_parcel
-from jepsen_like.simulation.rocketmq.dledger.requests import ClientRequest, RequestKind
+from jepsen_like.simulation.rocketmq.dledger.requests import BrokerRequest, RequestKind
 from jepsen_like.simulation.rocketmq.nemesis import RocketmqNemesis
 from jepsen_like.simulation.rocketmq.swarm import RocketmqKnobs
 from raft.errors import RaftError
@@ -183,7 +183,7 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
         """See `DledgerHost`."""
         self.audits.copied(broker, start, end)
 
-    def answered(self, broker: DledgerBroker, request: ClientRequest, answer: Command) -> None:
+    def answered(self, broker: DledgerBroker, request: BrokerRequest, answer: Command) -> None:
         """See `DledgerHost`."""
         self.audits.answered(broker, request, answer)
         is_stored = request.kind is RequestKind.SEND and answer.code == ResponseCode.SUCCESS
@@ -240,7 +240,7 @@ class DledgerWorld(SimulatedWorld[RocketmqKnobs]):
     # ---------------------------------------------------------------- sums
 
     def totals(self) -> Counter[str]:
-        """See `SimulatedWorld`: by names of their own, beside those of fixed roles."""
+        """See `SimulatedWorld`: by names of their own."""
         totals = self.counts + self.network.counts + self.nemesis.counts + self.audits.counts
         return Counter({f"raft_{name}": count for name, count in totals.items()}) + Counter(raft_worlds=1)
 
