@@ -92,7 +92,6 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         STATE,
         "        if command.term < self.term:\n            return False\n",
         "",
-        "G2",
     ),
     _bug(
         "registers-as-configured",
@@ -120,28 +119,11 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         "V-liveness",
     ),
     _bug(
-        "delays-cut-at-what-is-dispatched",
-        "a new master cuts delay offsets at queues that it has not derived yet, and delivers again (B10; found by the simulator)",
-        TABLES,
-        "        self._dispatch()  # else delay offsets would seem to be beyond the ends of their queues, and be cut\n",
-        "",
-        "G8",
-        "V-liveness",
-    ),
-    _bug(
         "master-when-elected",
         "a broker is master as soon as it is elected, whatever it has not applied yet",
         COPY,
         "            self._elected_in = news.term\n",
         "            self._elected_in = self._begun_in = news.term\n",
-        "G5",
-    ),
-    _bug(
-        "master-of-a-part",
-        "a broker becomes master although its commit log lacks what it stands for",
-        COPY,
-        "        if term is None or self._leadership is not None or self.incomplete.is_set():\n",
-        "        if term is None or self._leadership is not None:\n",
         "G5",
     ),
     _bug(
@@ -152,15 +134,6 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         "        self._propose(command, partial(self._put_settled, leadership, size, batch.found, lambda outcome: None))\n"
         "        done(StoredMessages(SendStatus.SEND_OK, batch.found.physical_offsets, batch.found.queue_offsets))\n",
         "G1",
-    ),
-    _bug(
-        "no-effect-is-stored",
-        "a message whose command had no effect is acknowledged",
-        COPY,
-        "        is_stored = isinstance(outcome, Applied) and outcome.result == DONE\n",
-        "        is_stored = isinstance(outcome, Applied)\n",
-        "G1",
-        "G3",
     ),
     _bug(
         "old-tables-of-a-new-master",
@@ -187,14 +160,6 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         "G7",
     ),
     _bug(
-        "messages-while-a-topic-is-deleted",
-        "messages get offsets of queues that are about to begin again",
-        COPY,
-        "        if leadership.is_broken or leadership.deletions:\n",
-        "        if leadership.is_broken:\n",
-        "G3",
-    ),
-    _bug(
         "a-flushed-log-is-due",
         "a commit log that a snapshot has flushed is due for a flush for ever: the broker never rests (found by the simulator)",
         COPY,
@@ -211,24 +176,10 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         "G9",
         "G4",
     ),
-    _bug(
-        "a-copied-queue-goes-on",
-        "a queue of a topic that was deleted goes on behind its old messages where they were copied (found by the simulator)",
-        QUEUE,
-        "        if run.first and self.first < self.next and",
-        "        if self.first < self.next and",
-        "G4",
-    ),
     _queue_bug(
         "gaps-are-closed",
         "units behind a gap take the places of those that are missing",
         "            self._tail += UNIT.pack(physical, 0, 0) * (run.first - self.next)\n",
-        "",
-    ),
-    _queue_bug(
-        "cut-units-stay-written",
-        "a queue that is cut takes what was written behind the cut for its own",
-        "        self._saved = min(self._saved, self.next)\n",
         "",
     ),
     _lock_bug(
