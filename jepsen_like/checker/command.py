@@ -10,7 +10,8 @@ from typing import Final
 
 import click
 
-from jepsen_like.checker.checking import DUMP, HISTORY, check_run, engine_of
+from jepsen_like.checker.checking import HISTORY, check_run, engine_of
+from jepsen_like.checker.final_logs import DUMP
 from jepsen_like.checker.jepsen_maps import Names, operations, read_events
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 from jepsen_like.cli import ExitStatus

@@ -1,7 +1,7 @@
 """The same tasks in this process, one after the other: for small histories, tests and machines without Java."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from jepsen_like.checker.columns import Ints
 from jepsen_like.checker.tasks import Task
@@ -9,6 +9,9 @@ from jepsen_like.checker.tasks import Task
 
 class LocalEngine:
     """Runs tasks here and now."""
+
+    alone: Final = True
+    """All tasks run on this machine."""
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         """Executes the tasks; returns their results in the same order."""

@@ -180,10 +180,11 @@ class _LogCheck:
             reason = f"{unplaced} acknowledged operations do not say at which offset"
             return attrs.evolve(summed, undecided=(Undecided(name, reason),))
         plan = log_scan.plan_of(facts, final)
-        times = self._times(plan)
+        spans = [log_scan.holes_of(plan, one) for one in facts]
+        times = self._times(plan, spans)
         deadlines = np.full(len(plan.holes), NEVER, np.int64)
-        for one in times:
-            deadlines = np.minimum(deadlines, one.deadlines)
+        for span, one in zip(spans, times, strict=True):
+            deadlines[slice(*span)] = np.minimum(deadlines[slice(*span)], one.deadlines)
         wrong = [*plan.wrong, *log_scan.holes_filled(plan, deadlines)]
         told_all, counts = self._explained(plan, wrong, times, differ)
         present = np.sort(plan.content[plan.content != NONE])
@@ -199,13 +200,13 @@ class _LogCheck:
             duplicated=int((present[1:] == present[:-1]).sum()),
         )
 
-    def _times(self, plan: LogPlan) -> list[Times]:
+    def _times(self, plan: LogPlan, spans: Sequence[tuple[int, int]]) -> list[Times]:
         holes, batches = self.share(plan.holes), self.share(plan.batches)
         tasks = []
-        for one in plan.facts:
+        for one, span in zip(plan.facts, spans, strict=True):
             earlier = log_scan.before(plan.facts, one, plan.batches)
             beside = tuple(self.sources[number] for number in earlier.neighbours)
-            tasks.append(TimesTask(plan.object, self.sources[one.piece], beside, earlier, holes, batches))
+            tasks.append(TimesTask(plan.object, self.sources[one.piece], beside, earlier, holes, span, batches))
         return self.run(tasks)
 
     def _explained(

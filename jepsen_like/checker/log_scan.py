@@ -124,7 +124,12 @@ def pieces_of(rows: Columns) -> dict[int, Piece]:
         return {}
     if (rows.object == rows.object[0]).all():
         return {int(rows.object[0]): Piece(rows)}
-    return {int(one): Piece(rows.where(np.flatnonzero(rows.object == one))) for one in np.unique(rows.object)}
+    order = np.argsort(rows.object, kind="stable")
+    cuts = np.append(np.flatnonzero(np.append(True, np.diff(rows.object[order]) != 0)), len(rows))
+    return {
+        int(rows.object[order[begin]]): Piece(rows.where(order[begin:end]))
+        for begin, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+    }
 
 
 def facts_of(piece: Piece, name: int, number: int, content: Ints = EMPTY, epochs: Ints = EMPTY) -> Facts:
@@ -500,6 +505,18 @@ def before(facts: Sequence[Facts], piece: Facts, batches: Ints = NO_BATCHES) -> 
     highest = max(earlier, key=lambda one: one.length, default=None)
     _, floor = whole_lengths(np.array([highest.length if highest else 0]), batches)
     return EarlierPieces(int(floor[0]), highest.length_op if highest else None, tuple(beside))
+
+
+def holes_of(plan: LogPlan, piece: Facts) -> tuple[int, int]:
+    """Returns the first, and one past the last, of the holes of the log that a piece may be the first to know filled.
+
+    The others are known before anything in this piece ended, or lie behind all that it knows. So what pass two returns about
+    holes does not grow with the number of pieces.
+    """
+    before = max((one.length for one in plan.facts if one.ended_last < piece.ended_first), default=0)
+    _, whole = whole_lengths(np.array([before, piece.length]), plan.batches)
+    first, last = np.searchsorted(plan.holes, whole).tolist()
+    return min(first, last), last
 
 
 @attrs.frozen(eq=False)

@@ -4,7 +4,7 @@ Where a process has two operations under way at once, or an end lies before its 
 whatever a check would find in it is no evidence about the system. Operations of unknown outcome have no end and bind no process.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.history.ops import Outcome
 
+_SPAN: Final = ("process", "first", "last")
 SHORT_MAX: Final = np.iinfo(np.int16).max
 
 
@@ -69,6 +70,25 @@ def may_overlap(spans: Iterable[ProcessSpans]) -> bool:
                 return True
             ends[process] = last
     return False
+
+
+def meetings(spans: Sequence[ProcessSpans]) -> list[tuple[int, int, Ints]]:
+    """Returns which pieces may have a process at work in both at once: their numbers, and those processes."""
+    if not may_overlap(spans):
+        return []
+    piece = np.repeat(np.arange(len(spans)), [len(one.process) for one in spans])
+    process, first, last = (np.concatenate([getattr(one, name) for one in spans]) for name in _SPAN)
+    order = np.lexsort((first, process))
+    found: dict[tuple[int, int], list[int]] = {}
+    under_way: list[tuple[int, int]] = []
+    before = None
+    for at in order.tolist():
+        under_way = [one for one in under_way if one[0] > first[at]] if process[at] == before else []
+        for _, other in under_way:
+            found.setdefault((min(other, int(piece[at])), max(other, int(piece[at]))), []).append(int(process[at]))
+        under_way.append((int(last[at]), int(piece[at])))
+        before = process[at]
+    return [(one, other, np.array(some, np.int64)) for (one, other), some in sorted(found.items())]
 
 
 def _known_by_process(rows: Columns) -> tuple[npt.NDArray[np.int32], Ints, Ints]:

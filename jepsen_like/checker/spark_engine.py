@@ -8,6 +8,7 @@ The workers need this package and, on a cluster, the same paths.
 """
 
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -20,20 +21,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
-import numpy as np
+import attrs
 import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
-from jepsen_like.checker.columns import Ints
 from jepsen_like.checker.java import find_java, spark_java_home
-from jepsen_like.checker.tasks import Task, Unreadable, attempted
-from jepsen_like.cli import EnvironmentMissing
+from jepsen_like.checker.tasks import Task
+from jepsen_like.cli import EnvironmentMissing, is_full_disk
 from jepsen_like.history.files import UnreadableHistory
 
 SLICES_PER_SLOT: Final = 3
 """Slices of a job's tasks per worker slot, so that slots do not idle behind the longest one."""
 LOG_TAIL_BYTES: Final = 4000
+DRIVER_MEMORY: Final = "1g"
+"""The heap of the JVM, through which results pass: they do not grow with the history."""
 
 JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 """Short jobs on few cores: the JVM should start quickly and not compete with the workers."""
@@ -49,17 +51,17 @@ class SparkEngine:
     def __init__(self, master: str | None = None, *, gentle: bool = False) -> None:
         self._stack = contextlib.ExitStack()
         self.scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="quorumlog-spark-")))
-        self._arrays = 0
         self._stack.enter_context(_py4j_silent())
         try:
-            self.context = self._started(master or f"local[{os.cpu_count() or 1}]", gentle)
+            self.master = master or f"local[{os.cpu_count() or 1}]"
+            self.context = self._started(self.master, gentle)
         except BaseException:
             self._stack.close()
             raise
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         """Executes the tasks; returns their results in order. Raises `UnreadableHistory` when a task cannot read its input,
-        `EnvironmentMissing` when the master is out of reach.
+        `EnvironmentMissing` when the master is out of reach, memory ran out or an executor was lost, and `OSError` for a full disk.
         """
         if not tasks:
             return []
@@ -67,24 +69,29 @@ class SparkEngine:
         try:
             results = self.context.parallelize(tasks, slices).map(attempted).collect()
         except Exception as error:
-            if self.context._jsc.sc().isStopped():
-                raise EnvironmentMissing(
-                    f"no answer from the Spark master {self.context.master}: without --master this machine does the work"
-                ) from error
-            raise
+            lacking = self._lacking(error)
+            if lacking is None:
+                raise
+            raise lacking from error
         for result in results:
             if isinstance(result, Unreadable):
                 raise UnreadableHistory(result.path, result.reason)
+            if isinstance(result, Lacking):
+                raise OSError(errno.ENOSPC, result.reason) if result.full_disk else EnvironmentMissing(result.reason)
         return list(results)
 
-    def share(self, array: Ints) -> Ints | Path:
-        """Make an array reachable for tasks: small ones travel with them, others become a file."""
-        if array.nbytes <= 4096:
-            return array
-        self._arrays += 1
-        path = self.scratch / f"array-{self._arrays}.npy"
-        np.save(path, array, allow_pickle=False)
-        return path
+    @property
+    def alone(self) -> bool:
+        """Returns whether all tasks run on this machine."""
+        return self.master.startswith("local")
+
+    def _lacking(self, error: Exception) -> Exception | None:
+        """What the environment lacked when a job failed; None if it was something else, a bug."""
+        stopped = True
+        with contextlib.suppress(Exception):  # of a JVM that is gone
+            stopped = bool(self.context._jsc.sc().isStopped())
+        log = (self.scratch / "spark.log").read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+        return lacking_of(f"{_text_of(error)}\n{log}", self.master, stopped=stopped)
 
     def close(self) -> None:
         """Stop Spark and its JVM."""
@@ -125,7 +132,7 @@ class SparkEngine:
         for name, value in {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            "spark.driver.memory": "1g",
+            "spark.driver.memory": DRIVER_MEMORY,
             "spark.driver.extraJavaOptions": f'{JVM_OPTIONS} "-Djava.io.tmpdir={self.scratch}"',
             "spark.local.dir": str(self.scratch),
         }.items():
@@ -142,6 +149,61 @@ class SparkEngine:
             told = [line for line in tail if not line.lstrip().startswith("at ")]
             reason = told[-1] if told else str(error)
             raise EnvironmentMissing(f"Spark's JVM did not start: {reason}; run: quorumlog doctor") from error
+
+
+@attrs.frozen
+class Unreadable:
+    """In place of a result: the input that could not be read."""
+
+    path: Path
+    reason: str
+
+
+@attrs.frozen
+class Lacking:
+    """In place of a result: what the machine that did the work ran out of."""
+
+    reason: str
+    full_disk: bool = False
+
+
+def attempted(task: Task) -> Any:
+    """Returns a task's result, `Unreadable` or `Lacking`: what a user can cause crosses processes as a value, not as an exception."""
+    try:
+        return task.execute()
+    except UnreadableHistory as error:
+        return Unreadable(error.path, error.reason)
+    except MemoryError as error:
+        return Lacking(f"a worker of the check has no memory left ({error})")
+    except OSError as error:
+        if not is_full_disk(error):
+            raise
+        return Lacking(str(error), full_disk=True)
+
+
+def lacking_of(text: str, master: str, *, stopped: bool) -> Exception | None:
+    """What a failed job lacked, by what was printed of it; `stopped` if Spark itself has ended. None: nothing of the environment."""
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return OSError(errno.ENOSPC, "Spark found no room on its disk")
+    if "java.lang.OutOfMemoryError" in text:
+        return EnvironmentMissing(f"Spark's JVM has no memory left; it may take {DRIVER_MEMORY} here")
+    if "Python worker exited unexpectedly" in text:
+        return EnvironmentMissing("a Python worker of Spark was killed; the machine may have no memory left")
+    if "ExecutorLostFailure" in text or "SparkExitCode" in text:
+        return EnvironmentMissing(f"Spark lost an executor, and its work could not be done elsewhere (master {master})")
+    if not stopped:
+        return None
+    if master.startswith("local"):
+        return EnvironmentMissing("Spark's JVM ended before the check did; the machine may have no memory left")
+    return EnvironmentMissing(f"no answer from the Spark master {master}: without --master this machine does the work")
+
+
+def _text_of(error: Exception) -> str:
+    """Returns the text of an exception of py4j, of which not even that is certain once its JVM has gone."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - py4j asks the JVM for the text
+        return repr(type(error))
 
 
 @contextlib.contextmanager

@@ -22,8 +22,25 @@ from jepsen_like.history.ops import NEVER, Action, Op, Outcome
 FETCHED_MAX: Final = 200
 """Operations that one task brings back for explanations."""
 
-Source = Columns | Path
-"""Rows in memory, or the part file that holds them."""
+
+@attrs.frozen
+class Gathered:
+    """Rows in a record batch of an Arrow file; see `gather`."""
+
+    file: Path
+    number: int
+
+    def table(self) -> Any:
+        """Returns them as a pyarrow table."""
+        import pyarrow as pa
+
+        with pa.OSFile(str(self.file)) as source:
+            options = pa.ipc.IpcReadOptions(use_threads=False)
+            return pa.Table.from_batches([pa.ipc.open_file(source, options=options).get_batch(self.number)])
+
+
+Source = Columns | Path | Gathered
+"""Rows in memory, or the part file that holds them, or where they have been gathered."""
 Shared = Ints | Path
 """An array in memory, or the file that holds it."""
 
@@ -58,6 +75,11 @@ def loaded(sources: Sequence[Source]) -> Columns:
     paths = [one for one in sources if isinstance(one, Path)]
     if len(paths) == len(sources):
         return Columns.of_parts(paths)
+    found = [one for one in sources if isinstance(one, Gathered)]
+    if len(found) == len(sources):
+        import pyarrow as pa
+
+        return Columns.of_table(pa.concat_tables([one.table() for one in found]))
     if len(sources) == 1 and isinstance(sources[0], Columns):
         return sources[0]
     raise ValueError("rows in memory come as one piece")
@@ -131,12 +153,14 @@ class TimesTask:
     beside: tuple[Source, ...]
     earlier: EarlierPieces
     holes: Shared
+    span: tuple[int, int]
+    """Which of them may first be known to be filled by this piece."""
     batches: Shared
 
     def execute(self) -> Times:
         """See `Task`."""
         own, *others = (pieces_of(loaded([source]))[self.object] for source in (self.source, *self.beside))
-        return times_of(own, others, self.earlier, array(self.holes), array(self.batches))
+        return times_of(own, others, self.earlier, array(self.holes)[slice(*self.span)], array(self.batches))
 
 
 @attrs.frozen
@@ -159,19 +183,3 @@ class FetchTask:
         # The appends first: an explanation can do without a read more easily.
         chosen = chosen[np.argsort(rows.f[chosen] != Action.APPEND, kind="stable")]
         return [rows.op(int(row)) for row in chosen[:FETCHED_MAX]]
-
-
-@attrs.frozen
-class Unreadable:
-    """In place of a result: the input that could not be read."""
-
-    path: Path
-    reason: str
-
-
-def attempted(task: Task) -> Any:
-    """Returns a task's result, or `Unreadable`: what a user can cause crosses processes as a value, not as an exception."""
-    try:
-        return task.execute()
-    except UnreadableHistory as error:
-        return Unreadable(error.path, error.reason)

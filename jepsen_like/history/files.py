@@ -351,7 +351,7 @@ class HistoryReader:
 
     def rows(self) -> int:
         """Returns the number of rows. Raises `UnreadableHistory` for a part that cannot be read."""
-        return sum(read_part(path, ("f",)).num_rows for path in self.files())
+        return sum(sum(part_rows(path)) for path in self.files())
 
     def began_ns(self) -> int:
         """Returns when the load began: with the first message sent, or else the first operation; 0 for none.
@@ -373,14 +373,37 @@ class HistoryReader:
             yield from ops_of(read_part(path))
 
 
-def read_part(path: Path, columns: Sequence[str] | None = None, *, of: tuple[tuple[str, str], ...] = COLUMNS) -> Any:
-    """Returns one part file as a pyarrow table (all columns by default). Raises `UnreadableHistory` if it is not of a history."""
+def part_rows(path: Path) -> tuple[int, ...]:
+    """Returns the number of rows in each row group of a part file. Raises `UnreadableHistory` if it cannot be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        found = pq.read_metadata(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UnreadableHistory(path, f"not a readable Parquet file ({error})") from error
+    return tuple(found.row_group(number).num_rows for number in range(found.num_row_groups))
+
+
+def read_part(
+    path: Path,
+    columns: Sequence[str] | None = None,
+    *,
+    of: tuple[tuple[str, str], ...] = COLUMNS,
+    groups: Sequence[int] | None = None,
+) -> Any:
+    """Returns one part file as a pyarrow table (by default all columns, and all of its row groups).
+
+    Raises `UnreadableHistory` if it is not of a history.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path, memory_map=True) as file:
-            table = file.read(columns=list(columns) if columns is not None else None, use_threads=False)
+            named = list(columns) if columns is not None else None
+            chosen = range(file.num_row_groups) if groups is None else groups
+            table = file.read_row_groups(list(chosen), columns=named, use_threads=False)
     except (OSError, pa.ArrowInvalid) as error:
         raise UnreadableHistory(path, f"not a readable Parquet file ({error})") from error
     version = (table.schema.metadata or {}).get(b"quorumlog.format", b"none").decode()
@@ -398,13 +421,19 @@ def read_dump(directory: Path) -> Any:
     """A whole dump as one pyarrow table, or None when there is no such directory. Dumps before version 3 have object 0 only."""
     import pyarrow as pa
 
-    files = sorted(directory.glob("part-*.parquet"))
+    files = dump_parts(directory)
     if not files:
         return None
-    return pa.concat_tables([_read_dump_part(path) for path in files]).combine_chunks()
+    return pa.concat_tables([read_dump_part(path) for path in files]).combine_chunks()
 
 
-def _read_dump_part(path: Path) -> Any:
+def dump_parts(directory: Path) -> tuple[Path, ...]:
+    """Returns the part files of a dump; none if there is no such directory."""
+    return tuple(sorted(directory.glob("part-*.parquet")))
+
+
+def read_dump_part(path: Path) -> Any:
+    """Returns one part file of a dump as a pyarrow table. Raises `UnreadableHistory`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

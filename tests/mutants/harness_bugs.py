@@ -434,7 +434,7 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="forgiveness-does-not-know-what-has-left",
         bug="nothing is known of places that have left the logs: no loss there is forgiven, and too much before a fault is",
-        module="jepsen_like.checker.checking",
+        module="jepsen_like.checker.log_tasks",
         edits=[Edit("final.content, allowances, final.start if expires else 0)", "final.content, allowances)")],
         oracles=["retention"],
         judge="retention",
@@ -450,7 +450,7 @@ LET_GO: Sequence[Mutant] = (
     Mutant(
         name="checker-takes-part-of-a-log-for-all-of-it",
         bug="rows of a dump may be missing",
-        module="jepsen_like.checker.checking",
+        module="jepsen_like.checker.final_logs",
         edits=[Edit("            _require_whole(one, offset[mine], kept)\n", "            pass\n")],
         oracles=["retention"],
         judge="retention",

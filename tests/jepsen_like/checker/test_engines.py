@@ -1,6 +1,7 @@
 """Both engines do the same work, and a machine without a Java of its own can run Spark too."""
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -13,12 +14,13 @@ import pytest
 
 from jepsen_like.bench.processes import until
 from jepsen_like.checker.checking import check_history
+from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.register_check import SearchBounds
-from jepsen_like.checker.spark_engine import SparkEngine
+from jepsen_like.checker.spark_engine import SparkEngine, lacking_of
 from jepsen_like.checker.tasks import RegistersTask
 from jepsen_like.checker.verdict import Engine, Model
-from jepsen_like.cli import ExitStatus
+from jepsen_like.cli import EnvironmentMissing, ExitStatus, is_full_disk
 from jepsen_like.history.files import HistoryWriter, UnreadableHistory
 from jepsen_like.history.ops import Action, Op, Outcome
 from tests.jepsen_like.checker.test_command import run_directory
@@ -105,3 +107,55 @@ def command_lines() -> Iterator[str]:
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it may just have ended
             yield place.read_bytes().decode(errors="replace")
+
+
+@pytest.mark.parametrize(
+    ("text", "master", "stopped", "expected"),
+    [
+        ("java.lang.OutOfMemoryError: Java heap space", "local[2]", True, "JVM has no memory left"),
+        ("SparkException: Python worker exited unexpectedly (crashed)", "local[2]", False, "Python worker of Spark was killed"),
+        ("ExecutorLostFailure (executor 1 exited)", "spark://h:7077", False, "lost an executor"),
+        ("java.io.IOException: No space left on device", "local[2]", False, "no room"),
+        ("", "spark://h:7077", True, "no answer from the Spark master spark://h:7077"),
+        ("", "local[2]", True, "JVM ended before the check did"),
+    ],
+)  # fmt: skip
+def test_what_spark_lacked_is_named_as_what_it_is(text: str, master: str, stopped: bool, expected: str) -> None:
+    lacking = lacking_of(text, master, stopped=stopped)
+    assert lacking is not None
+    assert expected in str(lacking)
+    assert isinstance(lacking, EnvironmentMissing) or is_full_disk(lacking)
+
+
+def test_what_is_no_lack_is_a_bug() -> None:
+    assert lacking_of("ValueError: rows in memory come as one piece", "local[2]", stopped=False) is None
+
+
+@attrs.frozen
+class Breaks:
+    """A task that meets what a machine may lack."""
+
+    error: BaseException | None
+
+    def execute(self) -> None:
+        if self.error is None:
+            os._exit(9)  # as one that the kernel has chosen
+        raise self.error
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        pytest.param(MemoryError("Unable to allocate 9 GiB"), "no memory left", id="memory"),
+        pytest.param(OSError(errno.ENOSPC, "No space left on device"), "No space left", id="disk"),
+        pytest.param(None, "Python worker of Spark was killed", id="killed"),
+    ],
+)
+def test_a_worker_that_lacks_something_ends_the_check_as_a_lack_of_the_machine(
+    error: BaseException | None, expected: str, spark: SparkEngine
+) -> None:
+    with pytest.raises((EnvironmentMissing, OSError), match=expected) as raised:
+        spark.run([Breaks(error)])
+    assert isinstance(raised.value, EnvironmentMissing) or is_full_disk(raised.value)
+    assert len(spark.run([RegistersTask((Columns.of_ops(()),), SearchBounds())])) == 1

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
-from jepsen_like.checker.checking import LOG_OBJECT, check_run
+from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.columns import Columns
+from jepsen_like.checker.final_logs import LOG_OBJECT
 from jepsen_like.checker.forgiveness import forgive
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs, joined
