@@ -12,6 +12,7 @@ from jepsen_like.bench import answers
 from jepsen_like.bench.command_options import BenchNames, conduct, directory_option, output_option
 from jepsen_like.bench.figures import SECTIONS
 from jepsen_like.bench.kafka.command import kafka
+from jepsen_like.bench.rocketmq.command import rocketmq
 from jepsen_like.bench.sections import SYSTEMS, BenchPlan, RaftMeasurement
 from jepsen_like.cli import ExitStatus
 
@@ -78,3 +79,4 @@ def raft(
 
 
 bench.add_command(kafka)
+bench.add_command(rocketmq)

@@ -18,6 +18,8 @@ import attrs
 FORMAT = 1
 MACHINE = frozenset(("cpu", "cores", "memory", "kernel", "disk", "python"))
 SECTIONS = ("throughput", "failover", "calm", "restart", "memory")
+PRODUCERS = "producers"
+"""A section of systems with several masters."""
 
 
 @attrs.frozen
@@ -88,6 +90,22 @@ class Memory:
 
 
 @attrs.frozen
+class ProducerErrors:
+    """Sends of several producers around one fault on one of several masters."""
+
+    system: str
+    fault: str
+    run: str
+    acknowledged: int
+    failed: int
+    unknown: int
+    """Without an answer, so that the message may be stored."""
+    moved: int
+    """Acknowledged by another master than the first that was tried."""
+    longest_s: float
+
+
+@attrs.frozen
 class NotMeasured:
     """Something that was asked for and is not here, and why."""
 
@@ -97,9 +115,9 @@ class NotMeasured:
     why: str
 
 
-Figure = Throughput | Failover | Calm | RestartFigure | Memory
+Figure = Throughput | Failover | Calm | RestartFigure | Memory | ProducerErrors
 KINDS: Mapping[str, type[Figure]] = dict(
-    zip(SECTIONS, (Throughput, Failover, Calm, RestartFigure, Memory), strict=True)
+    zip((*SECTIONS, PRODUCERS), (Throughput, Failover, Calm, RestartFigure, Memory, ProducerErrors), strict=True)
 )
 
 
@@ -216,9 +234,14 @@ def load(path: Path) -> Document:
         whole["machine"],
         [Run(**run) for run in whole["runs"]],
         whole["systems"],
-        [kind(**figure) for section, kind in KINDS.items() for figure in whole[section]],
+        [kind(**figure) for section, kind in KINDS.items() for figure in _rows(whole, section)],
         [NotMeasured(**one) for one in whole["not_measured"]],
     )
+
+
+def _rows(whole: Mapping[str, Any], section: str) -> Any:
+    """Files of systems with one master were written before there was a section for several."""
+    return whole.get(section, ()) if section == PRODUCERS else whole[section]
 
 
 def _is_of_form(whole: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from jepsen_like.bench import answers, figures
 from jepsen_like.bench.kafka import answers as kafka_answers
+from jepsen_like.bench.rocketmq import answers as rocketmq_answers
 from jepsen_like.cli import COMMANDS
 from jepsen_like.report import matrix_words
 from jepsen_like.systems.kafka import scenarios as kafka
@@ -26,6 +27,7 @@ SECTION = re.compile(r"(<!-- printed: (\w+) -->\n)(.*?)(<!-- end -->\n)", re.DOT
 BENCHMARK = ROOT / "benchmarks" / "results" / "raft.json"
 KAFKA_BENCHMARK = BENCHMARK.with_name("kafka.json")
 MATRIX = BENCHMARK.with_name("matrix.json")
+ROCKETMQ_BENCHMARK = BENCHMARK.with_name("rocketmq.json")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -67,6 +69,13 @@ def kafka_benchmark() -> str:
     return "\n".join([*tables, " ".join(kafka_answers.remarks(document)) + "\n"])
 
 
+def rocketmq_benchmark() -> str:
+    """The committed figures of RocketMQ's brokers."""
+    document = figures.load(ROCKETMQ_BENCHMARK)
+    tables = [f"{title}:\n\n" + table(head, rows) for title, head, rows in rocketmq_answers.tables(document) if rows]
+    return "\n".join([*tables, " ".join(rocketmq_answers.remarks(document)) + "\n"])
+
+
 def scenarios(of: Sequence[NamedScenario]) -> str:
     """What `quorumlog scenario` has of a system, and what each of its trials is to show."""
     rows = [[f"`{each.name}`", f"`{trial.name}`", trial.shows.value] for each in of for trial in each.trials]
@@ -96,6 +105,7 @@ PRINTED: Mapping[str, Callable[[], str]] = {
     "kafka_scenarios": partial(scenarios, kafka.SCENARIOS),
     "rocketmq_scenarios": partial(scenarios, rocketmq.SCENARIOS),
     "kafka_benchmark": kafka_benchmark,
+    "rocketmq_benchmark": rocketmq_benchmark,
 }
 PLACES: Mapping[str, str] = {
     "commands": "README.md",
@@ -106,6 +116,7 @@ PLACES: Mapping[str, str] = {
     "kafka_scenarios": "docs/kafka.md",
     "rocketmq_scenarios": "docs/rocketmq.md",
     "kafka_benchmark": "docs/kafka.md",
+    "rocketmq_benchmark": "docs/rocketmq.md",
 }
 """Which document holds each part."""
 

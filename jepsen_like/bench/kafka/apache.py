@@ -1,4 +1,4 @@
-"""Three brokers of Apache Kafka that are their own controllers (KRaft, combined mode), from the jars that `fetch` brings.
+"""Three brokers of Apache Kafka that are their own controllers (KRaft, combined mode), from the jars that `APACHE_KAFKA` names.
 
 Settings are Apache Kafka's own but for what three nodes on one machine need: internal topics have three replicas. The JVM gets
 the options of Kafka's start script.
@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from jepsen_like.bench.kafka.fetch import classpath
+from jepsen_like.bench.kafka.jars import APACHE_KAFKA
 from jepsen_like.bench.processes import BenchProcess, DidNotAnswer
 from jepsen_like.cluster.ports import LOOPBACK
 
@@ -62,7 +62,7 @@ def apache_brokers(directory: Path, ports: Sequence[int], settings: Mapping[str,
 
     Raises `EnvironmentMissing` if Apache Kafka is not on this machine, `DidNotAnswer` if its disks could not be formatted.
     """
-    path = classpath()
+    path = APACHE_KAFKA.classpath()
     clients, controllers = ports[:BROKERS], ports[BROKERS:APACHE_PORTS]
     members, formatting = [], []
     for broker in range(1, BROKERS + 1):

@@ -12,8 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from jepsen_like.bench.kafka.apache import APACHE_PORTS, BROKERS, apache_brokers
-from jepsen_like.bench.kafka.fetch import missing_apache
-from jepsen_like.bench.kafka.jars import KAFKA_VERSION
+from jepsen_like.bench.kafka.jars import APACHE_KAFKA
 from jepsen_like.bench.kafka.own import own_brokers, own_version
 from jepsen_like.bench.processes import BenchProcess, running, until
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
@@ -146,8 +145,8 @@ APACHE = KafkaSystem(
     PROMISE,
     APACHE_PORTS,
     apache_brokers,
-    missing_apache,
-    lambda: KAFKA_VERSION,
+    APACHE_KAFKA.missing,
+    lambda: APACHE_KAFKA.version,
     warm_up_s=8.0,
 )
 KAFKA_SYSTEMS: Mapping[str, KafkaSystem] = {system.key: system for system in (OWN, APACHE)}

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from jepsen_like.bench.command_options import BenchNames, conduct, directory_option, output_option
-from jepsen_like.bench.kafka.fetch import fetch_apache
+from jepsen_like.bench.kafka.jars import APACHE_KAFKA
 from jepsen_like.cli import ExitStatus
 
 SECTIONS = ("throughput", "failover")
@@ -44,7 +44,7 @@ def kafka(
     Ends with 0 whatever the figures are; an acknowledged record that is missing in ours is a broken promise.
     """
     if fetch:
-        home = fetch_apache(lambda name: click.echo(name, err=True))
+        home = APACHE_KAFKA.fetch(lambda name: click.echo(name, err=True))
         click.echo(f"Apache Kafka is in {home}", err=True)
         return ExitStatus.VALID
     from jepsen_like.bench.kafka import answers

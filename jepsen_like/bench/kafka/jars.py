@@ -2,6 +2,8 @@
 `kafka_2.13` and `kafka-tools`, without Connect and its web server, and with a logger.
 """
 
+from jepsen_like.bench.jars import JarSet
+
 KAFKA_VERSION = "4.3.1"
 JARS: tuple[tuple[str, str], ...] = (
     ("org.hdrhistogram:HdrHistogram:2.2.2", "22d1d4316c4ec13a68b559e98c8256d69071593731da96136640f864fa14fad8"),
@@ -102,3 +104,6 @@ JARS: tuple[tuple[str, str], ...] = (
     ("com.github.luben:zstd-jni:1.5.6-10", "b6c3237e24b8252a5a9c3a0e1ae30ef8f323412e74bd358548b7a9e527d676df"),
 )
 """`group:artifact:version`, as Maven writes it, and the hexadecimal SHA-256 of its jar."""
+APACHE_KAFKA = JarSet(
+    "Apache Kafka", "apache-kafka", KAFKA_VERSION, JARS, command="quorumlog bench kafka --fetch-apache"
+)

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jepsen_like.bench.kafka.cluster import KAFKA_SYSTEMS
-from jepsen_like.bench.kafka.fetch import classpath
+from jepsen_like.bench.kafka.jars import APACHE_KAFKA
 from jepsen_like.cli import EnvironmentMissing
 from tests.kafka_compat.foreign.steps import ForeignPlan, ForeignStep, steps
 
@@ -47,7 +47,7 @@ def main(kafka: str, bootstrap: str | None, only: str) -> None:
     """Clients in other languages against three brokers."""
     if not shutil.which("kcat"):
         raise EnvironmentMissing("kcat is not on this machine; get it with: apt-get install kcat")
-    jars = classpath()
+    jars = APACHE_KAFKA.classpath()
     table = Table("command", "must show", "result", "s")
     broken = []
     with ExitStack() as stack:

@@ -1,0 +1,266 @@
+"""The load generator: one process, one epoll loop, several requests under way on each connection; and producers that move on.
+
+Closed loop: a request that is acknowledged is followed by the next one. Latencies are from handing a request to the kernel until its answer
+was read; answers may come in any order.
+"""
+
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+import attrs
+
+from jepsen_like.bench.generator import PATIENCE_S, LoadFailed, Sample
+from jepsen_like.bench.rocketmq.wire import RECEIVE_BYTES, SendConversation
+from jepsen_like.cluster.ports import LOOPBACK
+
+
+class NumberedConversation(Protocol):
+    """One connection's side of the protocol: requests with numbers."""
+
+    refusal: str
+    number: int
+    answered: list[int]
+
+    def request(self) -> bytes:
+        """The next request; `number` is its number then."""
+
+    def take(self, chunk: bytes) -> int:
+        """Returns how many requests these bytes completed; `answered` are their numbers then."""
+
+
+class WindowLane:
+    """One connection with what waits to be sent on it."""
+
+    __slots__ = ("conversation", "started_ns", "stream", "unsent")
+
+    def __init__(self, port: int, conversation: NumberedConversation) -> None:
+        self.stream = socket.create_connection((LOOPBACK, port), timeout=PATIENCE_S)
+        self.stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.stream.setblocking(False)
+        self.conversation = conversation
+        self.unsent = b""
+        self.started_ns: dict[int, int] = {}
+
+
+class WindowedLoad:
+    """Connections to one port; use as a context manager."""
+
+    def __init__(self, port: int, conversations: Sequence[NumberedConversation], window: int) -> None:
+        self._epoll = select.epoll()
+        self._window = window
+        self._lanes: dict[int, WindowLane] = {}
+        try:
+            for conversation in conversations:
+                lane = WindowLane(port, conversation)
+                self._lanes[lane.stream.fileno()] = lane
+                self._epoll.register(lane.stream, select.EPOLLIN)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "WindowedLoad":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._epoll.close()
+        for lane in self._lanes.values():
+            lane.stream.close()
+
+    def run(self, seconds: float) -> Sample:
+        """Drive the load for `seconds`, then wait for the last answers. Raises `LoadFailed` at the first refusal or broken connection."""
+        latencies: list[int] = []
+        clock = time.perf_counter_ns
+        cpu_began, began = time.process_time(), clock()
+        end = began + int(seconds * 1e9)
+        for lane in self._lanes.values():
+            self._ask(lane, self._window)
+        under_way = len(self._lanes) * self._window
+        while under_way:
+            ready = self._epoll.poll(PATIENCE_S)
+            if not ready:
+                raise LoadFailed(f"{under_way} requests without an answer for {PATIENCE_S:g} s")
+            for descriptor, events in ready:
+                lane = self._lanes[descriptor]
+                if events & select.EPOLLOUT:
+                    self._send(lane, b"")
+                    if events == select.EPOLLOUT:
+                        continue
+                done = self._take(lane)
+                now = clock()
+                latencies += [now - lane.started_ns.pop(number) for number in lane.conversation.answered]
+                if now < end:
+                    self._ask(lane, done)
+                else:
+                    under_way -= done
+        return Sample(latencies, (clock() - began) / 1e9, time.process_time() - cpu_began)
+
+    def _take(self, lane: WindowLane) -> int:
+        try:
+            chunk = lane.stream.recv(RECEIVE_BYTES)
+        except OSError as error:
+            raise LoadFailed(f"a connection broke: {error}") from error
+        if not chunk:
+            raise LoadFailed("the broker closed a connection")
+        done = lane.conversation.take(chunk)
+        if lane.conversation.refusal:
+            raise LoadFailed(f"a request was refused: {lane.conversation.refusal}")
+        return done
+
+    def _ask(self, lane: WindowLane, count: int) -> None:
+        if not count:
+            return
+        requests, conversation = [], lane.conversation
+        now = time.perf_counter_ns()
+        for _ in range(count):
+            requests.append(conversation.request())
+            lane.started_ns[conversation.number] = now
+        self._send(lane, b"".join(requests))
+
+    def _send(self, lane: WindowLane, data: bytes) -> None:
+        if lane.unsent:
+            data = lane.unsent + data
+        try:
+            sent = lane.stream.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            raise LoadFailed(f"a connection broke: {error}") from error
+        waits = sent < len(data)
+        if waits or lane.unsent:
+            lane.unsent = data[sent:]
+            self._epoll.modify(lane.stream, select.EPOLLIN | (select.EPOLLOUT if waits else 0))
+
+
+# ---------------------------------------------------------------- producers that move on
+
+ATTEMPT_S = 3.0
+"""`sendMsgTimeout` of RocketMQ's producers."""
+ATTEMPTS = 3
+"""One, and `retryTimesWhenSendFailed` more, each to the next master."""
+BEAT_S = 0.002
+"""Between two sends of a producer."""
+
+
+@attrs.define
+class SendsOfProducers:
+    """What became of the sends of several producers. A send is unknown if an attempt of it ended without an answer."""
+
+    acknowledged: int = 0
+    failed: int = 0
+    unknown: int = 0
+    moved: int = 0
+    """Acknowledged by another master than the first that was tried."""
+    longest_s: float = 0.0
+
+
+class MovingProducers:
+    """Threads, each a producer that sends one message after the other to all masters in turn.
+
+    An attempt that has certainly failed is followed by one to the next master. One without an answer is not, because its message may be
+    stored: the send is unknown.
+    """
+
+    def __init__(self, ports: Sequence[int], topic: str, record_bytes: int, producers: int) -> None:
+        self._ports = ports
+        self._found = [SendsOfProducers() for _ in range(producers)]
+        self._ending = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._produce, args=(found, topic, record_bytes, lane))
+            for lane, found in enumerate(self._found)
+        ]
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> SendsOfProducers:
+        """End, and add up."""
+        self._ending.set()
+        for thread in self._threads:
+            thread.join()
+        return SendsOfProducers(
+            sum(each.acknowledged for each in self._found),
+            sum(each.failed for each in self._found),
+            sum(each.unknown for each in self._found),
+            sum(each.moved for each in self._found),
+            max(each.longest_s for each in self._found),
+        )
+
+    def _produce(self, found: SendsOfProducers, topic: str, record_bytes: int, lane: int) -> None:
+        converse = partial(SendConversation, topic, record_bytes, lane=lane)
+        links = [MasterLink(port, converse) for port in self._ports]
+        turn = lane
+        while not self._ending.wait(BEAT_S):
+            turn += 1
+            began = time.perf_counter()
+            outcome: bool | None = False
+            for attempt in range(ATTEMPTS):
+                outcome = links[(turn + attempt) % len(links)].send()
+                if outcome is not False:
+                    found.moved += attempt > 0 and outcome is True
+                    break
+            found.longest_s = max(found.longest_s, time.perf_counter() - began)
+            found.acknowledged += outcome is True
+            found.failed += outcome is False
+            found.unknown += outcome is None
+        for link in links:
+            link.close()
+
+
+class MasterLink:
+    """A producer's connection to one master, one request at a time, dialed when it is needed."""
+
+    def __init__(self, port: int, converse: Callable[[], SendConversation]) -> None:
+        self._port = port
+        self._converse = converse
+        self._conversation = converse()
+        self._stream: socket.socket | None = None
+
+    def send(self) -> bool | None:
+        """One attempt. Returns whether the message is stored; None if that is unknown."""
+        if self._stream is not None and self._has_ended(self._stream):
+            self.close()
+        try:
+            if self._stream is None:
+                self._stream = socket.create_connection((LOOPBACK, self._port), timeout=ATTEMPT_S)
+                self._stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._conversation = self._converse()
+        except OSError:
+            return False
+        conversation = self._conversation
+        try:
+            self._stream.sendall(conversation.request())
+            while chunk := self._stream.recv(RECEIVE_BYTES):
+                if conversation.take(chunk):
+                    return True
+                if conversation.refusal:
+                    conversation.refusal = ""
+                    return False if conversation.is_definite else None
+        except OSError:
+            pass
+        self.close()
+        return None
+
+    @staticmethod
+    def _has_ended(stream: socket.socket) -> bool:
+        """Whether the broker has closed the connection already, so that nothing sent on it is taken."""
+        try:
+            return bool(select.select([stream], [], [], 0)[0]) and not stream.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._stream is not None:
+            self._stream.close()
+        self._stream = None
