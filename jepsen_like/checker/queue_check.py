@@ -202,6 +202,7 @@ def expectations_of(test: Mapping[str, object]) -> QueueExpectations:
         rebalance_timeout_ns=_ns(said, "rebalance_timeout_s"),
         is_pushed=bool(said.get("pushed", False)),
         is_orderly=bool(said.get("orderly", False)),
+        unlocks_early=bool(said.get("unlocks_early", False)),
         keys=int(_number(said, "keys")),
         keys_move=bool(said.get("keys_move", False)),
         partitions=names["partitions"],

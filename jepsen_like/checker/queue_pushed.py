@@ -6,10 +6,12 @@ listener to the end, when members joined and left, and the group's position as t
 - `undelivered`: a message that is there in the end was never given to the group.
 - `commit_ahead`: when a position was told, a message before it had not been given to any member: a member that took over there would have
   passed it over.
-- `commit_regress`: a position lies before an earlier one. A new member begins at the position of the moment in which it joins (or its
-  predecessor leaves) and commits from there; so within `REBALANCED_WITHIN_NS` of such a moment it may go back as far as that, no further. A
-  fault may cost what was committed shortly before it, as `Allowance.rewinds_ns` states; that is told as tolerated.
-- `two_owners` (orderly): two members had a message of the partition at once. Where brokers forget locks in a fault, it is tolerated for
+- `commit_regress`: a position lies before an earlier one, and no member had begun there shortly before (a member that takes a partition over
+  begins at the position, and commits from there, although its predecessor may have committed more in the meantime); or a member began before
+  every position that was told from when it joined on. A fault may cost what was committed shortly before it, as `Allowance.rewinds_ns` states;
+  that is told as tolerated.
+- `two_owners` (orderly): two members had a message of the partition at once. Where clients give a lock up without waiting for their listener
+  (`unlocks_early`), the one message that is under way at a handover is tolerated. Where brokers forget locks in a fault, it is tolerated for
   `Allowance.unlocks_ns`.
 
 That a message is given again is counted and no violation.
@@ -22,15 +24,20 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import Allowance
-from jepsen_like.checker.columns import Bools, Ints
+from jepsen_like.checker.columns import Bools, Columns, Ints
 from jepsen_like.checker.queue_records import SHOWN_MAX, Breach, Shown, breach
 from jepsen_like.checker.queue_rows import Fate, QueueExpectations, QueuePartition
 from jepsen_like.checker.sentences import told, who
 from jepsen_like.checker.verdict import Check, Tolerated
-from jepsen_like.history.ops import NEVER, NONE, Action
+from jepsen_like.history.ops import NEVER, NONE, Action, Op
 
+COMMITTED_WITHIN_NS: Final = 15 * 10**9
+"""So long after it has begun a member has committed: clients do every 5 s."""
 REBALANCED_WITHIN_NS: Final = 60 * 10**9
-"""Every client has learnt of a change and has committed once since: heartbeats of 30 s, rebalances of 20 s, commits of 5 s."""
+"""So long after a fault every client has learnt of it and has committed: heartbeats of 30 s, rebalances of 20 s, commits of 5 s."""
+GIVEN_UP_FOR_NS: Final = 10**9
+"""An owner that begins no message for so long has given its partition up, under any load that is worth a check."""
+UNLOCKS_EARLY: Final = "its client gives a lock up while its listener has a message"
 
 
 @attrs.frozen
@@ -67,7 +74,7 @@ def check_pushed(
             shown.add(Check.COMMIT_AHEAD)
             if not is_forgiven.any() and not len(fate.lost):  # else offsets mean one message before, and another after
                 breaches += _ahead(one, first, looks, group, expectations)
-        back, excused, could = _back(one, looks, group, expectations, allowances)
+        back, excused, could = _back(one, rows, looks, group, expectations, allowances)
         breaches += back
         tolerated += excused
         shown |= {Check.COMMIT_REGRESS} if could else set()
@@ -147,48 +154,76 @@ def _ahead(
 
 def _back(
     one: QueuePartition,
+    given: Ints,
     looks: Ints,
     group: int,
     expectations: QueueExpectations,
     allowances: Sequence[Allowance],
 ) -> tuple[tuple[Breach, ...], list[Tolerated], bool]:
     rows = one.rows
-    if len(looks) < 2:
+    if not len(looks):
         return (), [], False
     offset, t_inv, t_ret = rows.offset[looks], rows.t_inv[looks], rows.t_ret[looks]
-    highest = np.maximum.accumulate(offset)
-    moves = np.sort(rows.t_inv[np.isin(rows.f, (Action.ASSIGN, Action.REVOKE)) & (rows.a == group)])
+    name = expectations.group(group)
     shown: list[Shown] = []
     count = 0
     excused: dict[int, list[str]] = {}
-    # Only where it falls: a position that stays low after that is the same event.
-    for at in (1 + np.flatnonzero(offset[1:] < offset[:-1])).tolist():
-        floor = _floor(offset, t_ret, highest, moves[moves <= t_ret[at]], int(t_ret[at]))
-        if offset[at] >= floor:
-            continue
-        pair = (rows.op(int(looks[at - 1])), rows.op(int(looks[at])))
-        sentence = (
-            f"group {expectations.group(group)} went back from {pair[0].offset} to {pair[1].offset}: {told(pair[1])}; "
-            f"it may begin again at {floor}"
-        )
-        cause = _rewound_by(one.number, allowances, offset, t_ret, int(offset[at]), int(t_inv[at - 1]), int(t_ret[at]))
+
+    def judge(ops: tuple[Op, ...], sentence: str, low: int, since: int, until: int) -> None:
+        nonlocal count
+        cause = _rewound_by(one.number, allowances, offset, t_ret, low, since, until)
         if cause is None:
             count += 1
-            shown.append(Shown(pair, sentence))
+            shown.append(Shown(ops, sentence))
         else:
             excused.setdefault(cause.fault, []).append(sentence)
+
+    begins = _begins(rows, given)
+    # Only where it falls: a position that stays low after that is the same event.
+    for at in (1 + np.flatnonzero(offset[1:] < offset[:-1])).tolist():
+        recent = begins[(rows.t_inv[begins] <= t_ret[at]) & (rows.t_inv[begins] >= t_inv[at - 1] - COMMITTED_WITHIN_NS)]
+        if (rows.offset[recent] <= offset[at]).any():
+            continue
+        pair = (rows.op(int(looks[at - 1])), rows.op(int(looks[at])))
+        sentence = f"group {name} went back from {pair[0].offset} to {pair[1].offset}: {told(pair[1])}, and no member had begun there"
+        judge(pair, sentence, int(offset[at]), int(t_inv[at - 1]), int(t_ret[at]))
+    joined = _joined(rows, group)
+    could = len(offset) > 1
+    for begin in begins.tolist():
+        since = joined.get(int(rows.process[begin]))
+        if since is None:
+            continue
+        joined.pop(int(rows.process[begin]))  # how it came to have the partition again is not told
+        first = int(np.searchsorted(t_ret, since, side="left")) - 1
+        last = int(np.searchsorted(t_ret, rows.t_inv[begin], side="left"))
+        if first < 0:
+            continue
+        could = True
+        floor = int(offset[first:last].min())
+        if rows.offset[begin] >= floor:
+            continue
+        pair = (rows.op(int(looks[first])), rows.op(begin))
+        sentence = f"group {name} was at {floor} when {who(pair[1])} joined, and it began before that: {told(pair[1])}"
+        judge(pair, sentence, int(rows.offset[begin]), int(t_inv[first]), int(rows.t_ret[begin]))
     tolerated = _tolerated(Check.COMMIT_REGRESS, one.number, allowances, excused)
-    return breach(Check.COMMIT_REGRESS, count, shown[:SHOWN_MAX]), tolerated, True
+    return breach(Check.COMMIT_REGRESS, count, shown[:SHOWN_MAX]), tolerated, could
 
 
-def _floor(offset: Ints, t_ret: Ints, highest: Ints, moves: Ints, now: int) -> int:
-    """How far a position may go back: to what had been told when the earliest member of late joined or left."""
-    recent = moves[moves >= now - REBALANCED_WITHIN_NS]
-    until = int(recent[0]) if len(recent) else now
-    known = int(np.searchsorted(t_ret, until, side="left")) - 1
-    if len(recent):
-        return int(highest[known]) if known >= 0 else 0
-    return int(highest[known])
+def _begins(rows: Columns, given: Ints) -> Ints:
+    """Where members began: their first message of the partition, and every one before one that they had been given."""
+    found = []
+    for process in np.unique(rows.process[given]).tolist():
+        mine = given[rows.process[given] == process]
+        highest = np.concatenate([[np.int64(NEVER)], np.maximum.accumulate(rows.offset[mine])[:-1]])
+        found.append(mine[rows.offset[mine] < highest])
+    begins = np.concatenate(found) if found else given
+    return begins[np.argsort(rows.t_inv[begins], kind="stable")]
+
+
+def _joined(rows: Columns, group: int) -> dict[int, int]:
+    """When each member joined."""
+    mine = np.flatnonzero((rows.f == Action.ASSIGN) & (rows.a == group))
+    return dict(zip(rows.process[mine].tolist(), rows.t_inv[mine].tolist(), strict=True))
 
 
 def _rewound_by(
@@ -218,7 +253,7 @@ def _owners(
 ) -> tuple[tuple[Breach, ...], list[Tolerated], bool]:
     rows = one.rows
     process, begin, end = rows.process[given].astype(np.int64), rows.t_inv[given], rows.t_ret[given]
-    count, shown = 0, list[Shown]()
+    count, shown, early = 0, list[Shown](), list[str]()
     excused: dict[int, list[str]] = {}
     for first, second in _overlaps(process, begin, end):
         pair = (rows.op(int(given[first])), rows.op(int(given[second])))
@@ -236,12 +271,24 @@ def _owners(
             ),
             None,
         )
-        if cause is None:
+        if cause is not None:
+            excused.setdefault(cause.fault, []).append(sentence)
+        elif expectations.unlocks_early and _has_given_up(process, begin, first, second):
+            early.append(sentence)
+        else:
             count += 1
             shown.append(Shown(pair, sentence))
-        else:
-            excused.setdefault(cause.fault, []).append(sentence)
     tolerated = _tolerated(Check.TWO_OWNERS, one.number, allowances, excused)
+    if early:
+        tolerated.append(
+            Tolerated(
+                check=Check.TWO_OWNERS,
+                object=one.number,
+                count=len(early),
+                because=UNLOCKS_EARLY,
+                example=early[0],
+            )
+        )
     return breach(Check.TWO_OWNERS, count, shown[:SHOWN_MAX]), tolerated, len(np.unique(process)) > 1
 
 
@@ -256,6 +303,12 @@ def _overlaps(process: Ints, begin: Ints, end: Ints) -> list[tuple[int, int]]:
         if who_ not in latest or end[at] > end[latest[who_]]:
             latest[who_] = at
     return found
+
+
+def _has_given_up(process: Ints, begin: Ints, first: int, second: int) -> bool:
+    """Whether the earlier owner began no other message for a while: the overlap is the end of its last one."""
+    after = slice(second, int(np.searchsorted(begin, begin[second] + GIVEN_UP_FOR_NS)))
+    return not bool((process[after] == process[first]).any())
 
 
 def _tolerated(

@@ -38,6 +38,8 @@ class QueueExpectations:
     """Whether clients give messages to consumers at least once, and commit what was consumed, as RocketMQ's do; see `queue_pushed`."""
     is_orderly: bool = False
     """Whether one member at a time consumes a partition, a message at a time."""
+    unlocks_early: bool = False
+    """Whether a client may give its lock of a partition up while its listener still has a message of it."""
     keys: int = 0
     """With sharding keys: how many. A message's key is the remainder of its value; 0: there are none."""
     keys_move: bool = False

@@ -70,6 +70,7 @@ RTO_MEANS = (
 BUT_FOR_ALLOWED = "holds, but for what this mode allows"
 FACES = {True: ("valid", "Valid", "✓", "2a9d63"), False: ("violated", "Violated", "✗", "d1343b")}
 WITH_LOSS = ("allowed", "Valid for this mode, with losses", "!", "d98a00")
+WITH_TOLERATED = ("allowed", "Valid for this mode", "!", "d98a00")
 UNDECIDED = ("unknown", "Unknown", "?", "d98a00")
 
 
@@ -176,6 +177,8 @@ def face_of(found: RunFindings) -> tuple[str, str, str, str]:
     """How the verdict looks: kind, word, sign and colour."""
     if found.valid is True and count(found.results.get("lost_allowed")) > 0:
         return WITH_LOSS
+    if found.valid is True and found.results.get("tolerated"):
+        return WITH_TOLERATED
     return FACES.get(found.valid, UNDECIDED) if isinstance(found.valid, bool) else UNDECIDED
 
 
@@ -198,7 +201,8 @@ def title(found: RunFindings) -> str:
     duration = f"{test['duration_s']:g} s" if isinstance(test.get("duration_s"), int | float) else ""
     seed = f"seed {test['seed']}" if "seed" in test else ""
     ended = "interrupted" if found.results.get("is_interrupted") else ""
-    parts = (str(test.get("system") or "quorumlog"), nodes, faults, duration, seed, ended)
+    client = f"client={test['client']}" if "client" in test else ""
+    parts = (str(test.get("system") or "quorumlog"), client, nodes, faults, duration, seed, ended)
     return " · ".join(part for part in parts if part)
 
 
@@ -211,7 +215,9 @@ def verdict(found: RunFindings, face: tuple[str, str, str, str]) -> Banner:
     promise = str(results.get("promise") or found.test.get("promise") or "")
     if found.valid is True:
         loss = allowed_loss(results)
-        headline = f"Valid for this mode, but {loss}" if loss else "Every promise was kept"
+        tolerated = sum(one["count"] for one in results.get("tolerated") or ())
+        but = loss or (f"with {tolerated:,} deviations that it allows" if tolerated else "")
+        headline = f"Valid for this mode, but {but}" if but else "Every promise was kept"
         lost = "all else that was acknowledged is there" if loss else "none lost"
         told = f"{acked:,} acknowledged {through}: {lost}, none contradicted by any read."
     elif found.valid is False:
@@ -363,6 +369,10 @@ def cards(found: RunFindings) -> Iterable[Card]:
     if unseen := count(results.get("unseen")):
         yield Card(f"{unseen:,}", "acknowledged, not reached", "warn")
     yield from outage(results.get("rto_s") or {})
+    if (of_clients := results.get("rto_client_s")) is not None:
+        worst = of_clients.get("max")
+        told = "to the end" if worst is None else seconds(float(worst))
+        yield Card(told, "RTO as clients saw it", note=f"client={results.get('client')}", meaning=RTO_MEANS)
     if (up := available(results)) is not None:
         share, down = up
         note = f"{down} down in all" if float(results["availability"]["down_s"]) else "never down"

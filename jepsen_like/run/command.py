@@ -47,6 +47,7 @@ from jepsen_like.run.allowed import of_partitions
 from jepsen_like.run.exercise import RunPlan, exercise, first_cause
 from jepsen_like.run.results import Attempts, Observed, merged
 from jepsen_like.run.stalls import silences_of, stalls_of
+from jepsen_like.run.under_faults import under_faults
 from jepsen_like.systems.port import Mode, NotServing, System, WrongMode
 from jepsen_like.systems.registry import SYSTEMS, system_named
 
@@ -487,6 +488,7 @@ def checked(
     return {
         **results,
         **({"stalls": stalls.as_json()} if stalls is not None else {}),
+        **({"under_faults": pushed} if (pushed := under_faults(directory, test, observed.faults)) else {}),
         **({"client": test["client"]} if "client" in test else {}),
         **({"silences": silences.as_json()} if silences is not None else {}),
         "promise": mode.promise(plan.kinds),
@@ -518,9 +520,9 @@ def concluded(results: dict[str, Any], report: Path, command: str, *, as_json: b
 
 
 def colour(results: dict[str, Any]) -> str:
-    """How the verdict looks: never green where something was lost."""
+    """How the verdict looks: never green where something was lost, or where the mode had to allow something else."""
     return {False: "bold red", None: "bold yellow"}.get(
-        results["valid"], "bold yellow" if count(results["lost_acked"]) else "bold green"
+        results["valid"], "bold yellow" if count(results["lost_acked"]) or results.get("tolerated") else "bold green"
     )
 
 

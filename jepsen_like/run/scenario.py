@@ -129,7 +129,7 @@ def planned(system: System, story: NamedScenario, trial: Trial, seed: int) -> Ru
         rate=story.rate,
         concurrency=story.concurrency,
         kinds=chosen(kinds, Here(story.nodes), system.refused),
-        workload=story.workload,
+        workload=trial.workload or story.workload,
         settings=trial.settings,
         seed=seed,
         planned=trial.faults,
@@ -181,6 +181,10 @@ def missing(shows: Shows, results: dict[str, Any], down_s: float, held_s: float)
             return missing_records(results) or missing_of_majority(results["rto_s"]["faults"], held_s)
         case Shows.GROUPS_STALL | Shows.GROUPS_GO_ON:
             return missing_of_groups(shows, results["stalls"], down_s)
+        case Shows.CONSUMERS_GO_ON | Shows.CONSUMERS_WAIT:
+            return missing_of_consumers(shows, results["under_faults"], down_s)
+        case Shows.WRITES_WAIT_IN_ORDER | Shows.WRITES_GO_ON_OUT_OF_ORDER:
+            return missing_of_order(shows, results)
 
 
 def missing_records(results: dict[str, Any]) -> str | None:
@@ -227,6 +231,33 @@ def missing_of_groups(shows: Shows, stalls: dict[str, Any], down_s: float) -> st
         if shows is Shows.GROUPS_GO_ON and stalled_s >= limit_s:
             return f"the group {group} stalled for {stalled_s:.1f} s"
     return None
+
+
+def missing_of_consumers(shows: Shows, under_faults: Sequence[dict[str, Any]], down_s: float) -> str | None:
+    """The same of consumers that are pushed to; the master was down for `down_s`."""
+    fault = max(under_faults, key=lambda one: float(one["hold_s"]), default=None)
+    if fault is None or not fault["left"]:
+        return "nothing was left to be given when the master went down"
+    late = fault["given_late"]
+    if shows is Shows.CONSUMERS_GO_ON and not late:
+        return f"nothing was given in the second half of the {down_s:.0f} s that the master was down"
+    if shows is Shows.CONSUMERS_WAIT and late:
+        return f"{late:,} messages were given in the second half of the {down_s:.0f} s that the master was down"
+    return None
+
+
+def missing_of_order(shows: Shows, results: dict[str, Any]) -> str | None:
+    """The same of keys, of which some have their queue where the master is down."""
+    fault = max(results["under_faults"], key=lambda one: float(one["hold_s"]))
+    inverted = sum(one["count"] for one in results.get("tolerated", ()) if one["check"] == "key_order")
+    waited, keys = fault["keys_waiting"], fault["keys"]
+    if shows is Shows.WRITES_WAIT_IN_ORDER:
+        if not 0 < waited < keys:
+            return f"{waited} of {keys} keys were not acknowledged while the master was down"
+        return f"{inverted:,} messages of a key were given out of order" if inverted else None
+    if waited:
+        return f"{waited} of {keys} keys were not acknowledged while the master was down"
+    return None if inverted else "every key kept its order"
 
 
 def status_of(trials: Sequence[dict[str, Any]]) -> ExitStatus:

@@ -35,8 +35,8 @@ def stalls_of(history: Path, test: Mapping[str, Any], load_ended_ns: int) -> Sta
 
     Raises `UnreadableHistory`.
     """
-    if "queue" not in test:
-        return None
+    if "queue" not in test or test["queue"].get("pushed"):
+        return None  # where messages are pushed, clients commit unseen; see `under_faults`
     _, process, f, outcome, a, t_ret = _columns(history)
     committed = (f == Action.COMMIT) & (outcome == Outcome.OK)
     alone = np.unique(process[(f == Action.ASSIGN) & (a == NONE)])

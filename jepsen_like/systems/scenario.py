@@ -21,6 +21,10 @@ class Shows(enum.Enum):
     SCOPE_STOPS_ALONE = "what the killed broker leads stops until it is back, the rest goes on, and nothing that was acknowledged is lost"
     MAJORITY_COUNTS = "acknowledged with one down, not with two, and nothing that was acknowledged is lost"
     GROUPS_GO_ON = "groups and plain reads go on while the broker is down"
+    CONSUMERS_GO_ON = "consumers are given messages while the master is down"
+    CONSUMERS_WAIT = "consumers are given nothing until the master is back"
+    WRITES_WAIT_IN_ORDER = "keys wait for their master, and every key keeps its order"
+    WRITES_GO_ON_OUT_OF_ORDER = "keys go to other queues while their master is down, and some lose their order"
 
 
 @attrs.frozen(kw_only=True)
@@ -35,6 +39,8 @@ class Trial:
     shows: Shows
     replication: str = ""
     """As `--replication` names it; empty: the system's first."""
+    workload: str = ""
+    """As `--workload` names it; empty: that of the scenario."""
 
 
 @attrs.frozen(kw_only=True)

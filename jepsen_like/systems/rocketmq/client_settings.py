@@ -42,7 +42,7 @@ def has_wheel() -> bool:
 
 
 def client_of(setting: str, workload: str) -> str:
-    """Which client a workload has: the given one; else the C++ client for consumers, and our own where there are none."""
+    """Which client a workload has: the given one; else the C++ client, and our own where that is not installed and nothing is consumed."""
     if setting != AUTO:
         return setting
-    return WHEEL if workload in PUSHED else OWN
+    return WHEEL if workload in PUSHED or has_wheel() else OWN

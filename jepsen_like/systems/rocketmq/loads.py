@@ -38,6 +38,7 @@ def queue_of(mode: RocketMode, workload: str) -> Mapping[str, Any]:
         "queue": {
             "pushed": True,
             "orderly": is_orderly,
+            "unlocks_early": True,
             "keys": KEYS if is_orderly else 0,
             "keys_move": not mode.is_pinned,
             "partitions": {

@@ -29,6 +29,12 @@ WIPED_BEHIND_A_CUT: Final = (
 """The slaves are cut off for long enough to give up their connections, with what is on its way, and come back to an empty master."""
 WIPED: Final = (Fault(1, "wipe-master", Target.LEADER, at_s=7.0, hold_s=1.0, seed=2),)
 """The new log of the master stays shorter than those of its slaves."""
+MASTER_DOWN: Final = (Fault(1, "kill", Target.LEADER, at_s=8.0, hold_s=45.0, seed=1),)
+"""The C++ client reads routes every 30 s; so it has read them for sure in the second half of this time."""
+ONE_OF_TWO_DOWN: Final = (Fault(1, "kill", Target.LEADER, at_s=5.0, hold_s=35.0, seed=1),)
+"""The C++ client reads routes some 30 s and 60 s after its start: while the master is away, and after it is back."""
+OURS: Final = ("client=own",)
+"""A client that notices at once what has become of a master: what brokers keep does not depend on it."""
 PAIRS: Final = (RocketReplication.ASYNC_SLAVE, RocketReplication.SYNC_SLAVE)
 
 SCENARIOS: Final = (
@@ -41,7 +47,7 @@ SCENARIOS: Final = (
         workload="log",
         duration_s=8.0,
         trials=tuple(
-            Trial(name=each.value, replication=each.value, settings=(), faults=KILLED, shows=Shows.NO_LOSS)
+            Trial(name=each.value, replication=each.value, settings=OURS, faults=KILLED, shows=Shows.NO_LOSS)
             for each in RocketReplication
         ),
     ),
@@ -54,7 +60,7 @@ SCENARIOS: Final = (
         workload="log",
         duration_s=9.0,
         trials=tuple(
-            Trial(name=each.value, replication=each.value, settings=(), faults=LOST_BEHIND_A_CUT, shows=shows)
+            Trial(name=each.value, replication=each.value, settings=OURS, faults=LOST_BEHIND_A_CUT, shows=shows)
             for each, shows in zip(PAIRS, (Shows.LOSS, Shows.NO_LOSS), strict=True)
         ),
     ),
@@ -70,14 +76,14 @@ SCENARIOS: Final = (
             Trial(
                 name="haDivergence=rocketmq",
                 replication=RocketReplication.SYNC_SLAVE,
-                settings=("haDivergence=rocketmq",),
+                settings=(*OURS, "haDivergence=rocketmq"),
                 faults=POWER_OF_MASTER,
                 shows=Shows.LOSS,
             ),
             Trial(
                 name="haDivergence=refuse",
                 replication=RocketReplication.SYNC_SLAVE,
-                settings=("haDivergence=refuse",),
+                settings=(*OURS, "haDivergence=refuse"),
                 faults=(*POWER_OF_MASTER, Fault(2, "promote-by-hand", Target.LEADER, at_s=6.0, hold_s=1.0, seed=2)),
                 shows=Shows.NO_LOSS,
             ),
@@ -96,7 +102,7 @@ SCENARIOS: Final = (
             Trial(
                 name=each.value,
                 replication=each.value,
-                settings=("pairs=2",),
+                settings=(*OURS, "pairs=2"),
                 faults=ONE_OF_TWO_KILLED,
                 shows=Shows.SCOPE_STOPS_ALONE,
             )
@@ -115,7 +121,7 @@ SCENARIOS: Final = (
             Trial(
                 name=RocketReplication.RAFT.value,
                 replication=RocketReplication.RAFT,
-                settings=(),
+                settings=OURS,
                 faults=ONE_THEN_TWO_KILLED,
                 shows=Shows.MAJORITY_COUNTS,
             ),
@@ -132,16 +138,65 @@ SCENARIOS: Final = (
         duration_s=11.0,
         trials=(
             *(
-                Trial(name=each.value, replication=each.value, settings=(), faults=WIPED_BEHIND_A_CUT, shows=shows)
+                Trial(name=each.value, replication=each.value, settings=OURS, faults=WIPED_BEHIND_A_CUT, shows=shows)
                 for each, shows in zip(PAIRS, (Shows.LOSS, Shows.NO_LOSS), strict=True)
             ),
             Trial(
                 name="sync-slave, haDivergence=rocketmq",
                 replication=RocketReplication.SYNC_SLAVE,
-                settings=("haDivergence=rocketmq",),
+                settings=(*OURS, "haDivergence=rocketmq"),
                 faults=WIPED,
                 shows=Shows.LOSS,
             ),
+        ),
+    ),
+    NamedScenario(
+        name="consumers-move-to-slave",
+        story=(
+            "The master is killed for half a minute and more, while its consumers have not consumed all. Concurrent ones go on with what the "
+            "slave has, once their client has read the route again. Ordered ones need locks, which only a master gives, and wait."
+        ),
+        workload="group",
+        duration_s=60.0,
+        nodes=2,
+        rate=300.0,
+        trials=tuple(
+            Trial(
+                name=name,
+                replication=RocketReplication.ASYNC_SLAVE,
+                workload=workload,
+                settings=(f"consume_ms={consume_ms}",),
+                faults=MASTER_DOWN,
+                shows=shows,
+            )
+            for name, workload, consume_ms, shows in (
+                ("concurrent", "group", 60, Shows.CONSUMERS_GO_ON),
+                ("ordered", "order", 15, Shows.CONSUMERS_WAIT),
+            )
+        ),
+    ),
+    NamedScenario(
+        name="order-or-availability",
+        story=(
+            "One of two masters is killed. With pinned queues the keys of its queues wait until it is back, and keep their order. Without, they "
+            "go to the queues of the other master, and back when it is there again, where they overtake what waits behind them."
+        ),
+        workload="order",
+        duration_s=78.0,
+        nodes=4,
+        rate=200.0,
+        trials=tuple(
+            Trial(
+                name=f"order={order}",
+                replication=RocketReplication.ASYNC_SLAVE,
+                settings=(f"order={order}", "pairs=2", "consume_ms=30"),
+                faults=ONE_OF_TWO_DOWN,
+                shows=shows,
+            )
+            for order, shows in (
+                ("pinned", Shows.WRITES_WAIT_IN_ORDER),
+                ("rehashed", Shows.WRITES_GO_ON_OUT_OF_ORDER),
+            )
         ),
     ),
 )

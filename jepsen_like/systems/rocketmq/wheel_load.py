@@ -10,7 +10,7 @@ Members of a group come and go. When all is healed, new ones consume what is lef
 import random
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 import attrs
@@ -83,9 +83,10 @@ class WheelLoad:
         try:
             if not await self._probes.final_reads():
                 return False
+            places = await self._queues.places()
             if self._members and isinstance(self._sink, PushedSink):
-                await self._drain(self._sink)
-            self._sink.placed(await self._queues.places())
+                await self._drain(self._sink, places.keys())
+            self._sink.placed(places)
             return True
         finally:
             self._home.cleanup()
@@ -160,19 +161,16 @@ class WheelLoad:
                 )
             await trio.sleep(POSITIONS_EVERY_S)
 
-    async def _drain(self, sink: PushedSink) -> None:
-        """New members, which take no time for a message, until they were given all, or for long enough."""
+    async def _drain(self, sink: PushedSink, there: Set[int]) -> None:
+        """New members, which take no time for a message, until they were given all that is there, or for long enough."""
         done = trio.Event()
         async with trio.open_nursery() as nursery:
             for plan in self._members:
                 nursery.start_soon(self._stay, attrs.evolve(plan, holds_ms=0.0), DRAINED_WITHIN_S, done)
             with trio.move_on_after(DRAINED_WITHIN_S):
-                while not sink.acked <= sink.seen:  # noqa: ASYNC110 - rows have no event
+                while not there <= sink.seen:  # noqa: ASYNC110 - rows have no event
                     await trio.sleep(DRAIN_LOOKS_EVERY_S)
-                await trio.sleep(SETTLES_S)
             done.set()
 
 
 NO_PROCESS: Final = -1
-SETTLES_S: Final = 2.0
-"""For messages without an acknowledgement, which no one waits for."""

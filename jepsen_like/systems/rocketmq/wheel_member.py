@@ -16,8 +16,10 @@ from jepsen_like.systems.rocketmq.bodies import value_of
 from jepsen_like.systems.rocketmq.worker_pipe import FLUSH_EVERY_S, GIVEN, STOPPED, GivenRow, WheelPipe, WheelPlan
 from jepsen_like.workload.client_process import QUIT, STOP
 
-CONSUMED: Final = 0
+CONSUMED, AGAIN_LATER = 0, 1
 THREADS: Final = 4
+SHUT_DOWN_WITHIN_S: Final = 15.0
+FOREVER: Final = threading.Event()
 
 
 class PushedMember:
@@ -26,28 +28,46 @@ class PushedMember:
     def __init__(self, plan: WheelPlan) -> None:
         self._plan = plan
         self.rows: list[GivenRow] = []
-        self._lock = threading.Lock()
-        self._has_left = False
+        self._changed = threading.Condition()
+        self._under_way = 0
+        self._is_leaving = False
 
     def take(self, _: Any, handle: Any) -> int:
         """The listener: called in threads of the client."""
+        with self._changed:
+            is_leaving = self._is_leaving
+            self._under_way += not is_leaving
+        if is_leaving:
+            return self._refused()
         t_inv = time.monotonic_ns()
         message = RecvMessage(handle)
         value, is_whole = value_of(message.body or b"")
         place = message.queue_id, message.queue_offset, message.id
         if self._plan.holds_ms:
             time.sleep(self._plan.holds_ms / 1e3)
-        with self._lock:
-            if not self._has_left:
-                self.rows.append(GivenRow(value, is_whole, *place, t_inv, time.monotonic_ns()))
-                return CONSUMED
-        threading.Event().wait()  # it has crashed: what is told no more is not consumed
+        with self._changed:
+            self.rows.append(GivenRow(value, is_whole, *place, t_inv, time.monotonic_ns()))
+            self._under_way -= 1
+            self._changed.notify_all()
         return CONSUMED
 
-    def crash(self) -> None:
-        """Nothing is consumed from now on."""
-        with self._lock:
-            self._has_left = True
+    def _refused(self) -> int:
+        if not self._plan.is_orderly:
+            FOREVER.wait()  # it has crashed
+        return AGAIN_LATER
+
+    def leave(self) -> None:
+        """Take nothing more, and wait until the listener has returned: the client's shutdown gives locks up without waiting for it."""
+        with self._changed:
+            self._is_leaving = True
+            self._changed.wait_for(lambda: self._under_way == 0)
+
+
+def shut_down(consumer: PushConsumer) -> None:
+    """Let the client give its locks up. Now and then its shutdown does not return; then they end with their lease."""
+    ending = threading.Thread(target=consumer.shutdown, daemon=True)
+    ending.start()
+    ending.join(SHUT_DOWN_WITHIN_S)
 
 
 def run_member(plan: WheelPlan, pipe: WheelPipe) -> None:
@@ -65,10 +85,10 @@ def run_member(plan: WheelPlan, pipe: WheelPipe) -> None:
         pipe.wait(FLUSH_EVERY_S)
         commands = [command for command, *_ in pipe.commands()]
         leaves = is_here and STOP in commands
-        if leaves and plan.is_orderly:
-            consumer.shutdown()
-        elif leaves:
-            member.crash()
+        if leaves:
+            member.leave()
+            if plan.is_orderly:
+                shut_down(consumer)
         if told := len(member.rows):
             pipe.say(GIVEN, member.rows[:told])
             del member.rows[:told]

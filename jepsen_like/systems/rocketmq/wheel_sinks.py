@@ -110,13 +110,10 @@ class PushedSink:
         self._senders = Senders(recorder)
         self._waiting: list[tuple[int, GivenRow]] = []
         self._unplaced: list[tuple[WheelPlan, CallRow]] = []
-        self.acked: set[int] = set()
         self.seen: set[int] = set()
 
     def sent(self, worker: WheelPlan, row: CallRow) -> None:
         """A message of a producer."""
-        if row.status == 0:
-            self.acked.add(row.value)
         obj = object_of(worker, row, self._objects)
         if obj is None:
             self._unplaced.append((worker, row))

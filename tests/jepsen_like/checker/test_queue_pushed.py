@@ -22,7 +22,7 @@ KEYS = 4
 COUNT = 12
 QUEUES = 2
 GROUP = 0
-FIRST, SECOND, LOOKER, SENDER = 11, 12, 30, 1
+FIRST, SECOND, NEWCOMER, LOOKER, SENDER = 11, 12, 13, 30, 1
 
 
 def value_of(key: int, number: int) -> int:
@@ -70,7 +70,7 @@ class Run:
         self.recorder.position_read(position, group=GROUP, **about)
 
     def joins(self, at: int) -> None:
-        self.recorder.assigned(range(QUEUES), process=SECOND, t_ns=at, group=GROUP)
+        self.recorder.assigned(range(QUEUES), process=NEWCOMER, t_ns=at, group=GROUP)
 
 
 def sound_run(recorder: QueueRecorder) -> Run:
@@ -100,17 +100,29 @@ def a_position_before_it_was_given(run: Run) -> None:
 
 
 def a_position_goes_back(run: Run) -> None:
-    run.looks[1].append((4, 3 * S))
+    """Long after its members began."""
+    run.looks[1] += [(COUNT, 20 * S), (4, 21 * S)]
 
 
-def it_goes_back_to_where_another_joined(run: Run) -> None:
-    run.more.append(lambda: run.joins(sent_at(4) + 50 * MS))
-    run.looks[1].append((4, 3 * S))
+def it_goes_back_to_where_another_began(run: Run) -> None:
+    a_position_goes_back(run)
+    run.more.append(lambda: run.joins(sent_at(4) + 20 * MS))
+    run.more.append(lambda: run.give(1, value_of(1, 4), 19 * S, NEWCOMER))
 
 
-def it_goes_back_behind_where_another_joined(run: Run) -> None:
-    run.more.append(lambda: run.joins(sent_at(4) + 50 * MS))
-    run.looks[1].append((3, 3 * S))
+def it_goes_back_behind_where_another_began(run: Run) -> None:
+    it_goes_back_to_where_another_began(run)
+    run.looks[1][-1] = (3, 21 * S)
+
+
+def it_goes_back_long_after_another_began(run: Run) -> None:
+    it_goes_back_to_where_another_began(run)
+    run.looks[1][-2:] = [(COUNT, 40 * S), (4, 41 * S)]
+
+
+def another_began_before_the_position(run: Run) -> None:
+    run.more.append(lambda: run.joins(sent_at(6) + 20 * MS))
+    run.more.append(lambda: run.give(1, value_of(1, 4), 2 * S, NEWCOMER))
 
 
 def two_at_once(run: Run) -> None:
@@ -136,11 +148,13 @@ def a_later_one_behind_an_unknown_first(run: Run) -> None:
 PLANTS: tuple[tuple[Callable[[Run], None], Check | None], ...] = (
     (nothing, None),
     (one_was_given_again, None),
-    (it_goes_back_to_where_another_joined, None),
+    (it_goes_back_to_where_another_began, None),
     (one_was_never_given, Check.UNDELIVERED),
     (a_position_before_it_was_given, Check.COMMIT_AHEAD),
     (a_position_goes_back, Check.COMMIT_REGRESS),
-    (it_goes_back_behind_where_another_joined, Check.COMMIT_REGRESS),
+    (it_goes_back_behind_where_another_began, Check.COMMIT_REGRESS),
+    (it_goes_back_long_after_another_began, Check.COMMIT_REGRESS),
+    (another_began_before_the_position, Check.COMMIT_REGRESS),
     (two_at_once, Check.TWO_OWNERS),
     (a_later_one_of_a_key_first, Check.KEY_ORDER),
 )
@@ -177,6 +191,21 @@ def test_what_was_planted_is_found_and_nothing_else(
 def test_what_comes_again_is_counted(tmp_path: Path) -> None:
     verdict = judged(tmp_path, [one_was_given_again])
     assert (verdict.findings.given, verdict.findings.given_again) == (QUEUES * COUNT, 1)
+
+
+def the_next_owner_begins_during_the_last_message(run: Run) -> None:
+    run.more.append(lambda: run.give(1, value_of(1, COUNT - 1), sent_at(COUNT - 1) + 12 * MS, NEWCOMER))
+
+
+@pytest.mark.parametrize("unlocks_early", [True, False])
+def test_the_last_message_of_an_owner_is_told_where_clients_unlock_early(unlocks_early: bool, tmp_path: Path) -> None:
+    verdict = judged(tmp_path, [the_next_owner_begins_during_the_last_message], unlocks_early=unlocks_early)
+    assert verdict.valid is unlocks_early
+    assert [one.check for one in verdict.findings.tolerated] == [Check.TWO_OWNERS] * unlocks_early
+
+
+def test_an_owner_that_goes_on_has_not_given_up(tmp_path: Path) -> None:
+    assert judged(tmp_path, [two_at_once], unlocks_early=True).findings.counts == {Check.TWO_OWNERS: 1}
 
 
 def fault(begun: int, ended: int, *, rewinds_ns: int = NONE, unlocks_ns: int = NONE) -> Allowance:

@@ -38,6 +38,14 @@ def recovered(*first_s: float | None) -> dict[str, Any]:
     return {"rto_s": {"faults": [{"s": s, "hold_s": 8.0, "recovered": s is not None} for s in first_s]}}
 
 
+INVERTED = [{"check": "key_order", "count": 5}, {"check": "two_owners", "count": 2}]
+
+
+def under(**changes: int) -> dict[str, Any]:
+    """What went on while the one fault held."""
+    return {"under_faults": [{"hold_s": 8.0, "left": 9, "given_late": 0, "keys": 4, "keys_waiting": 0, **changes}]}
+
+
 def results(**changes: Any) -> dict[str, Any]:
     faults = [{"begin_s": 4.0, "end_s": 12.0}]
     stalls = {"groups_s": {"readers": 0.2, "auditors": 0.3}, "reads_s": 0.1}
@@ -89,6 +97,18 @@ def test_every_trial_is_a_run_that_can_be_started(system: Any, story: Any, trial
         (Shows.GROUPS_STALL, {"stalls": {"groups_s": {"readers": 9.0}, "reads_s": None}}, "plain reads stalled"),
         (Shows.GROUPS_GO_ON, {"stalls": {"groups_s": {"readers": TAKES_OVER_S}, "reads_s": 0.1}}, "readers stalled"),
         (Shows.GROUPS_GO_ON, {"stalls": {"groups_s": {"readers": None}, "reads_s": 0.1}}, "never committed anything"),
+        (Shows.CONSUMERS_GO_ON, under(given_late=3), None),
+        (Shows.CONSUMERS_GO_ON, under(), "nothing was given in the second half"),
+        (Shows.CONSUMERS_WAIT, under(), None),
+        (Shows.CONSUMERS_WAIT, under(given_late=3), "3 messages were given"),
+        (Shows.CONSUMERS_WAIT, under(left=0), "nothing was left"),
+        (Shows.WRITES_WAIT_IN_ORDER, under(keys_waiting=2), None),
+        (Shows.WRITES_WAIT_IN_ORDER, under(), "0 of 4 keys"),
+        (Shows.WRITES_WAIT_IN_ORDER, under(keys_waiting=4), "4 of 4 keys"),
+        (Shows.WRITES_WAIT_IN_ORDER, {**under(keys_waiting=2), "tolerated": INVERTED}, "5 messages of a key"),
+        (Shows.WRITES_GO_ON_OUT_OF_ORDER, {**under(), "tolerated": INVERTED}, None),
+        (Shows.WRITES_GO_ON_OUT_OF_ORDER, under(), "every key kept its order"),
+        (Shows.WRITES_GO_ON_OUT_OF_ORDER, {**under(keys_waiting=1), "tolerated": INVERTED}, "1 of 4 keys"),
     ],
 )
 def test_what_a_trial_was_to_show_is_seen_or_missed(shows: Shows, changes: dict[str, Any], why: str | None) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jepsen_like.cli import ExitStatus
+from jepsen_like.systems.rocketmq.client_settings import has_wheel
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick", "--json", "--system", "rocketmq"]
 
@@ -22,7 +23,7 @@ RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick", "--json", "--s
 )
 def test_nothing_is_lost_when_masters_are_hit(arguments: str, tmp_path: Path) -> None:
     ended = subprocess.run(
-        [*RUN, *arguments.split(), "--duration", "8", "--seed", "3", "--out", str(tmp_path)],
+        [*RUN, *arguments.split(), "--set", "client=own", "--duration", "8", "--seed", "3", "--out", str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=100,
@@ -33,3 +34,20 @@ def test_nothing_is_lost_when_masters_are_hit(arguments: str, tmp_path: Path) ->
     assert results["acked"] > 100
     assert results["lost_acked"] == 0
     assert len({*results["silences"]["scopes_s"], None}) == 1 + (2 if "pairs" in arguments else 1)
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(
+    not has_wheel(), reason="the C++ client is not there: pip install rocketmq==0.4.4 (Linux on x86-64)"
+)
+def test_what_the_cpp_client_sends_in_order_is_consumed_in_order(tmp_path: Path) -> None:
+    arguments = "--workload order --replication async-slave --nodes 2 --duration 6 --nemesis none --rate 200 --seed 3"
+    ended = subprocess.run(
+        [*RUN, *arguments.split(), "--out", str(tmp_path)], capture_output=True, text=True, timeout=150, check=False
+    )
+    assert ended.returncode == ExitStatus.VALID, ended.stderr
+    results = json.loads(ended.stdout.splitlines()[-1])
+    assert results["client"] == "wheel"
+    assert results["acked"] > 100
+    assert results["given"]["messages"] >= results["acked"]
+    assert {"undelivered", "key_order"} <= {*results["checks"]}

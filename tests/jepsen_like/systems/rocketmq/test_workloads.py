@@ -7,7 +7,7 @@ from jepsen_like.checker.verdict import Model
 from jepsen_like.history.ops import Outcome
 from jepsen_like.systems.port import WrongMode
 from jepsen_like.systems.rocketmq.bodies import body_of, value_of
-from jepsen_like.systems.rocketmq.client_settings import OWN, WHEEL, client_of
+from jepsen_like.systems.rocketmq.client_settings import OWN, WHEEL, client_of, has_wheel
 from jepsen_like.systems.rocketmq.loads import KEYS, queue_of
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.outcomes import outcome_of
@@ -44,9 +44,10 @@ def test_a_body_is_text_and_a_changed_one_is_no_value_of_a_client(value: int) ->
         assert found != value
 
 
-def test_consumers_are_those_of_the_cpp_client_unless_told() -> None:
-    assert [client_of("auto", each) for each in ("log", "group", "order")] == [OWN, WHEEL, WHEEL]
-    assert client_of("wheel", "log") == WHEEL
+def test_clients_are_the_cpp_client_where_it_is_installed_unless_told() -> None:
+    installed = WHEEL if has_wheel() else OWN
+    assert [client_of("auto", each) for each in ("log", "group", "order")] == [installed, WHEEL, WHEEL]
+    assert [client_of(each, "log") for each in (WHEEL, OWN)] == [WHEEL, OWN]
     refusal = RocketMode.of(["client=own"], "sync-slave").refusal(Model.QUEUE, [])
     assert refusal is not None
     assert "client=wheel" in refusal
