@@ -238,6 +238,16 @@ class HeartbeatData(JsonBody):
 
 
 @frozen(kw_only=True)
+class CheckClientRequestBody(JsonBody):
+    """Whether the broker can serve a subscription, asked before the first heartbeat: CHECK_CLIENT_CONFIG."""
+
+    bytes_max: ClassVar[int | None] = CLIENT_BODY_BYTES_MAX
+    client_id: str | None = None
+    group: str | None = None
+    subscription_data: SubscriptionData | None = None
+
+
+@frozen(kw_only=True)
 class GetConsumerListByGroupResponseBody(JsonBody):
     """The ids of a group's clients."""
 

@@ -1,4 +1,4 @@
-"""Clients: heartbeats (34), leaving (35), who is in a group (38, 203, 204, 300), and the notice that this has changed (40, to clients)."""
+"""Clients: heartbeats (34), leaving (35), what they may subscribe to (46), who is in a group (38, 203, 204, 300), and the notice that this has changed (40, to clients)."""
 
 from collections.abc import Mapping
 
@@ -14,8 +14,9 @@ from rocketmq_compat.consumers.registry import (
     RegistryEvent,
     RegistryTimePassed,
 )
-from rocketmq_compat.consumers.subscriptions import TagSubscription, parse_subscription
+from rocketmq_compat.consumers.subscriptions import TagSubscription, parse_subscription, require_tags
 from rocketmq_compat.remoting.bodies import (
+    CheckClientRequestBody,
     ClientConnection,
     ConsumerConnection,
     ConsumerData,
@@ -51,7 +52,7 @@ class ClientRequests:
         return {
             RequestCode.HEART_BEAT: guarded(self._heartbeat),
             RequestCode.UNREGISTER_CLIENT: guarded(self._unregister),
-            RequestCode.CHECK_CLIENT_CONFIG: guarded(lambda call: call.answer()),
+            RequestCode.CHECK_CLIENT_CONFIG: guarded(self._check),
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: guarded(self._consumer_list),
             RequestCode.GET_CONSUMER_CONNECTION_LIST: guarded(self._consumers),
             RequestCode.GET_PRODUCER_CONNECTION_LIST: guarded(self._producers),
@@ -94,6 +95,13 @@ class ClientRequests:
         self._sessions[channel] = call.session
         self._facts[channel] = LANGUAGE_NAMES.get(call.request.language, "OTHER"), call.request.version
         self._step(ClientBeat(channel, beat.client_id, producers, consumers))
+        call.answer()
+
+    def _check(self, call: RemotingCall) -> None:
+        """A consumer that starts learns that a filter other than by tags is not served, instead of waiting for messages forever."""
+        data = CheckClientRequestBody.decode(call.request.body).subscription_data if len(call.request.body) else None
+        if data is not None:
+            require_tags(_subscription(data))
         call.answer()
 
     def _consumer(self, data: ConsumerData) -> ConsumerBeat:

@@ -1,11 +1,13 @@
 """Consumers at one broker: who is there, what they are told, how far they are, which queues they have locked, and what survives a restart."""
 
 from rocketmq_compat.remoting.bodies import (
+    CheckClientRequestBody,
     ConsumerConnection,
     GetConsumerListByGroupResponseBody,
     LockBatchRequestBody,
     LockBatchResponseBody,
     MessageQueue,
+    SubscriptionData,
     SubscriptionGroupConfig,
     TopicConfig,
     TopicConfigSerializeWrapper,
@@ -71,6 +73,15 @@ async def test_consumers_are_told_when_one_comes_goes_or_is_lost() -> None:
         assert set(found.subscription_table) == {"T"}
         assert {each.code for each in told} == {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED}
         assert {each.ext["consumerGroup"] for each in told} == {"g"}
+
+
+async def test_a_consumer_that_wants_to_filter_by_sql_is_told_when_it_asks() -> None:
+    async with served() as (_, client):
+        for kind, code in (("TAG", ResponseCode.SUCCESS), ("SQL92", ResponseCode.SYSTEM_ERROR)):
+            wanted = SubscriptionData(topic="T", sub_string="a > 5", expression_type=kind)
+            body = CheckClientRequestBody(client_id="c", group="g", subscription_data=wanted).encode()
+            assert (await ask(client, RequestCode.CHECK_CLIENT_CONFIG, body=body)).code == code
+        assert (await ask(client, RequestCode.CHECK_CLIENT_CONFIG)).code == ResponseCode.SUCCESS
 
 
 async def test_a_heartbeat_creates_the_retry_topic_of_its_group() -> None:
