@@ -2,7 +2,7 @@
 had to show and whether it did.
 
 `python -m tests.rocketmq_compat.foreign` needs a JDK with Maven, and Node.js with npm, which bring the clients into the cache of the user when
-they are missing. What cannot be had is not run, and the table says so.
+they are missing. What cannot be had is not run, and the table names the reason.
 """
 
 import os
@@ -26,7 +26,7 @@ from tests.rocketmq_compat.foreign.steps import ForeignPlan, ForeignStep, group_
 WITHIN_S = 180.0
 SHOWN = 2500
 NOW = "now"
-"""The line with which a program says that it is time to kill a master."""
+"""The line of a program when it is time to kill a master."""
 Opens = Callable[[Path], AbstractContextManager[MessageCluster]]
 PARTS: dict[str, tuple[Opens, Callable[[ForeignPlan], Iterator[ForeignStep]]]] = {
     "pairs": (broker_pairs, pair_steps),

@@ -17,7 +17,7 @@ FETCHED_WITHIN_S: Final = 600.0
 
 
 class ClientMissing(Exception):
-    """A client is not there and cannot be brought; the message says why."""
+    """A client is not there and cannot be brought; the message has the reason."""
 
 
 def _cache(name: str) -> Path:
