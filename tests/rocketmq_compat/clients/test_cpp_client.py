@@ -14,10 +14,12 @@ import attrs
 import pytest
 import trio
 
+from jepsen_like.bench.processes import until
 from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.frame import Command
 from rocketmq_compat.remoting.headers.topics import CreateTopicRequestHeader
+from tests.rocketmq_compat.foreign.cluster import RAFT_GROUP, broker_group
 
 WORKER = Path(__file__).with_name("worker.py")
 PROCESS = ("-m", "rocketmq_compat.process")
@@ -109,19 +111,21 @@ def lines(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     return found
 
 
-def sent(start: Start, brokers: Brokers, topic: str) -> list[dict[str, Any]]:
-    found = lines(start(str(WORKER), "send", brokers.names, topic, str(COUNT)))
+def sent(start: Start, names: str, topic: str) -> list[dict[str, Any]]:
+    found = lines(start(str(WORKER), "send", names, topic, str(COUNT)))
     assert all(each["status"] == 0 for each in found)
     return found
 
 
-def consumed(start: Start, brokers: Brokers, way: str, tags: str, count: int) -> list[dict[str, Any]]:
-    return lines(start(str(WORKER), "consume", brokers.names, "T", "g", way, tags, str(count)))
+def consumed(
+    start: Start, names: str, way: str, tags: str, count: int, *, topic: str = "T", group: str = "g"
+) -> list[dict[str, Any]]:
+    return lines(start(str(WORKER), "consume", names, topic, group, way, tags, str(count)))
 
 
 def test_what_was_sent_is_consumed_and_what_failed_comes_again(start: Start, brokers: Brokers) -> None:
-    bodies = {each["body"] for each in sent(start, brokers, "T")}
-    found = consumed(start, brokers, "concurrent", "*", len(bodies))
+    bodies = {each["body"] for each in sent(start, brokers.names, "T")}
+    found = consumed(start, brokers.names, "concurrent", "*", len(bodies))
     # The client sends back what fails together with all that it had pulled at once, which comes again as another try.
     times = Counter((each["body"], each["tries"]) for each in found)
     assert {body for body, _ in times} == bodies
@@ -130,8 +134,8 @@ def test_what_was_sent_is_consumed_and_what_failed_comes_again(start: Start, bro
 
 
 def test_what_was_sent_in_order_is_consumed_in_order(start: Start, brokers: Brokers) -> None:
-    sent(start, brokers, "T")
-    found = consumed(start, brokers, "orderly", "B", COUNT)
+    sent(start, brokers.names, "T")
+    found = consumed(start, brokers.names, "orderly", "B", COUNT)
     assert [each["body"] for each in found] == [f"orderly-{number}" for number in range(COUNT)]
     assert len({each["queue"] for each in found}) == 1
 
@@ -139,9 +143,25 @@ def test_what_was_sent_in_order_is_consumed_in_order(start: Start, brokers: Brok
 def test_what_was_sent_to_a_broker_that_was_killed_is_consumed_from_the_next_one(
     start: Start, brokers: Brokers
 ) -> None:
-    sent(start, brokers, "T")
+    sent(start, brokers.names, "T")
     brokers.process.kill()
     brokers.process.wait()
     told(start(*brokers.flags), "serving")
-    found = consumed(start, brokers, "concurrent", "B", COUNT)
+    found = consumed(start, brokers.names, "concurrent", "B", COUNT)
     assert {each["body"] for each in found} == {f"orderly-{number}" for number in range(COUNT)}
+
+
+def test_a_raft_group_whose_master_is_killed_has_what_was_sent_and_takes_more(start: Start, tmp_path: Path) -> None:
+    with broker_group(tmp_path / "group") as cluster:
+        sent(start, cluster.names, "before")
+        old = cluster.kill_master(RAFT_GROUP)
+        until(
+            lambda: cluster.registered().get((RAFT_GROUP, 0), old) != old,
+            "another master",
+            within_s=ENDS_WITHIN_S,
+            every_s=0.05,
+        )
+        sent(start, cluster.names, "after")
+        for topic in ("before", "after"):
+            found = consumed(start, cluster.names, "orderly", "B", COUNT, topic=topic, group=topic)
+            assert [each["body"] for each in found] == [f"orderly-{number}" for number in range(COUNT)]
