@@ -129,7 +129,7 @@ class RocketSystem:
     """The command that brings what this machine lacks; empty if nothing."""
     version: Callable[[], str]
     warm_up_s: float
-    """Of each kind of load before the first measurement: a JVM is slow until it has compiled what it does."""
+    """Of all kinds of load together before the first measurement: a JVM is slow until it has compiled what it does."""
     promise: str = "as the mode has it; ASYNC_FLUSH"
 
     @contextlib.contextmanager
@@ -162,7 +162,7 @@ OWN = RocketSystem(
     lambda mode: mode.own,
     str,
     own_version,
-    warm_up_s=0.3,
+    warm_up_s=1.0,
 )
 APACHE = RocketSystem(
     "apache",
@@ -172,6 +172,6 @@ APACHE = RocketSystem(
     lambda mode: mode.apache,
     APACHE_ROCKETMQ.missing,
     lambda: APACHE_ROCKETMQ.version,
-    warm_up_s=2.0,
+    warm_up_s=8.0,
 )
 ROCKET_SYSTEMS: Mapping[str, RocketSystem] = {system.key: system for system in (OWN, APACHE)}

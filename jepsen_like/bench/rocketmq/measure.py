@@ -206,7 +206,7 @@ class RocketDriver:
         self._topics = 0
 
     def warm_up(self, seconds: float) -> None:
-        """Each kind of load for so long: a JVM compiles what it does."""
+        """All kinds of load, for so long together: a JVM compiles what it does."""
         for load in LOADS:
             self._next_topic()
             self._run(load, seconds / len(LOADS))
