@@ -139,15 +139,22 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division
 
     In a raft group a power cut of less than a majority costs nothing. Readers of a master that was wiped find nothing, also where
     nothing is lost.
+
+    A power cut may take more from a master than from its slaves. Until one of those connects and shows it, an asynchronous master goes on
+    behind another beginning than theirs; an operator who lets a slave lead then drops what it acknowledged since the cut, wherever that lay.
     """
     is_raft = rule.replication is RocketReplication.RAFT
     enough = groups.size // 2 + 1 if is_raft else 1
     found = []
-    for fault in faults:
+    forked_ns = NEVER
+    for fault in sorted(faults, key=lambda fault: fault.begun_ns):
         loss = rule.may_lose(fault.kind)
         hit = Counter(groups.number_of(node) for node in fault.nodes)
         objects = {obj for number in hit if hit[number] >= enough for obj in groups.objects(number, queues)}
         is_wiped = fault.kind == WIPES_MASTER
+        if fault.kind in UNFLUSHED_HARMS and not rule.is_durable:
+            forked_ns = min(forked_ns, fault.begun_ns)
+        is_forked = loss is CopyLoss.UNCOPIED and forked_ns < fault.begun_ns
         if (loss is not CopyLoss.NOTHING or is_wiped) and objects:
             found.append(
                 Allowance(
@@ -155,13 +162,13 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division
                     kind=fault.kind,
                     promise=f"{rule.replication}, {rule.setting(loss)}: {loss} may be lost",
                     since_ns=-NEVER,
-                    begun_ns=fault.begun_ns,
+                    begun_ns=forked_ns if is_forked else fault.begun_ns,
                     injected_ns=max(fault.injected_ns, fault.ended_ns),
                     objects=frozenset(objects),
                     may_cost_read=True,
                     may_cost_commits=True,
                     may_cost_records=loss is not CopyLoss.NOTHING,
-                    other_log=is_wiped,
+                    other_log=is_wiped or is_forked,
                 )
             )
     return tuple(found)

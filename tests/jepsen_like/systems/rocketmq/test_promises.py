@@ -74,6 +74,22 @@ def test_a_loss_is_put_down_to_the_setting_that_allows_it() -> None:
     assert losses_allowed([fault], CopyRule(RocketReplication.SYNC_SLAVE, is_durable=False), ONE_GROUP, queues=2) == ()
 
 
+@pytest.mark.parametrize(("is_durable", "forks"), [(False, True), (True, False)])
+def test_an_asynchronous_master_may_go_on_behind_another_beginning_after_a_power_cut(
+    is_durable: bool, forks: bool
+) -> None:
+    cut = attrs.evolve(a_fault(5, 8), id=1, kind="power", nodes=(1, 2, 3))
+    promoted = attrs.evolve(a_fault(10, 12), id=2, kind="promote-by-hand", nodes=(1,))
+    rule = CopyRule(RocketReplication.ASYNC_SLAVE, is_durable=is_durable)
+    *_, last = losses_allowed([promoted, cut], rule, ONE_GROUP, queues=2)
+    assert (last.kind, last.other_log) == ("promote-by-hand", forks)
+    assert last.begun_ns == (cut if forks else promoted).begun_ns
+    synchronous = losses_allowed(
+        [cut, promoted], attrs.evolve(rule, replication=RocketReplication.SYNC_SLAVE), ONE_GROUP, 2
+    )
+    assert not any(each.other_log for each in synchronous)
+
+
 def test_readers_of_a_wiped_master_find_nothing_and_records_are_lost_only_where_no_slave_need_have_them() -> None:
     fault = attrs.evolve(a_fault(5, 8), kind="wipe-master", nodes=(1,))
     for words, costs, said in (
