@@ -209,7 +209,7 @@ def _checked_in(
         case Model.REGISTER:
             findings = check_many_registers(history, bounds, worker.run, scratch, limits)
         case Model.LOG:
-            if rows_in(sized(history.files())) > limits.direct or len(kept or ()) > LOGS_DIRECT_MAX:
+            if rows_in(sized(history.files())) > limits.direct or _logs_at_least(history) > LOGS_DIRECT_MAX:
                 findings, losses = check_many_logs(
                     history, dump or None, kept, allowances, worker.run, scratch, limits, expires=expires
                 )
@@ -307,6 +307,12 @@ def _rule_of(directory: Path) -> KeepRule:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return KeepRule()
+
+
+def _logs_at_least(history: HistoryReader) -> int:
+    """How many logs the first part file of each bucket is about."""
+    first = [parts[0] for parts in history.parts if parts]
+    return sum(len(read_part(path, ("object",)).column("object").unique()) for path in first)
 
 
 def _any_trimmed(history: HistoryReader) -> bool:

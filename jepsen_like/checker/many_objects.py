@@ -41,7 +41,7 @@ class SortedOut:
 
     groups: tuple[tuple[Source, ...], ...]
     together: tuple[bool, ...]
-    """Of each group: whether it has been gathered and is small enough to be loaded at once."""
+    """Of each group: whether it is small enough to be loaded at once."""
     divisions: tuple[Grouping | None, ...]
     """By bucket; None for one without rows."""
 
@@ -74,7 +74,7 @@ def sort_out(history: HistoryReader, model: Model, run: Run, scratch: Scratch, l
             together += (division.rows <= 2 * limits.task).tolist()
         elif parts:
             groups.append(parts)
-            together.append(False)
+            together.append(True)
     return SortedOut(tuple(groups), tuple(together), tuple(divisions))
 
 
