@@ -1,13 +1,17 @@
 """`quorumlog check` prints the verdict as its last word, and its exit status agrees."""
 
+import contextlib
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
+from jepsen_like.checker.local_engine import LocalEngine
+from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.history.files import DumpWriter, HistoryWriter
 from jepsen_like.history.ops import NEVER, Action, Op, Outcome
@@ -243,6 +247,26 @@ def test_a_wrong_command_line_gives_one_line(
     assert (status, out) == (ExitStatus.USAGE, [])
     assert complaint in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("rows_min", "master", "expected"),
+    [(2, (), "spark"), (1 << 20, (), "local"), (1 << 20, ("--master", "local[1]"), "spark")],
+)
+def test_without_a_choice_the_size_of_the_history_and_a_master_decide_who_checks(
+    rows_min: int, master: tuple[str, ...], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    @contextlib.contextmanager
+    def noted(engine: Engine, master: str | None = None) -> Iterator[LocalEngine]:
+        started.append(engine.value)
+        yield LocalEngine()
+
+    monkeypatch.setattr("jepsen_like.checker.command.engine_of", noted)
+    monkeypatch.setattr("jepsen_like.checker.command.SPARK_ROWS_MIN", rows_min)
+    assert execute(["check", str(run_directory(tmp_path)), "--model", "log", *master]) == ExitStatus.VALID
+    assert started == [expected]
 
 
 def test_what_is_no_history_gives_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

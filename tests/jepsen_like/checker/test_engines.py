@@ -76,7 +76,7 @@ def without_java(place: Path) -> dict[str, str]:
 @pytest.mark.spark
 def test_spark_runs_on_the_java_that_pip_brings_and_nothing_but_the_verdict_is_printed(tmp_path: Path) -> None:
     run = run_directory(tmp_path / "run")
-    command = [sys.executable, "-m", "jepsen_like.cli", "check", str(run), "--model", "log"]
+    command = [sys.executable, "-m", "jepsen_like.cli", "check", str(run), "--model", "log", "--engine", "spark"]
     done = subprocess.run(
         command, env=without_java(tmp_path / "bin"), capture_output=True, text=True, timeout=110, check=False
     )
@@ -90,7 +90,8 @@ def test_spark_runs_on_the_java_that_pip_brings_and_nothing_but_the_verdict_is_p
 def test_a_ctrl_c_ends_spark_in_one_line_and_leaves_nothing(sign: str, tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
-    command = [sys.executable, "-m", "jepsen_like.cli", "check", str(run_directory(tmp_path / "run")), "--model", "log"]
+    run = run_directory(tmp_path / "run")
+    command = [sys.executable, "-m", "jepsen_like.cli", "check", str(run), "--model", "log", "--engine", "spark"]
     with subprocess.Popen(
         command, env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as checking:
