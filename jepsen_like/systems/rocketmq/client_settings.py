@@ -41,8 +41,8 @@ def has_wheel() -> bool:
     return importlib.util.find_spec("rocketmq") is not None
 
 
-def client_of(setting: str, workload: str) -> str:
-    """Which client a workload has: the given one; else the C++ client, and our own where that is not installed and nothing is consumed."""
+def client_of(setting: str) -> str:
+    """Which client a run has: the given one; else the C++ client where it is installed, and our own where it is not."""
     if setting != AUTO:
         return setting
-    return WHEEL if workload in PUSHED or has_wheel() else OWN
+    return WHEEL if has_wheel() else OWN

@@ -26,7 +26,7 @@ from rocketmq_compat.remoting.headers.sending import SendMessageRequestHeader, S
 TOPIC: Final = "log"
 PRODUCER: Final = "quorumlog"
 NOTHING_THERE: Final = frozenset({ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED})
-_REFUSALS: Final[Mapping[int, tuple[ErrorCode, Hint | None]]] = {
+REFUSALS: Final[Mapping[int, tuple[ErrorCode, Hint | None]]] = {
     ResponseCode.SYSTEM_BUSY: (ErrorCode.BUSY, TryLater()),
     ResponseCode.FLOW_CONTROL: (ErrorCode.BUSY, TryLater()),
     ResponseCode.SERVICE_NOT_AVAILABLE: (ErrorCode.NOT_LEADER, NotTheLeader(None)),
@@ -147,8 +147,8 @@ class RocketClients:
         match error:
             case NoConnection():
                 return Ending(Outcome.FAIL, ErrorCode.CONNECTION_REFUSED)
-            case BrokerRefused(code=code) if code in _REFUSALS:
-                return Ending(Outcome.FAIL, *_REFUSALS[code])
+            case BrokerRefused(code=code) if code in REFUSALS:
+                return Ending(Outcome.FAIL, *REFUSALS[code])
             case NoBrokerAnswer() if connection_lost:
                 return Ending(Outcome.INFO, ErrorCode.CONNECTION_LOST)
             case NoBrokerAnswer():

@@ -6,11 +6,14 @@ from typing import Any, Final
 
 import attrs
 
+from jepsen_like.checker.verdict import Model
 from jepsen_like.cluster.wires import Address
-from jepsen_like.systems.rocketmq.client_settings import HOLDS, ORDER_WORKLOAD, OWN, PUSHED
+from jepsen_like.systems.rocketmq.client_settings import HOLDS, ORDER_WORKLOAD, OWN, PUSHED, WHEEL
 from jepsen_like.systems.rocketmq.clients import TOPIC, RocketClients
 from jepsen_like.systems.rocketmq.log_workload import PushedProbes, QueueWorkload
 from jepsen_like.systems.rocketmq.mode import RocketMode
+from jepsen_like.systems.rocketmq.own_client import numbered
+from jepsen_like.systems.rocketmq.own_load import OwnLoad
 from jepsen_like.systems.rocketmq.positions import QueueReader
 from jepsen_like.systems.rocketmq.processes import brokers_of
 from jepsen_like.systems.rocketmq.wheel_load import WheelLoad
@@ -23,9 +26,9 @@ from jepsen_like.workload.recorder import Recorder
 SENDERS: Final = 2
 MEMBERS: Final = 2
 PROBES_RATE: Final = 20.0
-"""Of our own clients next to the C++ client."""
+"""Of the clients that probe, next to those that work."""
 KEYS: Final = 1 << 12
-"""By how much the values of a key are apart; the last key is that of our own clients."""
+"""By how much the values of a key are apart; the last key is that of those that probe."""
 GROUP_NAME: Final = "readers"
 
 
@@ -38,7 +41,7 @@ def queue_of(mode: RocketMode, workload: str) -> Mapping[str, Any]:
         "queue": {
             "pushed": True,
             "orderly": is_orderly,
-            "unlocks_early": True,
+            "unlocks_early": mode.client_of(Model.QUEUE) == WHEEL,
             "keys": KEYS if is_orderly else 0,
             "keys_move": not mode.is_pinned,
             "partitions": {
@@ -62,7 +65,7 @@ def load_of(
     """The load of a workload by this client."""
     brokers = {node: addresses[node] for node in brokers_of(addresses)}
     clients, groups = RocketClients(brokers), mode.division.all()
-    if client == OWN:
+    if client == OWN and workload not in PUSHED:
         return RoutedLoad(QueueWorkload(mode.pairs, mode.queues), recorder, clients, plan, groups)
     host, port = addresses[max(addresses)]
     base = WheelPlan(role=SENDER, names=f"{host}:{port}", topic=TOPIC, seed=plan.seed, keys=KEYS)
@@ -82,6 +85,9 @@ def load_of(
         return WheelLoad(senders, (), WheelLogSink(recorder, queues.objects), probes, recorder, queues)
     assert isinstance(recorder, QueueRecorder)
     probes = RoutedLoad(PushedProbes(mode.pairs, mode.queues, ids=ids), recorder, clients, few, groups)
+    if client == OWN:
+        objects, sink = numbered(mode.division.scopes, mode.queues), PushedSink(recorder, queues.objects, groups=1)
+        return OwnLoad(objects, senders, [member] * MEMBERS, sink, probes, recorder, queues)
     sink = PushedSink(recorder, queues.objects, groups=mode.pairs)
     return WheelLoad(senders, [member] * MEMBERS, sink, probes, recorder, queues)
 

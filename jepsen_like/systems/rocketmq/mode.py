@@ -140,8 +140,6 @@ class RocketMode(Mode):
 
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
         """Why a run could not be judged."""
-        if model is Model.QUEUE and self.settings[client_settings.CLIENT] == client_settings.OWN:
-            return "our own client has no push consumer: use client=wheel"
         if self.client_of(model) == client_settings.WHEEL and not client_settings.has_wheel():
             return f"client=wheel needs the package rocketmq, which cannot be imported here; run: {sys.executable} -m pip install rocketmq"
         by_hand = [kind for kind in ("promote-by-hand", "wipe-master") if kind in kinds]
@@ -153,8 +151,7 @@ class RocketMode(Mode):
 
     def client_of(self, model: Model) -> str:
         """Which client a workload of this model has."""
-        workload = client_settings.GROUP_WORKLOAD if model is Model.QUEUE else client_settings.LOG_WORKLOAD
-        return client_settings.client_of(str(self.settings[client_settings.CLIENT]), workload)
+        return client_settings.client_of(str(self.settings[client_settings.CLIENT]))
 
     @property
     def is_pinned(self) -> bool:

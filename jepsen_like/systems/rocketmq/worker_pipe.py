@@ -44,7 +44,7 @@ class WheelPlan:
 
 
 class CallRow(NamedTuple):
-    """One call of the client: the place in its list of queues that was chosen (-1: none was), how many there were, and what came of it."""
+    """One call of the client: the place in its list of queues that was chosen (-1: none was, or the message is certainly not stored), how many there were, and what came of it."""
 
     slot: int
     value: int

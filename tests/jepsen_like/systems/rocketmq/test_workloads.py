@@ -46,11 +46,8 @@ def test_a_body_is_text_and_a_changed_one_is_no_value_of_a_client(value: int) ->
 
 def test_clients_are_the_cpp_client_where_it_is_installed_unless_told() -> None:
     installed = WHEEL if has_wheel() else OWN
-    assert [client_of("auto", each) for each in ("log", "group", "order")] == [installed, WHEEL, WHEEL]
-    assert [client_of(each, "log") for each in (WHEEL, OWN)] == [WHEEL, OWN]
-    refusal = RocketMode.of(["client=own"], "sync-slave").refusal(Model.QUEUE, [])
-    assert refusal is not None
-    assert "client=wheel" in refusal
+    assert [client_of(each) for each in ("auto", WHEEL, OWN)] == [installed, WHEEL, OWN]
+    assert RocketMode.of(["client=own"], "sync-slave").refusal(Model.QUEUE, []) is None
     with pytest.raises(WrongMode, match="client takes auto or wheel or own"):
         RocketMode.of(["client=java"], "sync-slave")
     with pytest.raises(WrongMode, match="consume_ms takes a number of ms"):
@@ -64,3 +61,6 @@ def test_what_a_check_is_told_of_each_workload() -> None:
     assert group.is_pushed
     assert (group.is_orderly, group.keys) == (False, 0)
     assert (order.is_orderly, order.keys, order.keys_move) == (True, KEYS, True)
+    for client in (WHEEL, OWN):
+        told = queue_of(RocketMode.of([f"client={client}"], "async-slave"), "order")
+        assert expectations_of(told).unlocks_early is (client == WHEEL)
