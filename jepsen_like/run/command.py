@@ -357,7 +357,7 @@ def reproduction(plan: RunPlan, *, quick: bool) -> str:
 def check_of(plan: RunPlan, directory: Path, engine: Engine) -> str:
     """The command that checks what a run has recorded."""
     words = ["quorumlog", "check", str(directory), "--model", plan.model.value]
-    return shlex.join([*words, "--engine", engine.value] if engine is not Engine.SPARK else words)
+    return shlex.join([*words, "--engine", engine.value])
 
 
 def new_run_directory(parent: Path, seed: int) -> Path:
