@@ -185,8 +185,8 @@ class PullConversation:
             if answer.code == ResponseCode.SUCCESS and found is not None:
                 self.messages += int(found[1]) - self._offset
                 self._offset = int(found[1])
-            elif answer.code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED) and self._offset:
-                self._offset = 0
+            elif answer.code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED):
+                self._offset = 0  # from the beginning again, where Apache's broker may not show the first message yet
             else:
                 self.refusal = f"code {answer.code}: {answer.header.decode(errors='replace')[:300]}"
             self.answered.append(answer.opaque)
