@@ -80,7 +80,7 @@ async def test_members_share_the_queues_and_hand_them_over_between_two_messages(
                 rate=400.0,
                 group="g",
                 is_orderly=is_orderly,
-                holds_ms=1.0,
+                holds_ms=4.0,  # of 5 ms between two messages of a queue: a handover finds one under way
             )
             first = OwnMember(plan, "a", objects, given["first"].append)
             second = OwnMember(plan, "b", objects, given["second"].append)
