@@ -38,6 +38,7 @@ from rocketmq_compat.remoting.bodies import (
 )
 from rocketmq_compat.remoting.client import RemotingClient
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.errors import BadBody
 from rocketmq_compat.remoting.frame import Command
 from rocketmq_compat.remoting.headers.clients import ConsumerGroupRequestHeader, UnregisterClientRequestHeader
 from rocketmq_compat.remoting.headers.offsets import (
@@ -182,7 +183,10 @@ class OwnMember:
             body = await self._ask_locks(RequestCode.LOCK_BATCH_MQ, wanted)
             if body is None:
                 continue
-            locked = LockBatchResponseBody.decode(body).lock_ok_mq_set
+            try:
+                locked = LockBatchResponseBody.decode(body).lock_ok_mq_set
+            except BadBody:
+                continue  # as without an answer
             has = {Queue(each.broker_name, each.queue_id) for each in locked} & {*wanted}
             found |= dict.fromkeys(has, asked_at + LOCKED_FOR_S)
             await self._give_up([queue for queue in wanted if queue in self._held and queue not in has])
