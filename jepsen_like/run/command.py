@@ -548,7 +548,8 @@ def summary(results: dict[str, Any], report: Path) -> list[str]:
         f"{results['throughput_ops_s']:,.0f} ops/s   p50 {milliseconds(latency['p50'])}   p99 {milliseconds(latency['p99'])}",
     ]
     if (of_clients := results.get("rto_client_s")) is not None:
-        lines.append(f"RTO as its clients saw it (client={results['client']}): max {seconds(of_clients['max'])}")
+        longest = "to the end" if of_clients["max"] is None else f"max {seconds(of_clients['max'])}"
+        lines.append(f"RTO as its clients saw it (client={results['client']}): {longest}")
     if rto.get("unrecovered"):
         lines.append(f"no write was acknowledged any more after {rto['unrecovered']} of the faults")
     for name, check in results["checks"].items():
