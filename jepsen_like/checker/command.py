@@ -1,9 +1,6 @@
 """`quorumlog check`: a history or a run directory in, a verdict out."""
 
-import contextlib
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -11,11 +8,11 @@ from typing import Final
 import click
 
 from jepsen_like.checker.checking import HISTORY, check_run, engine_of
-from jepsen_like.checker.final_logs import DUMP
-from jepsen_like.checker.jepsen_maps import Names, operations, read_events
+from jepsen_like.checker.inputs import as_run
+from jepsen_like.checker.jepsen_maps import Names
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 from jepsen_like.cli import ExitStatus
-from jepsen_like.history.files import HistoryReader, HistoryWriter, UnreadableHistory, read_part
+from jepsen_like.history.files import HistoryReader, UnreadableHistory
 from jepsen_like.run.allowed import allowances_of_run
 
 SPARK_ROWS_MIN: Final = 10_000_000
@@ -88,7 +85,7 @@ def checked(path: Path, model: Model, engine: Engine | None, master: str | None,
 
     `engine` None: the one that takes less time. `names` gets to know what the numbers in it stand for.
     """
-    with _as_run(path, model, names) as directory:
+    with as_run(path, model, names) as directory:
         try:
             allowances = allowances_of_run(directory)
         except ValueError as error:
@@ -98,32 +95,6 @@ def checked(path: Path, model: Model, engine: Engine | None, master: str | None,
             engine = Engine.SPARK if is_large or master is not None else Engine.LOCAL
         with engine_of(engine, master) as worker:
             return check_run(directory, model, engine, worker=worker, allowances=allowances)
-
-
-@contextlib.contextmanager
-def _as_run(path: Path, model: Model, names: Names) -> Iterator[Path]:
-    """`path` as a run directory, in a temporary place when it is something else."""
-    if path.is_dir() and (path / HISTORY).is_dir():
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix="quorumlog-check-") as scratch:
-        run = Path(scratch)
-        if path.is_dir():
-            HistoryReader.open(path)
-            (run / HISTORY).symlink_to(path.absolute(), target_is_directory=True)
-            if path.name == HISTORY and (path.parent / DUMP).is_dir():
-                (run / DUMP).symlink_to((path.parent / DUMP).absolute(), target_is_directory=True)
-        elif path.suffix == ".parquet":
-            read_part(path)
-            (run / HISTORY / "bucket=0").mkdir(parents=True)
-            shutil.copyfile(path, run / HISTORY / "bucket=0" / "part-0.parquet")
-        else:
-            with HistoryWriter(run / HISTORY) as writer:
-                for op in sorted(
-                    operations(read_events(path), model, path, names), key=lambda op: min(op.t_ret, op.t_inv + 1)
-                ):
-                    writer.record(op)
-        yield run
 
 
 def summary(verdict: Verdict) -> Iterator[str]:
