@@ -6,10 +6,11 @@ Writes a valid history as part files (one violation in it with `--planted`), che
 that has started and done one small job, and prints a line of JSON: seconds, rows per second, seconds of the start of the JVM
 and of each stage (`CensusTask` counts objects, `SortTask` reads and sorts out, the others are the kernels), and the greatest
 resident memory of one process of each kind (VmHWM: driver, JVM, worker). With `--out FILE` the line is added to the
-measurements in FILE. The history is deleted. Status 0 only where the verdict is right and no process held 2 GiB.
+measurements in FILE. The history is deleted unless `--keep DIR` names a place for it. Status 0 only where the verdict is right and no process held 2 GiB.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -35,6 +36,7 @@ from jepsen_like.history.files import BUCKETS, schema, write_part
 from jepsen_like.history.ops import COLUMNS, NEVER, NONE, Action, Outcome
 
 PART_ROWS = 1 << 17
+PARTS_AT_ONCE = 16
 STEP_NS = 1000
 CULPRIT = 10**8
 """The process of the operation that is wrong."""
@@ -82,25 +84,34 @@ def rows_of(model: Model, index: Any, objects: int, wrong: int | None) -> dict[s
     return rows
 
 
-def write_bucket(run: Path, model: Model, operations: int, objects: int, wrong: int | None, bucket: int) -> None:
-    """Write the part files of one bucket."""
+def write_parts(
+    run: Path, model: Model, operations: int, objects: int, wrong: int | None, bucket: int, numbers: range
+) -> None:
+    """Write these part files of a bucket."""
     mine = np.flatnonzero(bucket_numbers(np.arange(objects), BUCKETS) == bucket)
-    directory = run / HISTORY / f"bucket={bucket}"
-    directory.mkdir(parents=True)
-    turns = max(1, PART_ROWS // max(1, len(mine)))
+    turns = max(1, PART_ROWS // len(mine))
     types = dict(zip(schema().names, schema().types, strict=True))
-    for number, begin in enumerate(range(0, -(-operations // objects) if len(mine) else 0, turns)):
-        index = ((np.arange(begin, begin + turns) * objects)[:, None] + mine).ravel()
+    for number in numbers:
+        index = ((np.arange(number * turns, (number + 1) * turns) * objects)[:, None] + mine).ravel()
         rows = rows_of(model, index[index < operations], objects, wrong)
         arrays = [pa.array(rows[name].astype(types[name].to_pandas_dtype())) for name in types]
-        write_part(pa.Table.from_arrays(arrays, schema=schema()), directory / f"part-0-{number:06d}.parquet")
+        path = run / HISTORY / f"bucket={bucket}" / f"part-0-{number:06d}.parquet"
+        write_part(pa.Table.from_arrays(arrays, schema=schema()), path)
 
 
 def write_history(run: Path, model: Model, operations: int, objects: int, wrong: int | None) -> None:
     """Write a history of so many operations."""
-    work = [(run, model, operations, objects, wrong, bucket) for bucket in range(BUCKETS)]
+    sizes = np.bincount(bucket_numbers(np.arange(objects), BUCKETS), minlength=BUCKETS).tolist()
+    work = []
+    for bucket, mine in enumerate(sizes):
+        (run / HISTORY / f"bucket={bucket}").mkdir(parents=True)
+        parts = -(-operations // objects // max(1, PART_ROWS // mine)) if mine else 0
+        work += [
+            (run, model, operations, objects, wrong, bucket, range(begin, min(parts, begin + PARTS_AT_ONCE)))
+            for begin in range(0, parts, PARTS_AT_ONCE)
+        ]
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        pool.starmap(write_bucket, work, chunksize=1)
+        pool.starmap(write_parts, work, chunksize=1)
 
 
 class Staged:
@@ -173,19 +184,39 @@ def note_memory(root: int, peaks: dict[str, int]) -> None:
             peaks[kind] = max(peaks.get(kind, 0), mib)
 
 
-def measured(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Write, check and delete a history."""
+def written(run: Path, arguments: argparse.Namespace) -> float:
+    """Write the history that is asked for unless it lies there; returns the seconds that this took, once."""
     model = Model(arguments.model)
     # A read in the last third, of a value that had been replaced long before.
     turn = 4 * (arguments.operations // arguments.objects // 6) + 3
     wrong = turn * arguments.objects + 1 % arguments.objects if arguments.planted else None
-    with tempfile.TemporaryDirectory(prefix="check-scale-", dir=arguments.directory) as directory:
-        run = Path(directory)
-        began = time.monotonic()
-        write_history(run, model, arguments.operations, arguments.objects, wrong)
-        wrote = time.monotonic() - began
+    what = {name: getattr(arguments, name) for name in ("model", "operations", "objects", "planted")}
+    note = run / "written.json"
+    if note.exists():
+        before = json.loads(note.read_text())
+        if {name: before[name] for name in what} != what:
+            raise SystemExit(f"{run} holds another history: {before}")
+        return float(before["write_s"])
+    began = time.monotonic()
+    write_history(run, model, arguments.operations, arguments.objects, wrong)
+    seconds = round(time.monotonic() - began, 1)
+    note.write_text(json.dumps({**what, "write_s": seconds}))
+    return seconds
+
+
+def measured(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Write a history and check it; it is deleted unless it is to be kept."""
+    with contextlib.ExitStack() as stack:
+        if arguments.keep is None:
+            temporary = tempfile.TemporaryDirectory(prefix="check-scale-", dir=arguments.directory)
+            run = Path(stack.enter_context(temporary))
+        else:
+            run = arguments.keep
+        wrote = written(run, arguments)
+        if arguments.only_write:
+            return {"write_s": wrote, "status": 0}
         size = sum(path.stat().st_size for path in run.rglob("*.parquet"))
-        words = [sys.executable, __file__, "--model", arguments.model, "--engine", arguments.engine, "--run", directory]
+        words = [sys.executable, __file__, "--model", arguments.model, "--engine", arguments.engine, "--run", str(run)]
         peaks: dict[str, int] = {}
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as checking:
             while checking.poll() is None:
@@ -199,7 +230,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, Any]:
         "objects": arguments.objects,
         "planted": arguments.planted,
         "engine": arguments.engine,
-        "write_s": round(wrote, 1),
+        "write_s": wrote,
         "history_mb": size // 1_000_000,
         **found,
         "rows_per_s": round(arguments.operations / found["check_s"]) if found else 0,
@@ -221,6 +252,8 @@ def main() -> int:
     parser.add_argument(
         "--directory", type=Path, help="Where the history is written, by default the temporary directory."
     )
+    parser.add_argument("--keep", type=Path, help="Write the history here unless it lies here already, and leave it.")
+    parser.add_argument("--only-write", action="store_true")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -229,6 +262,8 @@ def main() -> int:
         return 0
     line = measured(arguments)
     sys.stdout.write(json.dumps(line) + "\n")
+    if arguments.only_write:
+        return 0
     if arguments.out is not None:
         before = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
         arguments.out.write_text(json.dumps([*before, line], indent=1) + "\n")
