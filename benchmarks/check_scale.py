@@ -46,21 +46,21 @@ MEMORY_MIB_MAX = 2048
 KINDS = {"java": "jvm", "pyspark": "worker"}
 
 
-def rows_of(model: Model, index: Any, objects: int, wrong: int | None) -> dict[str, Any]:
+def rows_of(model: Model, index: Any, objects: int, wrong: int | None, clients: int = 4) -> dict[str, Any]:
     """The operations of these numbers: number i is the (i // objects)-th of object i % objects, and takes effect at moment i.
 
     A register is written, read, swapped and read; a log gets a record that is then read; one append in 32 has an unknown outcome.
-    About four operations of each object are under way at once.
+    About `clients` operations of each object are under way at once.
     """
     count = len(index)
     rows: dict[str, Any] = {name: np.full(count, NONE, np.int64) for name, _ in COLUMNS}
     turn = index // objects
     rows["object"], rows["count"][:], rows["node"][:] = index % objects, 1, 1
     rows["attempt"][:] = rows["err"][:] = 0
-    reach = 2 * objects * STEP_NS
+    reach = clients * objects * STEP_NS // 2
     rows["t_inv"] = index * STEP_NS + reach - (index * 7919) % reach
     rows["t_ret"] = index * STEP_NS + reach + (index * 6007) % reach
-    rows["process"] = index % (4 * objects + 1)
+    rows["process"] = index % (clients * objects + 1)
     rows["type"][:] = Outcome.OK
     if model is Model.REGISTER:
         value = 1 + turn - turn % 4
