@@ -130,7 +130,11 @@ def main() -> int:
             sys.stdout.write(json.dumps(lines[-1]) + "\n")
             sys.stdout.flush()
     if arguments.out is not None:
-        about: dict[str, Any] = {"cores": os.cpu_count(), "machine": platform.machine(), "load": round(os.getloadavg()[0], 1)}
+        about: dict[str, Any] = {
+            "cores": os.cpu_count(),
+            "machine": platform.machine(),
+            "load": round(os.getloadavg()[0], 1),
+        }
         about |= {"porcupine_may": {"seconds": SECONDS, "memory_gib": MEMORY_GIB}}
         arguments.out.write_text(json.dumps({**about, "cases": lines}, indent=1) + "\n")
     right = all(line["ours"]["valid"] and line["porcupine"]["result"] != "Illegal" for line in lines)
