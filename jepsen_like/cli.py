@@ -69,7 +69,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "up": LazyCommand("jepsen_like.run.up:up", "Start a cluster for clients of your own, and keep it running."),
     "fault": LazyCommand("jepsen_like.run.fault:fault", "Break the cluster of quorumlog up, or heal it."),
     "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),
-    "check": LazyCommand("jepsen_like.checker.command:check", "Check a history or a run directory."),
+    "check": LazyCommand("jepsen_like.checker.command:check", "Check histories and runs."),
     "report": LazyCommand("jepsen_like.report.command:report", "Write report.html of a run directory again."),
     "sim": LazyCommand("jepsen_like.simulation.command:sim", "Simulate many seeds; stop at the first violation."),
     "replay": LazyCommand("jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."),

@@ -1,7 +1,7 @@
-"""`quorumlog check`: a history or a run directory in, a verdict out."""
+"""`quorumlog check`: histories and run directories in, verdicts out."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +10,8 @@ import click
 from jepsen_like.checker.checking import HISTORY, check_run, engine_of
 from jepsen_like.checker.inputs import as_run
 from jepsen_like.checker.jepsen_maps import Names
+from jepsen_like.checker.many import Judged, NoModel, judge_all, model_of, rows_about
+from jepsen_like.checker.summary import WORD, notes, print_table, summary
 from jepsen_like.checker.verdict import Engine, Model, Verdict
 from jepsen_like.cli import ExitStatus
 from jepsen_like.history.files import HistoryReader, UnreadableHistory
@@ -18,18 +20,17 @@ from jepsen_like.run.allowed import allowances_of_run
 SPARK_ROWS_MIN: Final = 10_000_000
 """So many rows this process still checks in less time than Spark on two cores, which were busy: 27 s and 57 s, of which 21 s
 were the start (`benchmarks/results/check_scale.json`). Where Spark overtakes it has not been measured."""
-SHOWN_MAX: Final = 10
 STATUS: Final = {True: ExitStatus.VALID, False: ExitStatus.VIOLATION, None: ExitStatus.UNKNOWN}
-WORD: Final = {True: "true", False: "false", None: "unknown"}
+WORST_FIRST: Final = (ExitStatus.VIOLATION, ExitStatus.USAGE, ExitStatus.UNKNOWN, ExitStatus.VALID)
+"""How a check of several paths ends: with the first of these that one of them would end with alone."""
 
 
 @click.command()
-@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--model",
     type=click.Choice([one.value for one in Model]),
-    required=True,
-    help="What the objects of the history are.",
+    help="What the objects of the histories are; needed where no test.json of a run tells it.",
 )
 @click.option(
     "--engine",
@@ -39,10 +40,15 @@ WORD: Final = {True: "true", False: "false", None: "unknown"}
 )
 @click.option("--master", metavar="URL", help="A Spark master, such as spark://host:7077; by default this machine.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print everything found as one line of JSON, before the last line."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print everything found, a line of JSON for each PATH, before the last lines.",
 )
-def check(path: Path, model: str, engine: str | None, master: str | None, as_json: bool) -> ExitStatus:
-    """Check a history against a model; the last line is PATH<TAB>true|false|unknown.
+def check(
+    paths: tuple[Path, ...], model: str | None, engine: str | None, master: str | None, as_json: bool
+) -> ExitStatus:
+    """Check histories; the last lines are PATH<TAB>true|false|unknown, one for each PATH.
 
     PATH is a run directory, a history of ours (Parquet), or a file of Jepsen's operation maps as JSON lines or EDN,
     one map {type: invoke|ok|fail|info, f, value, process, time, index} per event, in the order they happened:
@@ -62,14 +68,42 @@ def check(path: Path, model: str, engine: str | None, master: str | None, as_jso
     What the history cannot show is named before that, such as losses in a log without final logs; one in which
     nothing is known to have happened is unknown.
 
+    Several are judged in one application and shown in one table, with what was measured of each run, found again from its history
+    and its faults; where its results.json states something else, that is told.
+
     Ends with 0 if valid, 1 if a violation was found, 3 if it could not be decided, 2 if PATH is no history, 4 if
-    something is missing on this machine.
+    something is missing on this machine. Of several: the first of 1, 2, 3 and 0 that one of them has; one that is no history
+    is unknown, and keeps no other from being judged.
     """
     if master is not None and engine == Engine.LOCAL.value:
         raise click.UsageError("--master needs --engine spark, or none")
+    chosen = Model(model) if model else None
+    if chosen is None:
+        require_models(paths)
+    who = Engine(engine) if engine else None
+    if len(paths) == 1:
+        return check_one(paths[0], chosen, who, master, as_json=as_json)
+    return check_many(paths, chosen, who, master, as_json=as_json)
+
+
+def require_models(paths: Sequence[Path]) -> None:
+    """Raises `UsageError` for a history of which nothing tells the model; what is no history is told later."""
+    for path in paths:
+        try:
+            model_of(path)
+        except NoModel as error:
+            raise click.UsageError(str(error)) from error
+        except UnreadableHistory:
+            continue
+
+
+def check_one(
+    path: Path, model: Model | None, engine: Engine | None, master: str | None, *, as_json: bool
+) -> ExitStatus:
+    """Check one path and say everything that was found."""
     names = Names()
     try:
-        verdict = checked(path, Model(model), Engine(engine) if engine else None, master, names)
+        verdict = checked(path, model, engine, master, names)
     except UnreadableHistory as error:
         raise click.UsageError(str(error)) from error
     for line in summary(verdict):
@@ -80,40 +114,47 @@ def check(path: Path, model: str, engine: str | None, master: str | None, as_jso
     return STATUS[verdict.valid]
 
 
-def checked(path: Path, model: Model, engine: Engine | None, master: str | None, names: Names) -> Verdict:
+def check_many(
+    paths: Sequence[Path], model: Model | None, engine: Engine | None, master: str | None, *, as_json: bool
+) -> ExitStatus:
+    """Check several paths in one application, and show them in one table."""
+    engine = engine or engine_for(sum(map(rows_about, paths)), master)
+    with engine_of(engine, master) as worker:
+        found = list(judge_all(paths, model, engine, worker))
+    if as_json:
+        for one in found:
+            click.echo(json.dumps(one.as_json()))
+    else:
+        print_table(found)
+    for line in notes(found):
+        click.echo(line, err=as_json)
+    for path, one in zip(paths, found, strict=True):
+        click.echo(f"{path}\t{WORD[one.valid]}")
+    ends = {status_of(one) for one in found}
+    return next(status for status in WORST_FIRST if status in ends)
+
+
+def status_of(one: Judged) -> ExitStatus:
+    """How a check of this path alone would end."""
+    return STATUS[one.valid] if one.unreadable is None else ExitStatus.USAGE
+
+
+def engine_for(rows: int, master: str | None) -> Engine:
+    """The engine that takes less time for so many rows."""
+    return Engine.SPARK if rows > SPARK_ROWS_MIN or master is not None else Engine.LOCAL
+
+
+def checked(path: Path, model: Model | None, engine: Engine | None, master: str | None, names: Names) -> Verdict:
     """Returns the verdict on whatever `path` is. Raises `UnreadableHistory` if it is no history.
 
-    `engine` None: the one that takes less time. `names` gets to know what the numbers in it stand for.
+    `model` None: that of the run. `engine` None: the one that takes less time. `names` gets to know what the numbers in it stand for.
     """
+    model = model or model_of(path)
     with as_run(path, model, names) as directory:
         try:
             allowances = allowances_of_run(directory)
         except ValueError as error:
             raise UnreadableHistory(path, str(error)) from error
-        if engine is None:
-            is_large = HistoryReader.open(directory / HISTORY).rows() > SPARK_ROWS_MIN
-            engine = Engine.SPARK if is_large or master is not None else Engine.LOCAL
+        engine = engine or engine_for(HistoryReader.open(directory / HISTORY).rows(), master)
         with engine_of(engine, master) as worker:
             return check_run(directory, model, engine, worker=worker, allowances=allowances)
-
-
-def summary(verdict: Verdict) -> Iterator[str]:
-    """Returns what was found, for people."""
-    found = verdict.findings
-    total = found.ok + found.fail + found.info
-    thing = "partition" if verdict.model is Model.QUEUE else verdict.model.value
-    objects = f"{found.objects:,} {thing}{'s' * (found.objects != 1)}"
-    yield f"{total:,} operations ({found.info:,} of unknown outcome) on {objects}"
-    for violation in verdict.violations[:SHOWN_MAX]:
-        yield f"{violation.check}: {violation.sentence}"
-    hidden = sum(found.counts.values()) - min(len(verdict.violations), SHOWN_MAX)
-    if hidden:
-        yield f"... and {hidden} more violations"
-    if found.expired:
-        yield f"{found.expired:,} of {found.acked:,} acknowledged records have left the logs, as their retention allows"
-    for loss in verdict.losses:
-        yield f"lost, as the mode of the run allows: {loss.says}"
-    for reason in verdict.reasons[:SHOWN_MAX]:
-        yield f"undecided: {reason}"
-    for line in verdict.not_tested:
-        yield f"not tested: {line}"

@@ -4,7 +4,8 @@ One row of `nemesis.jsonl` per fault, written when the fault has ended. Times ar
 `intended_ns` by the schedule, `begun_ns` before the injecting call and `injected_ns` after it, `ended_ns` when all is
 undone (a killed node listens again). `observed` is evidence from outside: what /proc reports of a process, what the cut
 links have passed and held back. `healed` shows the same after the end. If a fault was not carried out, the reason is in
-`withheld`; `waited_s` is how long it waited for its turn or for damaged nodes to catch up.
+`withheld`; `waited_s` is how long it waited for its turn or for damaged nodes to catch up. The last row is no fault: it is that all
+was healed, and its `intended_ns` is when the clients were told to stop.
 
 Faults of one lane follow each other; those of different lanes may hold together (see `schedule`).
 """
@@ -31,6 +32,8 @@ from jepsen_like.systems.port import Leadership, Scope
 
 LEADER_WITHIN_S = 15.0
 """How long a fault waits for a leader, before it hits the last known one."""
+HEAL = "heal"
+"""In place of a kind, in the row of the last act."""
 PEACE_S = 0.5
 """How long after the end of another fault the next one comes, even if that one took longer than planned."""
 
@@ -64,6 +67,12 @@ class FaultRecord:
     def row(self) -> dict[str, Any]:
         """As one row of `nemesis.jsonl`."""
         return attrs.asdict(self)
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "FaultRecord":
+        """From such a row. Raises `KeyError` or `TypeError` for anything else."""
+        known = {field.name: row[field.name] for field in attrs.fields(cls) if field.name in row}
+        return cls(**{**known, "nodes": tuple(row["nodes"]), "links": tuple(row["links"])})
 
 
 @attrs.frozen
@@ -121,8 +130,8 @@ class Nemesis:
                 await trio.sleep_until(started + fault.at_s)
                 nursery.start_soon(self._in_turn, fault, started_ns + round(fault.at_s * 1e9))
 
-    async def heal(self) -> None:
-        """The last act: everything open, running and started; recorded as a row of its own."""
+    async def heal(self, *, load_ended_ns: int | None = None) -> None:
+        """The last act: everything open, running and started; recorded as a row of its own, whose `intended_ns` is the end of the load."""
         begun_ns = time.monotonic_ns()
         for still in tuple(self._open.values()):
             self._end(still, await still.kind.undo(self._cluster, still.hit))
@@ -131,14 +140,14 @@ class Nemesis:
         self._write(
             FaultRecord(
                 id=len(self._faults) + 1,
-                kind="heal",
+                kind=HEAL,
                 target="all",
                 nodes=nodes,
                 links=(),
                 leader=self._last_leader[1].node,
                 term=self._last_leader[1].epoch,
                 scope=self._last_leader[0],
-                intended_ns=begun_ns,
+                intended_ns=begun_ns if load_ended_ns is None else load_ended_ns,
                 begun_ns=begun_ns,
                 injected_ns=begun_ns,
                 ended_ns=time.monotonic_ns(),

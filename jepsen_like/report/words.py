@@ -1,7 +1,8 @@
 """What the terminal and the page say alike of a run."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from jepsen_like.checker.verdict import Model
 
@@ -38,3 +39,20 @@ def available(results: Mapping[str, Any]) -> tuple[str, str] | None:
     if found.get("share") is None:
         return None
     return f"{100 * float(found['share']):.2f} %", f"{float(found['down_s']):.2f} s"
+
+
+MODE_SETTINGS: Final = ("flush", "acks", "min.insync.replicas", "flushDiskType", "ack")
+"""Settings that decide what an acknowledgement is worth, of all systems."""
+
+
+def mode_words(test: Mapping[str, Any]) -> str:
+    """The mode of a run in a few words: its replication, and what an acknowledgement waits for."""
+    replication, settings = str(test.get("replication") or ""), test.get("settings") or {}
+    named = [f"{name}={settings[name]}" for name in MODE_SETTINGS if name in settings]
+    return ", ".join([*([replication] if replication and replication != test.get("system") else []), *named])
+
+
+def faults_words(faults: Iterable[Mapping[str, Any]]) -> str:
+    """What was broken, each kind with how often."""
+    counts = Counter(str(fault["kind"]) for fault in faults)
+    return ", ".join(kind if times == 1 else f"{times} {kind}" for kind, times in counts.items()) or "none"

@@ -44,8 +44,9 @@ from jepsen_like.progress import RunProgress
 from jepsen_like.report import render_report
 from jepsen_like.report.words import allowed_loss, available, count
 from jepsen_like.run.allowed import of_partitions
+from jepsen_like.run.attempts import Attempts
 from jepsen_like.run.exercise import RunPlan, exercise, first_cause
-from jepsen_like.run.results import Attempts, Observed, merged
+from jepsen_like.run.results import Observed, merged
 from jepsen_like.run.stalls import silences_of, stalls_of
 from jepsen_like.run.under_faults import under_faults
 from jepsen_like.systems.port import Mode, NotServing, System, WrongMode

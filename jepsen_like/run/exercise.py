@@ -21,8 +21,9 @@ from jepsen_like.nemesis.nemesis import Nemesis
 from jepsen_like.nemesis.schedule import Fault, schedule
 from jepsen_like.nemesis.table import named
 from jepsen_like.progress import RunProgress
+from jepsen_like.run.attempts import percentiles
 from jepsen_like.run.display import FaultNewsLines, shown
-from jepsen_like.run.results import Observed, percentiles
+from jepsen_like.run.results import Observed
 from jepsen_like.systems.port import Mode, NotServing, System
 from jepsen_like.systems.registry import system_named
 from jepsen_like.workload.load import LoadPlan
@@ -163,7 +164,7 @@ async def _break_it(
                 progress.event("interrupted: healing, then the check of what was recorded", topic="run")
             load.stop()
             load_ended_ns = time.monotonic_ns()
-        await nemesis.heal()
+        await nemesis.heal(load_ended_ns=load_ended_ns)
         acked_under_load = recorder.counts.acked
         if not await load.final_reads():
             not_recovered.append("the healed cluster did not take a last write and answer the final reads")

@@ -1,6 +1,7 @@
 """What the documents say is true: tables are current, commands parse, examples run, links lead somewhere."""
 
 import ast
+import glob
 import re
 import shlex
 import subprocess
@@ -104,7 +105,8 @@ def test_functions_on_the_path_of_an_append_exist() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_commands_in_the_documents_can_be_given(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "latest").mkdir(parents=True)
+    (tmp_path / "runs" / "2026-01-31T12-00-00-7").mkdir(parents=True)
+    (tmp_path / "runs" / "latest").symlink_to("2026-01-31T12-00-00-7")
     targets = set(re.findall(r"^([\w.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for program, *arguments in commands(document):
         match Path(program).name, arguments:
@@ -112,8 +114,9 @@ def test_commands_in_the_documents_can_be_given(document: str, tmp_path: Path, m
                 assert target in targets
             case "quorumlog", [name, *rest]:
                 command = COMMANDS[name].load()
+                words = [found for word in rest for found in sorted(glob.glob(word)) or [word]]  # as a shell would
                 try:
-                    command.make_context(name, list(rest), parent=click.Context(cli))
+                    command.make_context(name, words, parent=click.Context(cli))
                 except click.UsageError as error:
                     pytest.fail(f"{name} {rest}: {error.format_message()}")
             case (("python" | "python3"), ["-m", module, *_]):

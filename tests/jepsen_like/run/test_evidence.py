@@ -14,7 +14,8 @@ from jepsen_like.history.ops import NEVER, Outcome
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.run import evidence
-from jepsen_like.run.results import Attempts, merged
+from jepsen_like.run.attempts import Attempts
+from jepsen_like.run.results import merged
 from tests.jepsen_like.run.test_recovery_time import a_fault, writes
 from tests.jepsen_like.run.test_results import QUIET, S, a_verdict, attempts
 

@@ -9,7 +9,8 @@ import pytest
 from jepsen_like.cluster.observations import RoleSeen, StartSeen
 from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.history.ops import Action, Op, Outcome
-from jepsen_like.run.results import Attempts, Observed, merged
+from jepsen_like.run.attempts import Attempts
+from jepsen_like.run.results import Observed, merged
 from tests.jepsen_like.run.test_recovery_time import a_fault
 
 S = 1_000_000_000

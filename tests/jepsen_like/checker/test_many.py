@@ -1,0 +1,130 @@
+"""`quorumlog check` of several paths: each verdict as if it were alone, and figures that are those of the run."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jepsen_like.checker.many import COMPARED
+from jepsen_like.checker.spark_engine import SparkEngine
+from jepsen_like.checker.verdict import Engine
+from jepsen_like.cli import ExitStatus, execute
+from tests.jepsen_like.checker.test_command import check, run_directory
+
+SYSTEMS = ("raft", "kafka", "rocketmq")
+
+
+def a_run(place: Path, **kinds: Any) -> Path:
+    """A run of a log by test.json, which states its model."""
+    run = run_directory(place, **kinds)
+    (run / "test.json").write_text(json.dumps({"system": "raft", "workload": "log", "nodes": 3}))
+    return run
+
+
+def test_the_worst_of_several_decides_and_each_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = a_run(tmp_path / "good"), a_run(tmp_path / "bad", final=99)
+    (tmp_path / "empty").mkdir()
+    empty = tmp_path / "empty"
+    open_ = a_run(tmp_path / "open", records=0, final=0)
+    lines: list[str] = []
+    for paths, worst in (
+        ((good, good), ExitStatus.VALID),
+        ((good, open_), ExitStatus.UNKNOWN),
+        ((open_, empty, good), ExitStatus.USAGE),
+        ((good, bad, empty, open_), ExitStatus.VIOLATION),
+    ):
+        status, lines, err = check(capsys, *paths)
+        words = {good: "true", bad: "false", empty: "unknown", open_: "unknown"}
+        assert (status, err) == (worst, "")
+        assert lines[-len(paths) :] == [f"{path}\t{words[path]}" for path in paths]
+    assert any(line.startswith("bad: lost: log 0: the append of 100") for line in lines)
+    assert f"{empty}: not a history: it holds neither history.parquet nor bucket=<k> directories" in lines
+
+
+def test_json_has_a_line_for_each_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [a_run(tmp_path / "good"), a_run(tmp_path / "bad", final=99)]
+    _, lines, _ = check(capsys, *paths, "--json")
+    found = [json.loads(line) for line in lines[:-2]]
+    assert [(row["path"], row["run"], row["valid"]) for row in found] == [
+        (str(paths[0]), "good", True),
+        (str(paths[1]), "bad", False),
+    ]
+    assert [row["lost_acked"] for row in found] == [0, 1]
+
+
+def test_a_model_is_needed_only_where_no_run_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = a_run(tmp_path / "run")
+    for path in (run, run / "history.parquet"):
+        status, lines, _ = check(capsys, path)
+        assert (status, lines[-1]) == (ExitStatus.VALID, f"{path}\ttrue")
+    (part,) = (run / "history.parquet").glob("bucket=*/part-0-000000.parquet")
+    status, lines, err = check(capsys, run, part)
+    assert (status, lines) == (ExitStatus.USAGE, [])
+    assert f"{part}: no test.json tells what its objects are; --model is needed" in err
+
+
+@pytest.mark.spark
+def test_spark_finds_the_same_of_small_and_large_ones(
+    tmp_path: Path, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jepsen_like.checker import many
+    from jepsen_like.checker.local_engine import LocalEngine
+
+    paths = [a_run(tmp_path / "good"), a_run(tmp_path / "bad", final=99), tmp_path]
+    here = [one.as_json() for one in many.judge_all(paths, None, Engine.SPARK, LocalEngine())]
+    for rows in (10**6, 10):
+        monkeypatch.setattr(many, "SMALL_ROWS_MAX", rows)
+        assert [one.as_json() for one in many.judge_all(paths, None, Engine.SPARK, spark)] == here
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A short run of each system, at the same time."""
+    place = tmp_path_factory.mktemp("runs")
+    command = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick", "--duration", "4", "--nemesis", "kill"]
+    running = [
+        subprocess.Popen(
+            [*command, "--seed", "3", "--system", system, "--out", str(place / system)], stderr=subprocess.DEVNULL
+        )
+        for system in SYSTEMS
+    ]
+    assert [one.wait(timeout=100) for one in running] == [ExitStatus.VALID] * len(SYSTEMS)
+    return {system: (place / system / "latest").resolve() for system in SYSTEMS}
+
+
+@pytest.mark.cluster
+def test_what_is_found_again_of_real_runs_is_what_they_said(
+    runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, lines, err = check(capsys, *runs.values(), "--json")
+    assert (status, err) == (ExitStatus.VALID, "")
+    for line, run in zip(lines, runs.values(), strict=False):
+        found, said = json.loads(line), json.loads((run / "results.json").read_text())
+        assert {name: found.get(name) for name in COMPARED} == {name: said.get(name) for name in COMPARED}
+        assert found["differs"] == []
+        assert found["rto_s"]["max"] > 0
+
+
+@pytest.mark.cluster
+def test_results_that_were_changed_are_told(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = shutil.copytree(runs["raft"], tmp_path / "changed")
+    said = json.loads((changed / "results.json").read_text())
+    right = {name: said[name] for name in ("acked", "valid")}
+    said["acked"], said["valid"], said["availability"]["share"] = right["acked"] + 1, False, 0.5
+    said["checks"]["lost"]["count"] = 7
+    (changed / "results.json").write_text(json.dumps(said))
+    assert execute(["check", str(runs["kafka"]), str(changed)]) == ExitStatus.VALID
+    told = [line for line in capsys.readouterr().out.splitlines() if "its results.json differs" in line]
+    assert [line.partition("differs: ")[2].partition(" is ")[0] for line in told] == [
+        "acked",
+        "availability",
+        "check lost",
+        "valid",
+    ]
+    assert f"changed: its results.json differs: acked is {right['acked'] + 1}, not {right['acked']}" in told
