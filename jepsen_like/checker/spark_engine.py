@@ -4,11 +4,11 @@ No row of a history passes through the JVM, and no query is planned: a job is a 
 is good at here, many processes on one machine or many, retries, and one way to run on both, and costs little. (The same
 tasks through `range(n).mapInArrow(...)` cost 4 s of CPU more in a session's first job and twice as much in the others.)
 
-The workers need this package and, on a cluster, the same paths.
+Workers of a cluster get our code with the job (`shipping`). They need a Python with the packages of the extra `check`
+(PYSPARK_PYTHON names it, as always with Spark) and the history under the same path.
 """
 
 import contextlib
-import errno
 import logging
 import os
 import signal
@@ -19,24 +19,34 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Self
+from typing import Any, Final, Self
 
-import attrs
 import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
+from jepsen_like.checker.attempts import attempted
 from jepsen_like.checker.java import find_java, spark_java_home
+from jepsen_like.checker.shipping import packed
+from jepsen_like.checker.spark_lacks import (
+    DRIVER_MEMORY,
+    lacking_of,
+    no_executors,
+    require_listener,
+    require_results,
+    text_of,
+)
 from jepsen_like.checker.tasks import Task
-from jepsen_like.cli import EnvironmentMissing, is_full_disk
-from jepsen_like.history.files import UnreadableHistory
+from jepsen_like.cli import EnvironmentMissing
 
 SLICES_PER_SLOT: Final = 3
 """Slices of a job's tasks per worker slot, so that slots do not idle behind the longest one."""
 LOG_TAIL_BYTES: Final = 4000
-DRIVER_MEMORY: Final = "1g"
-"""The heap of the JVM, through which results pass: they do not grow with the history."""
+EXECUTORS_SECONDS_MAX: Final = 60.0
+"""So long a job waits for a first executor of a cluster, or for another one when all are lost."""
+LOOK_SECONDS: Final = 0.5
 
+GATEWAY_GIVEN: Final = "PYSPARK_GATEWAY_PORT"
 JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 """Short jobs on few cores: the JVM should start quickly and not compete with the workers."""
 
@@ -44,17 +54,21 @@ JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 class SparkEngine:
     """One Spark application; runs tasks. Use as a context manager.
 
-    `master` is a Spark master URL, by default this machine with a worker per core. `gentle` gives the JVM and its
-    workers the lowest priority. What the JVM has to say goes to `spark.log` in a scratch directory that ends with it.
+    `master` is a Spark master URL, by default this machine with a worker per core; one that is named keeps what Spark's own
+    configuration says (SPARK_HOME, SPARK_CONF_DIR, PYSPARK_PYTHON). `gentle` gives the JVM and its workers the lowest priority.
+    `modules` are a user's own files or packages that tasks import. What the JVM has to say goes to `spark.log` in a scratch
+    directory that ends with it.
     """
 
-    def __init__(self, master: str | None = None, *, gentle: bool = False) -> None:
+    def __init__(self, master: str | None = None, *, gentle: bool = False, modules: Sequence[Path] = ()) -> None:
         self._stack = contextlib.ExitStack()
         self.scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="quorumlog-spark-")))
         self._stack.enter_context(_py4j_silent())
         try:
             self.master = master or f"local[{os.cpu_count() or 1}]"
             self.context = self._started(self.master, gentle)
+            if not self._is_this_process_tree or modules:
+                self.context.addPyFile(str(packed(self.scratch, modules)))
         except BaseException:
             self._stack.close()
             raise
@@ -66,32 +80,37 @@ class SparkEngine:
         if not tasks:
             return []
         slices = min(len(tasks), SLICES_PER_SLOT * self.context.defaultParallelism)
+        deserted = threading.Event()
         try:
-            results = self.context.parallelize(tasks, slices).map(attempted).collect()
+            with contextlib.nullcontext() if self.alone else attended(self.context, deserted):
+                results = self.context.parallelize(tasks, slices).map(attempted).collect()
         except Exception as error:
-            lacking = self._lacking(error)
+            lacking = no_executors(self.master) if deserted.is_set() else self._lacking(error)
             if lacking is None:
                 raise
             raise lacking from error
-        for result in results:
-            if isinstance(result, Unreadable):
-                raise UnreadableHistory(result.path, result.reason)
-            if isinstance(result, Lacking):
-                raise OSError(errno.ENOSPC, result.reason) if result.full_disk else EnvironmentMissing(result.reason)
-        return list(results)
+        return require_results(results)
 
     @property
     def alone(self) -> bool:
         """Returns whether all tasks run on this machine."""
         return self.master.startswith("local")
 
+    @property
+    def _is_this_process_tree(self) -> bool:
+        """Whether workers are children of this process and import what it does."""
+        return self.alone and not self.master.startswith("local-cluster")
+
     def _lacking(self, error: Exception) -> Exception | None:
         """What the environment lacked when a job failed; None if it was something else, a bug."""
         stopped = True
         with contextlib.suppress(Exception):  # of a JVM that is gone
             stopped = bool(self.context._jsc.sc().isStopped())
-        log = (self.scratch / "spark.log").read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
-        return lacking_of(f"{_text_of(error)}\n{log}", self.master, stopped=stopped)
+        return lacking_of(f"{text_of(error)}\n{self._log_tail()}", self.master, stopped=stopped)
+
+    def _log_tail(self) -> str:
+        log = self.scratch / "spark.log"
+        return log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace") if log.exists() else ""
 
     def close(self) -> None:
         """Stop Spark and its JVM."""
@@ -106,21 +125,27 @@ class SparkEngine:
         self.close()
 
     def _started(self, master: str, gentle: bool) -> SparkContext:
-        java = find_java()
-        log_path = self.scratch / "spark.log"
-        log = self._stack.enter_context(log_path.open("wb"))
-        environment = {"JAVA_HOME": str(spark_java_home(java, gentle=gentle)), "PYSPARK_PYTHON": sys.executable}
-        if master.startswith("local"):
+        require_listener(master)
+        environment: dict[str, str] = {}
+        if self.alone:
+            environment["PYSPARK_PYTHON"] = sys.executable
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
             # Another Spark that happens to be configured on this machine is not the one that pyspark belongs to.
             environment["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-        with _environment(environment):
-            with _interrupts_held():
-                gateway = self._gateway(self._settings(master), log, log_path)
+        with _interrupts_held():
+            gateway = None
+            if GATEWAY_GIVEN not in os.environ:  # else spark-submit has started the JVM, and ends it
+                environment["JAVA_HOME"] = str(spark_java_home(find_java(), gentle=gentle))
+                with _environment(environment):
+                    gateway = self._gateway(self._settings(master))
                 self._stack.callback(_ended, gateway)
-            self._stack.callback(_forgotten)
+                self._stack.callback(_forgotten)
+        with _environment(environment):
             on_interrupt = signal.getsignal(signal.SIGINT)
-            context = SparkContext(gateway=gateway, conf=self._settings(master))
+            try:
+                context = SparkContext(gateway=gateway, conf=self._settings(master))
+            except Exception as error:
+                raise self._not_started(master, error) from error
         self._stack.callback(context.stop)
         if threading.current_thread() is threading.main_thread():
             # Its handler talks to the JVM in the midst of whatever was being said; the stop that follows ends all jobs anyway.
@@ -129,81 +154,57 @@ class SparkEngine:
 
     def _settings(self, master: str) -> SparkConf:
         settings = SparkConf(loadDefaults=False).setMaster(master).setAppName("quorumlog check")
-        for name, value in {
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.driver.memory": DRIVER_MEMORY,
-            "spark.driver.extraJavaOptions": f'{JVM_OPTIONS} "-Djava.io.tmpdir={self.scratch}"',
-            "spark.local.dir": str(self.scratch),
-        }.items():
-            settings.set(name, value)
-        if master.startswith("local"):
-            settings.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
+        settings.set("spark.ui.showConsoleProgress", "false")
+        if self.alone:
+            for name, value in {
+                "spark.ui.enabled": "false",
+                "spark.driver.memory": DRIVER_MEMORY,
+                "spark.driver.extraJavaOptions": f'{JVM_OPTIONS} "-Djava.io.tmpdir={self.scratch}"',
+                "spark.local.dir": str(self.scratch),
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.driver.host": "127.0.0.1",
+            }.items():
+                settings.set(name, value)
         return settings
 
-    def _gateway(self, settings: SparkConf, log: IO[bytes], log_path: Path) -> Any:
+    def _gateway(self, settings: SparkConf) -> Any:
+        log = self._stack.enter_context((self.scratch / "spark.log").open("wb"))
         try:
             return launch_gateway(settings, {"stdout": log, "stderr": subprocess.STDOUT})
         except Exception as error:
-            tail = log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip().splitlines()
-            told = [line for line in tail if not line.lstrip().startswith("at ")]
+            told = [line for line in self._log_tail().strip().splitlines() if not line.lstrip().startswith("at ")]
             reason = told[-1] if told else str(error)
             raise EnvironmentMissing(f"Spark's JVM did not start: {reason}; run: quorumlog doctor") from error
 
-
-@attrs.frozen
-class Unreadable:
-    """In place of a result: the input that could not be read."""
-
-    path: Path
-    reason: str
+    def _not_started(self, master: str, error: Exception) -> Exception:
+        """What to tell of an application that did not start."""
+        lacking = lacking_of(f"{text_of(error)}\n{self._log_tail()}", master, stopped=False)
+        reason = next((line for line in text_of(error).splitlines() if "Exception: " in line), text_of(error))
+        return lacking or EnvironmentMissing(f"the application did not start on {master}: {reason.strip()}")
 
 
-@attrs.frozen
-class Lacking:
-    """In place of a result: what the machine that did the work ran out of."""
+@contextlib.contextmanager
+def attended(context: SparkContext, deserted: threading.Event) -> Iterator[None]:
+    """Cancel the job under way, and set `deserted`, when the application has had no executor for `EXECUTORS_SECONDS_MAX`."""
+    over = threading.Event()
 
-    reason: str
-    full_disk: bool = False
+    def attend() -> None:
+        waited = 0.0
+        while not over.wait(LOOK_SECONDS):
+            with contextlib.suppress(Exception):  # of a JVM that is gone: the job tells
+                waited = 0.0 if context._jsc.sc().getExecutorMemoryStatus().size() > 1 else waited + LOOK_SECONDS
+            if waited >= EXECUTORS_SECONDS_MAX:
+                deserted.set()
+                context.cancelAllJobs()
+                return
 
-
-def attempted(task: Task) -> Any:
-    """Returns a task's result, `Unreadable` or `Lacking`: what a user can cause crosses processes as a value, not as an exception."""
+    watching = threading.Thread(target=attend, name="executors", daemon=True)
+    watching.start()
     try:
-        return task.execute()
-    except UnreadableHistory as error:
-        return Unreadable(error.path, error.reason)
-    except MemoryError as error:
-        return Lacking(f"a worker of the check has no memory left ({error})")
-    except OSError as error:
-        if not is_full_disk(error):
-            raise
-        return Lacking(str(error), full_disk=True)
-
-
-def lacking_of(text: str, master: str, *, stopped: bool) -> Exception | None:
-    """What a failed job lacked, by what was printed of it; `stopped` if Spark itself has ended. None: nothing of the environment."""
-    if "No space left on device" in text or "Disk quota exceeded" in text:
-        return OSError(errno.ENOSPC, "Spark found no room on its disk")
-    if "java.lang.OutOfMemoryError" in text:
-        return EnvironmentMissing(f"Spark's JVM has no memory left; it may take {DRIVER_MEMORY} here")
-    if "Python worker exited unexpectedly" in text:
-        return EnvironmentMissing("a Python worker of Spark was killed; the machine may have no memory left")
-    if "ExecutorLostFailure" in text or "SparkExitCode" in text:
-        return EnvironmentMissing(f"Spark lost an executor, and its work could not be done elsewhere (master {master})")
-    if not stopped:
-        return None
-    if master.startswith("local"):
-        return EnvironmentMissing("Spark's JVM ended before the check did; the machine may have no memory left")
-    return EnvironmentMissing(f"no answer from the Spark master {master}: without --master this machine does the work")
-
-
-def _text_of(error: Exception) -> str:
-    """Returns the text of an exception of py4j, of which not even that is certain once its JVM has gone."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - py4j asks the JVM for the text
-        return repr(type(error))
+        yield
+    finally:
+        over.set()
+        watching.join()
 
 
 @contextlib.contextmanager
