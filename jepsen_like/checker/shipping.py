@@ -1,5 +1,6 @@
 """The code that tasks need, as one zip file: workers of a cluster get it with the job and need no installation of ours."""
 
+import hashlib
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,16 +14,21 @@ SHIPPED: Final = ("checker", "history")
 
 
 def packed(directory: Path, more: Iterable[Path] = ()) -> Path:
-    """Write `quorumlog.zip` into `directory`, with `more` (modules or packages of a user's) next to our packages."""
-    target = directory / "quorumlog.zip"
+    """Write the zip into `directory`, with `more` (modules or packages of a user's) next to our packages; returns its path.
+
+    It is named after what is in it, because an application takes only one file of a name.
+    """
+    contents = {f"{ROOT.name}/__init__.py": (ROOT / "__init__.py").read_bytes()}
+    for package in SHIPPED:
+        contents |= {f"{ROOT.name}/{name}": path.read_bytes() for name, path in _modules(ROOT / package)}
+    for given in more:
+        modules = _modules(given) if given.is_dir() else [(given.name, given)]
+        contents |= {name: path.read_bytes() for name, path in modules}
+    sums = hashlib.sha256(b"".join(name.encode() + b"\0" + content for name, content in contents.items()))
+    target = directory / f"quorumlog-{sums.hexdigest()[:16]}.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(ROOT / "__init__.py", f"{ROOT.name}/__init__.py")
-        for package in SHIPPED:
-            for name, path in _modules(ROOT / package):
-                archive.write(path, f"{ROOT.name}/{name}")
-        for given in more:
-            for name, path in _modules(given) if given.is_dir() else [(given.name, given)]:
-                archive.write(path, name)
+        for name, content in contents.items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
     return target
 
 

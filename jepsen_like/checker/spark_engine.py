@@ -1,12 +1,4 @@
-"""Spark as a scheduler: tasks go out, each worker reads its own part files, small results come back.
-
-No row of a history passes through the JVM, and no query is planned: a job is a list of tasks, mapped. So Spark brings what it
-is good at here, many processes on one machine or many, retries, and one way to run on both, and costs little. (The same
-tasks through `range(n).mapInArrow(...)` cost 4 s of CPU more in a session's first job and twice as much in the others.)
-
-Workers of a cluster get our code with the job (`shipping`). They need a Python with the packages of the extra `check`
-(PYSPARK_PYTHON names it, as always with Spark) and the history under the same path.
-"""
+"""An application of Spark of our own: its JVM is started, kept quiet, and ended with all that came of it."""
 
 import contextlib
 import logging
@@ -25,33 +17,23 @@ import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
-from jepsen_like.checker.attempts import attempted
+from jepsen_like.checker.context_engine import ContextEngine
 from jepsen_like.checker.java import find_java, spark_java_home
-from jepsen_like.checker.shipping import packed
 from jepsen_like.checker.spark_lacks import (
     DRIVER_MEMORY,
     lacking_of,
-    no_executors,
     require_listener,
-    require_results,
     text_of,
 )
-from jepsen_like.checker.tasks import Task
 from jepsen_like.cli import EnvironmentMissing
 
-SLICES_PER_SLOT: Final = 3
-"""Slices of a job's tasks per worker slot, so that slots do not idle behind the longest one."""
 LOG_TAIL_BYTES: Final = 4000
-EXECUTORS_SECONDS_MAX: Final = 60.0
-"""So long a job waits for a first executor of a cluster, or for another one when all are lost."""
-LOOK_SECONDS: Final = 0.5
-
 GATEWAY_GIVEN: Final = "PYSPARK_GATEWAY_PORT"
 JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 """Short jobs on few cores: the JVM should start quickly and not compete with the workers."""
 
 
-class SparkEngine:
+class SparkEngine(ContextEngine):
     """One Spark application; runs tasks. Use as a context manager.
 
     `master` is a Spark master URL, by default this machine with a worker per core; one that is named keeps what Spark's own
@@ -65,50 +47,13 @@ class SparkEngine:
         self.scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="quorumlog-spark-")))
         self._stack.enter_context(_py4j_silent())
         try:
-            self.master = master or f"local[{os.cpu_count() or 1}]"
-            self.context = self._started(self.master, gentle)
-            if not self._is_this_process_tree or modules:
-                self.context.addPyFile(str(packed(self.scratch, modules)))
+            super().__init__(self._started(master or f"local[{os.cpu_count() or 1}]", gentle), modules)
         except BaseException:
             self._stack.close()
             raise
 
-    def run(self, tasks: Sequence[Task]) -> list[Any]:
-        """Executes the tasks; returns their results in order. Raises `UnreadableHistory` when a task cannot read its input,
-        `EnvironmentMissing` when the master is out of reach, memory ran out or an executor was lost, and `OSError` for a full disk.
-        """
-        if not tasks:
-            return []
-        slices = min(len(tasks), SLICES_PER_SLOT * self.context.defaultParallelism)
-        deserted = threading.Event()
-        try:
-            with contextlib.nullcontext() if self.alone else attended(self.context, deserted):
-                results = self.context.parallelize(tasks, slices).map(attempted).collect()
-        except Exception as error:
-            lacking = no_executors(self.master) if deserted.is_set() else self._lacking(error)
-            if lacking is None:
-                raise
-            raise lacking from error
-        return require_results(results)
-
-    @property
-    def alone(self) -> bool:
-        """Returns whether all tasks run on this machine."""
-        return self.master.startswith("local")
-
-    @property
-    def _is_this_process_tree(self) -> bool:
-        """Whether workers are children of this process and import what it does."""
-        return self.alone and not self.master.startswith("local-cluster")
-
-    def _lacking(self, error: Exception) -> Exception | None:
-        """What the environment lacked when a job failed; None if it was something else, a bug."""
-        stopped = True
-        with contextlib.suppress(Exception):  # of a JVM that is gone
-            stopped = bool(self.context._jsc.sc().isStopped())
-        return lacking_of(f"{text_of(error)}\n{self._log_tail()}", self.master, stopped=stopped)
-
-    def _log_tail(self) -> str:
+    def log_tail(self) -> str:
+        """See `ContextEngine`."""
         log = self.scratch / "spark.log"
         return log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace") if log.exists() else ""
 
@@ -127,7 +72,7 @@ class SparkEngine:
     def _started(self, master: str, gentle: bool) -> SparkContext:
         require_listener(master)
         environment: dict[str, str] = {}
-        if self.alone:
+        if master.startswith("local"):
             environment["PYSPARK_PYTHON"] = sys.executable
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
             # Another Spark that happens to be configured on this machine is not the one that pyspark belongs to.
@@ -155,7 +100,7 @@ class SparkEngine:
     def _settings(self, master: str) -> SparkConf:
         settings = SparkConf(loadDefaults=False).setMaster(master).setAppName("quorumlog check")
         settings.set("spark.ui.showConsoleProgress", "false")
-        if self.alone:
+        if master.startswith("local"):
             for name, value in {
                 "spark.ui.enabled": "false",
                 "spark.driver.memory": DRIVER_MEMORY,
@@ -172,39 +117,15 @@ class SparkEngine:
         try:
             return launch_gateway(settings, {"stdout": log, "stderr": subprocess.STDOUT})
         except Exception as error:
-            told = [line for line in self._log_tail().strip().splitlines() if not line.lstrip().startswith("at ")]
+            told = [line for line in self.log_tail().strip().splitlines() if not line.lstrip().startswith("at ")]
             reason = told[-1] if told else str(error)
             raise EnvironmentMissing(f"Spark's JVM did not start: {reason}; run: quorumlog doctor") from error
 
     def _not_started(self, master: str, error: Exception) -> Exception:
         """What to tell of an application that did not start."""
-        lacking = lacking_of(f"{text_of(error)}\n{self._log_tail()}", master, stopped=False)
+        lacking = lacking_of(f"{text_of(error)}\n{self.log_tail()}", master, stopped=False)
         reason = next((line for line in text_of(error).splitlines() if "Exception: " in line), text_of(error))
         return lacking or EnvironmentMissing(f"the application did not start on {master}: {reason.strip()}")
-
-
-@contextlib.contextmanager
-def attended(context: SparkContext, deserted: threading.Event) -> Iterator[None]:
-    """Cancel the job under way, and set `deserted`, when the application has had no executor for `EXECUTORS_SECONDS_MAX`."""
-    over = threading.Event()
-
-    def attend() -> None:
-        waited = 0.0
-        while not over.wait(LOOK_SECONDS):
-            with contextlib.suppress(Exception):  # of a JVM that is gone: the job tells
-                waited = 0.0 if context._jsc.sc().getExecutorMemoryStatus().size() > 1 else waited + LOOK_SECONDS
-            if waited >= EXECUTORS_SECONDS_MAX:
-                deserted.set()
-                context.cancelAllJobs()
-                return
-
-    watching = threading.Thread(target=attend, name="executors", daemon=True)
-    watching.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watching.join()
 
 
 @contextlib.contextmanager

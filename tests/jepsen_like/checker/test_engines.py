@@ -17,7 +17,8 @@ from jepsen_like.checker.checking import check_history
 from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.register_check import SearchBounds
-from jepsen_like.checker.spark_engine import SparkEngine, lacking_of
+from jepsen_like.checker.spark_engine import SparkEngine
+from jepsen_like.checker.spark_lacks import lacking_of
 from jepsen_like.checker.tasks import RegistersTask
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import EnvironmentMissing, ExitStatus, is_full_disk

@@ -1,0 +1,142 @@
+"""A check on a cluster: workers that share one directory with this process, and can see nothing else of it."""
+
+import importlib.util
+import random
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import attrs
+import pytest
+
+from jepsen_like.bench.processes import until
+from jepsen_like.checker.checking import TaskRunner, check_run
+from jepsen_like.checker.spark_engine import SparkEngine
+from jepsen_like.checker.tasks import Task
+from jepsen_like.checker.verdict import Engine, Model, Verdict
+from jepsen_like.cli import ExitStatus, main
+from jepsen_like.history.files import HistoryWriter
+from jepsen_like.history.ops import Action, Op, Outcome
+from tests.jepsen_like.checker import small_queues
+from tests.jepsen_like.checker.spark_cluster import CHECKOUT, SparkCluster, require_namespaces
+from tests.jepsen_like.checker.test_several_logs import run_of
+
+pytestmark = pytest.mark.spark
+LOST = "log 3: the append of 4004 at offset 4"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that this process and the workers reach, with a run of each model in which something is wrong."""
+    place = tmp_path_factory.mktemp("shared")
+    run_of(place / "log", missing=(3, 4))
+    with HistoryWriter(place / "register" / "history.parquet") as history:
+        for register in range(20):
+            write = Op(f=Action.WRITE, type=Outcome.OK, t_inv=1, t_ret=2, a=1, object=register, process=register)
+            history.record(write)
+            history.record(attrs.evolve(write, f=Action.READ, a=1 if register != 7 else 5, t_inv=3, t_ret=4))
+    with HistoryWriter(place / "queue" / "history.parquet") as history:
+        for op in small_queues.damaged(random.Random(2)).ops:
+            history.record(op)
+    return place
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[SparkCluster]:
+    require_namespaces()
+    with pytest.MonkeyPatch.context() as patch, SparkCluster(tmp_path_factory.mktemp("cluster"), shared) as running:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        running.workers(2)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tasks() -> Iterator[ModuleType]:
+    """`held_tasks` as a module of a user's: outside of all packages."""
+    path = Path(__file__).with_name("held_tasks.py")
+    spec = importlib.util.spec_from_file_location("held_tasks", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "held_tasks", module)
+        spec.loader.exec_module(module)
+        yield module
+
+
+@pytest.fixture(scope="module")
+def engine(cluster: SparkCluster, tasks: ModuleType) -> Iterator[SparkEngine]:
+    with SparkEngine(cluster.url, modules=[Path(str(tasks.__file__))]) as running:
+        yield running
+
+
+def judged(shared: Path, model: Model, worker: TaskRunner | None = None) -> Verdict:
+    return check_run(shared / model.value, model, Engine.SPARK if worker else Engine.LOCAL, worker=worker)
+
+
+def test_check_takes_a_cluster_by_its_url(
+    shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shared / "log"
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(run), "--model", "log", "--master", cluster.url])
+    assert ended.value.code == ExitStatus.VIOLATION
+    told, complained = capsys.readouterr()
+    assert LOST in told
+    assert told.splitlines()[-1] == f"{run}\tfalse"
+    assert complained == ""
+
+
+def test_workers_that_see_nothing_of_the_checkout_find_what_this_process_finds(
+    shared: Path, engine: SparkEngine, tasks: ModuleType
+) -> None:
+    for package, seen in engine.run([tasks.Surroundings(CHECKOUT)] * 4):
+        assert ".zip" in package
+        assert "jepsen_like" not in seen
+    for model in (Model.LOG, Model.REGISTER, Model.QUEUE):
+        here = judged(shared, model)
+        assert here.violations
+        assert judged(shared, model, engine).findings == here.findings
+    assert [one.name for one in shared.iterdir() if one.name.startswith(".")] == []
+
+
+@attrs.frozen
+class Held:
+    """An engine whose jobs wait in their middle."""
+
+    engine: SparkEngine
+    tasks: ModuleType
+    directory: Path
+    alone = False
+
+    def run(self, tasks: Sequence[Task]) -> list[Any]:
+        return self.engine.run([self.tasks.Held(task, number, self.directory) for number, task in enumerate(tasks)])
+
+
+def test_a_worker_killed_in_the_middle_of_a_job_changes_no_verdict(
+    shared: Path, cluster: SparkCluster, engine: SparkEngine, tasks: ModuleType
+) -> None:
+    place = shared / "held"
+    place.mkdir()
+    verdicts: list[Verdict] = []
+    checking = threading.Thread(target=lambda: verdicts.append(judged(shared, Model.LOG, Held(engine, tasks, place))))
+    checking.start()
+    until(lambda: len(started(place)) == 2, "task on each of two workers")
+    killed = started(place)[0]
+    cluster.kill_worker(cluster.worker_of(int(killed.name.rpartition("-")[2])))
+    until(lambda: not Path(f"/proc/{killed.name.rpartition('-')[2]}").exists(), "end of the killed worker's process")
+    (place / "go").touch()
+    checking.join()
+    number = killed.name.split("-")[1]
+    assert len(list(place.glob(f"started-{number}-*"))) == 2  # the task that died was done again
+    (found,) = verdicts
+    assert found.findings == judged(shared, Model.LOG).findings
+    assert LOST in found.violations[0].sentence
+
+
+def started(place: Path) -> list[Path]:
+    return sorted(place.glob("started-*"))
