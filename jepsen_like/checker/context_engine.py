@@ -29,7 +29,7 @@ LOOK_SECONDS: Final = 0.5
 
 
 class ContextEngine:
-    """Runs tasks in an application of Spark, which whoever made `context` ends. `modules` are files that tasks import."""
+    """Runs tasks in an application of Spark, which the caller that made `context` ends. `modules` are files that tasks import."""
 
     def __init__(self, context: SparkContext, modules: Sequence[Path] = ()) -> None:
         self.context = context

@@ -37,7 +37,7 @@ class SparkEngine(ContextEngine):
     """One Spark application; runs tasks. Use as a context manager.
 
     `master` is a Spark master URL, by default this machine with a worker per core; one that is named keeps what Spark's own
-    configuration says (SPARK_HOME, SPARK_CONF_DIR, PYSPARK_PYTHON). `gentle` gives the JVM and its workers the lowest priority.
+    configuration (SPARK_HOME, SPARK_CONF_DIR, PYSPARK_PYTHON). `gentle` gives the JVM and its workers the lowest priority.
     `modules` are a user's own files or packages that tasks import. What the JVM has to say goes to `spark.log` in a scratch
     directory that ends with it.
     """
