@@ -7,15 +7,13 @@ from typing import Final
 
 import click
 
-from jepsen_like.checker.checking import HISTORY, check_run, engine_of
-from jepsen_like.checker.inputs import as_run
-from jepsen_like.checker.jepsen_maps import Names
-from jepsen_like.checker.many import Judged, NoModel, judge_all, model_of, rows_about
-from jepsen_like.checker.summary import WORD, notes, print_table, summary
-from jepsen_like.checker.verdict import Engine, Model, Verdict
+from jepsen_like.checker.checking import engine_of
+from jepsen_like.checker.many import Judged, NoModel, judge_all, judged, model_of, rows_about
+from jepsen_like.checker.summary import WORD, notes, print_table
+from jepsen_like.checker.tables import write_tables
+from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import ExitStatus
-from jepsen_like.history.files import HistoryReader, UnreadableHistory
-from jepsen_like.run.allowed import allowances_of_run
+from jepsen_like.history.files import UnreadableHistory
 
 SPARK_ROWS_MIN: Final = 10_000_000
 """So many rows this process still checks in less time than Spark on two cores, which were busy: 27 s and 57 s, of which 21 s
@@ -40,13 +38,24 @@ WORST_FIRST: Final = (ExitStatus.VIOLATION, ExitStatus.USAGE, ExitStatus.UNKNOWN
 )
 @click.option("--master", metavar="URL", help="A Spark master, such as spark://host:7077; by default this machine.")
 @click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write the tables verdict.parquet, violations.parquet and figures.parquet into this directory.",
+)
+@click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="Print everything found, a line of JSON for each PATH, before the last lines.",
 )
 def check(
-    paths: tuple[Path, ...], model: str | None, engine: str | None, master: str | None, as_json: bool
+    *,
+    paths: tuple[Path, ...],
+    model: str | None,
+    engine: str | None,
+    master: str | None,
+    out: Path | None,
+    as_json: bool,
 ) -> ExitStatus:
     """Check histories; the last lines are PATH<TAB>true|false|unknown, one for each PATH.
 
@@ -82,8 +91,8 @@ def check(
         require_models(paths)
     who = Engine(engine) if engine else None
     if len(paths) == 1:
-        return check_one(paths[0], chosen, who, master, as_json=as_json)
-    return check_many(paths, chosen, who, master, as_json=as_json)
+        return check_one(paths[0], chosen, who, master, out, as_json=as_json)
+    return check_many(paths, chosen, who, master, out, as_json=as_json)
 
 
 def require_models(paths: Sequence[Path]) -> None:
@@ -98,29 +107,39 @@ def require_models(paths: Sequence[Path]) -> None:
 
 
 def check_one(
-    path: Path, model: Model | None, engine: Engine | None, master: str | None, *, as_json: bool
+    path: Path, model: Model | None, engine: Engine | None, master: str | None, out: Path | None, *, as_json: bool
 ) -> ExitStatus:
     """Check one path and say everything that was found."""
-    names = Names()
-    try:
-        verdict = checked(path, model, engine, master, names)
-    except UnreadableHistory as error:
-        raise click.UsageError(str(error)) from error
-    for line in summary(verdict):
-        click.echo(names.in_words(line))
+    engine = engine or engine_for(rows_about(path), master)
+    with engine_of(engine, master) as worker:
+        found = judged(path, model, engine, worker, measures=out is not None)
+    if found.unreadable is not None:
+        raise click.UsageError(found.unreadable)
+    if out is not None:
+        write_tables(out, [found.as_json()])
+    for line in found.summary:
+        click.echo(line)
     if as_json:
-        click.echo(json.dumps(names.in_json(verdict.as_json())))
-    click.echo(f"{path}\t{WORD[verdict.valid]}")
-    return STATUS[verdict.valid]
+        click.echo(json.dumps(found.verdict))
+    click.echo(f"{path}\t{WORD[found.valid]}")
+    return status_of(found)
 
 
 def check_many(
-    paths: Sequence[Path], model: Model | None, engine: Engine | None, master: str | None, *, as_json: bool
+    paths: Sequence[Path],
+    model: Model | None,
+    engine: Engine | None,
+    master: str | None,
+    out: Path | None,
+    *,
+    as_json: bool,
 ) -> ExitStatus:
     """Check several paths in one application, and show them in one table."""
     engine = engine or engine_for(sum(map(rows_about, paths)), master)
     with engine_of(engine, master) as worker:
         found = list(judge_all(paths, model, engine, worker))
+    if out is not None:
+        write_tables(out, [one.as_json() for one in found])
     if as_json:
         for one in found:
             click.echo(json.dumps(one.as_json()))
@@ -142,19 +161,3 @@ def status_of(one: Judged) -> ExitStatus:
 def engine_for(rows: int, master: str | None) -> Engine:
     """The engine that takes less time for so many rows."""
     return Engine.SPARK if rows > SPARK_ROWS_MIN or master is not None else Engine.LOCAL
-
-
-def checked(path: Path, model: Model | None, engine: Engine | None, master: str | None, names: Names) -> Verdict:
-    """Returns the verdict on whatever `path` is. Raises `UnreadableHistory` if it is no history.
-
-    `model` None: that of the run. `engine` None: the one that takes less time. `names` gets to know what the numbers in it stand for.
-    """
-    model = model or model_of(path)
-    with as_run(path, model, names) as directory:
-        try:
-            allowances = allowances_of_run(directory)
-        except ValueError as error:
-            raise UnreadableHistory(path, str(error)) from error
-        engine = engine or engine_for(HistoryReader.open(directory / HISTORY).rows(), master)
-        with engine_of(engine, master) as worker:
-            return check_run(directory, model, engine, worker=worker, allowances=allowances)

@@ -121,8 +121,8 @@ def judge_all(paths: Sequence[Path], model: Model | None, engine: Engine, worker
         yield next(small) if one_task else judged(path, model, engine, worker)
 
 
-def judged(path: Path, model: Model | None, engine: Engine, worker: TaskRunner) -> Judged:
-    """Check one path and find its figures."""
+def judged(path: Path, model: Model | None, engine: Engine, worker: TaskRunner, *, measures: bool = True) -> Judged:
+    """Check one path, and find its figures if it `measures`."""
     names = Names()
     try:
         run = recorded(run_of(path))
@@ -130,16 +130,14 @@ def judged(path: Path, model: Model | None, engine: Engine, worker: TaskRunner) 
         with as_run(path, model, names) as directory:
             allowances = allowances_of_run(directory)
             verdict = check_run(directory, model, engine, worker=worker, allowances=allowances)
-            found = measured(Attempts.read(directory / HISTORY), run.faults, run.load_ended_ns or 0).as_json()
-            if run.test and run.load_ended_ns is None:
-                found["availability"] = {}  # of a version that did not write down when its load ended
+            found = figures_of(directory, run) if measures else {}
     except UnreadableHistory as error:
         return Judged(path=str(path), unreadable=str(error))
     except ValueError as error:
         return Judged(path=str(path), unreadable=f"{path}: {error}")
     told = names.in_json(verdict.as_json())
-    figures = {**found, "rpo": rpo_of(told, found["faults"])}
-    differs, beyond = compared_with_results(path, run, {**told, **figures})
+    figures = {**found, "rpo": rpo_of(told, found["faults"])} if measures else {}
+    differs, beyond = compared_with_results(path, run, {**told, **figures}) if measures else ((), ())
     return Judged(
         path=str(path),
         valid=verdict.valid,
@@ -150,6 +148,14 @@ def judged(path: Path, model: Model | None, engine: Engine, worker: TaskRunner) 
         differs=differs,
         beyond=beyond,
     )
+
+
+def figures_of(directory: Path, run: Recorded) -> dict[str, Any]:
+    """What is measured of a run directory."""
+    found = measured(Attempts.read(directory / HISTORY), run.faults, run.load_ended_ns or 0).as_json()
+    if run.test and run.load_ended_ns is None:
+        found["availability"] = {}  # of a version that did not write down when its load ended
+    return found
 
 
 def run_of(path: Path) -> Path:

@@ -28,6 +28,7 @@ from rich.text import Text
 
 from jepsen_like.checker.checking import TaskRunner, check_run
 from jepsen_like.checker.java import find_java
+from jepsen_like.checker.tables import write_tables
 from jepsen_like.checker.verdict import Check, Engine, Findings, Undecided, Verdict
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.cluster import namespaces, ports
@@ -291,6 +292,7 @@ def carried_out(
             raise
         results["repro"] = command
         write_json(directory / "results.json", results)
+        write_tables(directory, [of_run(directory, results)])
         progress.event(str(render_report(directory)), topic="report")
     return results
 
@@ -494,6 +496,12 @@ def checked(
         **({"silences": silences.as_json()} if silences is not None else {}),
         "promise": mode.promise(plan.kinds),
     }
+
+
+def of_run(directory: Path, results: dict[str, Any]) -> dict[str, Any]:
+    """What the tables of a run are made of."""
+    test = json.loads((directory / "test.json").read_text())
+    return {**results, "run": directory.resolve().name, "path": str(directory), "test": test}
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

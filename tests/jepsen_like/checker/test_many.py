@@ -7,14 +7,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from jepsen_like.checker.many import COMPARED
 from jepsen_like.checker.spark_engine import SparkEngine
+from jepsen_like.checker.tables import FIGURES, NAMES, VERDICT, VIOLATIONS
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import ExitStatus, execute
 from tests.jepsen_like.checker.test_command import check, run_directory
 
+NO_HISTORY = "not a history: it holds neither history.parquet nor bucket=<k> directories"
 SYSTEMS = ("raft", "kafka", "rocketmq")
 
 
@@ -42,7 +46,7 @@ def test_the_worst_of_several_decides_and_each_has_its_line(tmp_path: Path, caps
         assert (status, err) == (worst, "")
         assert lines[-len(paths) :] == [f"{path}\t{words[path]}" for path in paths]
     assert any(line.startswith("bad: lost: log 0: the append of 100") for line in lines)
-    assert f"{empty}: not a history: it holds neither history.parquet nor bucket=<k> directories" in lines
+    assert f"{empty}: {NO_HISTORY}" in lines
 
 
 def test_json_has_a_line_for_each_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,6 +85,31 @@ def test_spark_finds_the_same_of_small_and_large_ones(
         assert [one.as_json() for one in many.judge_all(paths, None, Engine.SPARK, spark)] == here
 
 
+@pytest.mark.spark
+def test_spark_reads_the_tables_of_a_check(
+    tmp_path: Path, spark: SparkEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    paths = [a_run(tmp_path / "good"), a_run(tmp_path / "bad", final=98), tmp_path / "empty"]
+    place = tmp_path / "runs" / "2"
+    assert check(capsys, *paths, "--out", place)[0] == ExitStatus.VIOLATION
+    session = SparkSession(spark.context)
+    tables = {name: session.read.parquet(str(place / f"{name}.parquet")) for name in NAMES}
+    verdicts = tables[VERDICT].select("run", "system", "valid", "acked", "lost_acked", "violations", "unreadable")
+    assert [tuple(row) for row in verdicts.collect()] == [
+        ("good", "raft", True, 100, 0, 0, None),
+        ("bad", "raft", False, 100, 2, 2, None),
+        (str(paths[2]), None, None, None, None, None, f"{paths[2]}: {NO_HISTORY}"),
+    ]
+    lost = tables[VIOLATIONS].selectExpr("run", "check", "object", "ops[0].offset").collect()
+    assert [tuple(row) for row in lost] == [("bad", "lost", "0", 98), ("bad", "lost", "0", 99)]
+    per_run = tables[FIGURES].where("figure = 'throughput' and unit = 'operations/s' and fault is null and value > 0")
+    assert sorted(row.run for row in per_run.collect()) == ["bad", "good"]
+    figures = tables[FIGURES]  # as docs/runs.md asks
+    figures.where("figure = 'rto'").groupBy("kind").agg({"value": "max"}).show()
+    assert "max(value)" in capsys.readouterr().out
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A short run of each system, at the same time."""
@@ -107,6 +136,17 @@ def test_what_is_found_again_of_real_runs_is_what_they_said(
         assert {name: found.get(name) for name in COMPARED} == {name: said.get(name) for name in COMPARED}
         assert found["differs"] == []
         assert found["rto_s"]["max"] > 0
+
+
+@pytest.mark.cluster
+def test_a_run_and_its_check_write_the_same_tables(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run in runs.values():
+        assert check(capsys, run, "--out", tmp_path)[0] == ExitStatus.VALID
+        for name in (VIOLATIONS, FIGURES):
+            written, again = (pq.read_table(place / f"{name}.parquet").to_pylist() for place in (run, tmp_path))
+            assert again == [{**row, "path": str(run)} for row in written]
 
 
 @pytest.mark.cluster
