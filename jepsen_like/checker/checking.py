@@ -21,7 +21,8 @@ from jepsen_like.checker.gather import LIMITS, Limits, rows_in, sized
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.log_check import FinalLog, check_logs
 from jepsen_like.checker.log_tasks import forgiving
-from jepsen_like.checker.many_objects import check_many_logs, check_many_registers
+from jepsen_like.checker.many_objects import check_many_logs
+from jepsen_like.checker.many_registers import check_many_registers
 from jepsen_like.checker.queue_check import expectations_of
 from jepsen_like.checker.queue_keys import check_keys
 from jepsen_like.checker.queue_rows import QueueExpectations

@@ -9,7 +9,10 @@ The files lie in the scratch directory next to the history, which all tasks reac
 bytes twice more, from Python into the JVM and back.
 """
 
-from collections.abc import Iterable, Sequence
+import contextlib
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +23,8 @@ from jepsen_like.checker.columns import NEEDED, Columns, Ints
 from jepsen_like.checker.processes import ProcessSpans, examined
 from jepsen_like.checker.tasks import Gathered, of_model
 from jepsen_like.checker.verdict import Model
-from jepsen_like.history.files import UnreadableHistory, part_rows, read_dump_part, read_part
-from jepsen_like.history.ops import DUMP_COLUMNS, ErrorCode
+from jepsen_like.history.files import UnreadableHistory, part_rows, read_dump_part, read_part, time_span
+from jepsen_like.history.ops import DUMP_COLUMNS, NEVER, ErrorCode
 
 SLOTS: Final = 1024
 """Small objects are counted, and grouped, by a hash of their number."""
@@ -38,7 +41,11 @@ class Limits:
     task: int = 1 << 20
     """The rows of a group, if it has more than one object."""
     chunk: int = 1 << 21
-    """Rows that are sorted out at once."""
+    """Rows that are sorted out, or reduced, at once."""
+    whole: int = 1 << 21
+    """Rows of a register that is checked with all of its rows at once, where no smaller part of them decides it."""
+    reduced_share: int = 1000
+    """A register that has at least this part of the rows of a large bucket is reduced piece by piece."""
 
 
 LIMITS: Final = Limits()
@@ -104,6 +111,9 @@ class Census:
     heavy: Ints
     """Objects with a good part of the rows, and how many; all others are counted in `slots`."""
     rows: Ints
+    begin: int = NEVER
+    """When the first operation of the chunk began, if that was asked for, and the last known end or begin of one."""
+    end: int = -NEVER
 
 
 @attrs.frozen
@@ -111,6 +121,8 @@ class CensusTask:
     """Count the rows of a chunk by object."""
 
     chunk: Chunk
+    timed: bool = False
+    """Whether times are asked for."""
 
     def execute(self) -> Census:
         """See `Task`."""
@@ -118,7 +130,11 @@ class CensusTask:
         objects, rows = np.unique(np.concatenate(parts), return_counts=True)
         heavy = rows * HEAVY_SHARE > int(rows.sum())
         slots = np.bincount(slot_of(objects[~heavy]), weights=rows[~heavy], minlength=SLOTS)
-        return Census(slots.astype(np.int64), objects[heavy], rows[heavy])
+        begin, end = NEVER, -NEVER
+        for one in self.chunk if self.timed else ():
+            first, last = time_span(one.path, one.groups)
+            begin, end = min(begin, first), max(end, last)
+        return Census(slots.astype(np.int64), objects[heavy], rows[heavy], begin, end)
 
 
 @attrs.frozen(eq=False)
@@ -254,6 +270,36 @@ def bucket_numbers(objects: Ints, buckets: int) -> Ints:
     return (mixed % np.uint64(buckets)).astype(np.int64)
 
 
+@contextlib.contextmanager
+def appearing(file: Path) -> Iterator[Path]:
+    """Give a path to write to; the file appears whole, however often and by however many processes it is written."""
+    unfinished = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    try:
+        yield unfinished
+        os.replace(unfinished, file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write_array(values: Any, file: Path) -> None:
+    """Write an array as a file of numpy."""
+    with appearing(file) as unfinished, unfinished.open("wb") as sink:
+        np.save(sink, values, allow_pickle=False)
+
+
+def write_arrow(columns: dict[str, Any], file: Path) -> None:
+    """Write an Arrow file of one record batch."""
+    import pyarrow as pa
+
+    batch = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in columns.items()})
+    with (
+        appearing(file) as unfinished,
+        pa.OSFile(str(unfinished), "wb") as sink,
+        pa.ipc.new_file(sink, batch.schema) as writer,
+    ):
+        writer.write_batch(batch)
+
+
 def write_groups(columns: dict[str, Any], group: Ints, groups: int, file: Path) -> None:
     """Write an Arrow file with a record batch for each group; rows of one group keep their order."""
     import pyarrow as pa
@@ -265,7 +311,11 @@ def write_groups(columns: dict[str, Any], group: Ints, groups: int, file: Path) 
     arrays = {name: pa.array(column[order]) for name, column in columns.items()}
     batch = pa.RecordBatch.from_pydict(arrays)
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1), use_threads=False)
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, batch.schema, options=options) as writer:
+    with (
+        appearing(file) as unfinished,
+        pa.OSFile(str(unfinished), "wb") as sink,
+        pa.ipc.new_file(sink, batch.schema, options=options) as writer,
+    ):
         for begin, end in zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True):
             writer.write_batch(batch.slice(begin, end - begin))
 

@@ -1,4 +1,4 @@
-"""Many registers, or many logs: rows sorted out by groups of whole objects, and the groups checked one by one.
+"""Many logs: rows sorted out by groups of whole objects, and the groups checked one by one.
 
 What is small enough is checked as it lies, a bucket at a time. See `gather` for the rest.
 """
@@ -26,9 +26,8 @@ from jepsen_like.checker.gather import (
 )
 from jepsen_like.checker.log_tasks import LogsTask
 from jepsen_like.checker.processes import meetings
-from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.scratch import Scratch
-from jepsen_like.checker.tasks import RegistersTask, Source, Task
+from jepsen_like.checker.tasks import Source, Task
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import HistoryReader, Kept
 
@@ -76,17 +75,6 @@ def sort_out(history: HistoryReader, model: Model, run: Run, scratch: Scratch, l
             groups.append(parts)
             together.append(True)
     return SortedOut(tuple(groups), tuple(together), tuple(divisions))
-
-
-def check_many_registers(
-    history: HistoryReader, bounds: SearchBounds, run: Run, scratch: Scratch, limits: Limits
-) -> Findings:
-    """Returns everything that is wrong with the registers of a history. Raises `UnreadableHistory`."""
-    findings = Findings()
-    sorted_out = sort_out(history, Model.REGISTER, run, scratch, limits)
-    for found in run([RegistersTask(sources, bounds) for sources in sorted_out.groups]):
-        findings = findings.plus(found)
-    return findings
 
 
 def check_many_logs(

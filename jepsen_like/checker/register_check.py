@@ -12,7 +12,7 @@ import numpy as np
 
 from jepsen_like.checker import register_scan
 from jepsen_like.checker.columns import Bools, Columns, Ints
-from jepsen_like.checker.register_scan import Flaw, FlawFound, RegisterScan
+from jepsen_like.checker.register_scan import LINK, Flaw, FlawFound, RegisterScan
 from jepsen_like.checker.search import (
     MEMORY_MIB_MAX,
     SECONDS_MAX,
@@ -48,14 +48,7 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
     """Returns everything that is wrong with the registers in `rows`, which hold all operations of each of them."""
     bounds = bounds or SearchBounds()
     outcome = register_scan.scan(rows)
-    counts: dict[Check, int] = {}
-    violations: list[Violation] = []
-    for found in outcome.found:
-        check = check_of(outcome, found)
-        counts[check] = counts.get(check, 0) + 1
-        if len(violations) < EXPLAINED_MAX:
-            violations.append(explain(outcome, found))
-    violated = {int(outcome.objects[found.object]) for found in outcome.found}
+    violated, counts, violations = flaws_explained(outcome)
     undecided: list[Undecided] = []
     by_object = np.argsort(rows.object, kind="stable")
     begins = np.searchsorted(rows.object[by_object], outcome.objects[outcome.ambiguous], side="left")
@@ -77,7 +70,11 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
                 pass
             case other:
                 assert_never(other)
-    changed = (rows.type == Outcome.OK) & ((rows.f == Action.WRITE) | ((rows.f == Action.CAS) & (rows.seen == rows.a)))
+    changed = acknowledged_changes(rows)
+    unread = 0
+    if len(rows):
+        _, looked, ended = looked_and_changed(rows, by_object, changed)
+        unread = int((ended > looked).sum())
     return Findings(
         ok=int((rows.type == Outcome.OK).sum()),
         fail=int((rows.type == Outcome.FAIL).sum()),
@@ -89,19 +86,41 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
         undecided=tuple(undecided),
         acked=int(changed.sum()),
         t_first=int(rows.t_inv.min()) if len(rows) else NEVER,
-        unread=_unread(rows, by_object, changed),
+        unread=unread,
     )
 
 
-def _unread(rows: Columns, by_object: Ints, changed: Bools) -> int:
-    """How many registers no operation asked after their last acknowledged change; `by_object` sorts the rows."""
-    if not len(rows):
-        return 0
+def flaws_explained(outcome: RegisterScan) -> tuple[set[int], dict[Check, int], list[Violation]]:
+    """Returns what the scan found: the registers, how often each check failed, and the first of them explained."""
+    counts: dict[Check, int] = {}
+    violations: list[Violation] = []
+    for found in outcome.found:
+        check = check_of(outcome, found)
+        counts[check] = counts.get(check, 0) + 1
+        if len(violations) < EXPLAINED_MAX:
+            violations.append(explain(outcome, found))
+    return {int(outcome.objects[found.object]) for found in outcome.found}, counts, violations
+
+
+def acknowledged_changes(rows: Columns) -> Bools:
+    """Returns which operations changed a register and were acknowledged."""
+    changed: Bools = (rows.type == Outcome.OK) & (
+        (rows.f == Action.WRITE) | ((rows.f == Action.CAS) & (rows.seen == rows.a))
+    )
+    return changed
+
+
+def looked_and_changed(rows: Columns, by_object: Ints, changed: Bools) -> tuple[Ints, Ints, Ints]:
+    """Returns the registers, when the last operation that asked after each began, and when its last acknowledged change ended.
+
+    `by_object` sorts the rows, of which there is at least one. Without such an operation it is `-NEVER`.
+    """
     looks = (rows.type == Outcome.OK) & ((rows.f == Action.READ) | (rows.f == Action.CAS))
-    starts = group_starts(rows.object[by_object])
+    objects = rows.object[by_object]
+    starts = group_starts(objects)
     looked = np.maximum.reduceat(np.where(looks, rows.t_inv, -NEVER)[by_object], starts)
     ended = np.maximum.reduceat(np.where(changed, rows.t_ret, -NEVER)[by_object], starts)
-    return int((ended > looked).sum())
+    return objects[starts], looked, ended
 
 
 def _searched(name: int, rows: Columns, bounds: SearchBounds, *, explained: bool) -> Violation | Undecided | None:
@@ -266,11 +285,22 @@ def _proofs(outcome: RegisterScan, op: Op) -> list[Op]:
         reads = [entry for entry in _entries_of(outcome, block) if outcome.entries.place[entry] % 2]
         seers = [_op(outcome, int(entry)) for entry in reads] + _successors(outcome, block)
         seers.sort(key=lambda one: one.type is Outcome.INFO)
-        if not seers or seers[0] in proofs:
+        if not seers or seers[0] in proofs or seers[0].process == LINK:
             break
         op = seers[0]
         proofs.append(op)
     return proofs
+
+
+def _all_proofs(outcome: RegisterScan, ops: Sequence[Op]) -> list[Op]:
+    return [proof for op in ops for proof in _proofs(outcome, op)]
+
+
+def _shown_of_chain(outcome: RegisterScan, chain: int) -> Ints:
+    """The entries of a chain that are operations."""
+    mine = outcome.entries_of_chain(chain)
+    operations: Ints = mine[outcome.rows.process[outcome.entries.row[mine]] != LINK]
+    return operations
 
 
 def _cycle(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
@@ -280,7 +310,9 @@ def _cycle(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
         block = int(outcome.blocks.parent[block])
         if block == found.where:
             break
+    swaps = [op for op in swaps if op.process != LINK]
     values = ", ".join(f"{shown(op.a)} to {op.b}" for op in swaps[:WITNESS_OPS_MAX])
+    swaps += _all_proofs(outcome, swaps)
     return f"these compare-and-sets replaced each other's value in a circle: {values}{unshown(swaps)}", swaps
 
 
@@ -288,7 +320,7 @@ def _inside_pair(outcome: RegisterScan, found: FlawFound) -> tuple[int, int]:
     """The entry that ended too early and the nearest entry put before it that had not begun."""
     entries = outcome.entries
     chain, place = outcome.place_chain[found.where], outcome.place[found.where]
-    mine = outcome.entries_of_chain(int(chain))
+    mine = _shown_of_chain(outcome, int(chain))
     here = mine[entries.place[mine] == place]
     early = int(here[np.argmin(entries.end[here])])
     put_before = mine[(entries.place[mine] < place) & (entries.start[mine] > entries.end[early])]
@@ -301,6 +333,7 @@ def _inside_chain(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op
     entries = outcome.entries
     first, second = _op(outcome, early), _op(outcome, late)
     ops = [first, second, *_path(outcome, int(entries.block[late]), int(entries.block[early]))]
+    ops += _all_proofs(outcome, ops)
     if entries.block[early] == entries.block[late]:
         return f"{told(first)} had ended before the {told(second)} began", ops
     return (
@@ -315,13 +348,13 @@ def _path(outcome: RegisterScan, older: int, newer: int) -> list[Op]:
     for _ in range(int(outcome.blocks.depth[newer] - outcome.blocks.depth[older])):
         block = int(outcome.blocks.parent[block])
         writers += _writer(outcome, block)
-    return writers
+    return [op for op in writers if op.process != LINK]
 
 
 def _chains_overlap(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[Op]]:
     """One of each chain ended before one of the other began, both ways round; the operations nearest in their chains."""
     entries = outcome.entries
-    one, other = (outcome.entries_of_chain(chain) for chain in (found.where, found.other))
+    one, other = (_shown_of_chain(outcome, chain) for chain in (found.where, found.other))
     other_ended, other_began = int(entries.end[other].min()), int(entries.start[other].max())
     late = one[entries.start[one] > other_ended]
     ended = one[entries.end[one] < other_began]
@@ -338,9 +371,11 @@ def _chains_overlap(outcome: RegisterScan, found: FlawFound) -> tuple[str, list[
     ops = [began, before]
     if first == NONE:
         ops += [*more, *writers]
+        ops += _all_proofs(outcome, ops)
         return f"{cause}, but the former's value came later{unshown(ops)}", ops
     earlier, between = _op(outcome, first), _op(outcome, other_last)
     ops += [earlier, between, *writers, *more]
+    ops += _all_proofs(outcome, ops)
     return (
         f"{cause}, and the {told(earlier)} had ended before the {told(between)} began, "
         f"so neither value can have come first{unshown(ops)}",

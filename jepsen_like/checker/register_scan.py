@@ -23,6 +23,7 @@ time: it saw one of all other values, which is no place in a chain.
 
 import enum
 import functools
+from typing import Final
 
 import attrs
 import numpy as np
@@ -30,6 +31,9 @@ import numpy as np
 from jepsen_like.checker.columns import Bools, Columns, Ints
 from jepsen_like.checker.segments import dense, dense_pairs, group_starts, lifted_maximum_before, small_times
 from jepsen_like.history.ops import NONE, Action, ErrorCode, Outcome
+
+LINK: Final = -(2**31)
+"""The process of a compare-and-set that never happened: it stands for many in a row (see `register_reduce`)."""
 
 
 class Flaw(enum.Enum):

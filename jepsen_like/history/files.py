@@ -385,6 +385,35 @@ def part_rows(path: Path) -> tuple[int, ...]:
     return tuple(found.row_group(number).num_rows for number in range(found.num_row_groups))
 
 
+def time_span(path: Path, groups: Sequence[int]) -> tuple[int, int]:
+    """Returns when the first operation of some row groups of a part file began, and the last time in them.
+
+    What never ended counts as it began. Raises `UnreadableHistory`.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    begin, end = NEVER, -NEVER
+    try:
+        with pq.ParquetFile(path, memory_map=True) as file:
+            names = file.schema_arrow.names
+            for group in groups:
+                of = [
+                    file.metadata.row_group(group).column(names.index(name)).statistics for name in ("t_inv", "t_ret")
+                ]
+                if all(one is not None and one.has_min_max and one.max < NEVER for one in of):
+                    begin, end = min(begin, of[0].min), max(end, of[0].max, of[1].max)
+                    continue
+                table = file.read_row_group(group, columns=["t_inv", "t_ret"], use_threads=False)
+                t_inv, t_ret = (table.column(name).to_numpy() for name in ("t_inv", "t_ret"))
+                begin = min(begin, int(t_inv.min(initial=NEVER)))
+                known = t_ret[t_ret < NEVER]
+                end = max(end, int(known.max(initial=-NEVER)), int(t_inv.max(initial=-NEVER)))
+    except (OSError, ValueError, pa.ArrowInvalid) as error:
+        raise UnreadableHistory(path, f"not a readable Parquet file ({error})") from error
+    return begin, end
+
+
 def read_part(
     path: Path,
     columns: Sequence[str] | None = None,
