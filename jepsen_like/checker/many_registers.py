@@ -48,7 +48,7 @@ OPENINGS_MAX: Final = 8
 
 
 @attrs.frozen
-class Piece:
+class RowsPiece:
     """Rows of a bucket: of the history, or what is left of several pieces."""
 
     source: Chunk | tuple[Path, ...]
@@ -80,7 +80,7 @@ class _Bucket:
         """Those that are reduced."""
         self.rows = np.array([heavy[obj] for obj in chosen], np.int64)
         self.pieces = [
-            Piece(chunk, int(one.slots.sum() + one.rows.sum()), one.begin, one.end)
+            RowsPiece(chunk, int(one.slots.sum() + one.rows.sum()), one.begin, one.end)
             for chunk, one in zip(chunks, censuses, strict=True)
         ]
         others = [
@@ -225,18 +225,18 @@ class _Registers:
         """Join what is left of neighbouring pieces. Returns whether one task can hold all of it."""
         if sum(left.rows for left in bucket.left.values()) <= self._limits.task:
             return True
-        joined: list[Piece] = []
+        joined: list[RowsPiece] = []
         for left, file in zip(bucket.left.values(), bucket.files, strict=True):
             before = joined[-1] if joined else None
             if before is not None and before.rows + left.rows <= self._limits.task:
-                joined[-1] = Piece(
+                joined[-1] = RowsPiece(
                     (*before.source, file),
                     before.rows + left.rows,
                     min(before.begin, left.begin),
                     max(before.end, left.end),
                 )
             else:
-                joined.append(Piece((file,), left.rows, left.begin, left.end))
+                joined.append(RowsPiece((file,), left.rows, left.begin, left.end))
         if len(joined) <= len(bucket.pieces) * JOINED_SHARE_MAX:
             bucket.pieces = joined
             return False

@@ -22,7 +22,7 @@ from jepsen_like.checker.search import (
     smallest_contradiction,
     untimed,
 )
-from jepsen_like.checker.segments import group_starts
+from jepsen_like.checker.segments import group_starts, ordering
 from jepsen_like.checker.sentences import shown, told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Findings, Undecided, Violation, in_order
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
@@ -50,7 +50,7 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
     outcome = register_scan.scan(rows)
     violated, counts, violations = flaws_explained(outcome)
     undecided: list[Undecided] = []
-    by_object = np.argsort(rows.object, kind="stable")
+    by_object = ordering(rows.object)
     begins = np.searchsorted(rows.object[by_object], outcome.objects[outcome.ambiguous], side="left")
     ends = np.searchsorted(rows.object[by_object], outcome.objects[outcome.ambiguous], side="right")
     ends_s = bounds.clock() + bounds.seconds

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from jepsen_like.checker.columns import NEEDED, Bools, Columns, Ints
 from jepsen_like.checker.register_scan import LINK, Flaw, RegisterScan, scan
-from jepsen_like.checker.segments import group_starts
+from jepsen_like.checker.segments import group_starts, lifted_maximum_before, ordering
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Outcome
 
@@ -103,11 +103,12 @@ def reduced(rows: Columns, registers: Ints, territory: Territory, opened: Keys =
     opened = np.union1d(opened, beside.expected)
     is_open = occurs(block_key, opened) | (blocks.value == NONE)
     entries = outcome.entries
-    start, end = rows.t_inv[entries.row], rows.t_ret[entries.row]
-    inside = (start > territory.begin) & (start < territory.end) & ((end < territory.end) | (end == NEVER))
+    start, end, times = entries.start, entries.end, entries.times
+    first, last = times.below(territory.begin), times.above(territory.end)
+    inside = (start > first) & (start < last) & ((end < last) | (end == entries.span - 2))
     is_open[entries.block[~inside]] = True
 
-    chains = _Chains.of(outcome, start, end, is_open)
+    chains = _Chains.of(outcome, is_open)
     kept_chain = np.zeros(len(blocks.object), np.bool_)
     kept_chain[chains.root[chains.kept()]] = True
     kept_chain &= decided[blocks.object]
@@ -131,7 +132,8 @@ def reduced(rows: Columns, registers: Ints, territory: Territory, opened: Keys =
             beside.closed_keys | np.uint64(1),
         ]
     )
-    keys = np.unique(keys)
+    keys = np.sort(keys)
+    keys = keys[group_starts(keys)]
     # Of one that is both something was left out.
     both = np.zeros(len(keys), np.bool_)
     both[:-1] = (keys[1:] ^ np.uint64(1)) == keys[:-1]
@@ -164,7 +166,7 @@ def _beside(
 ) -> _Beside:
     number = np.searchsorted(registers, rows.object)
     cas = rows.f == Action.CAS
-    undecided = np.isin(rows.object, outcome.objects[~decided])
+    undecided = occurs(rows.object, outcome.objects[~decided])
     writes = (rows.f == Action.WRITE) | (cas & (rows.a != rows.b))
     refused = np.flatnonzero(cas & (rows.type == Outcome.FAIL) & (rows.err == ErrorCode.NONE) & ~undecided)
     failed = np.flatnonzero((cas | (rows.f == Action.WRITE)) & (rows.type == Outcome.FAIL) & ~undecided)
@@ -203,20 +205,18 @@ class _Chains:
     object: Ints
     f: Ints
     g: Ints
+    """Small times."""
+    span: int
     sound: Bools
     """Whether no flaw inside was found, and it is no tree and no ring."""
     closed: Bools
 
     @classmethod
-    def of(cls, outcome: RegisterScan, start: Ints, end: Ints, is_open: Bools) -> "_Chains":
+    def of(cls, outcome: RegisterScan, is_open: Bools) -> "_Chains":
         """Returns the chains of a piece; `is_open` are blocks of which other pieces may know more."""
-        blocks, entries = outcome.blocks, outcome.entries
+        blocks = outcome.blocks
         count = len(blocks.object)
-        order = np.argsort(entries.chain, kind="stable")
-        begins = group_starts(entries.chain[order])
-        root = entries.chain[order][begins]
-        f = np.minimum.reduceat(end[order], begins) if len(order) else root
-        g = np.maximum.reduceat(start[order], begins) if len(order) else root
+        root, f, g = outcome.zones.root, outcome.zones.f, outcome.zones.g
         flawed = blocks.cyclic.copy()
         for found in outcome.found:
             if found.flaw is Flaw.INSIDE_CHAIN:
@@ -227,7 +227,7 @@ class _Chains:
         unclosed[blocks.root[is_open]] = True
         unclosed |= flawed | (blocks.writers == 0)
         objects = blocks.object[root]
-        chains = cls(root, objects, f, g, ~flawed[root], ~unclosed[root])
+        chains = cls(root, objects, f, g, outcome.entries.span, ~flawed[root], ~unclosed[root])
         return attrs.evolve(chains, closed=chains.closed & ~chains._outermost())
 
     def _outermost(self) -> Bools:
@@ -272,81 +272,58 @@ class _Chains:
             chosen = chosen[of_some[chosen] > -NEVER]
             _, one = np.unique(number[chosen], return_index=True)
             stays[chosen[one]] = True
-        stays[_collisions(number, self.f, self.g, self.closed)] = True
+        stays[_collisions(number, self.f, self.g, self.closed, self.span)] = True
         return stays
 
 
-def _collisions(register: Ints, f: Ints, g: Ints, closed: Bools) -> Ints:
+def _collisions(register: Ints, f: Ints, g: Ints, closed: Bools, span: int) -> Ints:
     """Which closed chains are part of a collision of closed ones, or may be of one with a chain that is not.
 
     Of all that collide with one forward zone (see `register_scan`) the first is enough, to count it.
     """
     those = np.flatnonzero(closed)
-    forward = f[those] < g[those]
-    low, high = np.minimum(f, g)[those], np.maximum(f, g)[those]
-    order = np.lexsort((forward, low, register[those]))
-    those, forward, low, high = those[order], forward[order], low[order], high[order]
     if not len(those):
         return those
-    begins = group_starts(register[those])
-    highest, at = _running(np.where(forward, high, -NEVER), begins)
-    before, culprit = np.append(-NEVER, highest[:-1]), np.append(0, at[:-1])
-    before[begins] = -NEVER
-    collides = np.flatnonzero(np.where(forward, low, high) < before)
-    _, first = np.unique(culprit[collides], return_index=True)
-    found = [culprit[collides[first]], collides[first]]
+    forward = f[those] < g[those]
+    low, high = np.minimum(f, g)[those], np.maximum(f, g)[those]
+    order = ordering((register[those] * span + low) * 2 + forward)
+    those, forward, low, high = those[order], forward[order], low[order], high[order]
+    of_closed = register[those]
+    running, before = lifted_maximum_before(np.where(forward, high, 0), of_closed, span)
+    at = np.maximum.accumulate(np.where(running != before, np.arange(len(those)), 0))
+    collides = np.flatnonzero(np.where(forward, low, high) + of_closed * span < before)
+    culprit = at[collides - 1]
+    _, first = np.unique(culprit, return_index=True)
+    found = [culprit[first], collides[first]]
     others = np.flatnonzero(~closed)
     if len(others):
-        # Ranks stand in for times, so that register and time are one number.
-        moments = np.unique(np.concatenate([low, f[others], g[others]]))
-        width = len(moments)
-        key = register[those] * width + np.searchsorted(moments, low)
-        of_register = register[others]
-        begin, end = np.searchsorted(key, of_register * width), np.searchsorted(key, (of_register + 1) * width)
-        f_key = of_register * width + np.searchsorted(moments, f[others])
-        g_key = of_register * width + np.searchsorted(moments, g[others])
+        key = of_closed * span + low
+        begin_of = register[others] * span
+        end = np.searchsorted(key, begin_of + span)
+        f_key, g_key = begin_of + f[others], begin_of + g[others]
         # Such a chain may collide with the highest zone of those that begin before its f, or its g ...
         for places in (f_key, g_key):
             place = np.searchsorted(key, places, side="right") - 1
-            meets = place >= begin
-            meets[meets] = highest[place[meets]] > f[others[meets]]
+            meets = (place >= 0) & (running[np.maximum(place, 0)] > f_key)
             found.append(at[place[meets]])
         # ... and with the next forward zone after its f, and of the backward ones after it with that which ends first.
         after = np.searchsorted(key, f_key)
-        next_forward = _next(np.where(forward, np.arange(len(those)), len(those)))
-        following = np.append(next_forward, len(those))[after]
-        meets = following < end
-        meets[meets] = low[following[meets]] < g[others[meets]]
-        found.append(following[meets])
-        ends_first = _first_of_rest(np.where(forward, NEVER, high), begins)
-        meets = after < end
-        meets[meets] = ~forward[ends_first[after[meets]]] & (high[ends_first[after[meets]]] < g[others[meets]])
-        found.append(ends_first[after[meets]])
-    return those[np.unique(np.concatenate(found))]
+        count = len(those)
+        lifted = np.where(forward, span, high) + of_closed * span
+        least = _least_of_rest(lifted)
+        for where in (forward, lifted == least):
+            following = np.append(_least_of_rest(np.where(where, np.arange(count), count)), count)[after]
+            meets = following < end
+            meets[meets] = np.where(forward, low, high)[following[meets]] < g[others[meets]]
+            found.append(following[meets])
+    taken: Ints = those[np.unique(np.concatenate(found))]
+    return taken
 
 
-def _next(places: Ints) -> Ints:
-    """For each place the least of its own and all later ones."""
-    least: Ints = np.minimum.accumulate(places[::-1])[::-1]
+def _least_of_rest(values: Ints) -> Ints:
+    """For each place the least value of its own and all later ones."""
+    least: Ints = np.minimum.accumulate(values[::-1])[::-1]
     return least
-
-
-def _first_of_rest(values: Ints, begins: Ints) -> Ints:
-    """For each place of a register where the least of its own and the register's later values is."""
-    count = len(values)
-    _, at = _running(-values[::-1], np.sort(count - np.append(begins[1:], count)))
-    found: Ints = count - 1 - at[::-1]
-    return found
-
-
-def _running(values: Ints, begins: Ints) -> tuple[Ints, Ints]:
-    """The running maximum of each register, and the first place that has it."""
-    moments, rank = np.unique(values, return_inverse=True)
-    lifted = rank.reshape(-1) + np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(values)))) * len(
-        moments
-    )
-    running = np.maximum.accumulate(lifted)
-    return moments[running % len(moments)], np.searchsorted(running, running, side="left")
 
 
 def _extremes(outcome: RegisterScan, start: Ints, end: Ints, chosen: Ints) -> Ints:

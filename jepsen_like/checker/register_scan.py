@@ -29,7 +29,15 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.columns import Bools, Columns, Ints
-from jepsen_like.checker.segments import dense, dense_pairs, group_starts, lifted_maximum_before, small_times
+from jepsen_like.checker.segments import (
+    SmallTimes,
+    dense,
+    dense_pairs,
+    group_starts,
+    lifted_maximum_before,
+    ordering,
+    small_times,
+)
 from jepsen_like.history.ops import NONE, Action, ErrorCode, Outcome
 
 LINK: Final = -(2**31)
@@ -90,6 +98,16 @@ class Entries:
     end: Ints
     span: int
     """Start and end are small times (see `segments`) of this span."""
+    times: SmallTimes
+
+
+@attrs.frozen(eq=False)
+class Zones:
+    """One row per chain that has entries, sorted by its root: its earliest end and its latest start, small."""
+
+    root: Ints
+    f: Ints
+    g: Ints
 
 
 @attrs.frozen(eq=False, slots=False)
@@ -108,6 +126,7 @@ class RegisterScan:
     """The chain of the place that an `INSIDE_CHAIN` flaw names."""
     place: Ints
     """And which place of that chain."""
+    zones: Zones
 
     def entries_of_chain(self, chain: int) -> Ints:
         """Returns the entries of one chain."""
@@ -124,11 +143,11 @@ class RegisterScan:
 
     @functools.cached_property
     def _by_chain(self) -> Ints:
-        return np.argsort(self.entries.chain, kind="stable")
+        return ordering(self.entries.chain)
 
     @functools.cached_property
     def _by_block(self) -> Ints:
-        return np.argsort(self.entries.block, kind="stable")
+        return ordering(self.entries.block)
 
     @functools.cached_property
     def _refused(self) -> dict[tuple[int, int], list[int]]:
@@ -217,9 +236,9 @@ def scan(rows: Columns) -> RegisterScan:
 
     replaced_twice = np.flatnonzero(np.bincount(from_block, minlength=blocks_count) > 1)
     found = _block_flaws(blocks, replaced_twice)
-    chains, places, more = _time_flaws(entries, blocks, root[replaced_twice])
+    chains, places, zones, more = _time_flaws(entries, blocks, root[replaced_twice])
     found = [one for one in [*found, *more] if not ambiguous[one.object]]
-    return RegisterScan(rows, objects, np.flatnonzero(ambiguous), tuple(found), blocks, entries, chains, places)
+    return RegisterScan(rows, objects, np.flatnonzero(ambiguous), tuple(found), blocks, entries, chains, places, zones)
 
 
 def _mentions(rows: Columns) -> _Mentions:
@@ -268,7 +287,9 @@ def _entries(
     block = np.concatenate([write_block, read_block])
     late = np.concatenate([np.zeros(len(write_row), np.int64), np.ones(len(read_row), np.int64)])
     times = small_times(rows.t_inv[row], rows.t_ret[row], len(blocks.object))
-    return Entries(row, block, blocks.root[block], 2 * blocks.depth[block] + late, times.start, times.end, times.span)
+    return Entries(
+        row, block, blocks.root[block], 2 * blocks.depth[block] + late, times.start, times.end, times.span, times
+    )
 
 
 def _block_flaws(blocks: Blocks, replaced: Ints) -> list[FlawFound]:
@@ -282,17 +303,17 @@ def _block_flaws(blocks: Blocks, replaced: Ints) -> list[FlawFound]:
     return found
 
 
-def _time_flaws(entries: Entries, blocks: Blocks, trees: Ints) -> tuple[Ints, Ints, list[FlawFound]]:
-    """Conditions 3 and 4; also chain and place of every group of entries, for the explanation.
+def _time_flaws(entries: Entries, blocks: Blocks, trees: Ints) -> tuple[Ints, Ints, Zones, list[FlawFound]]:
+    """Conditions 3 and 4; also chain and place of every group of entries, for the explanation, and the zones.
 
     `trees` are the roots of what is no chain, because a value in it was replaced twice.
     """
     empty = np.zeros(0, np.int64)
     if not len(entries.row):
-        return empty, empty, []
+        return empty, empty, Zones(empty, empty, empty), []
     places = int(entries.place.max()) + 1
     key = entries.chain * places + entries.place
-    order = np.argsort(key, kind="stable")
+    order = ordering(key)
     key = key[order]
     begins = group_starts(key)
     latest_start = np.maximum.reduceat(entries.start[order], begins)
@@ -312,13 +333,14 @@ def _time_flaws(entries: Entries, blocks: Blocks, trees: Ints) -> tuple[Ints, In
     roots = chain[chain_begins]
     f = np.minimum.reduceat(earliest_end, chain_begins)
     g = np.maximum.reduceat(latest_start, chain_begins)
+    zones = Zones(roots, f, g)
     # The write of the initial value ended before everything, even if no operation observed that.
     f = np.where(blocks.value[roots] == NONE, 0, f)
     # A chain that is wrong in itself is reported already and proves nothing about others.
     sound = (blocks.writers[roots] > 0) | (blocks.value[roots] == NONE)
     sound[sequence[inside]] = False
     sound &= ~is_tree[roots]
-    return chain, place, [*found, *_overlaps(roots[sound], f[sound], g[sound], blocks, entries.span)]
+    return chain, place, zones, [*found, *_overlaps(roots[sound], f[sound], g[sound], blocks, entries.span)]
 
 
 def _overlaps(roots: Ints, f: Ints, g: Ints, blocks: Blocks, span: int) -> list[FlawFound]:
@@ -327,7 +349,7 @@ def _overlaps(roots: Ints, f: Ints, g: Ints, blocks: Blocks, span: int) -> list[
     low, high = np.minimum(f, g), np.maximum(f, g)
     registers, register = dense(blocks.object[roots])
     # Where low ends are equal, backward zones come first: they touch the forward zone but do not lie inside it.
-    order = np.argsort((register * span + low) * 2 + forward, kind="stable")
+    order = ordering((register * span + low) * 2 + forward)
     roots, forward, low, high, register = roots[order], forward[order], low[order], high[order], register[order]
     running, before = lifted_maximum_before(np.where(forward, high, 0), register, span)
     collides = np.flatnonzero(np.where(forward, low, high) + register * span < before)

@@ -21,6 +21,7 @@ from jepsen_like.checker.register_reduce import (
     shared_keys,
 )
 from jepsen_like.checker.register_scan import scan
+from jepsen_like.checker.segments import ordering
 from jepsen_like.checker.tasks import Shared, array, of_model
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import UnreadableHistory
@@ -45,7 +46,7 @@ def rows_left(files: Sequence[Path], without: Shared) -> Columns:
 
 @attrs.frozen(eq=False)
 class Counted:
-    """What is told of the rows of a piece themselves."""
+    """What the rows of a piece of the history say by themselves."""
 
     findings: Findings
     """The numbers of operations."""
@@ -138,7 +139,7 @@ def _counted(rows: Columns, registers: Ints, spans: ProcessSpans) -> Counted:
     changed = acknowledged_changes(rows)
     looked_at, changed_at = np.full(len(registers), -NEVER), np.full(len(registers), -NEVER)
     if len(rows):
-        objects, looked, ended = looked_and_changed(rows, np.argsort(rows.object, kind="stable"), changed)
+        objects, looked, ended = looked_and_changed(rows, ordering(rows.object), changed)
         number = np.searchsorted(registers, objects)
         looked_at[number], changed_at[number] = looked, ended
     findings = Findings(

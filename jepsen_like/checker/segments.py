@@ -11,6 +11,9 @@ from jepsen_like.checker.columns import Ints
 from jepsen_like.history.ops import NEVER
 
 LIFT_MAX = 2**62
+PACKED_BITS = 63
+TABLE_SPAN_MAX = 1 << 16
+"""Values that lie no further apart than this are counted in a table."""
 
 
 @attrs.frozen(eq=False)
@@ -23,6 +26,31 @@ class SmallTimes:
     start: Ints
     end: Ints
     span: int
+    first: int = 1
+    """What became 1."""
+    moments: Ints | None = None
+    """Where times were ranked: the moments, of which the first became 1."""
+
+    def original(self, values: Ints) -> Ints:
+        """Returns the times before they were made small."""
+        times = (
+            values + (self.first - 1)
+            if self.moments is None
+            else self.moments[np.minimum(values, len(self.moments)) - 1]
+        )
+        return np.where(values == self.span - 2, NEVER, times)
+
+    def below(self, moment: int) -> int:
+        """Returns a small time that lies below all that became of times after `moment`, and not below the others."""
+        if self.moments is not None:
+            return int(np.searchsorted(self.moments, moment, side="right"))
+        return min(max(moment - (self.first - 1), 0), self.span - 3)
+
+    def above(self, moment: int) -> int:
+        """Returns a small time that lies above all that became of times before `moment`, and not above the others."""
+        if self.moments is not None:
+            return min(int(np.searchsorted(self.moments, moment, side="left")) + 1, self.span - 2)
+        return min(max(moment - (self.first - 1), 0), self.span - 2)
 
 
 def small_times(t_inv: Ints, t_ret: Ints, sequences: int) -> SmallTimes:
@@ -35,16 +63,52 @@ def small_times(t_inv: Ints, t_ret: Ints, sequences: int) -> SmallTimes:
     span = last - first + 4
     if span * (sequences + 1) < LIFT_MAX:
         start = t_inv - (first - 1)
-        return SmallTimes(start, np.where(unended, span - 2, t_ret - (first - 1)), span)
-    moments, ranks = np.unique(np.concatenate([t_inv, np.where(unended, last + 1, t_ret)]), return_inverse=True)
-    ranks = ranks.astype(np.int64) + 1
-    return SmallTimes(ranks[: len(t_inv)], ranks[len(t_inv) :], len(moments) + 2)
+        return SmallTimes(start, np.where(unended, span - 2, t_ret - (first - 1)), span, first)
+    moments, ranks = dense(np.concatenate([t_inv, np.where(unended, last + 1, t_ret)]))
+    ranks += 1
+    start, end = ranks[: len(t_inv)], ranks[len(t_inv) :]
+    span = len(moments) + 3
+    return SmallTimes(start, np.where(unended, span - 2, end), span, moments=moments)
+
+
+def distinct(values: Ints) -> Ints:
+    """Returns the distinct values, sorted. (numpy's own `unique` hashes them, which is many times slower.)"""
+    ordered_values = np.sort(values)
+    return ordered_values[group_starts(ordered_values)]
+
+
+def ordering(keys: Ints) -> Ints:
+    """Returns the order that sorts the keys; equal ones keep theirs.
+
+    Key and position are packed into one number where they fit, which numpy sorts with vector instructions.
+    """
+    if not len(keys):
+        return np.zeros(0, np.int64)
+    low, bits = int(keys.min()), len(keys).bit_length()
+    if (int(keys.max()) - low).bit_length() + bits > PACKED_BITS:
+        return np.argsort(keys, kind="stable")
+    packed = ((keys - low) << bits) | np.arange(len(keys))
+    packed.sort()
+    packed &= (1 << bits) - 1
+    return packed
 
 
 def dense(values: Ints) -> tuple[Ints, Ints]:
     """Returns the distinct values, sorted, and for each element the position of its value among them."""
-    distinct, position = np.unique(values, return_inverse=True)
-    return distinct, position.astype(np.int64).reshape(-1)
+    if not len(values):
+        return values, np.zeros(0, np.int64)
+    low = int(values.min())
+    span = int(values.max()) - low + 1
+    if span <= TABLE_SPAN_MAX:
+        there = np.zeros(span, np.bool_)
+        there[values - low] = True
+        return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[values - low]
+    order = ordering(values)
+    in_order = values[order]
+    begins = group_starts(in_order)
+    position = np.empty(len(values), np.int64)
+    position[order] = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(values))))
+    return in_order[begins], position
 
 
 def dense_pairs(major: Ints, minor: Ints) -> tuple[Ints, Ints, Ints]:
@@ -77,6 +141,8 @@ def lifted_maximum_before(values: Ints, sequence: Ints, span: int) -> tuple[Ints
     Returns (running maximum up to and including each element, maximum before each element), both lifted: compare them
     with `other + sequence * span`. What an earlier sequence left is below everything of a later one.
     """
-    running = np.maximum.accumulate(values + sequence * span)
+    running = sequence * span
+    running += values
+    np.maximum.accumulate(running, out=running)
     before = np.concatenate([np.full(1, -1, np.int64), running[:-1]])
     return running, before
