@@ -31,15 +31,6 @@ class SmallTimes:
     moments: Ints | None = None
     """Where times were ranked: the moments, of which the first became 1."""
 
-    def original(self, values: Ints) -> Ints:
-        """Returns the times before they were made small."""
-        times = (
-            values + (self.first - 1)
-            if self.moments is None
-            else self.moments[np.minimum(values, len(self.moments)) - 1]
-        )
-        return np.where(values == self.span - 2, NEVER, times)
-
     def below(self, moment: int) -> int:
         """Returns a small time that lies below all that became of times after `moment`, and not below the others."""
         if self.moments is not None:
@@ -66,9 +57,8 @@ def small_times(t_inv: Ints, t_ret: Ints, sequences: int) -> SmallTimes:
         return SmallTimes(start, np.where(unended, span - 2, t_ret - (first - 1)), span, first)
     moments, ranks = dense(np.concatenate([t_inv, np.where(unended, last + 1, t_ret)]))
     ranks += 1
-    start, end = ranks[: len(t_inv)], ranks[len(t_inv) :]
-    span = len(moments) + 3
-    return SmallTimes(start, np.where(unended, span - 2, end), span, moments=moments)
+    span = len(moments) + (2 if unended.any() else 3)
+    return SmallTimes(ranks[: len(t_inv)], ranks[len(t_inv) :], span, moments=moments)
 
 
 def distinct(values: Ints) -> Ints:
