@@ -74,11 +74,17 @@ class TaskRunner(Protocol):
 def engine_of(engine: Engine, master: str | None = None, *, gentle: bool = False) -> Iterator[TaskRunner]:
     """Start an engine and end it afterwards. Spark's packages are imported here and nowhere else.
 
-    `gentle` gives Spark the lowest priority: for an engine that starts while a load is still being measured.
+    `master` is a Spark master, or a Connect server (`sc://host:port`). `gentle` gives Spark the lowest priority: for an engine
+    that starts while a load is still being measured.
     """
     match engine:
         case Engine.LOCAL:
             yield LocalEngine()
+        case Engine.SPARK if master is not None and master.startswith("sc://"):
+            from jepsen_like.checker.connect_engine import ConnectedEngine
+
+            with ConnectedEngine(master) as connected:
+                yield connected
         case Engine.SPARK:
             from jepsen_like.checker.spark_engine import SparkEngine
 

@@ -37,6 +37,7 @@ WORST_FIRST: Final = (ExitStatus.VIOLATION, ExitStatus.USAGE, ExitStatus.UNKNOWN
     f"{SPARK_ROWS_MIN:,} rows or with --master.",
 )
 @click.option("--master", metavar="URL", help="A Spark master, such as spark://host:7077; by default this machine.")
+@click.option("--connect", metavar="URL", help="A Spark Connect server, such as sc://host:15002.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -55,6 +56,7 @@ def check(
     engine: str | None,
     master: str | None,
     out: Path | None,
+    connect: str | None,
     as_json: bool,
 ) -> ExitStatus:
     """Check histories; the last lines are PATH<TAB>true|false|unknown, one for each PATH.
@@ -84,8 +86,13 @@ def check(
     something is missing on this machine. Of several: the first of 1, 2, 3 and 0 that one of them has; one that is no history
     is unknown, and keeps no other from being judged.
     """
+    if master is not None and connect is not None:
+        raise click.UsageError("--master and --connect name two applications")
+    if connect is not None and not connect.startswith("sc://"):
+        raise click.UsageError(f"--connect takes a URL such as sc://host:15002, not {connect}")
+    master = master or connect
     if master is not None and engine == Engine.LOCAL.value:
-        raise click.UsageError("--master needs --engine spark, or none")
+        raise click.UsageError("--master and --connect need --engine spark, or none")
     chosen = Model(model) if model else None
     if chosen is None:
         require_models(paths)

@@ -1,4 +1,4 @@
-"""The code that tasks need, as one zip file: workers of a cluster get it with the job and need no installation of ours."""
+"""Our code as one zip file: workers of a cluster get it with the job, and need no installation of ours but what it imports."""
 
 import hashlib
 import zipfile
@@ -8,9 +8,9 @@ from typing import Final
 
 import jepsen_like
 
-ROOT: Final = Path(jepsen_like.__file__).parent
-SHIPPED: Final = ("checker", "history")
-"""The packages whose modules tasks import, with what is theirs alone: a Task needs no others (a test looks)."""
+ROOT: Final = Path(jepsen_like.__file__).parent.parent
+PACKAGES: Final = ("jepsen_like", "raft", "log", "kafka_compat", "rocketmq_compat")
+"""All of them: a task that judges a whole run asks the run's system what its faults allow."""
 
 
 def packed(directory: Path, more: Iterable[Path] = ()) -> Path:
@@ -18,17 +18,15 @@ def packed(directory: Path, more: Iterable[Path] = ()) -> Path:
 
     It is named after what is in it, because an application takes only one file of a name.
     """
-    contents = {f"{ROOT.name}/__init__.py": (ROOT / "__init__.py").read_bytes()}
-    for package in SHIPPED:
-        contents |= {f"{ROOT.name}/{name}": path.read_bytes() for name, path in _modules(ROOT / package)}
-    for given in more:
+    contents: dict[str, bytes] = {}
+    for given in [*(ROOT / package for package in PACKAGES), *more]:
         modules = _modules(given) if given.is_dir() else [(given.name, given)]
         contents |= {name: path.read_bytes() for name, path in modules}
     sums = hashlib.sha256(b"".join(name.encode() + b"\0" + content for name, content in contents.items()))
     target = directory / f"quorumlog-{sums.hexdigest()[:16]}.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, content in contents.items():
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+            archive.writestr(name, content)
     return target
 
 

@@ -13,6 +13,8 @@ from jepsen_like.history.files import UnreadableHistory
 DRIVER_MEMORY: Final = "1g"
 """The heap of our JVM, through which results pass: they do not grow with the history."""
 CONNECT_SECONDS_MAX: Final = 5.0
+LISTENING: Final = {"spark": "Spark master", "sc": "Spark Connect server"}
+DEFAULT_PORTS: Final = {"spark": "7077", "sc": "15002"}
 WORKERS_PYTHON: Final = "PYSPARK_PYTHON names the one to use, with the packages of quorumlog[check]"
 _MISSING_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 _MISSING_PROGRAM: Final = re.compile(r'Cannot run program "([^"]*python[^"]*)"')
@@ -69,13 +71,17 @@ def require_results(results: Sequence[Any]) -> list[Any]:
             raise OSError(errno.ENOSPC, one.reason) if one.full_disk else EnvironmentMissing(one.reason)
 
 
-def require_listener(master: str) -> None:
-    """Raises `EnvironmentMissing` if no address of a standalone master takes connections: Spark itself tries for a minute."""
-    if not master.startswith("spark://"):
+def require_listener(url: str) -> None:
+    """Raises `EnvironmentMissing` if no address of a standalone master, or of a Connect server, takes connections.
+
+    Spark itself tries for minutes. Of other masters (yarn, k8s, local) nothing is known.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme not in LISTENING:
         return
     refused = []
-    for address in master.removeprefix("spark://").split(","):
-        host, _, port = address.rpartition(":")
+    for address in rest.partition("/")[0].split(","):
+        host, _, port = address.rpartition(":") if ":" in address else (address, ":", DEFAULT_PORTS[scheme])
         try:
             with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS_MAX):
                 return
@@ -84,5 +90,5 @@ def require_listener(master: str) -> None:
         except OSError as error:
             refused.append(f"{address}: {error.strerror or error}")
     raise EnvironmentMissing(
-        f"no answer from the Spark master {master} ({'; '.join(refused)}): without --master this machine does the work"
+        f"no answer from the {LISTENING[scheme]} {url} ({'; '.join(refused)}): without it this machine does the work"
     )

@@ -19,10 +19,12 @@ import pytest
 import jepsen_like
 from jepsen_like.bench.processes import BenchProcess, until
 from jepsen_like.checker.java import find_java, spark_java_home
+from jepsen_like.cluster.ports import ReservedPorts
 
 CHECKOUT: Final = Path(jepsen_like.__file__).parent.parent
 SPARK_HOME: Final = Path(pyspark.__file__).parent
 DAEMON: Final = "org.apache.spark.deploy"
+CONNECT: Final = "org.apache.spark.sql.connect.service"
 _STARTED: Final = re.compile(r"Starting Spark master at (spark://\S+)")
 
 
@@ -48,6 +50,8 @@ class SparkCluster:
         self._directory = directory
         self._shared = shared
         self._workers: list[BenchProcess] = []
+        self._servers: list[BenchProcess] = []
+        self._ports = ReservedPorts(1)
         self._begun = 0
         self._environment = {
             "JAVA_HOME": str(spark_java_home(find_java(), gentle=False)),
@@ -73,8 +77,9 @@ class SparkCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in [*self._workers, self._master]:
+        for one in [*self._servers, *self._workers, self._master]:
             one.stop()
+        self._ports.close()
 
     def workers(self, count: int) -> None:
         """Let there be so many workers of one core each."""
@@ -85,6 +90,37 @@ class SparkCluster:
         for one in fresh:
             log = one.directory / "output.log"
             until(lambda log=log: "Successfully registered" in log.read_text(), "Spark worker", members=[one])  # type: ignore[misc]
+
+    def connect_server(self) -> str:
+        """Start a Spark Connect server whose executors are these workers; returns its URL. It takes all cores."""
+        (port,) = self._ports.ports
+        words = ["--class", f"{CONNECT}.SparkConnectServer", "--master", self.url, "--conf", "spark.ui.enabled=false"]
+        words += [
+            "--conf",
+            f"spark.connect.grpc.binding.port={port}",
+            "--conf",
+            "spark.connect.grpc.binding.address=127.0.0.1",
+        ]
+        environment = {
+            **self._environment,
+            "SPARK_CONNECT_MODE": "0",
+            "SPARK_DAEMON_MEMORY": "1g",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        server = BenchProcess(
+            [str(SPARK_HOME / "bin" / "spark-submit"), *words, "spark-internal"],
+            self._directory / "connect",
+            environment,
+        )
+        server.start()
+        self._servers.append(server)
+        log = server.directory / "output.log"
+        until(lambda: "Spark Connect server started" in log.read_text(), "Spark Connect server", members=[server])
+        return f"sc://127.0.0.1:{port}"
+
+    def stop_server(self) -> None:
+        """Stop the Connect server, so that its cores are free again."""
+        self._servers.pop().stop()
 
     def kill_worker(self, number: int) -> None:
         """Kill a worker and its executor."""

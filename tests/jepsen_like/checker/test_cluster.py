@@ -33,6 +33,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory that this process and the workers reach, with a run of each model in which something is wrong."""
     place = tmp_path_factory.mktemp("shared")
     run_of(place / "log", missing=(3, 4))
+    run_of(place / "log2")
     with HistoryWriter(place / "register" / "history.parquet") as history:
         for register in range(20):
             write = Op(f=Action.WRITE, type=Outcome.OK, t_inv=1, t_ret=2, a=1, object=register, process=register)
@@ -68,40 +69,8 @@ def tasks() -> Iterator[ModuleType]:
         yield module
 
 
-@pytest.fixture(scope="module")
-def engine(cluster: SparkCluster, tasks: ModuleType) -> Iterator[SparkEngine]:
-    with SparkEngine(cluster.url, modules=[Path(str(tasks.__file__))]) as running:
-        yield running
-
-
 def judged(shared: Path, model: Model, worker: TaskRunner | None = None) -> Verdict:
     return check_run(shared / model.value, model, Engine.SPARK if worker else Engine.LOCAL, worker=worker)
-
-
-def test_check_takes_a_cluster_by_its_url(
-    shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = shared / "log"
-    with pytest.raises(SystemExit) as ended:
-        main(["check", str(run), "--model", "log", "--master", cluster.url])
-    assert ended.value.code == ExitStatus.VIOLATION
-    told, complained = capsys.readouterr()
-    assert LOST in told
-    assert told.splitlines()[-1] == f"{run}\tfalse"
-    assert complained == ""
-
-
-def test_workers_that_see_nothing_of_the_checkout_find_what_this_process_finds(
-    shared: Path, engine: SparkEngine, tasks: ModuleType
-) -> None:
-    for package, seen in engine.run([tasks.Surroundings(CHECKOUT)] * 4):
-        assert ".zip" in package
-        assert "jepsen_like" not in seen
-    for model in (Model.LOG, Model.REGISTER, Model.QUEUE):
-        here = judged(shared, model)
-        assert here.violations
-        assert judged(shared, model, engine).findings == here.findings
-    assert [one.name for one in shared.iterdir() if one.name.startswith(".")] == []
 
 
 @attrs.frozen
@@ -117,22 +86,34 @@ class Held:
         return self.engine.run([self.tasks.Held(task, number, self.directory) for number, task in enumerate(tasks)])
 
 
-def test_a_worker_killed_in_the_middle_of_a_job_changes_no_verdict(
-    shared: Path, cluster: SparkCluster, engine: SparkEngine, tasks: ModuleType
+def test_workers_that_see_nothing_of_the_checkout_find_what_this_process_finds_though_one_is_killed(
+    shared: Path, cluster: SparkCluster, tasks: ModuleType
 ) -> None:
-    place = shared / "held"
-    place.mkdir()
-    verdicts: list[Verdict] = []
-    checking = threading.Thread(target=lambda: verdicts.append(judged(shared, Model.LOG, Held(engine, tasks, place))))
-    checking.start()
-    until(lambda: len(started(place)) == 2, "task on each of two workers")
-    killed = started(place)[0]
-    cluster.kill_worker(cluster.worker_of(int(killed.name.rpartition("-")[2])))
-    until(lambda: not Path(f"/proc/{killed.name.rpartition('-')[2]}").exists(), "end of the killed worker's process")
-    (place / "go").touch()
-    checking.join()
-    number = killed.name.split("-")[1]
-    assert len(list(place.glob(f"started-{number}-*"))) == 2  # the task that died was done again
+    with SparkEngine(cluster.url, modules=[Path(str(tasks.__file__))]) as engine:
+        for package, seen in engine.run([tasks.Surroundings(CHECKOUT)] * 4):
+            assert ".zip" in package
+            assert "jepsen_like" not in seen
+        for model in (Model.LOG, Model.REGISTER, Model.QUEUE):
+            here = judged(shared, model)
+            assert here.violations
+            assert judged(shared, model, engine).findings == here.findings
+        assert [one.name for one in shared.iterdir() if one.name.startswith(".")] == []
+
+        place = shared / "held"
+        place.mkdir()
+        verdicts: list[Verdict] = []
+        checking = threading.Thread(
+            target=lambda: verdicts.append(judged(shared, Model.LOG, Held(engine, tasks, place)))
+        )
+        checking.start()
+        until(lambda: len(started(place)) == 2, "task on each of two workers")
+        killed = started(place)[0]
+        pid = int(killed.name.rpartition("-")[2])
+        cluster.kill_worker(cluster.worker_of(pid))
+        until(lambda: not Path(f"/proc/{pid}").exists(), "end of the killed worker's process")
+        (place / "go").touch()
+        checking.join()
+    assert len(list(place.glob(f"started-{killed.name.split('-')[1]}-*"))) == 2  # it was done again
     (found,) = verdicts
     assert found.findings == judged(shared, Model.LOG).findings
     assert LOST in found.violations[0].sentence
@@ -140,3 +121,23 @@ def test_a_worker_killed_in_the_middle_of_a_job_changes_no_verdict(
 
 def started(place: Path) -> list[Path]:
     return sorted(place.glob("started-*"))
+
+
+def test_check_takes_a_cluster_and_a_connect_server_by_their_urls(
+    shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.workers(2)
+    lost, whole = str(shared / "log"), str(shared / "log2")
+    assert checked(capsys, "--master", cluster.url, lost, whole) == [f"{lost}\tfalse", f"{whole}\ttrue"]
+    assert checked(capsys, "--connect", cluster.connect_server(), lost) == [f"{lost}\tfalse"]
+
+
+def checked(capsys: pytest.CaptureFixture[str], option: str, url: str, *paths: str) -> list[str]:
+    """The verdicts that check prints about logs of which at least one is not valid."""
+    with pytest.raises(SystemExit) as ended:
+        main(["check", *paths, "--model", "log", option, url])
+    told, complained = capsys.readouterr()
+    assert complained == ""
+    assert ended.value.code == ExitStatus.VIOLATION
+    assert LOST in told
+    return told.splitlines()[-len(paths) :]
