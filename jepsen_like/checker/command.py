@@ -90,9 +90,9 @@ def check(
         raise click.UsageError("--master and --connect name two applications")
     if connect is not None and not connect.startswith("sc://"):
         raise click.UsageError(f"--connect takes a URL such as sc://host:15002, not {connect}")
+    if engine == Engine.LOCAL.value and (master or connect):
+        raise click.UsageError(f"{'--master' if master else '--connect'} needs --engine spark, or none")
     master = master or connect
-    if master is not None and engine == Engine.LOCAL.value:
-        raise click.UsageError("--master and --connect need --engine spark, or none")
     chosen = Model(model) if model else None
     if chosen is None:
         require_models(paths)

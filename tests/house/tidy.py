@@ -42,8 +42,8 @@ FACES = frozenset(
     )
 )
 """They repeat the names of what they stand for, in asyncio and in plain Python."""
-PICKLES_ITS_OWN = "jepsen_like/simulation/kafka/explorer.py"
-"""Its states are copies of deciders as bytes, made and read by one process: nothing from outside is read."""
+PICKLES_ITS_OWN = ("jepsen_like/simulation/kafka/explorer.py", "jepsen_like/checker/connect_engine.py")
+"""States that are copies of deciders as bytes, and tasks and results of one job of Spark: nothing from outside is read."""
 CODE_RUNNING_MODULES = frozenset({"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml"})
 CODE_RUNNING_CALLS = frozenset({"eval", "exec"})
 MACHINE_PATH = re.compile(r"""(?<![\w./\]*])/(?:home|root|Users|work|mnt|opt)/[\w.-]""")
