@@ -11,11 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from jepsen_like.checker import figures_spark
 from jepsen_like.checker.many import COMPARED
 from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.tables import FIGURES, NAMES, VERDICT, VIOLATIONS
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.run.attempts import Attempts
+from jepsen_like.run.figures import measured
+from jepsen_like.run.recorded import recorded
 from tests.jepsen_like.checker.test_command import check, run_directory
 
 NO_HISTORY = "not a history: it holds neither history.parquet nor bucket=<k> directories"
@@ -80,9 +84,10 @@ def test_spark_finds_the_same_of_small_and_large_ones(
 
     paths = [a_run(tmp_path / "good"), a_run(tmp_path / "bad", final=99), tmp_path]
     here = [one.as_json() for one in many.judge_all(paths, None, Engine.SPARK, LocalEngine())]
-    for rows in (10**6, 10):
+    for rows, first in ((10**6, 0), (10, 1)):
         monkeypatch.setattr(many, "SMALL_ROWS_MAX", rows)
-        assert [one.as_json() for one in many.judge_all(paths, None, Engine.SPARK, spark)] == here
+        found = many.judge_all(paths[first:], None, Engine.SPARK, spark)
+        assert [one.as_json() for one in found] == here[first:]
 
 
 @pytest.mark.spark
@@ -168,3 +173,16 @@ def test_results_that_were_changed_are_told(
         "valid",
     ]
     assert f"changed: its results.json differs: acked is {right['acked'] + 1}, not {right['acked']}" in told
+
+
+@pytest.mark.spark
+@pytest.mark.cluster
+def test_spark_measures_what_is_measured_in_memory(
+    runs: dict[str, Path], spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures_spark, "SLICE_ROWS", 500)
+    history, run = runs["rocketmq"] / "history.parquet", recorded(runs["rocketmq"])
+    assert run.load_ended_ns is not None
+    here = measured(Attempts.read(history), run.faults, run.load_ended_ns)
+    assert figures_spark.measured(spark.context, history, run.faults, run.load_ended_ns) == here
+    assert here.of_clients is not None
