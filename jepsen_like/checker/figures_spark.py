@@ -44,7 +44,7 @@ Counts = Mapping[int, int]
 
 def measured(context: SparkContext, history: Path, faults: Sequence[FaultRecord], load_ended_ns: int) -> Measured:
     """The figures of a history on disk. `load_ended_ns` is when the clients were told to stop; 0: with the last operation."""
-    session = SparkSession(context)
+    session = SparkSession(context).newSession()  # with settings of its own
     session.conf.set("spark.sql.shuffle.partitions", PARTS_PER_SLOT * context.defaultParallelism)
     reader = session.read.schema(COLUMNS).option("pathGlobFilter", "part-*.parquet")
     rows = reader.parquet(history.resolve().as_uri())
