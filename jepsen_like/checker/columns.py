@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jepsen_like.history.files import read_part, table_of
-from jepsen_like.history.ops import NEVER, Action, ErrorCode, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int8]
@@ -35,6 +35,9 @@ NEEDED = (
     "t_ret",
     "node",
 )
+
+OF_REGISTERS = tuple(name for name in NEEDED if name not in ("offset", "epoch", "count"))
+"""The columns that say anything about a register; the others are the same in all rows."""
 
 
 def begins_operation(process: npt.NDArray[Any], t_inv: Ints, t_ret: Ints) -> Bools:
@@ -71,9 +74,14 @@ class Columns:
 
     @classmethod
     def of_table(cls, table: Any) -> "Columns":
-        """Returns the columns of a pyarrow table that has (at least) the needed columns."""
-        arrays = {name: table.column(name).to_numpy() for name in NEEDED}
-        arrays["t_ret"] = np.where(arrays["type"] == Outcome.INFO, NEVER, arrays["t_ret"])
+        """Returns the columns of a pyarrow table that has (at least) the needed columns, or those `OF_REGISTERS`."""
+        arrays = {name: table.column(name).to_numpy() for name in NEEDED if name in table.column_names}
+        for name, value in (("offset", NONE), ("epoch", NONE), ("count", 1)):
+            if name not in arrays:
+                arrays[name] = np.broadcast_to(np.array(value, np.int64 if name == "offset" else np.int32), len(table))
+        unknown = arrays["type"] == Outcome.INFO
+        if unknown.any():
+            arrays["t_ret"] = np.where(unknown, NEVER, arrays["t_ret"])
         return cls(**arrays)
 
     @classmethod

@@ -21,6 +21,7 @@ import numpy as np
 
 from jepsen_like.checker.columns import NEEDED, Columns, Ints
 from jepsen_like.checker.processes import ProcessSpans, examined
+from jepsen_like.checker.segments import counted
 from jepsen_like.checker.tasks import Gathered, of_model
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory, part_rows, read_dump_part, read_part, time_span
@@ -41,7 +42,9 @@ class Limits:
     task: int = 1 << 20
     """The rows of a group, if it has more than one object."""
     chunk: int = 1 << 21
-    """Rows that are sorted out, or reduced, at once."""
+    """Rows that are sorted out at once."""
+    piece: int = 1 << 19
+    """Rows of registers that are reduced, or sorted out, at once."""
     whole: int = 1 << 21
     """Rows of a register that is checked with all of its rows at once, where no smaller part of them decides it."""
     reduced_share: int = 1000
@@ -90,11 +93,11 @@ def chunks_of(parts: Iterable[tuple[Path, tuple[int, ...]]], rows_max: int) -> l
     return [*chunks, tuple(chunk)] if chunk else chunks
 
 
-def columns_of(chunk: Chunk) -> Columns:
+def columns_of(chunk: Chunk, names: Sequence[str] = NEEDED) -> Columns:
     """Returns the rows of a chunk. Raises `UnreadableHistory`."""
     import pyarrow as pa
 
-    return Columns.of_table(pa.concat_tables([read_part(one.path, NEEDED, groups=one.groups) for one in chunk]))
+    return Columns.of_table(pa.concat_tables([read_part(one.path, names, groups=one.groups) for one in chunk]))
 
 
 def slot_of(objects: Ints, slots: int = SLOTS) -> Ints:
@@ -127,7 +130,7 @@ class CensusTask:
     def execute(self) -> Census:
         """See `Task`."""
         parts = [read_part(one.path, ("object",), groups=one.groups).column("object").to_numpy() for one in self.chunk]
-        objects, rows = np.unique(np.concatenate(parts), return_counts=True)
+        objects, rows = counted(np.concatenate(parts))
         heavy = rows * HEAVY_SHARE > int(rows.sum())
         slots = np.bincount(slot_of(objects[~heavy]), weights=rows[~heavy], minlength=SLOTS)
         begin, end = NEVER, -NEVER

@@ -28,10 +28,9 @@ from jepsen_like.checker.gather import (
     rows_in,
     sized,
 )
-from jepsen_like.checker.processes import meetings
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.register_reduce import REGISTER_BITS, Territory, registers_of
-from jepsen_like.checker.register_tasks import GatherTask, KeysTask, LastTask, Left, ReduceTask
+from jepsen_like.checker.register_tasks import GatherTask, KeysTask, LastTask, Left, ReduceTask, SpansTask
 from jepsen_like.checker.scratch import Scratch
 from jepsen_like.checker.tasks import RegistersTask, Shared, Source, Task
 from jepsen_like.checker.verdict import Findings, Undecided
@@ -123,7 +122,7 @@ class _Registers:
         limits = self._limits
         sizes = [sized(parts) for parts in self._history.parts]
         large = {
-            number: chunks_of(of, limits.chunk) for number, of in enumerate(sizes) if rows_in(of) > 2 * limits.task
+            number: chunks_of(of, limits.piece) for number, of in enumerate(sizes) if rows_in(of) > 2 * limits.task
         }
         censuses = iter(self._run([CensusTask(chunk, timed=True) for chunks in large.values() for chunk in chunks]))
         buckets = [
@@ -131,9 +130,9 @@ class _Registers:
         ]
         findings = Findings()
         self._reduce(buckets, of_history=True)
-        for bucket in buckets:
+        met = self._run([SpansTask(tuple(bucket.files)) for bucket in buckets])
+        for bucket, found in zip(buckets, met, strict=True):
             counted = [left.counted for left in bucket.left.values() if left.counted is not None]
-            found = meetings([one.spans for one in counted])
             self._run([MeetingTask((bucket.chunks[i], bucket.chunks[j]), some) for i, j, some in found])
             for one in counted:
                 findings = findings.plus(one.findings)

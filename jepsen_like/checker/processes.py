@@ -4,7 +4,7 @@ Where a process has two operations under way at once, or an end lies before its 
 whatever a check would find in it is no evidence about the system. Operations of unknown outcome have no end and bind no process.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -61,15 +61,14 @@ def examined(rows: Columns) -> tuple[ProcessSpans, str | None]:
     )
 
 
-def may_overlap(spans: Iterable[ProcessSpans]) -> bool:
+def may_overlap(spans: Sequence[ProcessSpans]) -> bool:
     """Returns whether a process may have been at work in two of these pieces at once. They are in the order of time."""
-    ends: dict[int, int] = {}
-    for one in spans:
-        for process, first, last in zip(one.process.tolist(), one.first.tolist(), one.last.tolist(), strict=True):
-            if first < ends.get(process, first):
-                return True
-            ends[process] = last
-    return False
+    process, first, last = (
+        np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in spans)]) for name in _SPAN
+    )
+    order = np.argsort(process, kind="stable")
+    process, first, last = process[order], first[order], last[order]
+    return bool(((process[1:] == process[:-1]) & (first[1:] < last[:-1])).any())
 
 
 def meetings(spans: Sequence[ProcessSpans]) -> list[tuple[int, int, Ints]]:

@@ -91,15 +91,18 @@ def occurs(keys: npt.NDArray[Any], among: npt.NDArray[Any]) -> Bools:
     return found
 
 
-def reduced(rows: Columns, registers: Ints, territory: Territory, opened: Keys = NO_KEYS) -> Reduced:
-    """Reduce a piece. `registers` are all that its rows are about, sorted; `opened` are keys that other pieces hold, too."""
-    outcome = scan(rows)
-    numbers = np.searchsorted(registers, outcome.objects)
+def reduced(rows: Columns, registers: Ints, number: Ints, territory: Territory, opened: Keys = NO_KEYS) -> Reduced:
+    """Reduce a piece.
+
+    `registers` are all that its rows are about, sorted, and `number` those of each row. `opened` are keys that other pieces
+    hold, too.
+    """
+    outcome = scan(rows, (registers, number))
     blocks = outcome.blocks
     decided = np.ones(len(outcome.objects), np.bool_)
     decided[outcome.ambiguous] = False
-    block_key = keys_of(numbers[blocks.object], blocks.value)
-    beside = _beside(rows, outcome, registers, decided, block_key, territory, opened)
+    block_key = keys_of(blocks.object, blocks.value)
+    beside = _beside(rows, outcome, number, decided, block_key, territory, opened)
     opened = np.union1d(opened, beside.expected)
     is_open = occurs(block_key, opened) | (blocks.value == NONE)
     entries = outcome.entries
@@ -158,15 +161,14 @@ class _Beside:
 def _beside(
     rows: Columns,
     outcome: RegisterScan,
-    registers: Ints,
+    number: Ints,
     decided: Bools,
     block_key: Keys,
     territory: Territory,
     opened: Keys,
 ) -> _Beside:
-    number = np.searchsorted(registers, rows.object)
     cas = rows.f == Action.CAS
-    undecided = occurs(rows.object, outcome.objects[~decided])
+    undecided = ~decided[number]
     writes = (rows.f == Action.WRITE) | (cas & (rows.a != rows.b))
     refused = np.flatnonzero(cas & (rows.type == Outcome.FAIL) & (rows.err == ErrorCode.NONE) & ~undecided)
     failed = np.flatnonzero((cas | (rows.f == Action.WRITE)) & (rows.type == Outcome.FAIL) & ~undecided)

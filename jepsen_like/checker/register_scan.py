@@ -183,10 +183,13 @@ def _run_of(order: Ints, keys: Ints, key: int) -> Ints:
     return order[begin:end]
 
 
-def scan(rows: Columns) -> RegisterScan:
-    """Decide every register of `rows`; see the module for what is decided and how."""
+def scan(rows: Columns, numbered: tuple[Ints, Ints] | None = None) -> RegisterScan:
+    """Decide every register of `rows`; see the module for what is decided and how.
+
+    `numbered`, if it is known: registers, sorted, which are all that there are, and for each row the number of its own.
+    """
     said = _mentions(rows)
-    objects, number = dense(rows.object)
+    objects, number = dense(rows.object) if numbered is None else numbered
     count = len(objects)
     blocks_object, blocks_value, position = dense_pairs(
         np.concatenate(

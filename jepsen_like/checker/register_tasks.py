@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import numpy as np
 
-from jepsen_like.checker.columns import NEEDED, Columns, Ints
+from jepsen_like.checker.columns import NEEDED, OF_REGISTERS, Columns, Ints
 from jepsen_like.checker.gather import Chunk, Grouping, columns_of, write_array, write_arrow, write_groups
-from jepsen_like.checker.processes import NO_SPANS, ProcessSpans, examined
-from jepsen_like.checker.register_check import acknowledged_changes, flaws_explained, looked_and_changed
+from jepsen_like.checker.processes import ProcessSpans, examined, meetings
+from jepsen_like.checker.register_check import acknowledged_changes, flaws_explained
 from jepsen_like.checker.register_reduce import (
     NO_KEYS,
     Keys,
@@ -21,13 +21,15 @@ from jepsen_like.checker.register_reduce import (
     shared_keys,
 )
 from jepsen_like.checker.register_scan import scan
-from jepsen_like.checker.segments import ordering
+from jepsen_like.checker.segments import positions
 from jepsen_like.checker.tasks import Shared, array, of_model
 from jepsen_like.checker.verdict import Findings, Model
 from jepsen_like.history.files import UnreadableHistory
-from jepsen_like.history.ops import NEVER, Outcome
+from jepsen_like.history.ops import NEVER, Action, Outcome
 
-OPENED_MAX = 1 << 12
+SPANS: Final = ".spans.npy"
+"""Ends the name of the file of when processes were at work in a piece."""
+OPENED_MAX: Final = 1 << 12
 """Values of one register, in one task, that are opened: where more occur in several pieces this is no matter of their edges."""
 
 
@@ -50,7 +52,6 @@ class Counted:
 
     findings: Findings
     """The numbers of operations."""
-    spans: ProcessSpans
     looked: Ints
     """Per register: when its last read, and its last acknowledged change, of this piece began and ended."""
     changed: Ints
@@ -97,29 +98,33 @@ class ReduceTask:
         counted = None
         if self.of_history:
             chunk: Any = self.source
-            rows = of_model(columns_of(chunk), chunk[0].path, Model.REGISTER)
-            spans = NO_SPANS
+            rows = of_model(columns_of(chunk, OF_REGISTERS), chunk[0].path, Model.REGISTER)
             if not self.opened:
                 spans, reason = examined(rows)
                 if reason is not None:
                     raise UnreadableHistory(chunk[0].path, f"is malformed: {reason}")
-            mine = occurs(rows.object, registers)
+                write_array(np.stack([spans.process, spans.first, spans.last]), self.file.with_suffix(SPANS))
+            number = positions(rows.object, registers)
+            mine = number >= 0
             if self.others is not None and self.division is not None:
                 other = rows.where(~mine)
                 group = self.division.group_of(other.object)
                 columns = {name: getattr(other, name) for name in NEEDED}
                 write_groups(columns, group, self.division.groups, self.others)
-            rows = rows if mine.all() else rows.where(mine)
+            if not mine.all():
+                rows, number = rows.where(mine), number[mine]
             if not self.opened:
-                counted = _counted(rows, registers, spans)
+                counted = _counted(rows, number, len(registers))
         else:
             files: Any = self.source
             rows = rows_left(files, self.without)
+            number = positions(rows.object, registers)
         without = array(self.without)
         if self.of_history and len(without):
-            rows = rows.where(~occurs(rows.object, without))
+            kept = ~occurs(rows.object, without)
+            rows, number = rows.where(kept), number[kept]
         opened = np.unique(np.concatenate([NO_KEYS, *(array(one).view(np.uint64) for one in self.opened)]))
-        found = reduced(rows, registers, self.territory, opened)
+        found = reduced(rows, registers, number, self.territory, opened)
         left = found.rows
         write_arrow({name: getattr(left, name) for name in NEEDED}, self.file)
         write_array(found.keys, self.keys)
@@ -129,27 +134,24 @@ class ReduceTask:
             int(left.t_inv.min(initial=NEVER)),
             int(max(known.max(initial=-NEVER), left.t_inv.max(initial=-NEVER))),
             len(found.keys),
-            np.bincount(np.searchsorted(registers, left.object), minlength=len(registers)),
+            np.bincount(positions(left.object, registers), minlength=len(registers)),
             found.ambiguous,
             counted,
         )
 
 
-def _counted(rows: Columns, registers: Ints, spans: ProcessSpans) -> Counted:
-    changed = acknowledged_changes(rows)
-    looked_at, changed_at = np.full(len(registers), -NEVER), np.full(len(registers), -NEVER)
-    if len(rows):
-        objects, looked, ended = looked_and_changed(rows, ordering(rows.object), changed)
-        number = np.searchsorted(registers, objects)
-        looked_at[number], changed_at[number] = looked, ended
-    findings = Findings(
-        ok=int((rows.type == Outcome.OK).sum()),
-        fail=int((rows.type == Outcome.FAIL).sum()),
-        info=int((rows.type == Outcome.INFO).sum()),
-        acked=int(changed.sum()),
-        t_first=int(rows.t_inv.min(initial=NEVER)),
+def _counted(rows: Columns, number: Ints, registers: int) -> Counted:
+    happened, changed = rows.type == Outcome.OK, acknowledged_changes(rows)
+    looks = np.flatnonzero(happened & (rows.f != Action.WRITE))
+    changes = np.flatnonzero(changed)
+    looked_at, changed_at = np.full(registers, -NEVER), np.full(registers, -NEVER)
+    np.maximum.at(looked_at, number[looks], rows.t_inv[looks])
+    np.maximum.at(changed_at, number[changes], rows.t_ret[changes])
+    ok, fail = int(happened.sum()), int((rows.type == Outcome.FAIL).sum())
+    first = int(rows.t_inv.min(initial=NEVER))
+    return Counted(
+        Findings(ok=ok, fail=fail, info=len(rows) - ok - fail, acked=len(changes), t_first=first), looked_at, changed_at
     )
-    return Counted(findings, spans, looked_at, changed_at)
 
 
 @attrs.frozen(eq=False)
@@ -187,6 +189,18 @@ class KeysTask:
 
 
 @attrs.frozen
+class SpansTask:
+    """Compare when the processes of the pieces of a bucket were at work."""
+
+    files: tuple[Path, ...]
+    """What was left of the pieces; their spans lie next to it."""
+
+    def execute(self) -> list[tuple[int, int, Ints]]:
+        """See `Task` and `meetings`."""
+        return meetings([ProcessSpans(*np.load(file.with_suffix(SPANS))) for file in self.files])
+
+
+@attrs.frozen
 class LastTask:
     """Decide the registers whose rows have all been reduced to these."""
 
@@ -212,7 +226,7 @@ class GatherTask:
 
     def execute(self) -> None:
         """See `Task`."""
-        rows = columns_of(self.chunk)
+        rows = columns_of(self.chunk, OF_REGISTERS)
         rows = rows.where(occurs(rows.object, array(self.objects)))
         group = self.division.group_of(rows.object)
         write_groups({name: getattr(rows, name) for name in NEEDED}, group, self.division.groups, self.file)

@@ -101,6 +101,30 @@ def dense(values: Ints) -> tuple[Ints, Ints]:
     return in_order[begins], position
 
 
+def counted(values: Ints) -> tuple[Ints, Ints]:
+    """Returns the distinct values, sorted, and how often each is there."""
+    if len(values) and int(values.max()) - (low := int(values.min())) < TABLE_SPAN_MAX:
+        times = np.bincount(values - low)
+        there = np.flatnonzero(times)
+        return there + low, times[there]
+    in_order = np.sort(values)
+    begins = group_starts(in_order)
+    return in_order[begins], np.diff(np.append(begins, len(values)))
+
+
+def positions(values: Ints, among: Ints) -> Ints:
+    """Returns the position of each value in `among`, which is sorted; -1 for those that are not there."""
+    if not len(among):
+        return np.full(len(values), -1)
+    low, high = int(among[0]), int(among[-1])
+    if high - low < TABLE_SPAN_MAX:
+        table = np.full(high - low + 3, -1)
+        table[among - low + 1] = np.arange(len(among))
+        return table[np.clip(values, low - 1, high + 1) - (low - 1)]
+    at = np.minimum(np.searchsorted(among, values), len(among) - 1)
+    return np.where(among[at] == values, at, -1)
+
+
 def dense_pairs(major: Ints, minor: Ints) -> tuple[Ints, Ints, Ints]:
     """`dense` for pairs, ordered by major then minor: the distinct pairs (as two arrays) and each element's position.
 

@@ -17,6 +17,7 @@ import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
+from jepsen_like.checker import vector_sorts
 from jepsen_like.checker.context_engine import ContextEngine
 from jepsen_like.checker.java import find_java, spark_java_home
 from jepsen_like.checker.spark_lacks import (
@@ -75,6 +76,7 @@ class SparkEngine(ContextEngine):
         if master.startswith("local"):
             environment["PYSPARK_PYTHON"] = sys.executable
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+            environment |= {name: value for name, value in vector_sorts.settings().items() if name not in os.environ}
             # Another Spark that happens to be configured on this machine is not the one that pyspark belongs to.
             environment["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
         with _interrupts_held():

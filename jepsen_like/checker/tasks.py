@@ -87,7 +87,7 @@ def loaded(sources: Sequence[Source]) -> Columns:
 
 def of_model(rows: Columns, source: Source, model: Model) -> Columns:
     """Returns the same rows. Raises `UnreadableHistory` if they are operations of another model."""
-    foreign = np.unique(rows.f[~np.isin(rows.f, ACTIONS[model])]).tolist()
+    foreign = sorted({int(f) for f in np.flatnonzero(np.bincount(rows.f, minlength=1))} - set(ACTIONS[model]))
     if foreign:
         names = " and ".join(Action(f).name.lower() for f in foreign)
         path = source if isinstance(source, Path) else Path("history")

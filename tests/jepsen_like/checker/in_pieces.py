@@ -144,7 +144,11 @@ def _compared(run: Path, rng: random.Random) -> Tally:
         write_part(table.slice(begin, part_rows), bucket / f"part-0-{number:06d}.parquet")
     chunk = rng.choice((9, 20, 40, 80))
     limits = Limits(
-        task=chunk * rng.choice((1, 2, 3)), chunk=chunk, whole=1000, reduced_share=rng.choice((1000, 1000, 3))
+        task=chunk * rng.choice((1, 2, 3)),
+        chunk=chunk,
+        piece=chunk,
+        whole=1000,
+        reduced_share=rng.choice((1000, 1000, 3)),
     )
     whole = check_registers(Columns.of_ops(ops))
     parts = check_run(run, Model.REGISTER, Engine.LOCAL, limits=limits).findings

@@ -13,7 +13,7 @@ from jepsen_like.history.files import DumpWriter, HistoryWriter, UnreadableHisto
 from jepsen_like.history.ops import Action, Op, Outcome
 from tests.jepsen_like.checker.small_histories import FINAL, as_ops, final_logs_of, log_history, register_history
 
-TINY = Limits(direct=0, task=1, chunk=7)
+TINY = Limits(direct=0, task=1, chunk=7, piece=7)
 OBJECTS = 40
 
 
