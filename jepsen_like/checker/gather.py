@@ -148,6 +148,8 @@ class Grouping:
     heavy: Ints
     """Objects that are not grouped by their slot, sorted, and the group of each."""
     heavy_groups: Ints
+    heavy_rows: Ints
+    """Of each of them."""
     rows: Ints
     """Of each group, about."""
 
@@ -167,12 +169,21 @@ class Grouping:
                 sizes.append(0)
             groups.append(len(sizes) - 1)
             sizes[-1] += rows
-        return cls(np.array(groups[:SLOTS]), objects, np.array(groups[SLOTS:], np.int64), np.array(sizes, np.int64))
+        of_heavy = np.array([heavy[obj] for obj in objects.tolist()], np.int64)
+        of_groups = np.array(groups[SLOTS:], np.int64)
+        return cls(np.array(groups[:SLOTS]), objects, of_groups, of_heavy, np.array(sizes, np.int64))
 
     @property
     def groups(self) -> int:
         """Returns how many there are."""
         return len(self.rows)
+
+    def alone_in(self, group: int) -> int | None:
+        """Returns the object that a group is about, if it is one that was counted by itself."""
+        of_group = np.flatnonzero(self.heavy_groups == group)
+        if len(of_group) != 1 or self.heavy_rows[of_group[0]] != self.rows[group]:
+            return None
+        return int(self.heavy[of_group[0]])
 
     def group_of(self, objects: Ints) -> Ints:
         """Returns the group of each."""

@@ -147,7 +147,7 @@ def check_logs(
 
 
 @attrs.frozen
-class _Told:
+class Told:
     """A violation before its count is known to matter."""
 
     check: Check
@@ -211,8 +211,8 @@ class _LogCheck:
 
     def _explained(
         self, plan: LogPlan, wrong: Sequence[Wrong], times: Sequence[Times], differ: Sequence[NodesDiffer | EndsEarly]
-    ) -> tuple[list[_Told], dict[Check, int]]:
-        explainer = _Explainer(plan)
+    ) -> tuple[list[Told], dict[Check, int]]:
+        explainer = Explainer(plan)
         refused = np.concatenate([one.refused for one in plan.facts])
         named = [(one, check_of(one, plan, refused)) for one in wrong]
         counts: dict[Check, int] = {}
@@ -220,64 +220,97 @@ class _LogCheck:
             counts[check] = counts.get(check, 0) + 1
         explained = in_turn(named, lambda pair: pair[1], EXPLAINED_MAX)
         half_seen = [op for one in times for op in one.half_seen]
-        in_batches = {_batch_at(plan, _bare_length(op)) for one in times for pair in one.examples for op in pair}
-        in_batches |= {_batch_at(plan, op.offset) for op in half_seen}
+        in_batches = {batch_at(plan, bare_length(op)) for one in times for pair in one.examples for op in pair}
+        in_batches |= {batch_at(plan, op.offset) for op in half_seen}
         if explained or any(in_batches) or any(one.scattered for one in plan.facts):
             explainer.fetched(self.run(self._fetches(plan, [one for one, _ in explained], filter(None, in_batches))))
         told_all = [explainer.told(one, check) for one, check in explained]
-        more = [
-            explainer.nodes_differ(one) if isinstance(one, NodesDiffer) else explainer.ends_early(one) for one in differ
-        ]
-        if plan.final is not None and not plan.final.expires:
-            late = [(node, first) for node, (first, _) in plan.final.node_of.items() if first > 0]
-            more += [explainer.begins_late(node, first) for node, first in sorted(late)]
-        more += [explainer.damaged(op) for one in plan.facts for op in one.damaged]
-        more += [explainer.scattered(op) for one in plan.facts for op in one.scattered]
-        more += [explainer.half_seen(op) for op in half_seen]
-        more += [explainer.contradiction(*pair) for one in times for pair in one.examples]
-        if plan.too_long is not None and (told_long := explainer.too_long(plan.too_long, wrong)) is not None:
-            more.append(told_long)
+        odd = Odd(
+            differ=differ,
+            damaged=[op for one in plan.facts for op in one.damaged],
+            scattered=[op for one in plan.facts for op in one.scattered],
+            half_seen=half_seen,
+            contradictions=[pair for one in times for pair in one.examples],
+        )
+        more = more_told(explainer, plan, odd, wrong)
         for told_one in more:
             counts[told_one.check] = counts.get(told_one.check, 0) + 1
         return in_turn([*told_all, *more], lambda one: one.check, EXPLAINED_MAX), counts
 
     def _fetches(self, plan: LogPlan, wrong: Iterable[Wrong], batches: Iterable[tuple[int, int]]) -> list[Task]:
-        values, offsets, ends = set[int](), set[int](), set[int]()
-        around: set[tuple[int, int] | None] = set(batches)
-        for one in wrong:
-            match one:
-                case LostValue() | AckedTwice() | Unwritten():
-                    values.add(one.value)
-                    offsets.add(one.offset)
-                case Diverged():
-                    values |= {one.value, one.other}
-                    offsets.add(one.offset)
-                case SeenEarly():
-                    values.add(one.value)
-                    ends.add(one.deadline)
-                    around |= {_batch_at(plan, one.reach), _batch_at(plan, one.reach + 1)}
-                case Gap():
-                    ends.add(one.deadline)
-                    around |= {_batch_at(plan, one.offset), _batch_at(plan, one.offset + 1)}
-                case EpochDiffers():
-                    values.add(one.value)
-                case EpochFalls():
-                    offsets |= {one.offset, one.earlier}
-                case TornBatch():
-                    values |= set(one.values)
-                    start = one.offset - one.values.index(one.value)
-                    offsets |= set(range(max(0, start), start + len(one.values)))
-                case _:
-                    assert_never(one)
-        for op in (op for one in plan.facts for op in one.scattered):
-            offsets.add(op.offset)
-            ends.add(op.t_ret)
-        for start, end in filter(None, around):
-            offsets |= set(range(start, end)[:WITNESS_OPS_MAX])
-            values |= set(plan.content[start:end][:WITNESS_OPS_MAX].tolist()) - {NONE}
-        speaking = [tuple(sorted(some)) for some in (values, offsets, ends)]
+        scattered = [op for one in plan.facts for op in one.scattered]
+        speaking = [tuple(sorted(some)) for some in speaking_of(plan, wrong, scattered, batches)]
         pieces = sorted({one.piece for one in plan.facts})
         return [FetchTask(plan.object, self.sources[piece], *speaking) for piece in pieces]
+
+
+@attrs.frozen(kw_only=True)
+class Odd:
+    """What is wrong with a log beside what is at its places."""
+
+    differ: Sequence[NodesDiffer | EndsEarly]
+    damaged: Sequence[Op]
+    scattered: Sequence[Op]
+    half_seen: Sequence[Op]
+    contradictions: Sequence[tuple[Op, Op]]
+    """(who knew a length, who began later and denied it)."""
+
+
+def more_told(explainer: "Explainer", plan: LogPlan, odd: Odd, wrong: Sequence[Wrong]) -> list[Told]:
+    """Returns these in words, and a length that the log does not have in the end."""
+    more = [
+        explainer.nodes_differ(one) if isinstance(one, NodesDiffer) else explainer.ends_early(one) for one in odd.differ
+    ]
+    if plan.final is not None and not plan.final.expires:
+        late = [(node, first) for node, (first, _) in plan.final.node_of.items() if first > 0]
+        more += [explainer.begins_late(node, first) for node, first in sorted(late)]
+    more += [explainer.damaged(op) for op in odd.damaged]
+    more += [explainer.scattered(op) for op in odd.scattered]
+    more += [explainer.half_seen(op) for op in odd.half_seen]
+    more += [explainer.contradiction(*pair) for pair in odd.contradictions]
+    if plan.too_long is not None and (told_long := explainer.too_long(plan.too_long, wrong)) is not None:
+        more.append(told_long)
+    return more
+
+
+def speaking_of(
+    plan: LogPlan, wrong: Iterable[Wrong], scattered: Iterable[Op], batches: Iterable[tuple[int, int]]
+) -> tuple[set[int], set[int], set[int]]:
+    """Returns the values, places and ends of the operations that are needed to tell what is wrong."""
+    values, offsets, ends = set[int](), set[int](), set[int]()
+    around: set[tuple[int, int] | None] = set(batches)
+    for one in wrong:
+        match one:
+            case LostValue() | AckedTwice() | Unwritten():
+                values.add(one.value)
+                offsets.add(one.offset)
+            case Diverged():
+                values |= {one.value, one.other}
+                offsets.add(one.offset)
+            case SeenEarly():
+                values.add(one.value)
+                ends.add(one.deadline)
+                around |= {batch_at(plan, one.reach), batch_at(plan, one.reach + 1)}
+            case Gap():
+                ends.add(one.deadline)
+                around |= {batch_at(plan, one.offset), batch_at(plan, one.offset + 1)}
+            case EpochDiffers():
+                values.add(one.value)
+            case EpochFalls():
+                offsets |= {one.offset, one.earlier}
+            case TornBatch():
+                values |= set(one.values)
+                start = one.offset - one.values.index(one.value)
+                offsets |= set(range(max(0, start), start + len(one.values)))
+            case _:
+                assert_never(one)
+    for op in scattered:
+        offsets.add(op.offset)
+        ends.add(op.t_ret)
+    for start, end in filter(None, around):
+        offsets |= set(range(start, end)[:WITNESS_OPS_MAX])
+        values |= set(plan.content[start:end][:WITNESS_OPS_MAX].tolist()) - {NONE}
+    return values, offsets, ends
 
 
 def check_of(wrong: Wrong, plan: LogPlan, refused: Ints) -> Check:
@@ -298,56 +331,58 @@ def check_of(wrong: Wrong, plan: LogPlan, refused: Ints) -> Check:
         case TornBatch():
             return Check.TORN
         case Unwritten():
-            if int((plan.content == wrong.value).sum()) > 1:
+            if len(plan.places(wrong.value)) > 1:
                 return Check.DUPLICATED
             return Check.ABORTED_READ if wrong.value in refused else Check.PHANTOM
         case _:
             assert_never(wrong)
 
 
-def _batch_at(plan: LogPlan, length: int) -> tuple[int, int] | None:
+def batch_at(plan: LogPlan, length: int) -> tuple[int, int] | None:
     """Where the batch starts and ends that a length ends in; None if it ends in none."""
     before, behind = whole_lengths(np.array([length]), plan.batches)
     return (int(before[0]), int(behind[0])) if before[0] < behind[0] else None
 
 
-def _bare_length(op: Op) -> int:
+def bare_length(op: Op) -> int:
     """The length of the log that an operation knew, or denied, as if there were no batches."""
     return op.offset + (op.f is not Action.TAIL and op.a != NONE)
 
 
-class _Explainer:
+class Explainer:
     """Turns what is wrong with one log into sentences and operations."""
 
     def __init__(self, plan: LogPlan) -> None:
         self._plan = plan
-        self._end_of_time = 1 + max(one.t_last for one in plan.facts)
+        self._end_of_time = 1 + plan.t_last
         self._ops: list[Op] = []
 
     def fetched(self, ops: Iterable[Iterable[Op]]) -> None:
+        """Take operations that explanations are made of."""
         self._ops = sorted((op for some in ops for op in some), key=lambda op: op.t_inv)
 
-    def told(self, wrong: Wrong, check: Check) -> _Told:
+    def told(self, wrong: Wrong, check: Check) -> Told:
+        """Returns one wrong value."""
         match wrong:
             case LostValue():
-                return _Told(check, *self._lost(wrong))
+                return Told(check, *self._lost(wrong))
             case Diverged():
-                return _Told(check, *self._diverged(wrong))
+                return Told(check, *self._diverged(wrong))
             case AckedTwice():
                 both = self._appends(wrong.value, wrong.offset)[:2]
-                return _Told(check, f"offset {wrong.offset} was acknowledged to two appends of {wrong.value}", both)
+                return Told(check, f"offset {wrong.offset} was acknowledged to two appends of {wrong.value}", both)
             case Unwritten():
-                return _Told(check, *self._unwritten(wrong, check))
+                return Told(check, *self._unwritten(wrong, check))
             case SeenEarly():
-                return _Told(check, *self._seen_early(wrong))
+                return Told(check, *self._seen_early(wrong))
             case Gap():
-                return _Told(check, *self._gap(wrong))
+                return Told(check, *self._gap(wrong))
             case EpochDiffers():
-                return _Told(check, *self._epoch_differs(wrong))
+                return Told(check, *self._epoch_differs(wrong))
             case EpochFalls():
-                return _Told(check, *self._epoch_falls(wrong))
+                return Told(check, *self._epoch_falls(wrong))
             case TornBatch():
-                return _Told(check, *self._torn(wrong))
+                return Told(check, *self._torn(wrong))
             case _:
                 assert_never(wrong)
 
@@ -414,7 +449,7 @@ class _Explainer:
         seen = self._shows(wrong.offset, wrong.value)
         appends = self._appends(wrong.value)
         if check is Check.DUPLICATED:
-            possible, places = self._possible(wrong.value), self._places(wrong.value)
+            possible, places = self._possible(wrong.value), self._plan.places(wrong.value)
             times = "once" if len(possible) == 1 else f"{len(possible)} times"
             where = f"{len(places)} places" if len(places) > 2 else f"offsets {places[0]} and {places[1]}"
             evidence = self._claims(wrong.offset, wrong.value)
@@ -428,8 +463,8 @@ class _Explainer:
 
     def _seen_early(self, wrong: SeenEarly) -> tuple[str, list[Op]]:
         late = [op for op in self._possible(wrong.value) if op.t_inv > wrong.deadline]
-        knew = self._knew(wrong.reach, wrong.deadline)
-        batch = self._batch(_batch_at(self._plan, _bare_length(knew)))
+        knew = self.knew(wrong.reach, wrong.deadline)
+        batch = self._batch(batch_at(self._plan, bare_length(knew)))
         evidence = list(dict.fromkeys([knew, late[0], *self._claims(wrong.offset, wrong.value), *batch]))
         return (
             f"{wrong.value} stands at offset {wrong.offset}, but the {told(knew)} had ended "
@@ -441,25 +476,21 @@ class _Explainer:
         """The appends of a value that may have happened."""
         return [op for op in self._appends(value) if op.type is not Outcome.FAIL]
 
-    def _places(self, value: int) -> list[int]:
-        """Where a value stands."""
-        return [int(place) for place in np.flatnonzero(self._plan.content == value)]
-
     def _claims(self, offset: int, value: int) -> list[Op]:
         """All that can have put a value somewhere and all places where it stands, this one first."""
-        places = [offset, *[place for place in self._places(value) if place != offset]]
+        places = [offset, *[place for place in self._plan.places(value) if place != offset]]
         shown_at = [op for place in places for op in self._shows(place, value)[:1]]
         return [shown_at[0], *self._possible(value), *shown_at[1:]]
 
-    def _knew(self, offset: int, deadline: int) -> Op:
+    def knew(self, offset: int, deadline: int) -> Op:
         """The operation that first showed a length greater than `offset`."""
         lengths = [op for op in self._ops if op.t_ret == deadline and (op.f is not Action.READ or op.a != NONE)]
         return next(op for op in lengths if self._length(op) > offset)
 
     def _length(self, op: Op) -> int:
         """The length of the log that an operation knew, with the whole of a batch that it saw a part of."""
-        inside = _batch_at(self._plan, _bare_length(op))
-        return _bare_length(op) if inside is None else inside[1]
+        inside = batch_at(self._plan, bare_length(op))
+        return bare_length(op) if inside is None else inside[1]
 
     def _batch(self, inside: tuple[int, int] | None) -> list[Op]:
         """The append that put a batch at these places, and what shows it there if its outcome is unknown."""
@@ -483,8 +514,8 @@ class _Explainer:
         if wrong.deadline == NEVER:
             beyond = self.final_read(wrong.offset + 1)
             return f"the final logs hold nothing at offset {wrong.offset}, but go on behind it", [beyond]
-        knew = self._knew(wrong.offset, wrong.deadline)
-        evidence = [knew, *self._batch(_batch_at(self._plan, _bare_length(knew)))]
+        knew = self.knew(wrong.offset, wrong.deadline)
+        evidence = [knew, *self._batch(batch_at(self._plan, bare_length(knew)))]
         said = f"{told(knew)}, but no append can have filled offset {wrong.offset} by then"
         return f"{said}{unshown(evidence)}", evidence
 
@@ -513,7 +544,7 @@ class _Explainer:
             for op in self._appends(value)
             if op.type is Outcome.INFO and op.count == len(wrong.values)
         ]
-        at = {value: self._places(value) for value in wrong.values}
+        at = {value: self._plan.places(value) for value in wrong.values}
         where = ", ".join(f"{value} at {at[value][0]}" if at[value] else f"{value} nowhere" for value in at)
         evidence = [*batch, *self._shows(wrong.offset, wrong.value)[:1], *self._refutes(wrong)]
         return (
@@ -533,32 +564,37 @@ class _Explainer:
             if there == NONE and final is not None and place >= final.start:
                 return [self.final_read(place)]
         return [
-            op for value in wrong.values for place in self._places(value)[:1] for op in self._shows(place, value)[:1]
+            op
+            for value in wrong.values
+            for place in self._plan.places(value)[:1]
+            for op in self._shows(place, value)[:1]
         ]
 
-    def scattered(self, op: Op) -> _Told:
+    def scattered(self, op: Op) -> Told:
         """Returns a batch that was acknowledged at places which do not follow each other."""
         rows = [
             one for one in self._ops if one.f is Action.APPEND and (one.process, one.t_inv) == (op.process, op.t_inv)
         ]
         said = f"the batch that begins with the {told(op)} was acknowledged at places that do not follow each other"
-        return _Told(Check.TORN, f"{said}{unshown(rows)}", rows or [op])
+        return Told(Check.TORN, f"{said}{unshown(rows)}", rows or [op])
 
-    def half_seen(self, op: Op) -> _Told:
+    def half_seen(self, op: Op) -> Told:
         """An end of the log inside a batch."""
-        inside = _batch_at(self._plan, op.offset)
+        inside = batch_at(self._plan, op.offset)
         assert inside is not None
         evidence = [op, *self._batch(inside)]
         said = f"the {told(op)} lies inside the batch at offsets {inside[0]} to {inside[1] - 1}"
-        return _Told(Check.TORN, f"{said}{unshown(evidence)}", evidence)
+        return Told(Check.TORN, f"{said}{unshown(evidence)}", evidence)
 
-    def ends_early(self, one: EndsEarly) -> _Told:
+    def ends_early(self, one: EndsEarly) -> Told:
+        """Returns a final log that is shorter than another."""
         goes_on = self.final_read(one.end, node=one.longer)
         ends = self.final_read(one.end, NONE, one.node)
         said = f"the final log of node {one.node} ends at {one.end}, but that of node {one.longer} goes on"
-        return _Told(Check.LOST, said, [goes_on, ends])
+        return Told(Check.LOST, said, [goes_on, ends])
 
-    def nodes_differ(self, differ: NodesDiffer) -> _Told:
+    def nodes_differ(self, differ: NodesDiffer) -> Told:
+        """Returns two final logs that are not the same."""
         (first, second), (value, other) = differ.nodes, differ.values
         ops = [self.final_read(differ.offset, value, first), self.final_read(differ.offset, other, second)]
         check = Check.DIVERGENT_OFFSET
@@ -568,34 +604,36 @@ class _Explainer:
             ops = [attrs.evolve(op, epoch=epoch) for op, epoch in zip(ops, differ.epochs, strict=True)]
         else:
             what = f"{value} and {other}"
-        return _Told(
+        return Told(
             check,
             f"the final logs of nodes {first} and {second} hold {what} at offset {differ.offset}",
             ops,
         )
 
-    def begins_late(self, node: int, first: int) -> _Told:
+    def begins_late(self, node: int, first: int) -> Told:
+        """Returns a final log that lacks its beginning."""
         said = f"the final log of node {node} begins at {first}, and nothing may leave it"
-        return _Told(Check.LOST, said, [self.final_read(first, node=node)])
+        return Told(Check.LOST, said, [self.final_read(first, node=node)])
 
-    def damaged(self, op: Op) -> _Told:
-        return _Told(Check.PHANTOM, f"{told(op)} returned a record that differs from the one written as {op.a}", [op])
+    def damaged(self, op: Op) -> Told:
+        """Returns a read of a damaged record."""
+        return Told(Check.PHANTOM, f"{told(op)} returned a record that differs from the one written as {op.a}", [op])
 
-    def contradiction(self, knew: Op, denied: Op) -> _Told:
+    def contradiction(self, knew: Op, denied: Op) -> Told:
+        """Returns two operations of which the later one denies what the earlier one knew."""
         check = Check.ORDER if denied.f is Action.APPEND else Check.STALE
         evidence = [knew, denied]
-        for inside in dict.fromkeys(_batch_at(self._plan, _bare_length(op)) for op in evidence):
+        for inside in dict.fromkeys(batch_at(self._plan, bare_length(op)) for op in evidence):
             evidence += self._batch(inside)
         said = f"the {told(knew)} had ended before the {told(denied)} began"
-        return _Told(check, f"{said}{unshown(evidence)}", evidence)
+        return Told(check, f"{said}{unshown(evidence)}", evidence)
 
-    def too_long(self, op: Op, wrong: Sequence[Wrong]) -> _Told | None:
+    def too_long(self, op: Op, wrong: Sequence[Wrong]) -> Told | None:
         """Returns a length that is not there in the end; None when the same place is reported as lost already."""
         place = op.offset - (op.f is Action.TAIL)
         if any(isinstance(one, LostValue) and one.offset == place for one in wrong):
             return None
         final = self._plan.final
         if final is None:
-            appends = sum(one.acked + len(one.info_value) for one in self._plan.facts)
-            return _Told(Check.GAP, f"{told(op)}, but there were only {appends} appends in all", [op])
-        return _Told(Check.LOST, f"{told(op)}, but the final logs end at {final.end}", [op, self.final_read(place)])
+            return Told(Check.GAP, f"{told(op)}, but there were only {self._plan.appends} appends in all", [op])
+        return Told(Check.LOST, f"{told(op)}, but the final logs end at {final.end}", [op, self.final_read(place)])

@@ -345,6 +345,14 @@ class LogPlan:
     batches: Ints
     """Where batches start and end; see `batches.joined_spans`."""
     facts: tuple[Facts, ...]
+    appends: int
+    """How many there were in all, whether acknowledged or of unknown outcome."""
+    t_last: int
+    """The latest moment that anything is known of."""
+
+    def places(self, value: int) -> list[int]:
+        """Returns where a value stands."""
+        return [int(place) for place in np.flatnonzero(self.content == value)]
 
 
 def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> LogPlan:
@@ -357,39 +365,12 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> LogPlan:
         content[:] = final.content
     filled = np.zeros(end, np.bool_)
     twice = _fill_from_bits(filled, facts)
-    wrong: list[Wrong] = []
-
-    offset = np.concatenate([one.append_offset for one in facts])
-    value = np.concatenate([one.append_value for one in facts])
-    lost_acked = expired = 0
-    if final is not None:
-        # What has left by the rule is no loss; its place, value and time are still held against all that spoke of it.
-        expired = int((offset < final.start).sum()) if final.expires else 0
-        left = (offset < final.start) & final.expires
-        lost_acked = int((~left).sum())
-        wrong += [LostValue(int(o), int(v), True) for o, v in _pairs(offset, value, ~left)]
-        # An append once filled what is empty now: that is told as a loss, and not as a gap too.
-        within = offset[~left & (offset < end)]
-        filled[within[content[within] == NONE]] = True
-        offset, value = offset[left], value[left]
-    offset, value = offset[offset < end], value[offset < end]
-    wrong += _place(content, offset, value)
-    twice = np.concatenate([twice, _placed_twice(content, filled, offset, value)])
-    wrong += [AckedTwice(int(o), int(content[o])) for o in np.unique(twice)]
-
-    offset = np.concatenate([one.read_offset for one in facts])
-    value = np.concatenate([one.read_value for one in facts])
-    if final is not None:
-        reported = {(one.offset, one.value) for one in wrong if isinstance(one, LostValue)}
-        left = (offset < final.start) & final.expires
-        there = offset < end
-        there[there] = content[offset[there]] != NONE
-        gone = ~left & ~there
-        wrong += [LostValue(int(o), int(v), False) for o, v in _pairs(offset, value, gone) if (o, v) not in reported]
-        offset, value = offset[~gone], value[~gone]
-    offset, value = offset[offset < end], value[offset < end]
-    known = {(one.offset, one.value) for one in wrong if isinstance(one, LostValue)}
-    wrong += [one for one in _place(content, offset, value) if (one.offset, one.other) not in known]
+    appends_at, reads_at = (
+        [np.concatenate([getattr(one, f"{kind}_{what}") for one in facts]) for what in ("offset", "value")]
+        for kind in ("append", "read")
+    )
+    judged = judged_values(content, filled, twice, appends_at, reads_at, final)
+    wrong: list[Wrong] = [*judged.wrong]
 
     holes = np.flatnonzero(~filled).astype(np.int64)
     torn, starts, ends = _placed(facts, content, holes, final)
@@ -401,13 +382,71 @@ def plan_of(facts: Sequence[Facts], final: FinalLogs | None) -> LogPlan:
         content=content,
         final=final,
         wrong=tuple(wrong),
-        lost_acked=lost_acked,
-        expired=expired,
+        lost_acked=len(judged.lost),
+        expired=len(judged.expired),
         too_long=longest.length_op if longest.length > end else None,
         holes=holes,
         batches=joined_spans([one.batch_start for one in facts] + [starts], [one.batch_end for one in facts] + [ends]),
         facts=tuple(facts),
+        appends=appends,
+        t_last=max(one.t_last for one in facts),
     )
+
+
+@attrs.frozen(eq=False)
+class JudgedValues:
+    """What is wrong with the values of a log, or of a part of it."""
+
+    wrong: tuple[Wrong, ...]
+    lost: Ints
+    """Places of acknowledged appends that the final logs lack, and of those that have left by the rule."""
+    expired: Ints
+
+
+def judged_values(
+    content: Ints,
+    filled: npt.NDArray[np.bool_],
+    twice: Ints,
+    appends: Sequence[Ints],
+    reads: Sequence[Ints],
+    final: FinalLogs | None,
+) -> JudgedValues:
+    """Judge what appends and reads say (places and values) that is not known to agree with `content`, which has the length of the log.
+
+    `filled` are the places that acknowledged appends fill which do agree, `twice` those that several fill. Fills in what is
+    said of places of which nothing is known.
+    """
+    end, wrong = len(content), list[Wrong]()
+    offset, value = appends
+    lost = expired = EMPTY
+    if final is not None:
+        # What has left by the rule is no loss; its place, value and time are still held against all that spoke of it.
+        left = (offset < final.start) & final.expires
+        lost, expired = offset[~left], offset[left]
+        wrong += [LostValue(int(o), int(v), True) for o, v in _pairs(offset, value, ~left)]
+        # An append once filled what is empty now: that is told as a loss, and not as a gap too.
+        within = offset[~left & (offset < end)]
+        filled[within[content[within] == NONE]] = True
+        offset, value = offset[left], value[left]
+    offset, value = offset[offset < end], value[offset < end]
+    wrong += _place(content, offset, value)
+    twice = np.concatenate([twice, _placed_twice(content, filled, offset, value)])
+    wrong += [AckedTwice(int(o), int(content[o])) for o in np.unique(twice)]
+
+    offset, value = reads
+    if final is not None:
+        reported = {(one.offset, one.value) for one in wrong if isinstance(one, LostValue)}
+        left = (offset < final.start) & final.expires
+        there = offset < end
+        there[there] = content[offset[there]] != NONE
+        gone = ~left & ~there
+        wrong += [LostValue(int(o), int(v), False) for o, v in _pairs(offset, value, gone) if (o, v) not in reported]
+        offset, value = offset[~gone], value[~gone]
+    offset, value = offset[offset < end], value[offset < end]
+    known = {(one.offset, one.value) for one in wrong if isinstance(one, LostValue)}
+    known |= {(one.offset, one.other) for one in wrong if isinstance(one, Diverged)}
+    wrong += [one for one in _place(content, offset, value) if (one.offset, one.other) not in known]
+    return JudgedValues(tuple(wrong), lost, expired)
 
 
 def _pairs(offset: Ints, value: Ints, mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -429,27 +468,38 @@ def _placed(
 
 def _wrong_epochs(facts: Sequence[Facts], content: Ints, final: FinalLogs | None) -> list[Wrong]:
     """Where the epoch of a place is not the one that was named with its value, and where epochs fall along the log."""
-    offset, value, epoch = (
-        np.concatenate([getattr(one, f"claim_{what}") for one in facts]) for what in ("offset", "value", "epoch")
-    )
+    claims = [np.concatenate([getattr(one, f"claim_{what}") for one in facts]) for what in ("offset", "value", "epoch")]
     known = final is not None and len(final.epochs) == len(content)
     epochs = final.epochs.copy() if final is not None and known else np.full(len(content), NONE, np.int64)
-    if not known and not len(offset):
+    if not known and not len(claims[0]):
         return []
+    return [*epochs_differ(epochs, content, claims), *epochs_fall(epochs)]
+
+
+def epochs_differ(epochs: Ints, content: Ints, claims: Sequence[Ints]) -> list[Wrong]:
+    """Where `claims` (places, values and epochs) name another epoch for the value at a place than `epochs`.
+
+    Fills in the epochs of places that have none, of several the greatest.
+    """
+    offset, value, epoch = claims
     of_place = offset < len(content)
     of_place[of_place] = content[offset[of_place]] == value[of_place]
     offset, value, epoch = offset[of_place], value[of_place], epoch[of_place]
     vacant = epochs[offset] == NONE
-    epochs[offset[vacant]] = epoch[vacant]
+    np.maximum.at(epochs, offset[vacant], epoch[vacant])
     differs = np.flatnonzero(epochs[offset] != epoch)
     named = {(int(offset[at]), int(value[at]), int(epoch[at]), int(epochs[offset[at]])) for at in differs}
-    wrong: list[Wrong] = [EpochDiffers(*one) for one in sorted(named)]
-    if ((epochs != NONE) & (epochs < np.maximum.accumulate(epochs))).any():
-        places = np.flatnonzero(epochs != NONE)
-        falls = np.flatnonzero(np.diff(epochs[places]) < 0)
-        pairs = zip(places[falls + 1].tolist(), places[falls].tolist(), strict=True)
-        wrong += [EpochFalls(at, int(epochs[at]), before, int(epochs[before])) for at, before in pairs]
-    return wrong
+    return [EpochDiffers(*one) for one in sorted(named)]
+
+
+def epochs_fall(epochs: Ints) -> list[Wrong]:
+    """Where the epoch of a place is lower than that of the last place before it that has one."""
+    if not ((epochs != NONE) & (epochs < np.maximum.accumulate(epochs))).any():
+        return []
+    places = np.flatnonzero(epochs != NONE)
+    falls = np.flatnonzero(np.diff(epochs[places]) < 0)
+    pairs = zip(places[falls + 1].tolist(), places[falls].tolist(), strict=True)
+    return [EpochFalls(at, int(epochs[at]), before, int(epochs[before])) for at, before in pairs]
 
 
 def _fill_from_bits(filled: npt.NDArray[np.bool_], facts: Sequence[Facts]) -> Ints:
@@ -464,13 +514,18 @@ def _fill_from_bits(filled: npt.NDArray[np.bool_], facts: Sequence[Facts]) -> In
 
 
 def _place(content: Ints, offset: Ints, value: Ints) -> list[Diverged]:
-    """Put values where nothing is known yet; return where they differ from each other or from what is known."""
+    """Put values where nothing is known yet; return where they differ from each other or from what is known.
+
+    Of several values the greatest is taken to be there, so that it does not matter in which order they came.
+    """
     if not len(offset):
         return []
     vacant = content[offset] == NONE
-    # The last writer of a fancy assignment wins, so the others of the same place show up as different below.
     content[offset[vacant]] = value[vacant]
     differs = content[offset] != value
+    if differs.any():
+        np.maximum.at(content, offset[vacant], value[vacant])
+        differs = content[offset] != value
     return [Diverged(o, int(content[o]), v) for o, v in _pairs(offset, value, differs)]
 
 
@@ -603,50 +658,56 @@ class _Taken(NamedTuple):
 
 
 def holes_filled(plan: LogPlan, deadlines: Ints) -> list[Wrong]:
-    """Let appends of unknown outcome fill the holes; return the holes that stay empty. See the module for the rule.
+    """Let appends of unknown outcome fill the holes; return the holes that stay empty. See the module for the rule."""
+    value, start = (np.concatenate([getattr(one, f"info_{what}") for one in plan.facts]) for what in ("value", "start"))
+    values = plan.content[plan.holes]
+    known = values != NONE
+    wrong, left = known_holes_filled(plan.holes[known], values[known], deadlines[known], value, start)
+    unknown = np.flatnonzero(~known)
+    for at in unknown[np.argsort(deadlines[unknown], kind="stable")[::-1]].tolist():
+        while left and left[-1] > deadlines[at]:
+            left.pop()
+        if not left:
+            wrong.append(Gap(int(plan.holes[at]), int(deadlines[at])))
+        else:
+            left.pop()
+    return wrong
+
+
+def known_holes_filled(
+    holes: Ints, values: Ints, deadlines: Ints, info_value: Ints, info_start: Ints
+) -> tuple[list[Wrong], list[int]]:
+    """Let appends of unknown outcome fill the holes of which the values are known; return what is wrong, and when those began,
+    in their order, that were not needed.
 
     A hole can be filled by an append that began no later than its deadline. From the latest deadline down, each hole takes
     the latest append that can fill it: what is left over are then the earliest ones, the most useful for places whose
     value no operation saw.
     """
     starts: dict[int, list[int]] = {}
-    for one in plan.facts:
-        for value, start in zip(one.info_value.tolist(), one.info_start.tolist(), strict=True):
-            starts.setdefault(value, []).append(start)
+    for value, start in zip(info_value.tolist(), info_start.tolist(), strict=True):
+        starts.setdefault(value, []).append(start)
     for of_value in starts.values():
         of_value.sort()
     wrong: list[Wrong] = []
     late: dict[int, int] = {}
     taken: dict[int, list[_Taken]] = {}
-    latest_first = np.argsort(deadlines, kind="stable")[::-1].tolist()
-    values = plan.content[plan.holes]
-    for at in latest_first:
+    for at in np.argsort(deadlines, kind="stable")[::-1].tolist():
         value, deadline = int(values[at]), int(deadlines[at])
-        if value == NONE:
-            continue
         of_value = starts.get(value, [])
         spare = late.get(value, 0)
         while spare < len(of_value) and of_value[len(of_value) - 1 - spare] > deadline:
             spare += 1
         if spare < len(of_value):
             start = of_value.pop(len(of_value) - 1 - spare)
-            taken.setdefault(value, []).append(_Taken(int(plan.holes[at]), deadline, start))
+            taken.setdefault(value, []).append(_Taken(int(holes[at]), deadline, start))
         elif spare:
-            offset = int(plan.holes[at])
+            offset = int(holes[at])
             wrong.append(SeenEarly(offset, value, *_needed(taken.get(value, []), offset, deadline)))
         else:
-            wrong.append(Unwritten(int(plan.holes[at]), value))
+            wrong.append(Unwritten(int(holes[at]), value))
         late[value] = spare
-    left = sorted(start for of_value in starts.values() for start in of_value)
-    for at in latest_first:
-        if values[at] == NONE:
-            while left and left[-1] > deadlines[at]:
-                left.pop()
-            if not left:
-                wrong.append(Gap(int(plan.holes[at]), int(deadlines[at])))
-            else:
-                left.pop()
-    return wrong
+    return wrong, sorted(start for of_value in starts.values() for start in of_value)
 
 
 def _needed(taken: Sequence[_Taken], offset: int, deadline: int) -> tuple[int, int]:

@@ -11,8 +11,10 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
+from jepsen_like.checker.final_logs import DUMP, LOG_OBJECT
 from jepsen_like.checker.gather import (
     CensusTask,
+    Chunk,
     Grouping,
     Limits,
     MeetingTask,
@@ -25,20 +27,31 @@ from jepsen_like.checker.gather import (
     sized,
 )
 from jepsen_like.checker.log_tasks import LogsTask
-from jepsen_like.checker.processes import meetings
+from jepsen_like.checker.long_log import check_long_log
+from jepsen_like.checker.long_log_final import DumpCensusTask, FinalParts
+from jepsen_like.checker.processes import ProcessSpans, meetings
 from jepsen_like.checker.scratch import Scratch
-from jepsen_like.checker.tasks import Source, Task
-from jepsen_like.checker.verdict import Findings, Model
-from jepsen_like.history.files import HistoryReader, Kept
+from jepsen_like.checker.tasks import Gathered, Source, Task
+from jepsen_like.checker.verdict import Findings, Model, Undecided
+from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory
 
 Run = Callable[[Sequence[Task]], list[Any]]
+
+
+@attrs.frozen
+class Long:
+    """An object that is more than a task can hold, with its rows and no others in the order they were recorded."""
+
+    object: int
+    rows: int
+    sources: tuple[Chunk | Gathered, ...]
 
 
 @attrs.frozen
 class SortedOut:
     """The rows of a history by group, in the order of the buckets."""
 
-    groups: tuple[tuple[Source, ...], ...]
+    groups: tuple[tuple[Source, ...] | Long, ...]
     together: tuple[bool, ...]
     """Of each group: whether it is small enough to be loaded at once."""
     divisions: tuple[Grouping | None, ...]
@@ -54,27 +67,47 @@ def sort_out(history: HistoryReader, model: Model, run: Run, scratch: Scratch, l
     for bucket, parts in enumerate(history.parts):
         of_bucket = [next(censuses) for _ in large.get(bucket, ())]
         divisions.append(Grouping.of(of_bucket, limits.task) if parts else None)
+    # A log that has a bucket to itself is read as it lies.
+    alone = {
+        bucket: obj
+        for bucket in large
+        if model is Model.LOG
+        and (division := divisions[bucket]) is not None
+        and division.groups == 1
+        and (obj := division.alone_in(0)) is not None
+    }
     tasks, files = list[SortTask](), dict[int, list[Path]]()
-    for bucket, chunks in large.items():
+    sorted_out = {bucket: chunks for bucket, chunks in large.items() if bucket not in alone}
+    for bucket, chunks in sorted_out.items():
         division = divisions[bucket]
         assert division is not None
         files[bucket] = [scratch.path / f"rows-{bucket}-{number}.arrow" for number in range(len(chunks))]
         tasks += [SortTask(chunk, model, division, file) for chunk, file in zip(chunks, files[bucket], strict=True)]
     found = iter(run(tasks))
-    for chunks in large.values():
-        spans = [next(found).spans for _ in chunks]
-        run([MeetingTask((chunks[i], chunks[j]), processes) for i, j, processes in meetings(spans)])
-    groups: list[tuple[Source, ...]] = []
+    for chunks in sorted_out.values():
+        require_apart(chunks, [next(found).spans for _ in chunks], run)
+    groups: list[tuple[Source, ...] | Long] = []
     together: list[bool] = []
     for bucket, (parts, division) in enumerate(zip(history.parts, divisions, strict=True)):
-        if bucket in large:
+        if bucket in alone:
+            groups.append(Long(alone[bucket], rows_in(sizes[bucket]), tuple(large[bucket])))
+            together.append(False)
+        elif bucket in large:
             assert division is not None
-            groups += [gathered(files[bucket], number) for number in range(division.groups)]
-            together += (division.rows <= 2 * limits.task).tolist()
+            for number, rows in enumerate(division.rows.tolist()):
+                of_group = gathered(files[bucket], number)
+                obj = division.alone_in(number) if model is Model.LOG and rows > 2 * limits.task else None
+                groups.append(of_group if obj is None else Long(obj, rows, of_group))
+                together.append(rows <= 2 * limits.task)
         elif parts:
             groups.append(parts)
             together.append(True)
     return SortedOut(tuple(groups), tuple(together), tuple(divisions))
+
+
+def require_apart(chunks: Sequence[Chunk], spans: Sequence[ProcessSpans], run: Run) -> None:
+    """Raises `UnreadableHistory` if a process is at work in two chunks of a bucket at once."""
+    run([MeetingTask((chunks[i], chunks[j]), processes) for i, j, processes in meetings(spans)])
 
 
 def check_many_logs(
@@ -93,6 +126,18 @@ def check_many_logs(
     `dump` are the part files of the final logs (None: they are not known). Raises `UnreadableHistory`.
     """
     sorted_out = sort_out(history, Model.LOG, run, scratch, limits)
+    findings, losses = Findings(), list[AllowedLoss]()
+    for long in (one for one in sorted_out.groups if isinstance(one, Long)):
+        final = None if dump is None else _long_final(long.object, dump, kept, run, limits, expires=expires)
+        found, chunks = check_long_log(long.object, long.sources, long.rows, final, run, scratch, limits)
+        if not isinstance(long.sources[0], Gathered):
+            require_apart(
+                [one for one in long.sources if not isinstance(one, Gathered)], [one.spans for one in chunks], run
+            )
+        findings = findings.plus(_excused(found, long, final, allowances))
+    short = {number: one for number, one in enumerate(sorted_out.groups) if not isinstance(one, Long)}
+    if not short:
+        return findings, ()
     files = None if dump is None else _dump_sorted_out(dump, sorted_out.divisions, run, scratch, limits)
     group_of_kept = _groups_of(list(kept or {}), sorted_out.divisions)
     of_groups: list[dict[int, Kept]] = [{} for _ in sorted_out.groups]
@@ -107,13 +152,40 @@ def check_many_logs(
             expires,
             sorted_out.together[number],
         )
-        for number, sources in enumerate(sorted_out.groups)
+        for number, sources in short.items()
     ]
-    findings, losses = Findings(), list[AllowedLoss]()
     for found, lost in run(tasks):
         findings = findings.plus(found)
         losses += lost
     return findings, tuple(sorted(losses, key=lambda loss: loss.object))
+
+
+def _excused(found: Findings, long: Long, final: FinalParts | None, allowances: Sequence[Allowance]) -> Findings:
+    """The same, if no fault can have cost what is wrong; else undecided: what a fault explains is found in memory only."""
+    if not found.violated or final is None or not any(one.reaches(long.object) for one in allowances):
+        return found
+    reason = (
+        f"something is wrong with it that faults of the run may explain ({found.violations[0].sentence}), and a log "
+        f"of {long.rows:,} rows is too long to take out what they do"
+    )
+    undecided = (*found.undecided, Undecided(long.object, reason))
+    return attrs.evolve(found, violated=frozenset(), counts={}, violations=(), undecided=undecided)
+
+
+def _long_final(
+    obj: int, dump: Sequence[Path], kept: Mapping[int, Kept] | None, run: Run, limits: Limits, *, expires: bool
+) -> FinalParts | None:
+    """The final logs of a long log; None if there are none of it. Raises `UnreadableHistory`."""
+    mine = (kept or {}).get(obj)
+    chunks = chunks_of(((path, (rows,)) for path, rows in _dump_sizes(dump)), limits.chunk)
+    starts = dict(mine.starts) if mine is not None else {}
+    paths = [tuple(one.path for one in chunk) for chunk in chunks]
+    parts = [one for some in run([DumpCensusTask(obj, of, starts, limits.task) for of in paths]) for one in some]
+    if kept is not None and mine is None and parts:
+        raise UnreadableHistory(Path(DUMP), f"has records of log {obj}, and does not say where it begins")
+    if mine is None and not parts and not (obj == LOG_OBJECT and not rows_in(sized(dump))):
+        return None
+    return FinalParts.of(obj, parts, mine, expires=expires)
 
 
 def _dump_sorted_out(
