@@ -147,7 +147,7 @@ def check_logs(
 
 
 @attrs.frozen
-class Told:
+class InWords:
     """A violation before its count is known to matter."""
 
     check: Check
@@ -211,7 +211,7 @@ class _LogCheck:
 
     def _explained(
         self, plan: LogPlan, wrong: Sequence[Wrong], times: Sequence[Times], differ: Sequence[NodesDiffer | EndsEarly]
-    ) -> tuple[list[Told], dict[Check, int]]:
+    ) -> tuple[list[InWords], dict[Check, int]]:
         explainer = Explainer(plan)
         refused = np.concatenate([one.refused for one in plan.facts])
         named = [(one, check_of(one, plan, refused)) for one in wrong]
@@ -246,7 +246,7 @@ class _LogCheck:
 
 @attrs.frozen(kw_only=True)
 class Odd:
-    """What is wrong with a log beside what is at its places."""
+    """What is wrong with a log, but for what is at its places."""
 
     differ: Sequence[NodesDiffer | EndsEarly]
     damaged: Sequence[Op]
@@ -256,7 +256,7 @@ class Odd:
     """(who knew a length, who began later and denied it)."""
 
 
-def more_told(explainer: "Explainer", plan: LogPlan, odd: Odd, wrong: Sequence[Wrong]) -> list[Told]:
+def more_told(explainer: "Explainer", plan: LogPlan, odd: Odd, wrong: Sequence[Wrong]) -> list[InWords]:
     """Returns these in words, and a length that the log does not have in the end."""
     more = [
         explainer.nodes_differ(one) if isinstance(one, NodesDiffer) else explainer.ends_early(one) for one in odd.differ
@@ -361,28 +361,28 @@ class Explainer:
         """Take operations that explanations are made of."""
         self._ops = sorted((op for some in ops for op in some), key=lambda op: op.t_inv)
 
-    def told(self, wrong: Wrong, check: Check) -> Told:
+    def told(self, wrong: Wrong, check: Check) -> InWords:
         """Returns one wrong value."""
         match wrong:
             case LostValue():
-                return Told(check, *self._lost(wrong))
+                return InWords(check, *self._lost(wrong))
             case Diverged():
-                return Told(check, *self._diverged(wrong))
+                return InWords(check, *self._diverged(wrong))
             case AckedTwice():
                 both = self._appends(wrong.value, wrong.offset)[:2]
-                return Told(check, f"offset {wrong.offset} was acknowledged to two appends of {wrong.value}", both)
+                return InWords(check, f"offset {wrong.offset} was acknowledged to two appends of {wrong.value}", both)
             case Unwritten():
-                return Told(check, *self._unwritten(wrong, check))
+                return InWords(check, *self._unwritten(wrong, check))
             case SeenEarly():
-                return Told(check, *self._seen_early(wrong))
+                return InWords(check, *self._seen_early(wrong))
             case Gap():
-                return Told(check, *self._gap(wrong))
+                return InWords(check, *self._gap(wrong))
             case EpochDiffers():
-                return Told(check, *self._epoch_differs(wrong))
+                return InWords(check, *self._epoch_differs(wrong))
             case EpochFalls():
-                return Told(check, *self._epoch_falls(wrong))
+                return InWords(check, *self._epoch_falls(wrong))
             case TornBatch():
-                return Told(check, *self._torn(wrong))
+                return InWords(check, *self._torn(wrong))
             case _:
                 assert_never(wrong)
 
@@ -570,30 +570,30 @@ class Explainer:
             for op in self._shows(place, value)[:1]
         ]
 
-    def scattered(self, op: Op) -> Told:
+    def scattered(self, op: Op) -> InWords:
         """Returns a batch that was acknowledged at places which do not follow each other."""
         rows = [
             one for one in self._ops if one.f is Action.APPEND and (one.process, one.t_inv) == (op.process, op.t_inv)
         ]
         said = f"the batch that begins with the {told(op)} was acknowledged at places that do not follow each other"
-        return Told(Check.TORN, f"{said}{unshown(rows)}", rows or [op])
+        return InWords(Check.TORN, f"{said}{unshown(rows)}", rows or [op])
 
-    def half_seen(self, op: Op) -> Told:
+    def half_seen(self, op: Op) -> InWords:
         """An end of the log inside a batch."""
         inside = batch_at(self._plan, op.offset)
         assert inside is not None
         evidence = [op, *self._batch(inside)]
         said = f"the {told(op)} lies inside the batch at offsets {inside[0]} to {inside[1] - 1}"
-        return Told(Check.TORN, f"{said}{unshown(evidence)}", evidence)
+        return InWords(Check.TORN, f"{said}{unshown(evidence)}", evidence)
 
-    def ends_early(self, one: EndsEarly) -> Told:
+    def ends_early(self, one: EndsEarly) -> InWords:
         """Returns a final log that is shorter than another."""
         goes_on = self.final_read(one.end, node=one.longer)
         ends = self.final_read(one.end, NONE, one.node)
         said = f"the final log of node {one.node} ends at {one.end}, but that of node {one.longer} goes on"
-        return Told(Check.LOST, said, [goes_on, ends])
+        return InWords(Check.LOST, said, [goes_on, ends])
 
-    def nodes_differ(self, differ: NodesDiffer) -> Told:
+    def nodes_differ(self, differ: NodesDiffer) -> InWords:
         """Returns two final logs that are not the same."""
         (first, second), (value, other) = differ.nodes, differ.values
         ops = [self.final_read(differ.offset, value, first), self.final_read(differ.offset, other, second)]
@@ -604,36 +604,36 @@ class Explainer:
             ops = [attrs.evolve(op, epoch=epoch) for op, epoch in zip(ops, differ.epochs, strict=True)]
         else:
             what = f"{value} and {other}"
-        return Told(
+        return InWords(
             check,
             f"the final logs of nodes {first} and {second} hold {what} at offset {differ.offset}",
             ops,
         )
 
-    def begins_late(self, node: int, first: int) -> Told:
+    def begins_late(self, node: int, first: int) -> InWords:
         """Returns a final log that lacks its beginning."""
         said = f"the final log of node {node} begins at {first}, and nothing may leave it"
-        return Told(Check.LOST, said, [self.final_read(first, node=node)])
+        return InWords(Check.LOST, said, [self.final_read(first, node=node)])
 
-    def damaged(self, op: Op) -> Told:
+    def damaged(self, op: Op) -> InWords:
         """Returns a read of a damaged record."""
-        return Told(Check.PHANTOM, f"{told(op)} returned a record that differs from the one written as {op.a}", [op])
+        return InWords(Check.PHANTOM, f"{told(op)} returned a record that differs from the one written as {op.a}", [op])
 
-    def contradiction(self, knew: Op, denied: Op) -> Told:
+    def contradiction(self, knew: Op, denied: Op) -> InWords:
         """Returns two operations of which the later one denies what the earlier one knew."""
         check = Check.ORDER if denied.f is Action.APPEND else Check.STALE
         evidence = [knew, denied]
         for inside in dict.fromkeys(batch_at(self._plan, bare_length(op)) for op in evidence):
             evidence += self._batch(inside)
         said = f"the {told(knew)} had ended before the {told(denied)} began"
-        return Told(check, f"{said}{unshown(evidence)}", evidence)
+        return InWords(check, f"{said}{unshown(evidence)}", evidence)
 
-    def too_long(self, op: Op, wrong: Sequence[Wrong]) -> Told | None:
+    def too_long(self, op: Op, wrong: Sequence[Wrong]) -> InWords | None:
         """Returns a length that is not there in the end; None when the same place is reported as lost already."""
         place = op.offset - (op.f is Action.TAIL)
         if any(isinstance(one, LostValue) and one.offset == place for one in wrong):
             return None
         final = self._plan.final
         if final is None:
-            return Told(Check.GAP, f"{told(op)}, but there were only {self._plan.appends} appends in all", [op])
-        return Told(Check.LOST, f"{told(op)}, but the final logs end at {final.end}", [op, self.final_read(place)])
+            return InWords(Check.GAP, f"{told(op)}, but there were only {self._plan.appends} appends in all", [op])
+        return InWords(Check.LOST, f"{told(op)}, but the final logs end at {final.end}", [op, self.final_read(place)])

@@ -22,9 +22,9 @@ from jepsen_like.checker.log_check import (
     EXPLAINED_MAX,
     EndsEarly,
     Explainer,
+    InWords,
     NodesDiffer,
     Odd,
-    Told,
     more_told,
     speaking_of,
 )
@@ -41,8 +41,8 @@ from jepsen_like.checker.log_scan import (
 )
 from jepsen_like.checker.long_log_chunks import ChunkFacts, ChunkTask
 from jepsen_like.checker.long_log_final import FinalParts
-from jepsen_like.checker.long_log_parts import Division
-from jepsen_like.checker.long_log_ranges import WRONG_KEPT_MAX, Around, RangeFacts, RangeTask
+from jepsen_like.checker.long_log_parts import LogDivision
+from jepsen_like.checker.long_log_ranges import WRONG_KEPT_MAX, PlacesKnown, RangeFacts, RangeTask
 from jepsen_like.checker.long_log_told import Denied, FewPlaces, FewPlacesPlan, SpeakTask, Wanted, first_denier
 from jepsen_like.checker.long_log_values import ValueFacts, ValueTask, WaitingTask
 from jepsen_like.checker.scratch import Scratch
@@ -72,7 +72,7 @@ def check_long_log(
     `sources` are its rows and no others, about `rows`, in the order they were recorded.
     """
     farthest = max(rows, final.end if final is not None else 0)
-    division = Division(
+    division = LogDivision(
         obj, limits.task, (farthest + 2) // limits.task + 1, max(1, rows // (ROWS_PER_PART * limits.task))
     )
     directory = scratch.path / f"log-{obj}"
@@ -88,7 +88,7 @@ class _LongLog:
 
     sources: Sequence[Chunk | Gathered | Columns]
     chunks: Sequence[ChunkFacts]
-    division: Division
+    division: LogDivision
     final: FinalParts | None
     run: Run
     scratch: Scratch
@@ -261,7 +261,7 @@ class _LongLog:
         ranges: Sequence[RangeFacts],
         wrong: Sequence[tuple[Wrong, Check]],
         standing: Mapping[int, tuple[int, ...]],
-    ) -> tuple[list[Told], list[Told]]:
+    ) -> tuple[list[InWords], list[InWords]]:
         """What is wrong in words: with values, and else."""
         early: dict[int, int] = {}
         for known_ns, place in (pair for of_range in ranges for pair in of_range.early):
@@ -340,9 +340,9 @@ class _LongLog:
 
     def _around(
         self, tasks: Sequence[RangeTask], asked: Iterable[int], searched: Iterable[tuple[int, int]]
-    ) -> list[Around]:
+    ) -> list[PlacesKnown]:
         """What is known of these places, and of those of batches that touch them."""
-        found: list[Around] = []
+        found: list[PlacesKnown] = []
         wanted, places = set(asked), self.division.places
         values: dict[int, set[int]] = {}
         for place, value in searched:
@@ -369,7 +369,7 @@ class _LongLog:
         return found
 
     def _plan(
-        self, around: Sequence[Around], too_long: Op | None, standing: Mapping[int, tuple[int, ...]]
+        self, around: Sequence[PlacesKnown], too_long: Op | None, standing: Mapping[int, tuple[int, ...]]
     ) -> FewPlacesPlan:
         columns: list[dict[int, int]] = [{}, {}, {}]
         for one in around:
@@ -413,7 +413,7 @@ def _span(plan: FewPlacesPlan, length: int) -> tuple[int, int] | None:
     return found[0] if found else None
 
 
-def _standing(elsewhere: Mapping[int, tuple[int, ...]], around: Sequence[Around]) -> dict[int, tuple[int, ...]]:
+def _standing(elsewhere: Mapping[int, tuple[int, ...]], around: Sequence[PlacesKnown]) -> dict[int, tuple[int, ...]]:
     """Places of values, in other ranges and in those that were looked at."""
     places = {value: set(some) for value, some in elsewhere.items()}
     for one in around:

@@ -19,7 +19,7 @@ from jepsen_like.checker.batches import batches_of
 from jepsen_like.checker.columns import Columns, Ints, begins_operation
 from jepsen_like.checker.gather import Chunk, columns_of
 from jepsen_like.checker.log_scan import EXAMPLES_MAX, LostValue
-from jepsen_like.checker.long_log_parts import Division, SortedRows, buckets_of, write_whole
+from jepsen_like.checker.long_log_parts import LogDivision, SortedRows, buckets_of, write_whole
 from jepsen_like.checker.processes import NO_SPANS, ProcessSpans, examined
 from jepsen_like.checker.tasks import Gathered, loaded, of_model
 from jepsen_like.checker.verdict import Model
@@ -135,7 +135,7 @@ class ChunkTask:
     """Reduce a chunk of a log that has these rows to itself."""
 
     source: Chunk | Gathered | Columns
-    division: Division
+    division: LogDivision
     directory: Path
     number: int
 
@@ -158,7 +158,7 @@ class ChunkTask:
 class _Reduced:
     """The rows of a chunk, and what is left of them."""
 
-    def __init__(self, rows: Columns, division: Division) -> None:
+    def __init__(self, rows: Columns, division: LogDivision) -> None:
         self._rows = rows
         self._division = division
         ok, self._is_append, is_read = rows.type == Outcome.OK, rows.f == Action.APPEND, rows.f == Action.READ

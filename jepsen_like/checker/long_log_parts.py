@@ -27,7 +27,7 @@ NARROW_MAX: Final = np.iinfo(np.int16).max
 
 
 @attrs.frozen
-class Division:
+class LogDivision:
     """How one log is divided."""
 
     object: int

@@ -41,7 +41,7 @@ from jepsen_like.checker.long_log_chunks import (
     DenseFile,
 )
 from jepsen_like.checker.long_log_final import FinalParts
-from jepsen_like.checker.long_log_parts import BUCKET_BITS, Division, SortedRows
+from jepsen_like.checker.long_log_parts import BUCKET_BITS, LogDivision, SortedRows
 from jepsen_like.checker.tasks import Shared, array
 from jepsen_like.history.ops import NEVER, NONE
 
@@ -55,7 +55,7 @@ WRONG_KEPT_MAX: Final = 20
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class Around:
+class PlacesKnown:
     """What is known of some places, for explanations."""
 
     places: Ints
@@ -90,14 +90,14 @@ class RangeFacts:
     differ: tuple[NodesDiffer, ...]
     is_lost: bool
     """Whether the last place that anyone knew of is told as lost."""
-    around: Around
+    around: PlacesKnown
 
 
 @attrs.frozen(kw_only=True)
 class RangeTask:
     """Judge a range of places."""
 
-    division: Division
+    division: LogDivision
     number: int
     margin: int
     end: int
@@ -145,7 +145,7 @@ class _Range:
         final, differ = self._final(end)
         reads = self._columns(READS)
         if final is None:
-            # What was said in several ways is judged anew.
+            # What was said in several ways is judged again.
             places = np.unique(np.concatenate([more[0], reads[0]]))
             places = places[places < end]
             places = places[acked[places] != NONE]
@@ -336,7 +336,7 @@ class _Range:
         unseen_file.write([(part, (due[~seen], unseen + shift))])
         return (holes_file, unseen_file), len(again)
 
-    def _around(self, content: Ints, final: FinalLogs | None, batches: Ints) -> Around:
+    def _around(self, content: Ints, final: FinalLogs | None, batches: Ints) -> PlacesKnown:
         places = np.array([one - self._begin for one in self._task.asked], np.int64)
         places = places[(places >= 0) & (places < self._size)]
         shift = self._own.start + self._begin
@@ -345,7 +345,7 @@ class _Range:
             touching |= (batches[0] <= place + 1) & (batches[1] >= place)
         places = places[places < len(content)]
         none = np.full(len(places), NONE, np.int64)
-        return Around(
+        return PlacesKnown(
             places=places + self._begin,
             content=content[places],
             final=none if final is None else final.content[places],
@@ -365,7 +365,7 @@ class _Range:
 
 
 def _beyond(appends: Sequence[Ints], content: Ints, filled: Bools) -> tuple[Ints, list[Ints]]:
-    """Of appends beside those that fill places: the places that several fill, and those of another value than is there."""
+    """Of appends other than those that fill places: the places that several fill, and those of another value than is there."""
     offset, value = appends
     same = offset < len(content)
     there = content[offset[same]]

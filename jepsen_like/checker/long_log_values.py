@@ -119,7 +119,7 @@ def _joined(files: Sequence[SortedRows], kind: int, number: int, width: int) -> 
 
 
 @attrs.frozen(eq=False)
-class Waiting:
+class EmptyHoles:
     """What a part of time returns about holes of which nothing is known, taken from the latest down."""
 
     net: int
@@ -138,7 +138,7 @@ class WaitingTask:
     ranges: tuple[SortedRows, ...]
     values: tuple[SortedRows, ...]
 
-    def execute(self) -> Waiting:
+    def execute(self) -> EmptyHoles:
         """See `Task`."""
         holes = _joined(self.ranges, 0, self.number, 2)
         left = _joined(self.values, 0, self.number, 1)[:, 0]
@@ -150,4 +150,4 @@ class WaitingTask:
         net = len(due) - len(begun)
         lowest = min(0, int(np.minimum.accumulate(taken)[-1])) if len(taken) else 0
         order = np.lexsort((holes[:, 1], holes[:, 0]))[:WRONG_KEPT_MAX]
-        return Waiting(net, net - lowest, holes[order])
+        return EmptyHoles(net, net - lowest, holes[order])

@@ -669,8 +669,8 @@ CHECKER: Sequence[Mutant] = (
         module="jepsen_like.checker.log_scan",
         edits=[
             Edit(
-                "        falls = np.flatnonzero(np.diff(epochs[places]) < 0)\n",
-                "        falls = np.flatnonzero(np.diff(epochs[places]) < -NEVER)\n",
+                "    falls = np.flatnonzero(np.diff(epochs[places]) < 0)\n",
+                "    falls = np.flatnonzero(np.diff(epochs[places]) < -NEVER)\n",
             )
         ],
         oracles=["planted"],

@@ -359,8 +359,8 @@ LET_GO: Sequence[Mutant] = (
         module="jepsen_like.checker.log_scan",
         edits=[
             Edit(
-                "        left = (offset < final.start) & final.expires\n        lost_acked",
-                "        left = ((offset < final.start) | (offset >= end)) & final.expires\n        lost_acked",
+                "        left = (offset < final.start) & final.expires\n        lost, expired",
+                "        left = ((offset < final.start) | (offset >= end)) & final.expires\n        lost, expired",
             )
         ],
         oracles=["retention"],
