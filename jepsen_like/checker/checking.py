@@ -23,6 +23,7 @@ from jepsen_like.checker.log_check import FinalLog, check_logs
 from jepsen_like.checker.log_tasks import forgiving
 from jepsen_like.checker.many_objects import check_many_logs
 from jepsen_like.checker.many_registers import check_many_registers
+from jepsen_like.checker.object_tasks import check_many_objects
 from jepsen_like.checker.queue_check import expectations_of
 from jepsen_like.checker.queue_keys import check_keys
 from jepsen_like.checker.queue_rows import QueueExpectations
@@ -120,7 +121,7 @@ def check_run(
             dump = ()
             undecided = (Undecided(LOG_OBJECT, "the dump is not whole: it does not say where the logs begin"),)
         undecided += _missing_final_logs(directory, dump, kept)
-    if model is not Model.REGISTER:
+    if model in (Model.LOG, Model.QUEUE):
         _require_possible(history, kept)
     expectations = _expectations_of(directory) if model is Model.QUEUE else NO_MORE_EXPECTED
     with contextlib.ExitStack() as stack:
@@ -231,6 +232,9 @@ def _checked_in(
             logs = final_logs_of(_table(dump), kept) if dump else {}
             findings, losses = _checked_queue(history, logs, worker, share, allowances, expectations)
             unchecked = frozenset([Check.LOST]) if findings.unread else frozenset()
+        case _:
+            findings = check_many_objects(history, model, bounds, worker.run, scratch, limits)
+            unchecked = frozenset([Check.LOST]) if findings.unseen else frozenset()
     if not findings.objects:
         findings = attrs.evolve(findings, undecided=(Undecided(NONE, "the history holds no operations"),))
     elif not findings.ok:

@@ -27,7 +27,7 @@ WORST_FIRST: Final = (ExitStatus.VIOLATION, ExitStatus.USAGE, ExitStatus.UNKNOWN
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--model",
-    type=click.Choice([one.value for one in Model]),
+    type=click.Choice([one.value for one in Model if one is not Model.CUSTOM]),
     help="What the objects of the histories are; needed where no test.json of a run tells it.",
 )
 @click.option(

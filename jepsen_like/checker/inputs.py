@@ -8,9 +8,11 @@ from pathlib import Path
 
 from jepsen_like.checker.checking import HISTORY
 from jepsen_like.checker.final_logs import DUMP
-from jepsen_like.checker.jepsen_maps import Names, operations, read_events
+from jepsen_like.checker.jepsen_maps import Names, operations
+from jepsen_like.checker.map_files import read_events
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import HistoryReader, HistoryWriter, read_part
+from jepsen_like.history.ops import NEVER, ListOp
 
 
 @contextlib.contextmanager
@@ -34,9 +36,11 @@ def as_run(path: Path, model: Model, names: Names) -> Iterator[Path]:
             (run / HISTORY / "bucket=0").mkdir(parents=True)
             shutil.copyfile(path, run / HISTORY / "bucket=0" / "part-0.parquet")
         else:
-            with HistoryWriter(run / HISTORY) as writer:
-                for op in sorted(
-                    operations(read_events(path), model, path, names), key=lambda op: min(op.t_ret, op.t_inv + 1)
-                ):
-                    writer.record(op)
+            # In the order they end, however long that takes: part files should not be cut by time.
+            with HistoryWriter(run / HISTORY, part_seconds_max=NEVER / 1e9) as writer:
+                for op in operations(read_events(path), model, path, names):
+                    if isinstance(op, ListOp) and op.values:
+                        writer.record_batch(op, op.values)
+                    else:
+                        writer.record(op)
         yield run

@@ -1,17 +1,24 @@
-"""Turns a history of Jepsen's operation maps, as JSON lines or EDN, into a history of ours.
+"""Turns Jepsen's operation maps, one after the other, into operations of a history of ours.
 
 A map is one event: `{type: invoke|ok|fail|info, f, value, process, time, index}`. An invocation and the next event of the
 same process are one operation; without a second event its outcome is unknown. The order of the file is the order of the
-events. Events of processes that are not numbers (`nemesis`) are skipped.
+events. Events of processes that are not numbers (`nemesis`) are skipped. Only what is under way is kept: what has ended
+is handed on.
 
-    register   write v -> ok    read -> ok v (null: never written)    cas [old new] -> ok
-               with several registers every value is [key value], cas values [key [old new]]
-    log        append v -> ok [offset v]    read -> ok [offset v] (v null: nothing there yet), or several such pairs
-               tail -> ok n
+    register      write v -> ok    read -> ok v (null: never written)    cas [old new] -> ok
+    log           append v -> ok [offset v]    read -> ok [offset v] (v null: nothing there yet), or several such pairs
+                  tail -> ok n
+    queues        enqueue v -> ok    dequeue -> ok v (null, or fail with the error empty or exhausted: it was empty)
+                  drain -> ok [v ...]
+    sets          add v -> ok    read -> ok [v ...]
+    key-value     append [k v] -> ok    put [k v] or [k [v ...]] -> ok    get [k null] -> ok [k [v ...]]
+                  (also read, write, and a txn of one append or r, as in Elle's list-append)
 
-What Jepsen cannot have written is refused with the number of its map in the file: a process that invokes while it waits, an
-end of another `f` or before its beginning, an `ok` of a write, a cas or an append with another value than was sent, an index
-that two maps have. The `ok` of a write or a cas may carry nothing, and what a `fail` or `info` carries is ignored.
+Of several registers, queues or sets every value is [key value]: the first value that tells decides for all.
+
+What Jepsen cannot have written is refused with its line: a process that invokes while it waits, an end of another `f` or
+before its beginning, an `ok` of a change with another value than was sent, an index that is not above all before it. The
+`ok` of a change may carry nothing, and what a `fail` or `info` carries is ignored, but for the errors above.
 
 Values that are no non-negative integers are numbered from `NAMED_FROM` on; `Names` tells them again as they were given. A
 `cas` that failed without an `error` saw another value than it expected, though Jepsen does not record which; one that
@@ -20,63 +27,35 @@ failed with an `error` proves nothing about the value.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from jepsen_like.checker.edn import EdnError, forms
-from jepsen_like.checker.verdict import Model
+from jepsen_like.checker.map_files import Event
+from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Model
 from jepsen_like.history.files import UnreadableHistory
-from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
+from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, ListOp, Op, Outcome
 
 NAMED_FROM: Final = 2**61
 PROCESS_END: Final = 2**31
 _NAMED: Final = re.compile(r"\b\d{19}\b")
 OUTCOMES: Final = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
-ACTIONS: Final = {
+FOUND_EMPTY: Final = ("empty", "exhausted")
+"""Errors of a dequeue that failed because nothing was there."""
+_SET: Final = {"add": Action.ADD, "read": Action.READ}
+_QUEUE: Final = {"enqueue": Action.ENQUEUE, "dequeue": Action.DEQUEUE, "drain": Action.DRAIN}
+ACTIONS: Final[Mapping[Model, Mapping[str, Action]]] = {
     Model.REGISTER: {"write": Action.WRITE, "read": Action.READ, "cas": Action.CAS},
     Model.LOG: {"append": Action.APPEND, "read": Action.READ, "tail": Action.TAIL},
-}
-
-
-def read_events(path: Path) -> list[Mapping[str, Any]]:
-    """Returns the maps in a file. Raises `UnreadableHistory` if it holds something else."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableHistory(path, str(error)) from error
-    found: list[Any] = []
-    try:
-        found = list(forms(text)) if _is_edn(path, text) else list(_json_values(text))
-    except (EdnError, ValueError, RecursionError) as error:
-        raise UnreadableHistory(path, f"neither JSON lines nor EDN of operation maps: {error}") from error
-    if len(found) == 1 and isinstance(found[0], list | tuple):
-        found = list(found[0])
-    for number, one in enumerate(found, start=1):
-        if not isinstance(one, dict) or not {"type", "f", "process"} <= set(one):
-            raise UnreadableHistory(path, f"item {number} is no map with type, f and process")
-    return found
-
-
-def _is_edn(path: Path, text: str) -> bool:
-    if path.suffix in (".edn", ".json", ".jsonl"):
-        return path.suffix == ".edn"
-    head = text[:1000].lstrip("[ \t\r\n")
-    return head.startswith((";", "#", "{:"))
-
-
-def _json_values(text: str) -> Iterator[Any]:
-    if text.lstrip().startswith("["):
-        yield json.loads(text)
-        return
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"line {number}: {error.msg} at column {error.colno}") from error
+    **dict.fromkeys(QUEUES_OF_ELEMENTS, _QUEUE),
+    **dict.fromkeys(SETS, _SET),
+    Model.KEY_VALUE: {
+        "append": Action.APPEND, "put": Action.WRITE, "get": Action.READ,
+        "write": Action.WRITE, "read": Action.READ, "r": Action.READ, "txn": Action.CALL,
+    },
+}  # fmt: skip
 
 
 class Names:
@@ -88,8 +67,10 @@ class Names:
 
     def of(self, value: Any) -> int:
         """Returns the number of a value, a new one for a value that is not known."""
-        if value is None:
-            return NONE
+        return NONE if value is None else self.element(value)
+
+    def element(self, value: Any) -> int:
+        """Returns the number of an element, which may be None like any other."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NAMED_FROM:
             return value
         number = self._named.setdefault(repr(value), NAMED_FROM + len(self._named))
@@ -99,7 +80,7 @@ class Names:
 
     def in_words(self, sentence: str) -> str:
         """Returns a sentence of the checker, with the values in it as they were given, strings in quotation marks."""
-        return _NAMED.sub(lambda number: _text(self._given(int(number[0]))), sentence)
+        return _NAMED.sub(lambda number: text_of(self._given(int(number[0]))), sentence)
 
     def in_json(self, found: Any) -> Any:
         """Returns what the checker found (mappings, lists, sentences, numbers), with its values as they were given."""
@@ -112,7 +93,7 @@ class Names:
                 return [self.in_json(each) for each in found]
             case int():
                 given = self._given(found)
-                return given if isinstance(given, str | int | float) else _text(given)
+                return given if isinstance(given, str | int | float) else text_of(given)
             case _:
                 return found
 
@@ -122,7 +103,8 @@ class Names:
         return self._values[number - NAMED_FROM] if named else number
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Returns a value as JSON, or as Python writes it where JSON cannot."""
     try:
         # JSON can hold halves of characters, which no terminal takes.
         return json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
@@ -130,30 +112,19 @@ def _text(value: Any) -> str:
         return repr(value)
 
 
-@attrs.define
-class BadOperation(ValueError):
-    """An operation that does not say what its model needs."""
-
-    number: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"operation {self.number}: {self.reason}"
-
-
 @attrs.frozen
-class _Attempt:
+class MapAttempt:
     """An invocation with what came back."""
 
-    number: int
-    f: Action
+    place: str
+    f: str
     outcome: Outcome
     asked: Any
     answered: Any
     process: int
     t_inv: int
     t_ret: int
-    err: ErrorCode
+    error: Any = None
 
     @property
     def value(self) -> Any:
@@ -161,177 +132,345 @@ class _Attempt:
         answers = self.outcome is Outcome.OK or self.asked is None
         return self.answered if answers and self.answered is not None else self.asked
 
+    def op(self, f: Action, **fields: Any) -> dict[str, Any]:
+        """Returns the fields of an operation that all models give it."""
+        return {
+            "f": f, "type": self.outcome, "t_inv": self.t_inv, "t_ret": self.t_ret, "process": self.process,
+            "err": ErrorCode.NONE if self.error is None else ErrorCode.OTHER, **fields,
+        }  # fmt: skip
 
-def operations(
-    events: Sequence[Mapping[str, Any]], model: Model, path: Path, names: Names | None = None
-) -> Iterator[Op]:
-    """Returns the operations that the events describe. Raises `UnreadableHistory` if one does not fit the model.
+    def refused(self, reason: str) -> "BadOperation":
+        """Returns the error that names this operation."""
+        return BadOperation(self.place, reason)
 
-    `names` gets to know which numbers stand for values that are none.
+
+@attrs.define
+class BadOperation(ValueError):
+    """An operation that does not say what its model needs."""
+
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}"
+
+
+def attempts(
+    events: Iterable[Event], path: Path, known: Mapping[str, Action] | None, noun: str
+) -> Iterator[MapAttempt]:
+    """Returns the operations of maps, as they end; those that never do last. Raises `UnreadableHistory`.
+
+    `known` are the names of operations of a `noun`; None: all are.
     """
-    _refuse_same_index(events, path)
-    attempts = list(_attempts(events, model, path))
-    names = names if names is not None else Names()
-    try:
-        match model:
-            case Model.REGISTER:
-                keyed = any(one.f is not Action.CAS and _is_pair(one.value) for one in attempts)
-                for one in attempts:
-                    yield _register_op(one, names, keyed=keyed)
-            case Model.LOG:
-                for one in attempts:
-                    yield from _log_ops(one, names)
-            case Model.QUEUE:
+    running: dict[int, tuple[Event, int]] = {}
+    now = index = -1
+    for event in events:
+        process, time, kind = event.fields["process"], event.fields.get("time"), event.fields["type"]
+        numbered = event.fields.get("index")
+        # Jepsen numbers from 0; -1 means that the map was given no index.
+        if isinstance(numbered, int) and numbered >= 0:
+            if numbered <= index:
+                raise UnreadableHistory(path, f"{event.place}: its index {numbered} does not follow {index}")
+            index = numbered
+        if not isinstance(process, int):
+            continue
+        # Events in one nanosecond still happened in the order of the file.
+        now = max(now + 1, time if isinstance(time, int) else 0)
+        if not (-PROCESS_END <= process < PROCESS_END and now < NEVER):
+            raise UnreadableHistory(path, f"{event.place}: process {process} or time {time} is out of range")
+        begun = running.pop(process, None)
+        if kind == "invoke":
+            if begun is not None:
                 raise UnreadableHistory(
-                    path, "a queue is checked from a history of ours (Parquet), not from operation maps"
+                    path,
+                    f"{event.place}: process {process} invokes, but what it invoked in {begun[0].place} has not ended",
                 )
+            if known is not None and str(event.fields["f"]) not in known:
+                names = ", ".join(known)
+                raise UnreadableHistory(
+                    path, f"{event.place}: a {noun} has {names}, but not {event.fields['f']!r}; another --model?"
+                )
+            running[process] = (event, now)
+        elif str(kind) not in OUTCOMES:
+            raise UnreadableHistory(path, f"{event.place}: type is {kind!r}, not invoke, ok, fail or info")
+        elif begun is not None:
+            _refuse_misfit(begun[0], event, path)
+            yield _attempt(begun, event, process, now)
+        elif kind != "info":
+            raise UnreadableHistory(path, f"{event.place}: {kind} of process {process}, which invoked nothing")
+    for process, begun in running.items():
+        yield _attempt(begun, None, process, now)
+
+
+def _refuse_misfit(begin: Event, end: Event, path: Path) -> None:
+    if end.fields["f"] != begin.fields["f"]:
+        f, invoked = end.fields["f"], begin.fields["f"]
+        raise UnreadableHistory(
+            path, f"{end.place}: {end.fields['type']} of {f!r}, but {begin.place} had invoked {invoked!r}"
+        )
+    times = begin.fields.get("time"), end.fields.get("time")
+    if isinstance(times[0], int) and isinstance(times[1], int) and times[1] < times[0]:
+        raise UnreadableHistory(
+            path, f"{end.place}: its time {times[1]} lies before {times[0]}, that of its invocation in {begin.place}"
+        )
+
+
+def _attempt(begun: tuple[Event, int], event: Event | None, process: int, now: int) -> MapAttempt:
+    invocation, t_inv = begun
+    outcome = Outcome.INFO if event is None else OUTCOMES[str(event.fields["type"])]
+    return MapAttempt(
+        invocation.place,
+        str(invocation.fields["f"]),
+        outcome,
+        invocation.fields.get("value"),
+        None if event is None else event.fields.get("value"),
+        process,
+        t_inv,
+        NEVER if outcome is Outcome.INFO else now,
+        None if event is None else event.fields.get("error"),
+    )
+
+
+def operations(events: Iterable[Event], model: Model, path: Path, names: Names | None = None) -> Iterator[Op]:
+    """Returns the operations that the events describe, those with several values as `ListOp`.
+
+    `names` gets to know which numbers stand for values that are none. Raises `UnreadableHistory` if one does not fit the model.
+    """
+    if model not in ACTIONS:
+        others = ", ".join(one.value for one in QUEUES_OF_ELEMENTS)
+        raise UnreadableHistory(
+            path,
+            "partitions with producers and consumers are checked from a history of ours (Parquet), not from operation maps; "
+            f"a queue of elements is one of --model {others}",
+        )
+    names = names if names is not None else Names()
+    read: Callable[[MapAttempt], Iterable[Op]]
+    match model:
+        case Model.REGISTER:
+            read = _Registers(names)
+        case Model.LOG:
+            read = _Log(names)
+        case Model.SET | Model.LINEARIZABLE_SET:
+            read = _Sets(names)
+        case Model.KEY_VALUE:
+            read = _KeyValues(names)
+        case _:
+            read = _Queues(names)
+    try:
+        for one in attempts(events, path, ACTIONS[model], model.value):
+            yield from read(one)
+        if isinstance(read, _Registers):
+            yield from read.rest()
     except BadOperation as error:
         raise UnreadableHistory(path, str(error)) from error
 
 
-def _refuse_same_index(events: Iterable[Mapping[str, Any]], path: Path) -> None:
-    items: dict[int, int] = {}
-    for number, event in enumerate(events, start=1):
-        index = event.get("index")
-        # Jepsen numbers from 0; -1 means that the map was given no index.
-        if isinstance(index, int) and index >= 0 and (first := items.setdefault(index, number)) != number:
-            raise UnreadableHistory(path, f"item {number}: its index {index} is that of item {first}, too")
-
-
-def _attempts(events: Iterable[Mapping[str, Any]], model: Model, path: Path) -> Iterator[_Attempt]:
-    running: dict[int, tuple[int, Mapping[str, Any], int]] = {}
-    now = -1
-    for number, event in enumerate(events, start=1):
-        process = event["process"]
-        if not isinstance(process, int):
-            continue
-        time = event.get("time")
-        # Events in one nanosecond still happened in the order of the file.
-        now = max(now + 1, time if isinstance(time, int) else 0)
-        if not (-PROCESS_END <= process < PROCESS_END and now < NEVER):
-            raise UnreadableHistory(path, f"item {number}: process {process} or time {time} is out of range")
-        begun = running.pop(process, None)
-        if event["type"] == "invoke":
-            if begun is not None:
-                raise UnreadableHistory(
-                    path,
-                    f"item {number}: process {process} invokes, but what it invoked in item {begun[0]} has not ended",
-                )
-            running[process] = (number, event, now)
-        elif str(event["type"]) not in OUTCOMES:
-            raise UnreadableHistory(path, f"item {number}: type is {event['type']!r}, not invoke, ok, fail or info")
-        elif begun is not None:
-            _refuse_misfit(begun[1], event, f"item {number}", f"item {begun[0]}", path)
-            yield _attempt(begun, event, process, now, model, path)
-        elif event["type"] != "info":
-            raise UnreadableHistory(path, f"item {number}: {event['type']} of process {process}, which invoked nothing")
-    for process, begun in running.items():
-        yield _attempt(begun, None, process, now, model, path)
-
-
-def _refuse_misfit(
-    begin: Mapping[str, Any], end: Mapping[str, Any], end_item: str, begin_item: str, path: Path
-) -> None:
-    if end["f"] != begin["f"]:
-        raise UnreadableHistory(
-            path, f"{end_item}: {end['type']} of {end['f']!r}, but {begin_item} had invoked {begin['f']!r}"
-        )
-    times = begin.get("time"), end.get("time")
-    if isinstance(times[0], int) and isinstance(times[1], int) and times[1] < times[0]:
-        raise UnreadableHistory(
-            path, f"{end_item}: its time {times[1]} lies before {times[0]}, that of its invocation in {begin_item}"
-        )
-
-
-def _attempt(
-    begun: tuple[int, Mapping[str, Any], int],
-    event: Mapping[str, Any] | None,
-    process: int,
-    now: int,
-    model: Model,
-    path: Path,
-) -> _Attempt:
-    number, invocation, t_inv = begun
-    action = ACTIONS[model].get(str(invocation["f"]))
-    if action is None:
-        known = ", ".join(ACTIONS[model])
-        raise UnreadableHistory(path, f"item {number}: a {model.value} has {known}, but not {invocation['f']!r}")
-    outcome = Outcome.INFO if event is None else OUTCOMES[str(event["type"])]
-    return _Attempt(
-        number,
-        action,
-        outcome,
-        invocation.get("value"),
-        None if event is None else event.get("value"),
-        process,
-        t_inv,
-        NEVER if outcome is Outcome.INFO else now,
-        ErrorCode.OTHER if event is not None and event.get("error") is not None else ErrorCode.NONE,
-    )
-
-
-def _is_pair(value: Any) -> bool:
+def is_pair(value: Any) -> bool:
+    """Returns whether a value may be [key value]."""
     return isinstance(value, list | tuple) and len(value) == 2
 
 
-def _pair(one: _Attempt, value: Any, what: str) -> tuple[Any, Any]:
-    if not _is_pair(value):
-        raise BadOperation(one.number, f"{what} expected, not {value!r}")
+def _pair(one: MapAttempt, value: Any, what: str) -> tuple[Any, Any]:
+    if not is_pair(value):
+        raise one.refused(f"{what} expected, not {value!r}")
     return value[0], value[1]
 
 
-def _place(one: _Attempt, value: Any, *, keyed: bool) -> tuple[Any, Any]:
-    return _pair(one, value, "[key value]") if keyed else (0, value)
-
-
-def _sent(one: _Attempt, asked: Any, answered: Any) -> Any:
+def _sent(one: MapAttempt, asked: Any, answered: Any) -> Any:
     if asked is None:
-        raise BadOperation(one.number, f"{one.f.name.lower()} without a value")
-    if answered is not None and answered != asked:
-        raise BadOperation(one.number, f"{one.f.name.lower()} of {asked!r}, but its ok has {answered!r}")
+        raise one.refused(f"{one.f} without a value")
+    if one.outcome is Outcome.OK and answered is not None and answered != asked:
+        raise one.refused(f"{one.f} of {asked!r}, but its ok has {answered!r}")
     return asked
 
 
-def _register_op(one: _Attempt, names: Names, *, keyed: bool) -> Op:
-    key, value = _place(one, one.value, keyed=keyed)
-    if one.f is not Action.READ or _is_pair(one.asked):
-        asked_key, asked = _place(one, one.asked, keyed=keyed)
-        if key != asked_key:
-            raise BadOperation(one.number, f"invoked with the key {asked_key!r}, but its ok has {key!r}")
-        value = value if one.f is Action.READ else _sent(one, asked, value)
-    common: dict[str, Any] = {
-        "f": one.f, "type": one.outcome, "t_inv": one.t_inv, "t_ret": one.t_ret, "process": one.process,
-        "object": names.of(key), "err": one.err,
-    }  # fmt: skip
-    if one.f is not Action.CAS:
-        return Op(**common, a=names.of(value))
-    old, new = (names.of(each) for each in _pair(one, value, "[old new]"))
-    return Op(**common, a=old, b=new, seen=old if one.outcome is Outcome.OK else NONE)
+class Keyed:
+    """Of several objects every value is [key value]; whether there are several the first value that can tell decides."""
+
+    def __init__(self) -> None:
+        self.keyed: bool | None = None
+
+    def split(self, one: MapAttempt, tells: Any) -> tuple[Any, Any, Any]:
+        """Returns the key (0 for a single object), what was asked and what was answered, without their key.
+
+        `tells` is a value that is a pair if there are several. Raises `BadOperation`.
+        """
+        if self.keyed is None:
+            self.keyed = is_pair(tells)
+        if not self.keyed:
+            return 0, one.asked, one.answered
+        key, asked = _pair(one, one.asked if one.asked is not None else one.answered, "[key value]")
+        if one.answered is None or one.outcome is not Outcome.OK:
+            return key, asked, None
+        answered_key, answered = _pair(one, one.answered, "[key value]")
+        if answered_key != key:
+            raise one.refused(f"invoked with the key {key!r}, but its ok has {answered_key!r}")
+        return key, asked if one.asked is not None else None, answered
 
 
-def _log_ops(one: _Attempt, names: Names) -> Iterator[Op]:
-    common: dict[str, Any] = {
-        "f": one.f, "type": one.outcome, "t_inv": one.t_inv, "t_ret": one.t_ret, "process": one.process,
-    }  # fmt: skip
-    ok = one.outcome is Outcome.OK
-    match one.f:
-        case Action.APPEND if not ok:
-            yield Op(**common, a=names.of(_sent(one, one.asked, None)))
-        case Action.APPEND:
-            offset, value = _pair(one, one.answered, "[offset value]")
-            yield Op(**common, a=names.of(_sent(one, one.asked, value)), offset=_offset(one, offset))
-        case Action.TAIL:
-            yield Op(**common, offset=_offset(one, one.answered) if ok else NONE)
-        case _ if ok:
-            several = isinstance(one.answered, list | tuple) and all(_is_pair(each) for each in one.answered)
-            for each in one.answered if several else [one.answered]:
-                offset, value = _pair(one, each, "[offset value]")
-                yield Op(**common, a=names.of(value), offset=_offset(one, offset))
-        case _:
-            yield Op(**common)
+class _Registers(Keyed):
+    """Writes, reads and compare-and-sets; these wait until another operation has told whether there are several registers."""
+
+    def __init__(self, names: Names) -> None:
+        super().__init__()
+        self._names = names
+        self._waiting: list[MapAttempt] = []
+
+    def __call__(self, one: MapAttempt) -> Iterator[Op]:
+        if self.keyed is None and one.f == "cas":
+            self._waiting.append(one)
+            return
+        first = self.keyed is None
+        found = self._op(one)
+        if first:
+            yield from self.rest()
+        yield found
+
+    def rest(self) -> Iterator[Op]:
+        """Returns those that have waited."""
+        waiting, self._waiting = self._waiting, []
+        if self.keyed is None:
+            self.keyed = False
+        for one in waiting:
+            yield self._op(one)
+
+    def _op(self, one: MapAttempt) -> Op:
+        action, names = ACTIONS[Model.REGISTER][one.f], self._names
+        key, asked, answered = self.split(one, one.value)
+        if action is not Action.READ:
+            asked = _sent(one, asked, answered)
+        fields = one.op(action, object=names.of(key))
+        if action is not Action.CAS:
+            value = asked if action is Action.WRITE else answered if one.outcome is Outcome.OK else None
+            return Op(**fields, a=names.of(value))
+        old, new = (names.of(each) for each in _pair(one, asked, "[old new]"))
+        return Op(**fields, a=old, b=new, seen=old if one.outcome is Outcome.OK else NONE)
 
 
-def _offset(one: _Attempt, offset: Any) -> int:
+class _Log:
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def __call__(self, one: MapAttempt) -> Iterator[Op]:
+        action, names = ACTIONS[Model.LOG][one.f], self._names
+        fields = one.op(action)
+        ok = one.outcome is Outcome.OK
+        match action:
+            case Action.APPEND if not ok:
+                yield Op(**fields, a=names.of(_sent(one, one.asked, None)))
+            case Action.APPEND:
+                offset, value = _pair(one, one.answered, "[offset value]")
+                yield Op(**fields, a=names.of(_sent(one, one.asked, value)), offset=_offset(one, offset))
+            case Action.TAIL:
+                yield Op(**fields, offset=_offset(one, one.answered) if ok else NONE)
+            case _ if ok:
+                several = isinstance(one.answered, list | tuple) and all(is_pair(each) for each in one.answered)
+                for each in one.answered if several else [one.answered]:
+                    offset, value = _pair(one, each, "[offset value]")
+                    yield Op(**fields, a=names.of(value), offset=_offset(one, offset))
+            case _:
+                yield Op(**fields)
+
+
+def _offset(one: MapAttempt, offset: Any) -> int:
     if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < NAMED_FROM:
-        raise BadOperation(one.number, f"an offset expected, not {offset!r}")
+        raise one.refused(f"an offset expected, not {offset!r}")
     return offset
+
+
+class _Queues(Keyed):
+    def __init__(self, names: Names) -> None:
+        super().__init__()
+        self._names = names
+
+    def __call__(self, one: MapAttempt) -> Iterator[Op]:
+        action, names = _QUEUE[one.f], self._names
+        key, asked, answered = self.split(one, one.asked if action is Action.DRAIN else one.value)
+        if action is Action.DEQUEUE and one.outcome is Outcome.FAIL and _reason(one.error) in FOUND_EMPTY:
+            one = attrs.evolve(one, outcome=Outcome.OK, error=None)
+        fields = one.op(action, object=names.of(key))
+        if action is Action.ENQUEUE:
+            yield Op(**fields, a=names.element(_sent(one, asked, answered)))
+        elif one.outcome is not Outcome.OK:
+            yield Op(**fields)
+        elif action is Action.DEQUEUE:
+            yield Op(**fields, a=names.of(answered))
+        else:  # Jepsen's own drains may answer with a word, having recorded what they took as dequeues
+            taken = answered if isinstance(answered, list | tuple) else ()
+            yield ListOp(**fields, values=tuple(map(names.element, taken)))
+
+
+def _reason(error: Any) -> Any:
+    return error[0] if isinstance(error, list | tuple) and error else error
+
+
+class _Sets(Keyed):
+    def __init__(self, names: Names) -> None:
+        super().__init__()
+        self._names = names
+
+    def __call__(self, one: MapAttempt) -> Iterator[Op]:
+        names = self._names
+        key, asked, answered = self.split(one, one.asked)
+        if one.f == "add":
+            yield Op(**one.op(Action.ADD, object=names.of(key)), a=names.element(_sent(one, asked, answered)))
+            return
+        fields = one.op(Action.READ, object=names.of(key))
+        if one.outcome is not Outcome.OK:
+            yield Op(**fields)
+        else:
+            yield ListOp(**fields, values=_list(one, answered, names))
+
+
+def _list(one: MapAttempt, value: Any, names: Names) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise one.refused(f"a list of values expected, not {value!r}")
+    return tuple(map(names.element, value))
+
+
+class _KeyValues:
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def __call__(self, one: MapAttempt) -> Iterator[Op]:
+        names = self._names
+        if one.f == "txn":
+            one = _single(one)
+        action = ACTIONS[Model.KEY_VALUE][one.f]
+        key, asked = _pair(one, one.asked, "[key value]")
+        answered = None
+        if one.outcome is Outcome.OK and one.answered is not None:
+            answered_key, answered = _pair(one, one.answered, "[key value]")
+            if answered_key != key:
+                raise one.refused(f"invoked with the key {key!r}, but its ok has {answered_key!r}")
+        fields = one.op(action, object=names.element(key))
+        match action:
+            case Action.APPEND:
+                yield Op(**fields, a=names.element(_sent(one, asked, answered)))
+            case Action.WRITE:
+                sent = _sent(one, asked, answered)
+                yield ListOp(**fields, values=_list(one, sent if isinstance(sent, list | tuple) else [sent], names))
+            case _ if one.outcome is Outcome.OK:
+                yield ListOp(**fields, values=_list(one, answered, names))
+            case _:
+                yield Op(**fields)
+
+
+def _single(one: MapAttempt) -> MapAttempt:
+    """A transaction of one operation, as that operation."""
+    parts: list[Any] = []
+    for value in (one.asked, one.answered if one.outcome is Outcome.OK else None):
+        if value is None:
+            parts.append(None)
+            continue
+        if not isinstance(value, list | tuple) or len(value) != 1 or len(value[0]) != 3:
+            raise one.refused("a transaction of one [f key value] expected; of several it is none of a key alone")
+        parts.append(value[0])
+    asked, answered = parts
+    f = asked[0] if asked is not None else None
+    if f not in ("append", "r") or (answered is not None and answered[0] != f):
+        raise one.refused(f"a transaction of one append or r expected, not {one.asked!r}")
+    assert asked is not None
+    return attrs.evolve(one, f=f, asked=asked[1:], answered=None if answered is None else answered[1:])

@@ -64,6 +64,14 @@ class Sequential(Protocol):
         """Returns whether `op` depends on a value not being there, so that any other one explains it."""
         ...
 
+    def changes(self, op: Op) -> bool:
+        """Returns whether `op` may change the state; one that never does is done as soon as it is legal, or never if unknown."""
+        ...
+
+    def effect(self, op: Op) -> Hashable:
+        """Returns what `op` of unknown outcome does: those of which this is equal are interchangeable."""
+        ...
+
 
 @attrs.frozen
 class Register:
@@ -106,6 +114,14 @@ class Register:
         """See `Sequential`. A compare-and-set that failed for no other reason saw another value than it expected."""
         return op.f is Action.CAS and op.type is Outcome.FAIL and op.err is ErrorCode.NONE
 
+    def changes(self, op: Op) -> bool:
+        """See `Sequential`."""
+        return self.put(op) is not None
+
+    def effect(self, op: Op) -> Hashable:
+        """See `Sequential`."""
+        return op.f, op.a, op.b
+
 
 @attrs.frozen
 class SequentialLog:
@@ -139,6 +155,14 @@ class SequentialLog:
     def is_denial(self, op: Op) -> bool:
         """See `Sequential`."""
         return False
+
+    def changes(self, op: Op) -> bool:
+        """See `Sequential`."""
+        return op.f is Action.APPEND
+
+    def effect(self, op: Op) -> Hashable:
+        """See `Sequential`."""
+        return op.a
 
 
 @attrs.frozen
@@ -192,8 +216,8 @@ def _is_unknown(op: Op) -> bool:
 def _relevant(ops: Sequence[Op], model: Sequential) -> list[Op]:
     """Without failed operations, unknown reads, and unknown effects that no operation saw (transitively)."""
     known = [op for op in ops if op.type is Outcome.OK or model.is_denial(op)]
-    unknown = [op for op in ops if op.type is Outcome.INFO and op.f not in (Action.READ, Action.TAIL)]
-    kept = [op for op in unknown if model.put(op) is None and op.f is not Action.CAS]
+    unknown = [op for op in ops if op.type is Outcome.INFO and model.changes(op)]
+    kept = [op for op in unknown if model.put(op) is None]
     rest = [op for op in unknown if model.put(op) is not None]
     if any(model.is_denial(op) for op in known):
         return known + kept + rest
@@ -226,14 +250,14 @@ class _Walk:
         """By bit: pending known operations that may change the state."""
         self._observing: dict[int, Op] = {}
         """By bit: pending known operations that never do."""
-        self._unknown: dict[tuple[Action, int, int], list[int]] = {}
+        self._unknown: dict[Hashable, list[int]] = {}
         """Bits of the unknown operations that have begun, those that do the same together, in the order they began."""
-        self._unknown_op: dict[tuple[Action, int, int], Op] = {}
+        self._unknown_op: dict[Hashable, Op] = {}
         self._unknown_made = 0
 
     def begin(self, number: int, op: Op) -> None:
         if _is_unknown(op):
-            same = (op.f, op.a, op.b)
+            same = self._model.effect(op)
             self._unknown.setdefault(same, []).append(1 << self._unknown_made)
             self._unknown_op.setdefault(same, op)
             self._unknown_made += 1
@@ -242,7 +266,7 @@ class _Walk:
             self._free.append(1 << self._bits_made)
             self._bits_made += 1
         bit = self._bits[number] = self._free.pop()
-        if op.f is Action.APPEND or self._model.put(op) is not None:
+        if self._model.changes(op):
             self._changing[bit] = op
         else:
             self._observing[bit] = op
@@ -356,7 +380,7 @@ def smallest_contradiction(
         if op.t_inv <= failed.t_ret
         and (op.type is not Outcome.FAIL or model.is_denial(op))
         # What only observed and had not ended by then shows nothing; as unknown, a compare-and-set would seem to swap.
-        and (op.t_ret <= failed.t_ret or op.f is Action.APPEND or model.put(op) is not None)
+        and (op.t_ret <= failed.t_ret or model.changes(op))
     ]
     chunk = len(left)
     deadline_s = clock() + seconds_max

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX
-from jepsen_like.history.ops import NONE, Action, Op, Outcome
+from jepsen_like.history.ops import NONE, Action, ListOp, Op, Outcome
 
+VALUES_SHOWN_MAX: Final = 6
 NOT_ALL_SHOWN: Final = "not all operations are shown"
 
 
@@ -24,6 +25,9 @@ def who(op: Op) -> str:
 def deed(op: Op) -> str:
     """Returns one operation with what it saw."""
     match op.f:
+        case Action.READ | Action.WRITE | Action.DRAIN if isinstance(op, ListOp):
+            name = {Action.READ: "read", Action.WRITE: "put", Action.DRAIN: "drain"}[op.f]
+            return f"{name} of {listed(op.values)}{_doubt(op)}"
         case Action.APPEND:
             where = f" at offset {op.offset}" if op.offset != NONE else ""
             return f"append of {op.a}{where}{_doubt(op)}"
@@ -39,8 +43,22 @@ def deed(op: Op) -> str:
             if op.type is Outcome.OK and op.seen != op.a:
                 return f"compare-and-set of {new} that saw {shown(op.seen)}"
             return f"compare-and-set of {new}{_doubt(op)}"
+        case Action.ENQUEUE | Action.ADD:
+            return f"{op.f.name.lower()} of {op.a}{_doubt(op)}"
+        case Action.DEQUEUE:
+            return f"dequeue of {op.a}" if op.a != NONE else "dequeue that found nothing"
+        case Action.DRAIN | Action.CALL:
+            return op.f.name.lower()
         case _:
             return _queue_deed(op)
+
+
+def listed(values: Sequence[int]) -> str:
+    """Returns values in words, of many the first and the last."""
+    if len(values) <= VALUES_SHOWN_MAX:
+        return f"[{' '.join(map(str, values))}]"
+    first, last = values[: VALUES_SHOWN_MAX - 1], values[-1]
+    return f"[{' '.join(map(str, first))} ... {last}] ({len(values):,} values)"
 
 
 def _queue_deed(op: Op) -> str:
@@ -63,10 +81,8 @@ def _queue_deed(op: Op) -> str:
             return f"{'loss' if op.type is Outcome.INFO else 'revocation'}{group}{generation}"
         case Action.SEEK:
             return f"seek{f' to offset {op.offset}' if op.offset != NONE else ''}"
-        case Action.APPEND | Action.READ | Action.TAIL | Action.WRITE | Action.CAS:
-            return deed(op)
         case _:
-            assert_never(op.f)
+            raise ValueError(f"{op.f.name} has no words")
 
 
 def unshown(evidence: Sequence[Op]) -> str:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from jepsen_like.checker.verdict import Model, Verdict
+from jepsen_like.checker.verdict import NOUNS, Verdict
 from jepsen_like.report.words import available, count, faults_words, mode_words
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def summary(verdict: Verdict) -> Iterator[str]:
     """Returns what was found, for people."""
     found = verdict.findings
     total = found.ok + found.fail + found.info
-    thing = "partition" if verdict.model is Model.QUEUE else verdict.model.value
+    thing = NOUNS.get(verdict.model, verdict.model.value)
     objects = f"{found.objects:,} {thing}{'s' * (found.objects != 1)}"
     yield f"{total:,} operations ({found.info:,} of unknown outcome) on {objects}"
     for violation in verdict.violations[:SHOWN_MAX]:
@@ -37,6 +37,8 @@ def summary(verdict: Verdict) -> Iterator[str]:
         yield f"{found.expired:,} of {found.acked:,} acknowledged records have left the logs, as their retention allows"
     for loss in verdict.losses:
         yield f"lost, as the mode of the run allows: {loss.says}"
+    for one in found.tolerated:
+        yield f"{one.check}, as allowed: {one.count:,}; {one.because}: {one.example}"
     for reason in verdict.reasons[:SHOWN_MAX]:
         yield f"undecided: {reason}"
     for line in verdict.not_tested:

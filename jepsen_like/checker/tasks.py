@@ -15,7 +15,7 @@ from jepsen_like.checker.columns import Columns, Ints
 from jepsen_like.checker.log_scan import EarlierPieces, Facts, Piece, Times, facts_of, pieces_of, times_of
 from jepsen_like.checker.processes import NO_SPANS, ProcessSpans, examined
 from jepsen_like.checker.register_check import SearchBounds, check_registers
-from jepsen_like.checker.verdict import Findings, Model
+from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Findings, Model
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NEVER, Action, Op, Outcome
 
@@ -58,6 +58,10 @@ ACTIONS: Final = {
         Action.SEEK,
         Action.TAIL,
     ),
+    **dict.fromkeys(QUEUES_OF_ELEMENTS, (Action.ENQUEUE, Action.DEQUEUE, Action.DRAIN)),
+    **dict.fromkeys(SETS, (Action.ADD, Action.READ)),
+    Model.KEY_VALUE: (Action.APPEND, Action.WRITE, Action.READ),
+    Model.CUSTOM: (Action.CALL,),
 }
 """The operations of each model."""
 

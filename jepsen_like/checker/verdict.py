@@ -12,12 +12,14 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from jepsen_like.checker.allowance import AllowedLoss
-from jepsen_like.history.ops import NEVER, NONE, Op
+from jepsen_like.history.ops import NEVER, NONE, ListOp, Op
 
 T = TypeVar("T")
 WITNESS_OPS_MAX: Final = 6
 EXAMPLES_MAX: Final = 5
 """Sentences kept per check in `Verdict.checks`."""
+VALUES_TOLD_MAX: Final = 100
+"""Values of one operation that are told."""
 VIOLATIONS_KEPT_MAX: Final = 50
 """Violations kept with their operations; all of them are counted."""
 
@@ -29,6 +31,20 @@ class Model(enum.Enum):
     REGISTER = "register"
     QUEUE = "queue"
     """Partitions of topics with producers, consumers and their groups."""
+    UNORDERED_QUEUE = "unordered-queue"
+    """Elements that are each taken out at most once, in any order."""
+    FIFO_QUEUE = "fifo-queue"
+    """The same, first in, first out."""
+    TOTAL_QUEUE = "total-queue"
+    """Elements that are each taken out at least once, in any order."""
+    SET = "set"
+    """Elements that are added and stay; a read may not know of the newest."""
+    LINEARIZABLE_SET = "linearizable-set"
+    """The same, and every read knows of all that had been added."""
+    KEY_VALUE = "key-value"
+    """Keys whose values are lists: append, put, get."""
+    CUSTOM = "custom"
+    """A class of the user's."""
 
 
 class Engine(enum.Enum):
@@ -126,8 +142,45 @@ REGISTER_CHECKS: Final = (
     Check.STALE,
     Check.LOST_UPDATE,
 )
-CHECKS_OF: Final = {Model.LOG: LOG_CHECKS, Model.REGISTER: REGISTER_CHECKS, Model.QUEUE: QUEUE_CHECKS}
+ELEMENT_CHECKS: Final = (
+    Check.LINEARIZABLE,
+    Check.LOST,
+    Check.DUPLICATED,
+    Check.PHANTOM,
+    Check.ABORTED_READ,
+    Check.ORDER,
+    Check.STALE,
+)
+CHECKS_OF: Final = {
+    Model.LOG: LOG_CHECKS,
+    Model.REGISTER: REGISTER_CHECKS,
+    Model.QUEUE: QUEUE_CHECKS,
+    Model.UNORDERED_QUEUE: (*ELEMENT_CHECKS, Check.SEND_ORDER),
+    Model.FIFO_QUEUE: (*ELEMENT_CHECKS, Check.SEND_ORDER),
+    Model.TOTAL_QUEUE: (*ELEMENT_CHECKS[1:], Check.SEND_ORDER),
+    Model.SET: ELEMENT_CHECKS[1:],
+    Model.LINEARIZABLE_SET: ELEMENT_CHECKS,
+    Model.KEY_VALUE: (*ELEMENT_CHECKS, Check.DIVERGENT_OFFSET),
+    Model.CUSTOM: (Check.LINEARIZABLE,),
+}
 """The checks of each model, in the order told."""
+QUEUES_OF_ELEMENTS: Final = (Model.UNORDERED_QUEUE, Model.FIFO_QUEUE, Model.TOTAL_QUEUE)
+SETS: Final = (Model.SET, Model.LINEARIZABLE_SET)
+OF_ELEMENTS: Final = (*QUEUES_OF_ELEMENTS, *SETS, Model.KEY_VALUE)
+NOUNS: Final = {
+    Model.QUEUE: "partition",
+    **dict.fromkeys(QUEUES_OF_ELEMENTS, "queue"),
+    **dict.fromkeys(SETS, "set"),
+    Model.KEY_VALUE: "key",
+    Model.CUSTOM: "object",
+}
+"""What an object of a model is called, if not as the model."""
+UNSEEN: Final = {
+    **dict.fromkeys(QUEUES_OF_ELEMENTS, "nothing took them out, and the queue was not seen empty after them"),
+    **dict.fromkeys(SETS, "no read began after they had been added"),
+    Model.KEY_VALUE: "no get of their key began after them",
+}
+"""Why it is not known of some elements whether they were lost."""
 UNTESTED_OF_QUEUE: Final = (
     (Check.REPLICAS, "replicas: no partition has the final logs of two of them"),
     (Check.SEND_ORDER, "order of sends: not promised, or nothing was sent twice by one producer"),
@@ -181,6 +234,7 @@ def _op_as_json(op: Op, origin_ns: int) -> dict[str, Any]:
         "a": op.a,
         "b": op.b,
         "seen": op.seen,
+        **({"values": list(op.values[:VALUES_TOLD_MAX])} if isinstance(op, ListOp) else {}),
         "offset": op.offset,
         "epoch": op.epoch,
         "process": op.process,
@@ -255,6 +309,8 @@ class Findings:
     shown: frozenset[Check] = frozenset()
     """Of a queue: the checks that something in it could have failed."""
     tolerated: tuple[Tolerated, ...] = ()
+    recovered: int = 0
+    """Of queues of elements, sets and keys: elements of unknown outcome that were seen."""
     given: int = 0
     """Of a pushed queue: messages given to each group, each counted once."""
     given_again: int = 0
@@ -283,6 +339,7 @@ class Findings:
             unseen=self.unseen + other.unseen,
             shown=self.shown | other.shown,
             tolerated=self.tolerated + other.tolerated,
+            recovered=self.recovered + other.recovered,
             given=self.given + other.given,
             given_again=self.given_again + other.given_again,
         )
@@ -314,10 +371,12 @@ class Verdict:
         lines = []
         if not found.acked:
             lines.append("loss: nothing was acknowledged")
-        elif self.model is Model.QUEUE:
+        elif self.model is Model.QUEUE or self.model in OF_ELEMENTS:
             pass
         elif Check.LOST in self.unchecked:
             lines.append("loss: the history has no final logs")
+        if found.unseen and self.model in OF_ELEMENTS:
+            lines.append(f"loss: {found.unseen:,} of {found.acked:,} acknowledged elements: {UNSEEN[self.model]}")
         if found.unread and self.model is Model.QUEUE:
             lines.append(
                 f"loss: {found.unread:,} of {found.objects:,} partitions have neither a final read nor final logs"
@@ -390,7 +449,8 @@ class Verdict:
             "acked": found.acked,
             "lost_acked": found.lost_acked,
             "expired": found.expired,
-            **({"unseen": found.unseen} if self.model is Model.QUEUE else {}),
+            **({"unseen": found.unseen} if self.model is Model.QUEUE or self.model in OF_ELEMENTS else {}),
+            **({"recovered": found.recovered} if self.model in OF_ELEMENTS else {}),
             "lost_allowed": [_loss_as_json(loss, origin_ns) for loss in self.losses],
             "lost_unexplained": found.lost_acked - self.lost_allowed,
             "duplicated": found.duplicated,

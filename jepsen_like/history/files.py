@@ -26,9 +26,10 @@ from attrs.validators import ge, instance_of
 
 from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NEVER, NONE, Action, ErrorCode, Op, Outcome
 
-FORMAT_VERSION: Final = 4
-FORMATS_READ: Final = ("1", "2", "3", "4")
-"""Version 2 has reads of what had left the log (`ErrorCode.TRIMMED`), version 3 dumps of several objects, version 4 queues."""
+FORMAT_VERSION: Final = 5
+FORMATS_READ: Final = ("1", "2", "3", "4", "5")
+"""Version 2 has reads of what had left the log (`ErrorCode.TRIMMED`), version 3 dumps of several objects, version 4 queues,
+version 5 queues of elements, sets and lists."""
 BUCKETS: Final = 8
 PART_ROWS_MAX: Final = 32768
 PART_SECONDS_MAX: Final = 5.0

@@ -40,6 +40,16 @@ class Action(enum.IntEnum):
     """A consumer gave a partition up, or had lost it."""
     SEEK = 11
     """A consumer's position in a partition was moved other than by polling."""
+    ENQUEUE = 12
+    """An element was put into a queue of elements."""
+    DEQUEUE = 13
+    """An element was taken out of it."""
+    DRAIN = 14
+    """All of its elements were taken out."""
+    ADD = 15
+    """An element was added to a set."""
+    CALL = 16
+    """An operation of an object whose model is a class of the user's."""
 
 
 class Outcome(enum.IntEnum):
@@ -101,8 +111,17 @@ class Op:
     start from (`NONE`: not said); where messages are pushed, clients do not tell which partitions they have: one row for each that
     there is, when the member joins. revoke: `a`, `b` likewise; `INFO`: the client did not give it up in time, or has ended.
     seek: `offset` the new position (`NONE`: by the client's reset rule).
+
     tail: `offset` the end that consumers can read to, `seen` where the log begins; `b` is 1 if `process` then reads all of it
     as the final read of the partition, else `NONE`.
+
+    Of a queue of elements, a set or a list `object` is one of them, and an operation with several values is a row for each of
+    them in their order, which share process, begin and end; without any it is one row whose `a` is `NONE`:
+
+    enqueue: `a` the element. dequeue: `a` the element, `NONE`: the queue was empty. drain: the elements that it took out.
+    add: `a` the element. read of a set: all elements.
+    append to a list: `a` the value. write of a list: all values that it has from then on. read of a list: all values.
+    call: `seen`, `a` and `b` number the name of the operation, what was asked and what was answered in a table of values.
     """
 
     f: Action
@@ -121,6 +140,13 @@ class Op:
     epoch: int = NONE
     count: int = 1
     node: int = NONE
+
+
+@attrs.frozen(kw_only=True)
+class ListOp(Op):
+    """An attempt that a history has a row for each value of, with all of them. `a` is the only one, or `NONE`."""
+
+    values: tuple[int, ...] = ()
 
 
 COLUMNS: Final[tuple[tuple[str, str], ...]] = (

@@ -3,8 +3,8 @@
     python -m tests.jepsen_like.checker.differential --count 1000000
 
 Registers go through the kernel (and the search, where values repeat) many at a time, as they do in a real check; logs
-are cut into up to three time segments, so that the two passes have something to join. Every history is a function of
-the seed.
+are cut into up to three time segments, so that the two passes have something to join. `--maps` compares every model that operation
+maps can describe, read from files of all forms (`element_differential`), `--count` of each. Every history is a function of the seed.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import multiprocessing
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -27,7 +27,7 @@ from jepsen_like.checker.log_check import FinalLog, check_logs
 from jepsen_like.checker.register_check import check_registers
 from jepsen_like.checker.verdict import Model, Violation
 from jepsen_like.history.ops import Op
-from tests.jepsen_like.checker import oracle
+from tests.jepsen_like.checker import element_differential, oracle
 from tests.jepsen_like.checker.small_histories import (
     FINAL,
     as_ops,
@@ -36,6 +36,7 @@ from tests.jepsen_like.checker.small_histories import (
     overlap,
     register_history,
 )
+from tests.jepsen_like.checker.tally import Tally
 from tests.jepsen_like.checker.witness import alone_impossible
 
 History = list[tuple[Any, ...]]
@@ -43,27 +44,6 @@ BATCH = 5000
 TOGETHER = (250, 25)
 """Registers checked at once, in turn: of many, all that is explained was found by the scan; of few, what was searched is explained, too."""
 SHARE_OF_LOGS = 0.4
-
-
-@attrs.frozen
-class Tally:
-    """What was compared."""
-
-    histories: int = 0
-    invalid: int = 0
-    overlapping: int = 0
-    """With three operations or more under way at once."""
-    unknown: int = 0
-    """With operations of unknown outcome."""
-    repeated: int = 0
-    """With a value written more than once."""
-    undecided: int = 0
-    witnesses: int = 0
-    """Explanations that the search was asked about."""
-    differences: tuple[str, ...] = ()
-
-    def plus(self, other: "Tally") -> "Tally":
-        return Tally(*(getattr(self, field.name) + getattr(other, field.name) for field in attrs.fields(Tally)))
 
 
 @attrs.frozen
@@ -159,14 +139,25 @@ def _tally(model: Model, history: History, opinion: Opinion, truth: bool) -> Tal
 def all_compared(count: int, seed: int, processes: int) -> dict[Model, Tally]:
     """`count` histories, a share of them logs, over several processes."""
     logs = int(count * SHARE_OF_LOGS)
+    return _in_processes(compared, {Model.LOG: logs, Model.REGISTER: count - logs}, seed, processes)
+
+
+def maps_compared(models: Iterable[Model], count: int, seed: int, processes: int) -> dict[Model, Tally]:
+    """`count` histories of each model, read as operation maps."""
+    return _in_processes(element_differential.compared, dict.fromkeys(models, count), seed, processes)
+
+
+def _in_processes(
+    compare: Callable[[Model, int, int], Tally], counts: dict[Model, int], seed: int, processes: int
+) -> dict[Model, Tally]:
     work = [
         (model, min(BATCH, total - at), seed * 1_000_003 + at)
-        for model, total in ((Model.LOG, logs), (Model.REGISTER, count - logs))
+        for model, total in counts.items()
         for at in range(0, total, BATCH)
     ]
-    tallies = {model: Tally() for model in (Model.LOG, Model.REGISTER)}
+    tallies = {model: Tally() for model in counts}
     with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for (model, _, _), tally in zip(work, pool.map(compared, *zip(*work, strict=True)), strict=True):
+        for (model, _, _), tally in zip(work, pool.map(compare, *zip(*work, strict=True)), strict=True):
             tallies[model] = tallies[model].plus(tally)
     return tallies
 
@@ -174,12 +165,19 @@ def all_compared(count: int, seed: int, processes: int) -> dict[Model, Tally]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare the checker with the definition of linearizability.")
     parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--maps", action="store_true", help="operation maps, and the models that only these have")
+    parser.add_argument("--model", choices=[model.value for model in element_differential.TRUTHS], help="with --maps")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
     began = time.monotonic()
     wrong = 0
-    for model, tally in all_compared(arguments.count, arguments.seed, arguments.processes).items():
+    if arguments.maps:
+        chosen = [Model(arguments.model)] if arguments.model else list(element_differential.TRUTHS)
+        tallies = maps_compared(chosen, arguments.count, arguments.seed, arguments.processes)
+    else:
+        tallies = all_compared(arguments.count, arguments.seed, arguments.processes)
+    for model, tally in tallies.items():
         shares = ", ".join(
             f"{100 * getattr(tally, name) / max(1, tally.histories):.0f} % {name}"
             for name in ("invalid", "overlapping", "unknown", "repeated")

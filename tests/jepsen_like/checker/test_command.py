@@ -234,7 +234,7 @@ def test_the_values_of_a_log_are_told_as_they_were_written(tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        pytest.param(["--model", "stack"], "'stack' is not one of 'log', 'register', 'queue'", id="unknown model"),
+        pytest.param(["--model", "stack"], "'stack' is not one of 'log', 'register', 'queue', ", id="unknown model"),
         pytest.param([], "no test.json tells what its objects are; --model is needed", id="no model"),
         pytest.param(["--model", "register", "--engine", "local"], "holds append operations", id="wrong model"),
         pytest.param(["--model", "log", "--engine", "local", "--master", "local"], "--master needs", id="master"),

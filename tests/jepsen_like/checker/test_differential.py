@@ -3,9 +3,11 @@
 import pytest
 
 from jepsen_like.checker.verdict import Model
-from tests.jepsen_like.checker.differential import all_compared
+from tests.jepsen_like.checker.differential import all_compared, maps_compared
+from tests.jepsen_like.checker.element_differential import TRUTHS
 
 HISTORIES = 10_000
+OF_MAPS = 400
 
 
 @pytest.mark.timeout(600)
@@ -25,3 +27,13 @@ def test_small_histories_agree_with_the_definition() -> None:
 def test_a_seed_gives_the_same_histories_again() -> None:
     assert all_compared(200, seed=7, processes=1) == all_compared(200, seed=7, processes=2)
     assert all_compared(200, seed=7, processes=1)[Model.LOG] != all_compared(200, seed=8, processes=1)[Model.LOG]
+
+
+def test_what_is_read_from_operation_maps_agrees_with_the_definitions() -> None:
+    for model, tally in maps_compared(TRUTHS, OF_MAPS, seed=1, processes=2).items():
+        assert tally.histories == OF_MAPS
+        assert tally.differences == (), model
+        assert tally.undecided == 0
+        assert 0.2 <= tally.invalid / OF_MAPS <= 0.6, model
+        assert tally.unknown / OF_MAPS > 0.25, model
+        assert tally.repeated / OF_MAPS > 0.15, model

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jepsen_like.checker.edn import DEPTH_MAX, EdnError, forms
-from jepsen_like.checker.jepsen_maps import NAMED_FROM, Names, operations, read_events
+from jepsen_like.checker.jepsen_maps import NAMED_FROM, Names, operations
+from jepsen_like.checker.map_files import Event, read_events
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
@@ -38,7 +39,8 @@ def test_a_failed_cas_says_what_it_saw_unless_it_failed_for_another_reason(
     error: dict[str, str], says: ErrorCode, tmp_path: Path
 ) -> None:
     begin = {"process": 0, "type": "invoke", "f": "cas", "value": [1, 2]}
-    (op,) = operations([begin, {**begin, "type": "fail", **error}], Model.REGISTER, tmp_path)
+    maps = [Event(begin, 1, 1), Event({**begin, "type": "fail", **error}, 2, 1)]
+    (op,) = operations(maps, Model.REGISTER, tmp_path)
     assert (op.type, op.err, op.a) == (Outcome.FAIL, says, 1)
 
 
@@ -177,57 +179,55 @@ def answered(invocation: Any, answer: Any, f: str = "write") -> str:
 @pytest.mark.parametrize(
     ("text", "model", "reason"),
     [
-        pytest.param(answered(1, 2), Model.REGISTER, "operation 1: write of 1, but its ok has 2", id="write"),
+        pytest.param(answered(1, 2), Model.REGISTER, "line 1: write of 1, but its ok has 2", id="write"),
         pytest.param(
-            answered(["x", 1], ["x", 2]), Model.REGISTER, "operation 1: write of 1, but its ok has 2", id="keyed write"
+            answered(["x", 1], ["x", 2]), Model.REGISTER, "line 1: write of 1, but its ok has 2", id="keyed write"
         ),
         pytest.param(
             answered(["x", 1], ["y", 1]),
             Model.REGISTER,
-            "operation 1: invoked with the key 'x', but its ok has 'y'",
+            "line 1: invoked with the key 'x', but its ok has 'y'",
             id="key",
         ),
         pytest.param(
             answered(["x", None], ["y", 1], "read"),
             Model.REGISTER,
-            "operation 1: invoked with the key 'x', but its ok has 'y'",
+            "line 1: invoked with the key 'x', but its ok has 'y'",
             id="key of a read",
         ),
         pytest.param(
             answered([1, 2], [1, 3], "cas"),
             Model.REGISTER,
-            "operation 1: cas of [1, 2], but its ok has [1, 3]",
+            "line 1: cas of [1, 2], but its ok has [1, 3]",
             id="cas",
         ),
+        pytest.param(answered(5, [0, 6], "append"), Model.LOG, "line 1: append of 5, but its ok has 6", id="append"),
+        pytest.param(answered(None, 2), Model.REGISTER, "line 1: write without a value", id="no value"),
         pytest.param(
-            answered(5, [0, 6], "append"), Model.LOG, "operation 1: append of 5, but its ok has 6", id="append"
-        ),
-        pytest.param(answered(None, 2), Model.REGISTER, "operation 1: write without a value", id="no value"),
-        pytest.param(
-            events((0, "invoke", "append", None)), Model.LOG, "operation 1: append without a value", id="no record"
+            events((0, "invoke", "append", None)), Model.LOG, "line 1: append without a value", id="no record"
         ),
         pytest.param(
             events((0, "invoke", "write", 1), (0, "ok", "cas", [0, 1])),
             Model.REGISTER,
-            "item 2: ok of 'cas', but item 1 had invoked 'write'",
+            "line 2: ok of 'cas', but line 1 had invoked 'write'",
             id="another f",
         ),
         pytest.param(
             events((0, "invoke", "write", 1), (1, "invoke", "read", None), (0, "invoke", "write", 2)),
             Model.REGISTER,
-            "item 3: process 0 invokes, but what it invoked in item 1 has not ended",
+            "line 3: process 0 invokes, but what it invoked in line 1 has not ended",
             id="two at once",
         ),
         pytest.param(
             "{:process 0 :type :invoke :f :read :time 20} {:process 0 :type :ok :f :read :value 1 :time 19}",
             Model.REGISTER,
-            "item 2: its time 19 lies before 20, that of its invocation in item 1",
+            "line 1, map 2: its time 19 lies before 20, that of its invocation in line 1",
             id="ends before it begins",
         ),
         pytest.param(
             "{:process 0 :type :invoke :f :read :index 0} {:process :nemesis :type :info :f :heal :index 0}",
             Model.REGISTER,
-            "item 2: its index 0 is that of item 1, too",
+            "line 1, map 2: its index 0 does not follow 0",
             id="index",
         ),
     ],
@@ -245,30 +245,30 @@ def test_what_jepsen_cannot_have_written_is_refused_with_its_place(
     ("text", "model", "reason"),
     [
         pytest.param("{oops", Model.LOG, "line 1: ", id="broken JSON"),
-        pytest.param("[1, 2]", Model.LOG, "item 1 is no map with type, f and process", id="no maps"),
+        pytest.param("[1, 2]", Model.LOG, "line 1: no map with type, f and process", id="no maps"),
         pytest.param(
             events((0, "invoke", "enqueue", 1)), Model.LOG, "a log has append, read, tail, but not 'enqueue'", id="f"
         ),
         pytest.param(events((0, "ok", "append", 1)), Model.LOG, "which invoked nothing", id="no invocation"),
         pytest.param(events((0, "what", "append", 1)), Model.LOG, "type is 'what'", id="type"),
         pytest.param('{"process": 0, "type": ["ok"], "f": 1}', Model.LOG, "type is ", id="a list for a type"),
-        pytest.param(events((2**31, "invoke", "append", 1)), Model.LOG, "item 1: process 2147483648 or", id="process"),
+        pytest.param(events((2**31, "invoke", "append", 1)), Model.LOG, "line 1: process 2147483648 or", id="process"),
         pytest.param(
             '{"process": 0, "type": "invoke", "f": "tail", "time": 4611686018427387904}',
             Model.LOG,
-            "item 1: process 0 or time 4611686018427387904 is out of range",
+            "line 1: process 0 or time 4611686018427387904 is out of range",
             id="time",
         ),
         pytest.param(
             events((0, "invoke", "append", 1), (0, "ok", "append", 1)),
             Model.LOG,
-            r"operation 1: \[offset value\] expected, not 1",
+            r"line 1: \[offset value\] expected, not 1",
             id="append without a place",
         ),
         pytest.param(
             events((0, "invoke", "tail", None), (0, "ok", "tail", -1)),
             Model.LOG,
-            "operation 1: an offset expected, not -1",
+            "line 1: an offset expected, not -1",
             id="offset",
         ),
     ],

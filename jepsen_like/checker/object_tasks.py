@@ -1,0 +1,58 @@
+"""The pieces of work of a check of queues of elements, sets and keys: a group of whole objects each."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from jepsen_like.checker.columns import Columns
+from jepsen_like.checker.element_queue import check_element_queues
+from jepsen_like.checker.gather import Limits
+from jepsen_like.checker.key_values import check_key_values
+from jepsen_like.checker.many_objects import sort_out
+from jepsen_like.checker.register_check import SearchBounds
+from jepsen_like.checker.scratch import Scratch
+from jepsen_like.checker.sets import check_sets
+from jepsen_like.checker.tasks import Source, Task, loaded, of_model, require_sound
+from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Findings, Model
+from jepsen_like.history.files import HistoryReader
+
+
+def findings_of(rows: Columns, model: Model, bounds: SearchBounds) -> Findings:
+    """Returns everything that is wrong with the objects in `rows`, which hold all operations of each of them."""
+    if model in QUEUES_OF_ELEMENTS:
+        return check_element_queues(rows, model, bounds)
+    if model in SETS:
+        return check_sets(rows, model)
+    return check_key_values(rows, bounds)
+
+
+@attrs.frozen
+class ObjectsTask:
+    """Check all objects of a group."""
+
+    sources: tuple[Source, ...]
+    model: Model
+    bounds: SearchBounds
+
+    def execute(self) -> Findings:
+        """See `Task`."""
+        rows = of_model(loaded(self.sources), self.sources[0], self.model)
+        require_sound(rows, self.sources)
+        return findings_of(rows, self.model, self.bounds)
+
+
+def check_many_objects(
+    history: HistoryReader,
+    model: Model,
+    bounds: SearchBounds,
+    run: Callable[[Sequence[Task]], list[Any]],
+    scratch: Scratch,
+    limits: Limits,
+) -> Findings:
+    """Returns everything that is wrong with the objects of a history. Raises `UnreadableHistory`."""
+    findings = Findings()
+    sorted_out = sort_out(history, model, run, scratch, limits)
+    for found in run([ObjectsTask(sources, model, bounds) for sources in sorted_out.groups]):
+        findings = findings.plus(found)
+    return findings
