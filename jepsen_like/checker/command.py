@@ -61,7 +61,7 @@ def check(
 ) -> ExitStatus:
     """Check histories; the last lines are PATH<TAB>true|false|unknown, one for each PATH.
 
-    PATH is a run directory, a history of ours (Parquet), or a file of Jepsen's operation maps as JSON lines or EDN,
+    PATH is a run directory, a history of ours (Parquet), or a file of Jepsen's operation maps as JSON or EDN,
     one map {type: invoke|ok|fail|info, f, value, process, time, index} per event, in the order they happened:
 
     \b
@@ -72,8 +72,21 @@ def check(
     log       append v            ok [offset v]
               read offset         ok [offset v] (v nil: nothing there yet), or several such pairs
               tail nil            ok n          (the committed end)
+    unordered-queue, fifo-queue (each element at most once), total-queue (at least once)
+              enqueue v           ok v
+              dequeue nil         ok v          (nil, or fail with the error empty: nothing was there)
+              drain nil           ok [v ...]    (all that there was)
+    set, linearizable-set (no read is stale)
+              add v               ok v
+              read nil            ok [v ...]
+    key-value (the value of a key is a list)
+              append [k v]        ok [k v]
+              put [k [v ...]]     ok [k [v ...]]
+              get [k nil]         ok [k [v ...]]
 
-    A queue (partitions, producers, consumers, groups) is checked from a history of ours only, with the final read of each
+    Of several queues or sets, too, every value is [key value]. docs/checking.md defines each model.
+
+    The model queue (partitions, producers, consumers, groups) is checked from a history of ours only, with the final read of each
     partition and the final logs of its replicas where it has them.
 
     What the history cannot show is named before that, such as losses in a log without final logs; one in which

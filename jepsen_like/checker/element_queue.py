@@ -1,7 +1,7 @@
 """Queues of elements: what went in comes out, found by sorting; queues with repeated elements by search.
 
 An operation takes effect at one moment between its beginning and its end. `dequeue` takes an element, or finds the queue empty;
-`drain` takes elements, in any order, and then finds it empty. A dequeue of unknown outcome may have taken any one element, a
+`drain` takes elements, one at a time in any order, and then finds it empty. A dequeue of unknown outcome may have taken any one element, a
 drain of unknown outcome any number; an enqueue of unknown outcome counts when its element was seen.
 
 `unordered-queue`: each element is taken at most once, and a queue that is found empty is empty. With unique elements a history
@@ -80,11 +80,11 @@ def check_element_queues(rows: Columns, model: Model, bounds: SearchBounds) -> F
     np.minimum.at(taken, seen.seen_element, rows.t_inv[seen.seen])
     stay = Stay(taken, seen.seen_first(rows))
     left, empties = _left(made, seen), _empties(made, seen)
-    lost = _check_empty(report, made, seen, empties, left, stay, model, ~searched & ~report.is_violated())
+    lost = _check_empty(report, made, seen, empties, left, stay, model, ~searched)
     if model is Model.FIFO_QUEUE:
         unknown = np.zeros(len(made.objects), np.bool_)
         unknown[made.number[takes & (rows.type == Outcome.INFO)]] = True
-        searched |= _check_turn(report, made, seen, stay, unknown, ~searched & ~report.is_violated())
+        searched |= _check_turn(report, made, seen, stay, unknown, ~searched)
         scanned = unknown & ~searched & ~report.is_violated()
         bad = _never_empty(made, seen, empties, left, stay, Model.FIFO_QUEUE, scanned, forgiving=False)
         searched[empties.object[bad]] = True
@@ -159,7 +159,8 @@ def _empties(made: Elements, seen: SeenElements) -> Empties:
     # A drain is done when it has its elements, so not before the last of them can have been put in.
     np.maximum.at(begin, made.op[seen.seen], seen.begun[seen.seen_element])
     row = first[empty]
-    return Empties(row, made.number[row], np.maximum(begin[empty], rows.t_inv[row]), rows.t_ret[row])
+    begin = np.clip(begin[empty], rows.t_inv[row], rows.t_ret[row])
+    return Empties(row, made.number[row], begin, rows.t_ret[row])
 
 
 def _never_empty(

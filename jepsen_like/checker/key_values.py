@@ -51,8 +51,8 @@ def check_key_values(rows: Columns, bounds: SearchBounds) -> Findings:
     searched[made.number[(rows.f == Action.WRITE) & (rows.type != Outcome.FAIL)]] = True
     searched[seen.object[seen.possible > 1]] = True
     gets = _gets(made, ok)
-    twice = _check_lists(report, made, seen, gets, ~searched & ~report.is_violated())
-    lost = _check_times(report, made, seen, gets, ~searched & ~report.is_violated())
+    twice, in_order = _check_lists(report, made, seen, gets, ~searched)
+    lost = _check_times(report, made, seen, gets, in_order)
     undecided = decide(report, made, searched & ~report.is_violated(), "key", prefixes, bounds)
     newest = np.full(len(made.objects), -NEVER, np.int64)
     np.maximum.at(newest, gets.object, rows.t_inv[gets.row])
@@ -78,18 +78,18 @@ def _gets(made: Elements, ok: Bools) -> Gets:
     return Gets(row, made.number[row], length)
 
 
-def _longest(made: Elements, gets: Gets) -> Ints:
-    """Of each object the get with the longest list, `NONE` without any."""
+def _last_of(made: Elements, gets: Gets, by: Ints) -> Ints:
+    """Of each object the get with the highest value of `by`, `NONE` without any."""
     found = np.full(len(made.objects), NONE, np.int64)
-    order = np.argsort(gets.length, kind="stable")
+    order = np.argsort(by, kind="stable")
     found[gets.object[order]] = order
     return found
 
 
-def _check_lists(report: Gathering, made: Elements, seen: SeenElements, gets: Gets, chosen: Bools) -> int:
-    """Condition 1; returns how many values are in a list twice."""
-    rows = made.rows
-    longest = _longest(made, gets)
+def _check_lists(report: Gathering, made: Elements, seen: SeenElements, gets: Gets, chosen: Bools) -> tuple[int, Bools]:
+    """Condition 1; returns how many values are in a list twice, and the keys that fulfil it but for values never appended."""
+    rows, in_order = made.rows, chosen.copy()
+    longest = _last_of(made, gets, gets.length)
     base = np.where(longest != NONE, gets.row[longest] if len(gets.row) else 0, 0)
     of_row = np.searchsorted(gets.row, seen.seen, side="right") - 1
     place = seen.seen - gets.row[of_row] if len(gets.row) else seen.seen
@@ -97,6 +97,7 @@ def _check_lists(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
     differs = (rows.a[seen.seen] != rows.a[base[number] + place]) & chosen[number]
     for at in np.flatnonzero(differs)[np.unique(of_row[differs], return_index=True)[1]].tolist():
         obj = int(number[at])
+        in_order[obj] = False
         if report.add(Check.DIVERGENT_OFFSET, obj):
             one, other = made.made(int(gets.row[of_row[at]])), made.made(int(base[obj]))
             where = int(place[at])
@@ -109,12 +110,13 @@ def _check_lists(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
     _, first = np.unique(element[again], return_index=True)
     for at in again[first].tolist():
         obj = int(seen.object[element[at]])
+        in_order[obj] = False
         if report.add(Check.DUPLICATED, obj):
             get = made.made(int(seen.seen[order[at]]))
             writer = [made.made(row) for row in seen.puts_of(int(element[at])) if rows.type[row] != Outcome.FAIL]
             said = f"{int(seen.value[element[at]])} was appended once and is there twice: {told(get)}"
             report.explain(Check.DUPLICATED, obj, said, [*writer, get], "key")
-    return len(first)
+    return len(first), in_order
 
 
 def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Gets, chosen: Bools) -> int:
@@ -122,7 +124,7 @@ def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
     rows = made.rows
     acked = seen.ended(rows)
     get = np.flatnonzero(chosen[gets.object])
-    longest = _longest(made, gets)
+    longest = _last_of(made, gets, gets.length)
     of_row = np.searchsorted(gets.row, seen.seen, side="right") - 1
     place = np.full(len(seen.object), NONE, np.int64)
     if len(gets.row):
@@ -136,6 +138,7 @@ def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
     possible = rows.type[seen.put] != Outcome.FAIL
     writer[seen.put_element[possible]] = seen.put[possible]
     row = np.concatenate([writer[element], gets.row[get]])
+    newest = _last_of(made, gets, rows.t_inv[gets.row])
     lost = 0
     for early, late in inversions(
         np.concatenate([seen.object[element], gets.object[get]]),
@@ -146,6 +149,10 @@ def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
     ):
         first, second = made.made(int(row[early])), made.made(int(row[late]))
         number = int(made.number[row[early]])
+        if first.f is Action.APPEND and place[element[early]] == NONE:
+            # Of what is wrong with a value that no get has, a get after it tells most.
+            after = made.made(int(gets.row[newest[number]]))
+            second = after if after.t_inv > first.t_ret else second
         ops = [first, second]
         if first.f is Action.APPEND and second.f is Action.READ:
             never = place[element[early]] == NONE
@@ -156,7 +163,7 @@ def _check_times(report: Gathering, made: Elements, seen: SeenElements, gets: Ge
         elif first.f is Action.READ and second.f is Action.READ:
             check, said = Check.STALE, f"the {told(first)} had ended before the shorter {told(second)} began"
         elif first.f is Action.READ:
-            check, said = Check.ORDER, f"the {told(first)} had ended before the {told(second)} began, which it has"
+            continue  # a value that was seen before it was appended: reported already
         else:
             check = Check.ORDER
             holder = made.made(int(gets.row[longest[number]]))

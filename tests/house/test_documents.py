@@ -188,6 +188,28 @@ def test_the_history_in_the_readme_is_judged_as_it_says(
     assert capsys.readouterr().out == said
 
 
+JUDGED = re.findall(
+    r"```edn\n(.*?)```\n|`quorumlog (check history\.edn [^`]*)` prints:\n\n```text\n(.*?)```\n",
+    (ROOT / "docs" / "checking.md").read_text(),
+    re.DOTALL,
+)
+
+
+def test_the_histories_of_the_page_about_checking_are_judged_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    judged = 0
+    for history, command, said in JUDGED:
+        if history:
+            (tmp_path / "history.edn").write_text(history)
+            continue
+        execute(shlex.split(command))
+        assert capsys.readouterr().out == said
+        judged += 1
+    assert judged > 3
+
+
 @pytest.mark.parametrize(
     ("extra", "modules"),
     [

@@ -31,7 +31,13 @@ def possible(operations: list[Tuple], step: Step, start: Any) -> bool:
             return True
         if (done, state) in dead_ends:
             return False
+        tried = set()
         for number, one in enumerate(operations):
+            if not one[1]:  # of those that are the same, any will do
+                if one in tried:
+                    continue
+                if not done >> number & 1:
+                    tried.add(one)
             if done >> number & 1 or before[number] & ~done:
                 continue
             if any(reach(done | 1 << number, after) for after in step(state, one)):
@@ -43,12 +49,18 @@ def possible(operations: list[Tuple], step: Step, start: Any) -> bool:
 
 
 def taken_apart(history: list[Tuple]) -> list[Tuple]:
-    """A known drain is one dequeue for each of its elements, in any order, and after these one that finds nothing."""
+    """A drain is one dequeue for each of its elements, in any order, and after these one that finds nothing.
+
+    One of unknown outcome is as many dequeues of unknown outcome as there can be elements.
+    """
     found: list[Tuple] = []
+    puts = sum(one[0] == "enqueue" for one in history)
     for number, (what, known, start, end, *arguments) in enumerate(history):
         if what == "drain" and known:
             found += [("dequeue", True, start, end, value, number) for value in arguments[0]]
             found.append(("finish", True, start, end, number, len(arguments[0])))
+        elif what == "drain" and known is False:
+            found += [("dequeue", False, start, end, None)] * puts
         else:
             found.append((what, known, start, end, *arguments))
     return found
@@ -70,8 +82,6 @@ def _queue_step(take: Callable[[tuple[Any, ...], Any], Iterator[tuple[Any, ...]]
             yield elements, drains
             for after in take(elements, ANY):
                 yield after, drains
-                if what == "drain":
-                    yield from step((after, drains), one)
         elif what == "finish":
             if not elements and sum(1 for each in drains if each == arguments[0]) == arguments[1]:
                 yield elements, tuple(each for each in drains if each != arguments[0])
@@ -129,10 +139,7 @@ def total_queue(history: list[Tuple]) -> bool:
         elif not known:
             yield state
             for each in set(stuck):
-                after = ever, without(stuck, each), matched, drains
-                yield after
-                if what == "drain":
-                    yield from step(after, one)
+                yield ever, without(stuck, each), matched, drains
         elif what == "finish":
             if not stuck and drains.count(arguments[0]) == arguments[1]:
                 yield ever, stuck, matched, tuple(each for each in drains if each != arguments[0])
