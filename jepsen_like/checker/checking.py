@@ -235,12 +235,17 @@ def _checked_in(
         case _:
             findings = check_many_objects(history, model, bounds, worker.run, scratch, limits)
             unchecked = frozenset([Check.LOST]) if findings.unseen else frozenset()
+    return Verdict(model=model, engine=engine, findings=concluded(findings), unchecked=unchecked, losses=losses)
+
+
+def concluded(findings: Findings) -> Findings:
+    """Returns the findings about all of a history: undecided where it proves nothing."""
     if not findings.objects:
-        findings = attrs.evolve(findings, undecided=(Undecided(NONE, "the history holds no operations"),))
-    elif not findings.ok:
+        return attrs.evolve(findings, undecided=(Undecided(NONE, "the history holds no operations"),))
+    if not findings.ok:
         reason = "no operation of the history is known to have happened, so nothing was tested"
-        findings = attrs.evolve(findings, undecided=(*findings.undecided, Undecided(NONE, reason)))
-    return Verdict(model=model, engine=engine, findings=findings, unchecked=unchecked, losses=losses)
+        return attrs.evolve(findings, undecided=(*findings.undecided, Undecided(NONE, reason)))
+    return findings
 
 
 def _checked_queue(

@@ -32,10 +32,10 @@ class _FaultRead:
     ended_ns: int
 
 
-def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
+def allowances_of_run(directory: Path, began_ns: int | None = None) -> tuple[Allowance, ...]:
     """Returns what each fault of a recorded run was allowed to lose; nothing for a directory without `nemesis.jsonl`.
 
-    Raises `ValueError` if the record of its faults is damaged, or that of its mode is missing or damaged.
+    `began_ns` is when its load began; None: its history lies in the directory and tells. Raises `ValueError` if the record of its faults is damaged, or that of its mode is missing or damaged.
     """
     plan, happened = directory / "test.json", directory / "nemesis.jsonl"
     if not happened.exists():
@@ -64,10 +64,12 @@ def allowances_of_run(directory: Path) -> tuple[Allowance, ...]:
         allowances = system_named(test.get("system", OLDEST_SYSTEM)).mode_of(test).allowances(faults)
     except (KeyError, TypeError):
         return ()
-    return of_partitions(allowances, directory, test)
+    return of_partitions(allowances, directory, test, began_ns)
 
 
-def of_partitions(allowances: tuple[Allowance, ...], directory: Path, test: Mapping[str, Any]) -> tuple[Allowance, ...]:
+def of_partitions(
+    allowances: tuple[Allowance, ...], directory: Path, test: Mapping[str, Any], began_ns: int | None = None
+) -> tuple[Allowance, ...]:
     """Returns the same allowances as what a run recorded of its partitions narrows them; see `systems.isr_losses`.
 
     Without a queue in test.json they stay as they are. Raises `ValueError` for one that makes no sense, and
@@ -81,5 +83,5 @@ def of_partitions(allowances: tuple[Allowance, ...], directory: Path, test: Mapp
         read_states(directory),
         acks=expectations.acks,
         names=expectations.partitions,
-        origin_ns=HistoryReader.open(directory / HISTORY).began_ns(),
+        origin_ns=HistoryReader.open(directory / HISTORY).began_ns() if began_ns is None else began_ns,
     )

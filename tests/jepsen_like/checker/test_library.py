@@ -1,0 +1,74 @@
+"""A check in a session of Spark that the caller has: of a path, a URL that Spark reads, and a DataFrame."""
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from jepsen_like.checker import check
+from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.spark_engine import SparkEngine
+from jepsen_like.checker.verdict import Check, Engine, Model
+from jepsen_like.history.files import HistoryWriter, UnreadableHistory
+from jepsen_like.history.ops import Action, Op, Outcome
+from tests.jepsen_like.checker.test_several_logs import run_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkEngine) -> Any:
+    from pyspark.sql import SparkSession
+
+    return SparkSession(spark.context)
+
+
+@pytest.fixture
+def registers(tmp_path: Path) -> Path:
+    """Twenty registers, of which one returned what nobody wrote; and batches of an unknown outcome."""
+    with HistoryWriter(tmp_path / "history.parquet") as history:
+        for register in range(20):
+            write = Op(f=Action.WRITE, type=Outcome.OK, t_inv=1, t_ret=2, a=1, object=register, process=register)
+            history.record(write)
+            history.record(attrs.evolve(write, f=Action.READ, a=1 if register != 7 else 5, t_inv=3, t_ret=4))
+    return tmp_path
+
+
+def test_a_path_a_url_and_a_frame_are_judged_alike_and_the_session_goes_on(registers: Path, session: Any) -> None:
+    here = check_run(registers, Model.REGISTER, Engine.LOCAL)
+    assert here.findings.counts == {Check.PHANTOM: 1}
+    frame = session.read.parquet(str(registers / "history.parquet"))
+    for history in (registers, f"file://{registers}", f"file://{registers}/history.parquet", frame):
+        found = check(session, history, "register")
+        assert found.verdict.findings == here.findings
+        told = [(row.check, row.object, row.sentence) for row in found.violations.collect()]
+        assert told == [(str(one.check), one.object, one.sentence) for one in here.violations]
+    assert session.range(3).count() == 3
+
+
+@pytest.mark.parametrize("missing", [None, (3, 4)])
+def test_final_logs_come_from_a_url_too(tmp_path: Path, session: Any, missing: tuple[int, int] | None) -> None:
+    run = run_of(tmp_path, missing=missing)
+    here = check_run(run, Model.LOG, Engine.LOCAL)
+    found = check(session, f"file://{run}", "log").verdict
+    assert (found.findings, found.unchecked) == (here.findings, here.unchecked)
+    assert found.valid is (missing is None)
+
+
+def test_what_is_no_history_is_named(tmp_path: Path, session: Any) -> None:
+    for url, complaint in (
+        (f"file://{tmp_path}/none", "finds no Parquet files"),
+        (f"file://{tmp_path}/other", "its columns"),
+    ):
+        session.range(2).write.parquet(f"file://{tmp_path}/other", mode="overwrite")
+        with pytest.raises(UnreadableHistory, match=complaint):
+            check(session, url, "log")
+    with pytest.raises(UnreadableHistory, match="its columns"):
+        check(session, session.range(3), "log")
+    with pytest.raises(UnreadableHistory, match="a model is needed"):
+        check(session, f"file://{run_of(tmp_path / 'run')}")
+    torn = next((tmp_path / "run" / "history.parquet").rglob("*.parquet"))
+    torn.write_bytes(torn.read_bytes()[:-20])
+    with pytest.raises(UnreadableHistory, match="not a readable Parquet file"):
+        check(session, f"file://{tmp_path / 'run'}", "log")
