@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 import numpy as np
@@ -46,6 +46,10 @@ from jepsen_like.history.files import (
 )
 from jepsen_like.history.ops import DUMP_COLUMNS, NONE, ErrorCode
 
+if TYPE_CHECKING:
+    from jepsen_like.checker.connect_engine import ConnectEngine
+    from jepsen_like.checker.context_engine import ContextEngine
+
 HISTORY: Final = "history.parquet"
 TEST: Final = "test.json"
 FINAL_LOGS: Final = "final_logs"
@@ -81,16 +85,24 @@ def engine_of(engine: Engine, master: str | None = None, *, gentle: bool = False
     match engine:
         case Engine.LOCAL:
             yield LocalEngine()
-        case Engine.SPARK if master is not None and master.startswith("sc://"):
-            from jepsen_like.checker.connect_engine import ConnectedEngine
-
-            with ConnectedEngine(master) as connected:
-                yield connected
         case Engine.SPARK:
-            from jepsen_like.checker.spark_engine import SparkEngine
-
-            with SparkEngine(master, gentle=gentle) as spark:
+            with spark_engine_of(master, gentle=gentle) as spark:
                 yield spark
+
+
+@contextlib.contextmanager
+def spark_engine_of(master: str | None = None, *, gentle: bool = False) -> Iterator["ConnectEngine | ContextEngine"]:
+    """Start an engine of Spark and end it afterwards; see `engine_of`."""
+    if master is not None and master.startswith("sc://"):
+        from jepsen_like.checker.connect_engine import ConnectedEngine
+
+        with ConnectedEngine(master) as connected:
+            yield connected
+        return
+    from jepsen_like.checker.spark_engine import SparkEngine
+
+    with SparkEngine(master, gentle=gentle) as spark:
+        yield spark
 
 
 def check_run(

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from jepsen_like.checker.checking import engine_of
+from jepsen_like.checker.checking import engine_of, spark_engine_of
 from jepsen_like.checker.many import Judged, NoModel, judge_all, judged, model_of, rows_about
-from jepsen_like.checker.summary import WORD, notes, print_table
+from jepsen_like.checker.summary import WORD, notes, print_table, summary
 from jepsen_like.checker.tables import write_tables
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import ExitStatus
@@ -23,8 +23,16 @@ WORST_FIRST: Final = (ExitStatus.VIOLATION, ExitStatus.USAGE, ExitStatus.UNKNOWN
 """How a check of several paths ends: with the first of these that one of them would end with alone."""
 
 
+class PathOrUrl(click.Path):
+    """A path that exists, or the URL of a history that Spark reads."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """See `click.Path`."""
+        return value if "://" in str(value) else super().convert(value, parameter, context)
+
+
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=PathOrUrl(exists=True, path_type=Path))
 @click.option(
     "--model",
     type=click.Choice([one.value for one in Model if one is not Model.CUSTOM]),
@@ -51,7 +59,7 @@ WORST_FIRST: Final = (ExitStatus.VIOLATION, ExitStatus.USAGE, ExitStatus.UNKNOWN
 )
 def check(
     *,
-    paths: tuple[Path, ...],
+    paths: tuple[Path | str, ...],
     model: str | None,
     engine: str | None,
     master: str | None,
@@ -61,7 +69,8 @@ def check(
 ) -> ExitStatus:
     """Check histories; the last lines are PATH<TAB>true|false|unknown, one for each PATH.
 
-    PATH is a run directory, a history of ours (Parquet), or a file of Jepsen's operation maps as JSON or EDN,
+    PATH is a run directory, a history of ours (Parquet), the URL of one that Spark reads (file:, hdfs:, s3a:), or a file of
+    Jepsen's operation maps as JSON or EDN,
     one map {type: invoke|ok|fail|info, f, value, process, time, index} per event, in the order they happened:
 
     \b
@@ -107,12 +116,17 @@ def check(
         raise click.UsageError(f"{'--master' if master else '--connect'} needs --engine spark, or none")
     master = master or connect
     chosen = Model(model) if model else None
+    for url in (path for path in paths if isinstance(path, str)):
+        if len(paths) > 1 or out is not None or engine == Engine.LOCAL.value:
+            raise click.UsageError(f"{url} is a URL: Spark reads it, alone, and without --out")
+        return check_url(url, chosen, master, as_json=as_json)
+    places = [path for path in paths if isinstance(path, Path)]
     if chosen is None:
-        require_models(paths)
+        require_models(places)
     who = Engine(engine) if engine else None
-    if len(paths) == 1:
-        return check_one(paths[0], chosen, who, master, out, as_json=as_json)
-    return check_many(paths, chosen, who, master, out, as_json=as_json)
+    if len(places) == 1:
+        return check_one(places[0], chosen, who, master, out, as_json=as_json)
+    return check_many(places, chosen, who, master, out, as_json=as_json)
 
 
 def require_models(paths: Sequence[Path]) -> None:
@@ -137,11 +151,30 @@ def check_one(
         raise click.UsageError(found.unreadable)
     if out is not None:
         write_tables(out, [found.as_json()])
+    return tell(found, as_json=as_json)
+
+
+def check_url(url: str, model: Model | None, master: str | None, *, as_json: bool) -> ExitStatus:
+    """Check what Spark reads at a URL."""
+    from jepsen_like.checker.frames import read_frames
+    from jepsen_like.checker.library import check_frames_of_run
+
+    with spark_engine_of(master) as worker:
+        try:
+            verdict = check_frames_of_run(read_frames(worker.session, url), model)
+        except UnreadableHistory as error:
+            raise click.UsageError(str(error)) from error
+    told = verdict.as_json()
+    return tell(Judged(path=url, valid=verdict.valid, verdict=told, summary=tuple(summary(verdict))), as_json=as_json)
+
+
+def tell(found: Judged, *, as_json: bool) -> ExitStatus:
+    """Print everything that was found of one path; returns how the check ends."""
     for line in found.summary:
         click.echo(line)
     if as_json:
         click.echo(json.dumps(found.verdict))
-    click.echo(f"{path}\t{WORD[found.valid]}")
+    click.echo(f"{found.path}\t{WORD[found.valid]}")
     return status_of(found)
 
 

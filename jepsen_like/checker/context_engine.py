@@ -43,6 +43,13 @@ class ContextEngine:
         """Returns whether all tasks run on this machine."""
         return str(self.context.master).startswith("local")
 
+    @property
+    def session(self) -> Any:
+        """Returns a `SparkSession` of the same application."""
+        from pyspark.sql import SparkSession
+
+        return SparkSession(self.context)
+
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         """Executes the tasks; returns their results in order. Raises `UnreadableHistory` when a task cannot read its input,
         `EnvironmentMissing` when the master is out of reach, memory ran out or an executor was lost, and `OSError` for a full disk.

@@ -129,7 +129,9 @@ def test_check_takes_a_cluster_and_a_connect_server_by_their_urls(
     cluster.workers(2)
     lost, whole = str(shared / "log"), str(shared / "log2")
     assert checked(capsys, "--master", cluster.url, lost, whole) == [f"{lost}\tfalse", f"{whole}\ttrue"]
-    assert checked(capsys, "--connect", cluster.connect_server(), lost) == [f"{lost}\tfalse"]
+    server = cluster.connect_server()
+    for history in (lost, f"file://{lost}"):
+        assert checked(capsys, "--connect", server, history) == [f"{history}\tfalse"]
 
 
 def checked(capsys: pytest.CaptureFixture[str], option: str, url: str, *paths: str) -> list[str]:

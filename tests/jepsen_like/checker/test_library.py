@@ -19,9 +19,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def session(spark: SparkEngine) -> Any:
-    from pyspark.sql import SparkSession
-
-    return SparkSession(spark.context)
+    return spark.session
 
 
 @pytest.fixture
