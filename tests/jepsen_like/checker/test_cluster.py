@@ -123,13 +123,20 @@ def started(place: Path) -> list[Path]:
     return sorted(place.glob("started-*"))
 
 
-def test_check_takes_a_cluster_and_a_connect_server_by_their_urls(
+def test_check_takes_a_cluster_by_its_url(
     shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.workers(2)
     lost, whole = str(shared / "log"), str(shared / "log2")
     assert checked(capsys, "--master", cluster.url, lost, whole) == [f"{lost}\tfalse", f"{whole}\ttrue"]
-    server = cluster.connect_server()
+
+
+@pytest.mark.timeout(300)  # a server, and two applications of Spark, one after the other
+def test_check_takes_a_connect_server_by_its_url(
+    shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.workers(2)
+    server, lost = cluster.connect_server(), str(shared / "log")
     for history in (lost, f"file://{lost}"):
         assert checked(capsys, "--connect", server, history) == [f"{history}\tfalse"]
 
