@@ -9,7 +9,7 @@ from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.element_queue import check_element_queues
 from jepsen_like.checker.gather import Limits
 from jepsen_like.checker.key_values import check_key_values
-from jepsen_like.checker.many_objects import sort_out
+from jepsen_like.checker.many_objects import Long, sort_out
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.scratch import Scratch
 from jepsen_like.checker.sets import check_sets
@@ -53,6 +53,10 @@ def check_many_objects(
     """Returns everything that is wrong with the objects of a history. Raises `UnreadableHistory`."""
     findings = Findings()
     sorted_out = sort_out(history, model, run, scratch, limits)
-    for found in run([ObjectsTask(sources, model, bounds) for sources in sorted_out.groups]):
+    tasks = list[ObjectsTask]()
+    for sources in sorted_out.groups:
+        assert not isinstance(sources, Long)  # only a log is divided
+        tasks.append(ObjectsTask(sources, model, bounds))
+    for found in run(tasks):
         findings = findings.plus(found)
     return findings

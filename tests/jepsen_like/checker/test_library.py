@@ -24,7 +24,7 @@ def session(spark: SparkEngine) -> Any:
 
 @pytest.fixture
 def registers(tmp_path: Path) -> Path:
-    """Twenty registers, of which one returned what nobody wrote; and batches of an unknown outcome."""
+    """Twenty registers, of which one returned a value that no client wrote."""
     with HistoryWriter(tmp_path / "history.parquet") as history:
         for register in range(20):
             write = Op(f=Action.WRITE, type=Outcome.OK, t_inv=1, t_ret=2, a=1, object=register, process=register)
