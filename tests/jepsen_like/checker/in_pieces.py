@@ -62,7 +62,7 @@ def history_of(rng: random.Random) -> list[Op]:
     jumbled = rng.random() < 0.3
     ops: list[Op] = []
     moment, process = 0, clients
-    for _ in range(rng.randint(20, rng.choice((60, 150, 400)))):
+    for _ in range(rng.randint(20, rng.choice((60, 150, 400, 1200)))):
         client = min(free_at, key=lambda one: free_at[one] + rng.randrange(3))
         moment = max(moment + rng.randrange(3), free_at[client])
         begin = rng.randint(free_at[client], moment)
@@ -98,7 +98,7 @@ def history_of(rng: random.Random) -> list[Op]:
             free_at[process], process = end, process + 1
     recorded = {id(op): (op.t_ret if op.t_ret < NEVER else op.t_inv + rng.randrange(30)) for op in ops}
     ops.sort(key=lambda op: recorded[id(op)])
-    for _ in range(rng.choice((0, 0, 1, 1, 2, 3))):
+    for _ in range(rng.choice((0, 0, 1, 1, 2, 3, 12, 40))):
         at = rng.randrange(len(ops))
         ops[at] = _damaged(rng, ops, ops[at])
     return ops
@@ -137,17 +137,17 @@ def compared(count: int, seed: int) -> Tally:
 def _compared(run: Path, rng: random.Random) -> Tally:
     ops = history_of(rng)
     table = table_of(ops)
-    part_rows = rng.choice((3, 5, 9))
+    part_rows = rng.choice((3, 5, 9)) if len(ops) < 300 else 40
     bucket = run / "history.parquet" / "bucket=0"
     bucket.mkdir(parents=True)
     for number, begin in enumerate(range(0, len(ops), part_rows)):
         write_part(table.slice(begin, part_rows), bucket / f"part-0-{number:06d}.parquet")
-    chunk = rng.choice((9, 20, 40, 80))
+    chunk = rng.choice((9, 20, 40, 80, 300))
     limits = Limits(
         task=chunk * rng.choice((1, 2, 3)),
         chunk=chunk,
         piece=chunk,
-        whole=1000,
+        whole=5000,
         reduced_share=rng.choice((1000, 1000, 3)),
     )
     whole = check_registers(Columns.of_ops(ops))

@@ -4,7 +4,7 @@ import pytest
 
 from tests.jepsen_like.checker.in_pieces import all_compared
 
-HISTORIES = 200
+HISTORIES = 120
 
 
 @pytest.mark.timeout(300)
