@@ -45,7 +45,7 @@ class Limits:
     """Rows that are sorted out at once."""
     piece: int = 1 << 19
     """Rows of registers that are reduced, or sorted out, at once."""
-    whole: int = 1 << 21
+    whole: int = 1 << 19
     """Rows of a register that is checked with all of its rows at once, where no smaller part of them decides it."""
     reduced_share: int = 1000
     """A register that has at least this part of the rows of a large bucket is reduced piece by piece."""

@@ -29,6 +29,8 @@ from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 EXPLAINED_MAX: Final = 20
 """Violations explained per call; the others are counted."""
+SEARCHED_OPS_MAX: Final = 1 << 19
+"""A search holds each operation as an object: a register with more of them is undecided if it has to be searched."""
 SHRUNK_OPS_MAX: Final = 2000
 """A contradiction found by search in more operations than this is not shrunk further than to its end."""
 
@@ -56,6 +58,10 @@ def check_registers(rows: Columns, bounds: SearchBounds | None = None) -> Findin
     ends_s = bounds.clock() + bounds.seconds
     for at in np.argsort(ends - begins, kind="stable").tolist():
         name = int(outcome.objects[outcome.ambiguous[at]])
+        if ends[at] - begins[at] > SEARCHED_OPS_MAX:
+            reason = f"it has to be searched, and it has {ends[at] - begins[at]:,} operations, of {SEARCHED_OPS_MAX:,} at most"
+            undecided.append(Undecided(name, reason))
+            continue
         of_this = rows.where(by_object[begins[at] : ends[at]])
         left = attrs.evolve(bounds, seconds=max(0.0, ends_s - bounds.clock()))
         match _searched(name, of_this, left, explained=len(violations) < EXPLAINED_MAX):
