@@ -40,6 +40,7 @@ from jepsen_like.history.files import (
     UnreadableHistory,
     bucket_of,
     dump_parts,
+    limits_of,
     read_dump_part,
     read_kept,
     read_part,
@@ -60,6 +61,9 @@ NO_MORE_EXPECTED: Final = QueueExpectations()
 Share = Callable[[Ints], Shared]
 LOGS_DIRECT_MAX: Final = 8
 """A history of more logs than this is sorted out by log first: its part files have rows of each."""
+
+RETENTION_ROWS_MAX: Final = 1 << 24
+"""A rule of retention is judged for histories of no more rows than this: in this process, with some of their columns."""
 
 
 class TaskRunner(Protocol):
@@ -151,7 +155,10 @@ def check_run(
             limits,
         )
     findings = verdict.findings
-    if model is Model.LOG and (rule.may_expire or _any_trimmed(history)):
+    if model is Model.LOG and rule.may_expire and (rows := history.rows()) > RETENTION_ROWS_MAX:
+        reason = f"whether logs let go only what they may is judged in memory, and {rows:,} rows are too many for that"
+        undecided += (Undecided(LOG_OBJECT, reason),)
+    elif model is Model.LOG and (rule.may_expire or _any_trimmed(history)):
         held = [read_dump_part(path).column("a").to_numpy() for path in dump] if rule.retention_bytes else []
         for obj in kept if kept is not None else (LOG_OBJECT,):
             findings = findings.plus(
@@ -229,7 +236,10 @@ def _checked_in(
         case Model.REGISTER:
             findings = check_many_registers(history, bounds, worker.run, scratch, limits)
         case Model.LOG:
-            if rows_in(sized(history.files())) > limits.direct or _logs_at_least(history) > LOGS_DIRECT_MAX:
+            rows, records = rows_in(sized(history.files())), rows_in(sized(dump))
+            # What faults explain is found with all of a log in memory.
+            is_large = rows > limits.direct or records > limits.direct * (2 if allowances else 1)
+            if is_large or _logs_at_least(history) > LOGS_DIRECT_MAX:
                 findings, losses = check_many_logs(
                     history, dump or None, kept, allowances, worker.run, scratch, limits, expires=expires
                 )
@@ -346,8 +356,14 @@ def _logs_at_least(history: HistoryReader) -> int:
 def _any_trimmed(history: HistoryReader) -> bool:
     """Whether any read was answered that its record had left the log."""
     return any(
-        (read_part(path, ("err",)).column("err").to_numpy() == ErrorCode.TRIMMED).any() for path in history.files()
+        any(_reaches(one.get("err"), ErrorCode.TRIMMED) for one in limits_of(path, ("err",)))
+        and (read_part(path, ("err",)).column("err").to_numpy() == ErrorCode.TRIMMED).any()
+        for path in history.files()
     )
+
+
+def _reaches(limits: tuple[int, int] | None, value: int) -> bool:
+    return limits is None or limits[0] <= value <= limits[1]
 
 
 def _missing_final_logs(

@@ -363,7 +363,9 @@ class _LongLog:
             found += [one.around for one in self.run(again)]
             batches = {pair for one in found for pair in zip(*one.batches.tolist(), strict=True)}
             known = {place for one in found for place in one.places.tolist()}
-            wanted = {place for start, end in batches for place in range(start, end)[:WRONG_KEPT_MAX]} - known
+            wanted = {place for start, end in batches for place in range(start, end)[:WRONG_KEPT_MAX]}
+            wanted |= {place for one in found for some in one.standing.values() for place in some}
+            wanted -= known
             if not wanted:
                 break
         return found

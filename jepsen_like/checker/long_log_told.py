@@ -4,7 +4,6 @@ Row groups that cannot have such an operation are left out by the least and grea
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -14,6 +13,7 @@ from jepsen_like.checker.columns import Bools, Columns, Ints
 from jepsen_like.checker.gather import Chunk, PartSlice, columns_of
 from jepsen_like.checker.log_scan import EXAMPLES_MAX, LogPlan
 from jepsen_like.checker.tasks import FETCHED_MAX, Gathered, loaded
+from jepsen_like.history.files import limits_of
 from jepsen_like.history.ops import NEVER, NONE, Action, Op, Outcome
 
 SPAN_MAX: Final = 64
@@ -112,7 +112,8 @@ class SpeakTask:
 
     def _pruned(self, part: PartSlice) -> PartSlice | None:
         """The row groups of a part file that may have something wanted."""
-        groups = tuple(number for number in part.groups if self.wanted.may_be_in(limits_of(part.path, number)))
+        limits = limits_of(part.path, ("a", "offset", "t_ret"))
+        groups = tuple(number for number in part.groups if self.wanted.may_be_in(limits[number]))
         return attrs.evolve(part, groups=groups) if groups else None
 
 
@@ -125,19 +126,6 @@ def _deniers(rows: Columns, denies: Bools, wanted: Denied) -> Ints:
 
 def _meets(limits: tuple[int, int] | None, spans: Iterable[tuple[int, int]]) -> bool:
     return limits is None or any(first <= limits[1] and last >= limits[0] for first, last in spans)
-
-
-def limits_of(path: Path, number: int) -> dict[str, tuple[int, int]]:
-    """Returns the least and the greatest value of each column in a row group, as far as the file states them."""
-    import pyarrow.parquet as pq
-
-    group = pq.read_metadata(path).row_group(number)
-    found = {}
-    for at in range(group.num_columns):
-        column = group.column(at)
-        if column.is_stats_set and column.statistics.has_min_max:
-            found[column.path_in_schema] = (column.statistics.min, column.statistics.max)
-    return found
 
 
 def first_denier(ops: Sequence[Op], wanted: Denied) -> Op | None:

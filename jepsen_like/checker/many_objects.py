@@ -5,7 +5,7 @@ What is small enough is checked as it lies, a bucket at a time. See `gather` for
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -35,6 +35,9 @@ from jepsen_like.checker.tasks import Gathered, Source, Task
 from jepsen_like.checker.verdict import Findings, Model, Undecided
 from jepsen_like.history.files import HistoryReader, Kept, UnreadableHistory
 
+WHOLE_ROWS_MAX: Final = 1 << 25
+"""A log with batches of unknown outcome is checked by one task, if it has no more rows than this."""
+
 Run = Callable[[Sequence[Task]], list[Any]]
 
 
@@ -45,6 +48,14 @@ class Long:
     object: int
     rows: int
     sources: tuple[Chunk | Gathered, ...]
+
+    @property
+    def whole(self) -> tuple[Source, ...]:
+        """Returns the same rows as sources of a task that holds all of them."""
+        parts = [one for some in self.sources if not isinstance(some, Gathered) for one in some]
+        return tuple(dict.fromkeys(one.path for one in parts)) or tuple(
+            one for one in self.sources if isinstance(one, Gathered)
+        )
 
 
 @attrs.frozen
@@ -127,15 +138,20 @@ def check_many_logs(
     """
     sorted_out = sort_out(history, Model.LOG, run, scratch, limits)
     findings, losses = Findings(), list[AllowedLoss]()
-    for long in (one for one in sorted_out.groups if isinstance(one, Long)):
+    short = {number: one for number, one in enumerate(sorted_out.groups) if not isinstance(one, Long)}
+    for number, long in enumerate(sorted_out.groups):
+        if not isinstance(long, Long):
+            continue
         final = None if dump is None else _long_final(long.object, dump, kept, run, limits, expires=expires)
         found, chunks = check_long_log(long.object, long.sources, long.rows, final, run, scratch, limits)
         if not isinstance(long.sources[0], Gathered):
             require_apart(
                 [one for one in long.sources if not isinstance(one, Gathered)], [one.spans for one in chunks], run
             )
-        findings = findings.plus(_excused(found, long, final, allowances))
-    short = {number: one for number, one in enumerate(sorted_out.groups) if not isinstance(one, Long)}
+        if any(one.unknown_together for one in chunks) and long.rows <= WHOLE_ROWS_MAX:
+            short[number] = long.whole
+        else:
+            findings = findings.plus(_excused(found, long, final, allowances))
     if not short:
         return findings, ()
     files = None if dump is None else _dump_sorted_out(dump, sorted_out.divisions, run, scratch, limits)

@@ -386,6 +386,30 @@ def part_rows(path: Path) -> tuple[int, ...]:
     return tuple(found.row_group(number).num_rows for number in range(found.num_row_groups))
 
 
+def limits_of(path: Path, columns: Sequence[str]) -> list[dict[str, tuple[int, int]]]:
+    """Returns for each row group of a part file the least and the greatest value of these columns, as far as it states them.
+
+    Raises `UnreadableHistory` if it cannot be read.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UnreadableHistory(path, f"not a readable Parquet file ({error})") from error
+    names = metadata.schema.names
+    found: list[dict[str, tuple[int, int]]] = []
+    for number in range(metadata.num_row_groups):
+        group, of_group = metadata.row_group(number), dict[str, tuple[int, int]]()
+        for name in columns:
+            statistics = group.column(names.index(name)).statistics if name in names else None
+            if statistics is not None and statistics.has_min_max:
+                of_group[name] = (statistics.min, statistics.max)
+        found.append(of_group)
+    return found
+
+
 def time_span(path: Path, groups: Sequence[int]) -> tuple[int, int]:
     """Returns when the first operation of some row groups of a part file began, and the last time in them.
 

@@ -3,7 +3,8 @@
     python -m tests.jepsen_like.checker.differential --count 1000000
 
 Registers go through the kernel (and the search, where values repeat) many at a time, as they do in a real check; logs
-are cut into up to three time segments, so that the two passes have something to join. `--maps` compares every model that operation
+are cut into up to three time segments, so that the two passes have something to join. Some logs are checked in tiny parts as
+long logs are, too, where the same has to be found. `--maps` compares every model that operation
 maps can describe, read from files of all forms (`element_differential`), `--count` of each. Every history is a function of the seed.
 """
 
@@ -28,6 +29,7 @@ from jepsen_like.checker.register_check import check_registers
 from jepsen_like.checker.verdict import Model, Violation
 from jepsen_like.history.ops import Op
 from tests.jepsen_like.checker import element_differential, oracle
+from tests.jepsen_like.checker.long_logs import differences
 from tests.jepsen_like.checker.small_histories import (
     FINAL,
     as_ops,
@@ -44,6 +46,9 @@ BATCH = 5000
 TOGETHER = (250, 25)
 """Registers checked at once, in turn: of many, all that is explained was found by the scan; of few, what was searched is explained, too."""
 SHARE_OF_LOGS = 0.4
+SHARE_OF_LONG_LOGS = 0.02
+"""Logs that are checked in parts as well, as long ones are, in addition to the others: each takes many small files."""
+LONG_BATCH = 250
 
 
 @attrs.frozen
@@ -162,6 +167,13 @@ def _in_processes(
     return tallies
 
 
+def long_logs_compared(count: int, seed: int, processes: int) -> list[str]:
+    """What differs between the checks of long and of short logs, in so many histories, over several processes."""
+    work = [(seed * 1_000_003 + at, min(LONG_BATCH, count - at)) for at in range(0, count, LONG_BATCH)]
+    with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        return [one for some in pool.map(differences, *zip(*work, strict=True)) for one in some] if work else []
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare the checker with the definition of linearizability.")
     parser.add_argument("--count", type=int, default=100_000)
@@ -189,6 +201,12 @@ def main() -> int:
         wrong += len(tally.differences) + tally.undecided
         for difference in tally.differences[:10]:
             click.echo(f"  {difference}")
+    of_long = int(arguments.count * SHARE_OF_LONG_LOGS)
+    differ = long_logs_compared(of_long, arguments.seed, arguments.processes)
+    click.echo(f"logs in parts: {of_long} histories, {len(differ)} differences")
+    for difference in differ[:10]:
+        click.echo(f"  {difference}")
+    wrong += len(differ)
     click.echo(f"{time.monotonic() - began:.1f} s")
     return 1 if wrong else 0
 
