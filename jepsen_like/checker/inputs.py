@@ -5,28 +5,37 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from jepsen_like.checker.checking import HISTORY
 from jepsen_like.checker.final_logs import DUMP
 from jepsen_like.checker.jepsen_maps import Names, operations
 from jepsen_like.checker.map_files import read_events
+from jepsen_like.checker.user_model import VALUES, UserModel, Values, calls
 from jepsen_like.checker.verdict import Model
-from jepsen_like.history.files import HistoryReader, HistoryWriter, read_part
-from jepsen_like.history.ops import NEVER, ListOp
+from jepsen_like.history.files import HistoryReader, HistoryWriter, UnreadableHistory, read_part
+from jepsen_like.history.ops import NEVER, ListOp, Op
+
+
+MAPS: Final = ("history.edn", "history.edn.gz", "history.json", "history.jsonl", "history.txt")
+"""The history in a directory of Jepsen's, the first of these that is there."""
+BINARY: Final = ("test.jepsen", "test.fressian")
 
 
 @contextlib.contextmanager
-def as_run(path: Path, model: Model, names: Names) -> Iterator[Path]:
+def as_run(path: Path, model: Model, names: Names, of_class: UserModel | None = None) -> Iterator[Path]:
     """`path` as a run directory, in a temporary place when it is something else. Raises `UnreadableHistory` if it is no history.
 
-    `names` gets to know what the numbers in it stand for.
+    Besides a run and a history of ours this is a file of operation maps, `-` for those on stdin, or a directory of Jepsen's store.
+    `names` gets to know what the numbers in it stand for. `of_class` is the model of a user, whose operations have names of their own.
     """
     if path.is_dir() and (path / HISTORY).is_dir():
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="quorumlog-check-") as scratch:
         run = Path(scratch)
-        if path.is_dir():
+        maps = maps_in(path) if path.is_dir() else path
+        if maps is None:
             HistoryReader.open(path)
             (run / HISTORY).symlink_to(path.absolute(), target_is_directory=True)
             if path.name == HISTORY and (path.parent / DUMP).is_dir():
@@ -36,11 +45,39 @@ def as_run(path: Path, model: Model, names: Names) -> Iterator[Path]:
             (run / HISTORY / "bucket=0").mkdir(parents=True)
             shutil.copyfile(path, run / HISTORY / "bucket=0" / "part-0.parquet")
         else:
-            # In the order they end, however long that takes: part files should not be cut by time.
-            with HistoryWriter(run / HISTORY, part_seconds_max=NEVER / 1e9) as writer:
-                for op in operations(read_events(path), model, path, names):
-                    if isinstance(op, ListOp) and op.values:
-                        writer.record_batch(op, op.values)
-                    else:
-                        writer.record(op)
+            values = Values()
+            with contextlib.closing(read_events(maps)) as events:
+                if of_class is None:
+                    _record(operations(events, model, maps, names), run)
+                else:
+                    _record(calls(events, maps, of_class, names, values), run)
+                    values.write(run / VALUES)
         yield run
+
+
+def _record(ops: Iterator[Op], run: Path) -> None:
+    # In the order they end, however long that takes: part files should not be cut by time.
+    with HistoryWriter(run / HISTORY, part_seconds_max=NEVER / 1e9) as writer:
+        for op in ops:
+            if isinstance(op, ListOp) and op.values:
+                writer.record_batch(op, op.values)
+            else:
+                writer.record(op)
+
+
+def maps_in(directory: Path) -> Path | None:
+    """Returns the history in a directory of Jepsen's store, in its `latest` if that is a test's or the store itself; None for another directory.
+
+    Raises `UnreadableHistory` for one whose history cannot be read from here.
+    """
+    for place in (directory, directory / "latest"):
+        for name in MAPS:
+            if (place / name).is_file():
+                return place / name
+    if next(directory.glob("bucket=*"), None) is None:
+        if next(directory.glob("independent/*/history.*"), None) is not None:
+            raise UnreadableHistory(directory, "no history.edn; its keys are judged one by one: independent/*")
+        for name in BINARY:
+            if (directory / name).is_file():
+                raise UnreadableHistory(directory, f"no history.edn, and {name} is not text")
+    return None

@@ -14,8 +14,10 @@ pending operations until it is. An empty frontier means: no order exists. What k
 `None` as an answer means that a bound was reached, and the reason states which and where.
 """
 
+import itertools
+import sys
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -25,6 +27,8 @@ SECONDS_MAX: Final = 60.0
 MEMORY_MIB_MAX: Final = 1024
 CONFIGURATION_BYTES: Final = 400
 """What one configuration takes: a tuple, two integers of many bits, and its share of a set. Measured."""
+SMALL_STATE_BYTES: Final = 64
+"""Of which a state's part is no more than this."""
 STEPS_BETWEEN_LOOKS: Final = 2048
 """So many configurations are extended between two looks at the clock."""
 COMPARED_MAX: Final = 256
@@ -307,9 +311,15 @@ class _Walk:
             self.exhausted = f"more than {self._memory_mib_max:g} MiB of configurations"
         elif self._until_look <= 0:
             self._until_look = STEPS_BETWEEN_LOOKS
+            self._weigh()
             if self._clock() > self._deadline_s:
                 self.exhausted = f"more than {self._seconds_max:g} s"
         return bool(self.exhausted)
+
+    def _weigh(self) -> None:
+        """Let larger states count for more: of one configuration that there is."""
+        weight = CONFIGURATION_BYTES + max(0, _bytes_of(next(iter(self._frontier))[0]) - SMALL_STATE_BYTES)
+        self._configurations_max = max(1, int(self._memory_mib_max * 2**20 / weight))
 
     def _following(self, state: State, done: int, used: int) -> list[_Configuration]:
         found = []
@@ -344,6 +354,15 @@ class _Walk:
             if not done & bit and self._model.step(state, op) is not None:
                 done |= bit
         return state, done, used
+
+
+def _bytes_of(state: Any) -> int:
+    """About what a state takes, of a collection with what is in it."""
+    inside: Iterable[Any] = ()
+    if isinstance(state, tuple | frozenset):
+        inside = itertools.islice(state, COMPARED_MAX)
+    scale = max(1.0, len(state) / COMPARED_MAX) if inside else 1.0
+    return sys.getsizeof(state) + int(scale * sum(map(_bytes_of, inside)))
 
 
 def _undominated(configurations: Iterable[_Configuration]) -> set[_Configuration]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX
-from jepsen_like.history.ops import NONE, Action, ListOp, Op, Outcome
+from jepsen_like.history.ops import NONE, Action, CallOp, ListOp, Op, Outcome
 
 VALUES_SHOWN_MAX: Final = 6
 NOT_ALL_SHOWN: Final = "not all operations are shown"
@@ -47,8 +47,10 @@ def deed(op: Op) -> str:
             return f"{op.f.name.lower()} of {op.a}{_doubt(op)}"
         case Action.DEQUEUE:
             return f"dequeue of {op.a}" if op.a != NONE else "dequeue that found nothing"
+        case Action.CALL if isinstance(op, CallOp):
+            return f"{op.words}{_doubt(op)}"
         case Action.DRAIN | Action.CALL:
-            return op.f.name.lower()
+            return f"{op.f.name.lower()}{_doubt(op)}"
         case _:
             return _queue_deed(op)
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from jepsen_like.checker.allowance import AllowedLoss
-from jepsen_like.history.ops import NEVER, NONE, ListOp, Op
+from jepsen_like.history.ops import NEVER, NONE, CallOp, ListOp, Op
 
 T = TypeVar("T")
 WITNESS_OPS_MAX: Final = 6
@@ -235,6 +235,7 @@ def _op_as_json(op: Op, origin_ns: int) -> dict[str, Any]:
         "b": op.b,
         "seen": op.seen,
         **({"values": list(op.values[:VALUES_TOLD_MAX])} if isinstance(op, ListOp) else {}),
+        **({"call": op.words} if isinstance(op, CallOp) else {}),
         "offset": op.offset,
         "epoch": op.epoch,
         "process": op.process,

@@ -8,7 +8,7 @@
 """
 
 import enum
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -147,6 +147,14 @@ class ListOp(Op):
     """An attempt that a history has a row for each value of, with all of them. `a` is the only one, or `NONE`."""
 
     values: tuple[int, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class CallOp(Op):
+    """An attempt as a class of the user's sees it: `call`, and in words."""
+
+    words: str = ""
+    call: Any = attrs.field(default=None, eq=False)
 
 
 COLUMNS: Final[tuple[tuple[str, str], ...]] = (

@@ -1,0 +1,334 @@
+"""Objects whose model is a class of the user's: what it is given, where it comes from, and the search that asks it.
+
+    class Counter:
+        initial = 0
+
+        def step(self, state, op):
+            match op.f:
+                case "add":
+                    return state + op.value
+                case "read":
+                    return state if op.value in (None, state) else None
+
+`step` returns the state after `op` took effect and answered what it answered, or None if it cannot have. States are hashable
+and not None. It is asked about every operation that happened, and about those of unknown outcome, which have no answer;
+what failed is left out. Two more attributes are optional: `keyed = True` if every value is [key value], so that each key is an
+object of its own, and `reads = {"read"}`, the operations that never change the state, of which a search needs to try less.
+
+The class is imported where its module lies; to a worker that does not have it the text of a module travels along.
+"""
+
+import functools
+import importlib
+import importlib.util
+import json
+import sys
+import tempfile
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, Protocol
+
+import attrs
+
+from jepsen_like.checker.checking import HISTORY, TaskRunner, require_evidence
+from jepsen_like.checker.elements import Elements, Gathering
+from jepsen_like.checker.gather import LIMITS, Limits
+from jepsen_like.checker.jepsen_maps import Keyed, MapAttempt, Names, attempts, text_of
+from jepsen_like.checker.many_objects import sort_out
+from jepsen_like.checker.map_files import Event
+from jepsen_like.checker.register_check import SearchBounds
+from jepsen_like.checker.scratch import Scratch
+from jepsen_like.checker.search import Sequential
+from jepsen_like.checker.searched import Prepared, decide
+from jepsen_like.checker.tasks import Source, loaded, of_model, require_sound
+from jepsen_like.checker.verdict import Engine, Findings, Model, Verdict
+from jepsen_like.history.files import HistoryReader, UnreadableHistory
+from jepsen_like.history.ops import NONE, Action, CallOp, Op, Outcome
+
+VALUES: Final = "values.arrow"
+"""In the run directory: what the numbers in its history stand for, a row each."""
+
+
+class Stepping(Protocol):
+    """What the class of a user is."""
+
+    initial: Hashable
+
+    def step(self, state: Any, op: "Call") -> Any:
+        """See the module."""
+        ...
+
+
+@attrs.frozen
+class Call:
+    """An operation as `step` sees it. Lists are tuples."""
+
+    f: str
+    asked: Any
+    """The value of its invocation."""
+    answered: Any
+    """The value of its `ok`, None if its outcome is unknown."""
+    is_known: bool
+    process: int
+
+    @property
+    def value(self) -> Any:
+        """Returns what was answered, or what was asked where nothing was."""
+        return self.answered if self.answered is not None else self.asked
+
+
+@attrs.frozen
+class UserModel:
+    """A class of a user, by value: it reaches workers of a cluster as it is."""
+
+    module: str
+    name: str
+    root: str
+    """Where the module, or its package, is found."""
+    text: str
+    """Of the module; empty if it lies in a package, which workers need to have."""
+
+    @classmethod
+    def of(cls, spec: str) -> "UserModel":
+        """Returns the class that `module:Class` names, searched for from the current directory too. Raises `ValueError`."""
+        module, _, name = spec.partition(":")
+        if not module or not name:
+            raise ValueError(f"{spec}: module:Class expected")
+        root = str(Path.cwd())
+        found = cls(module, name, root, "")
+        loaded_class = found.load()
+        for needed in ("initial", "step"):
+            if not hasattr(loaded_class, needed):
+                raise ValueError(f"{spec}: the class has no {needed}")
+        file = sys.modules[module].__file__
+        alone = "." not in module and file is not None
+        return attrs.evolve(found, text=Path(file).read_text() if alone and file is not None else "")
+
+    @property
+    def spec(self) -> Path:
+        """Returns its name, as the place of an error."""
+        return Path(f"{self.module}:{self.name}")
+
+    def load(self) -> Any:
+        """Returns the class. Raises `ValueError` if there is none."""
+        return _loaded(self)
+
+    def made(self) -> Stepping:
+        """Returns an instance. Raises `UnreadableHistory` if it cannot be made."""
+        try:
+            instance: Stepping = self.load()()
+        except Exception as error:
+            raise UnreadableHistory(self.spec, f"cannot be made: {error!r}") from error
+        return instance
+
+    @property
+    def keyed(self) -> bool:
+        """Returns whether every value is [key value]."""
+        return bool(getattr(self.load(), "keyed", False))
+
+
+@functools.cache
+def _loaded(model: UserModel) -> Any:
+    try:
+        module = _module(model)
+        return getattr(module, model.name)
+    except Exception as error:
+        raise ValueError(f"{model.spec}: {error}") from error
+
+
+def _module(model: UserModel) -> ModuleType:
+    if Path(model.root).is_dir():
+        if model.root not in sys.path:
+            sys.path.insert(0, model.root)
+        try:
+            return importlib.import_module(model.module)
+        except ModuleNotFoundError as error:
+            if not model.text or error.name != model.module:
+                raise
+    if not model.text:
+        raise ModuleNotFoundError(f"no module {model.module} on this machine")
+    with tempfile.TemporaryDirectory(prefix="quorumlog-model-") as place:
+        file = Path(place) / f"{model.module}.py"
+        file.write_text(model.text)
+        spec = importlib.util.spec_from_file_location(model.module, file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[model.module] = module
+        spec.loader.exec_module(module)
+        return module
+
+
+class Values:
+    """Values being numbered from 0, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, value: Any) -> int:
+        """Returns the number of a value; `NONE` of None."""
+        return NONE if value is None else self._numbers.setdefault(encoded(value), len(self._numbers))
+
+    def write(self, path: Path) -> None:
+        """Write them as the rows of an Arrow file."""
+        import pyarrow as pa
+
+        batch = pa.record_batch({"value": pa.array(list(self._numbers), pa.large_string())})
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+
+
+def encoded(value: Any) -> str:
+    """Returns a value as JSON in which lists and maps are told apart from what they hold."""
+    return json.dumps(_tagged(value))
+
+
+def _tagged(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return ["l", *map(_tagged, value)]
+    if isinstance(value, dict):
+        return ["m", *([_tagged(key), _tagged(each)] for key, each in value.items())]
+    return value
+
+
+def decoded(text: str) -> Any:
+    """Returns the value of `encoded`, with tuples for lists."""
+    return _untagged(json.loads(text))
+
+
+def _untagged(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    kind, *inside = value
+    if kind == "l":
+        return tuple(map(_untagged, inside))
+    return {_untagged(key): _untagged(each) for key, each in inside}
+
+
+def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names, values: Values) -> Iterator[Op]:
+    """Returns the operations that operation maps describe, whatever they are called. Raises `UnreadableHistory`."""
+    keys = Keyed()
+    keys.keyed = of_class.keyed
+    for one in attempts(events, path, None, "call"):
+        try:
+            key, asked, answered = keys.split(one, None)
+        except ValueError as error:
+            raise UnreadableHistory(path, str(error)) from error
+        answered = answered if one.outcome is Outcome.OK else None
+        yield Op(
+            **_fields(one),
+            object=names.element(key),
+            seen=values.number(one.f),
+            a=values.number(asked),
+            b=values.number(answered),
+        )
+
+
+def _fields(one: MapAttempt) -> dict[str, Any]:
+    return one.op(Action.CALL)
+
+
+class _Asked:
+    """A class of the user's as the search asks it."""
+
+    def __init__(self, of_class: UserModel) -> None:
+        self._model = of_class.made()
+        self._spec = of_class.spec
+        self._reads: Collection[str] = getattr(self._model, "reads", ())
+        self.initial: Hashable = self._model.initial
+
+    def step(self, state: Hashable, op: Op) -> Hashable | None:
+        """See `Sequential`. Raises `UnreadableHistory` for what the class raises."""
+        assert isinstance(op, CallOp)
+        try:
+            after: Hashable | None = self._model.step(state, op.call)
+            hash(after)
+        except Exception as error:
+            raise UnreadableHistory(self._spec, f"step({state!r}, {op.words}) raised {error!r}") from error
+        return after
+
+    def seen(self, op: Op) -> int | None:
+        """See `Sequential`."""
+        return None
+
+    def put(self, op: Op) -> int | None:
+        """See `Sequential`."""
+        return None
+
+    def is_denial(self, op: Op) -> bool:
+        """See `Sequential`."""
+        return False
+
+    def changes(self, op: Op) -> bool:
+        """See `Sequential`."""
+        assert isinstance(op, CallOp)
+        return op.call.f not in self._reads
+
+    def effect(self, op: Op) -> Hashable:
+        """See `Sequential`."""
+        return op.seen, op.a
+
+
+@attrs.frozen
+class CallsTask:
+    """Search all objects of a group."""
+
+    sources: tuple[Source, ...]
+    values: Path
+    of_class: UserModel
+    bounds: SearchBounds
+
+    def execute(self) -> Findings:
+        """See `Task`."""
+        rows = of_model(loaded(self.sources), self.sources[0], Model.CUSTOM)
+        require_sound(rows, self.sources)
+        made = Elements.of(rows)
+        report = Gathering(made)
+        which = made.objects >= 0
+        undecided = decide(report, made, which, "object", self._prepared, self.bounds)
+        return attrs.evolve(report.findings(), undecided=undecided, acked=report.findings().ok)
+
+    def _prepared(self, ops: Sequence[Op]) -> Prepared:
+        model: Sequential = _Asked(self.of_class)
+        return model, [one for one in self._calls(ops) if one.type is not Outcome.FAIL]
+
+    def _calls(self, ops: Sequence[Op]) -> list[CallOp]:
+        import pyarrow as pa
+
+        numbers = sorted({number for op in ops for number in (op.seen, op.a, op.b)} - {NONE})
+        with pa.memory_map(str(self.values)) as source:
+            texts = pa.ipc.open_file(source).read_all().column("value").take(pa.array(numbers, pa.int64())).to_pylist()
+        values = {NONE: None, **{number: decoded(text) for number, text in zip(numbers, texts, strict=True)}}
+        return [_call(op, values) for op in ops]
+
+
+def _call(op: Op, values: dict[int, Any]) -> CallOp:
+    call = Call(str(values[op.seen]), values[op.a], values[op.b], op.type is Outcome.OK, op.process)
+    words = call.f if call.asked is None else f"{call.f} of {text_of(call.asked)}"
+    if call.is_known and call.answered != call.asked:
+        words += f" that was answered {text_of(call.answered)}"
+    fields = {field.name: getattr(op, field.name) for field in attrs.fields(Op)}
+    return CallOp(**fields, words=words, call=call)
+
+
+def check_calls(
+    directory: Path,
+    of_class: UserModel,
+    engine: Engine,
+    worker: TaskRunner,
+    bounds: SearchBounds,
+    limits: Limits = LIMITS,
+) -> Verdict:
+    """Check the calls of a run directory against a class of the user's. Raises `UnreadableHistory`."""
+    history = HistoryReader.open(directory / HISTORY)
+    if history.files() and not (directory / VALUES).is_file():
+        raise UnreadableHistory(directory, "a class of yours judges operation maps, not a history of ours")
+    findings = Findings()
+    with Scratch(history.directory.resolve().parent, alone=worker.alone) as scratch:
+        sorted_out = sort_out(history, Model.CUSTOM, worker.run, scratch, limits)
+        for found in worker.run(
+            [CallsTask(sources, directory / VALUES, of_class, bounds) for sources in sorted_out.groups]
+        ):
+            findings = findings.plus(found)
+    return Verdict(model=Model.CUSTOM, engine=engine, findings=require_evidence(findings))
