@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import Allowance, AllowedLoss
+from jepsen_like.checker.calls_tasks import check_many_calls
 from jepsen_like.checker.clocks import clock_errors_of
 from jepsen_like.checker.columns import Ints
 from jepsen_like.checker.final_logs import DUMP, LOG_OBJECT, ROWS_MANY, final_logs_of
@@ -32,6 +33,7 @@ from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.retention import judge_retention
 from jepsen_like.checker.scratch import Scratch
 from jepsen_like.checker.tasks import Shared, Task, loaded, of_model
+from jepsen_like.checker.user_model import VALUES, AnyModel, UserModel
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Undecided, Verdict
 from jepsen_like.history.files import (
     HistoryReader,
@@ -111,7 +113,7 @@ def spark_engine_of(master: str | None = None, *, gentle: bool = False) -> Itera
 
 def check_run(
     directory: Path,
-    model: Model,
+    model: AnyModel,
     engine: Engine,
     *,
     master: str | None = None,
@@ -127,6 +129,11 @@ def check_run(
     `UnreadableHistory`, and `EnvironmentMissing` when Spark cannot start.
     """
     history = HistoryReader.open(directory / HISTORY)
+    if isinstance(model, UserModel):
+        searched = bounds or SearchBounds(clock=time.process_time)
+        with contextlib.ExitStack() as stack:
+            active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
+            return _check_calls(directory, history, model, engine, active, searched, limits)
     dump, kept = dump_parts(directory / DUMP), read_kept(directory / DUMP)
     rule = next((one.rule for one in kept.values()), KeepRule()) if kept is not None else _rule_of(directory)
     undecided: tuple[Undecided, ...] = ()
@@ -193,6 +200,22 @@ def check_history(
         active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
         searched = bounds or SearchBounds(clock=time.process_time)
         return _checked(history, (), model, engine, active, searched, limits=limits)
+
+
+def _check_calls(
+    directory: Path,
+    history: HistoryReader,
+    of_class: UserModel,
+    engine: Engine,
+    worker: TaskRunner,
+    bounds: SearchBounds,
+    limits: Limits,
+) -> Verdict:
+    if not (directory / VALUES).is_file():
+        raise UnreadableHistory(directory, "a class of yours judges operation maps, and this is a history of ours")
+    with Scratch(history.directory.resolve().parent, alone=worker.alone) as scratch:
+        findings = check_many_calls(history, directory / VALUES, of_class, bounds, worker.run, scratch, limits)
+    return Verdict(model=Model.CUSTOM, engine=engine, findings=require_evidence(findings))
 
 
 def _checked(

@@ -9,8 +9,10 @@ import click
 
 from jepsen_like.checker.checking import engine_of, spark_engine_of
 from jepsen_like.checker.many import Judged, NoModel, judge_all, judged, model_of, rows_about
+from jepsen_like.checker.map_files import STDIN
 from jepsen_like.checker.summary import WORD, notes, print_table, summary
 from jepsen_like.checker.tables import write_tables
+from jepsen_like.checker.user_model import AnyModel, UserModel
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.cli import ExitStatus
 from jepsen_like.history.files import UnreadableHistory
@@ -32,11 +34,18 @@ class PathOrUrl(click.Path):
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=PathOrUrl(exists=True, path_type=Path))
+@click.argument(
+    "paths", metavar="PATH...", nargs=-1, required=True, type=PathOrUrl(exists=True, allow_dash=True, path_type=Path)
+)
 @click.option(
     "--model",
     type=click.Choice([one.value for one in Model if one is not Model.CUSTOM]),
     help="What the objects of the histories are; needed where no test.json of a run tells it.",
+)
+@click.option(
+    "--model-class",
+    metavar="MODULE:CLASS",
+    help="A model of yours instead: a Python class with initial and step(state, op); see docs/checking.md.",
 )
 @click.option(
     "--engine",
@@ -61,6 +70,7 @@ def check(
     *,
     paths: tuple[Path | str, ...],
     model: str | None,
+    model_class: str | None,
     engine: str | None,
     master: str | None,
     out: Path | None,
@@ -69,9 +79,9 @@ def check(
 ) -> ExitStatus:
     """Check histories; the last lines are PATH<TAB>true|false|unknown, one for each PATH.
 
-    PATH is a run directory, a history of ours (Parquet), the URL of one that Spark reads (file:, hdfs:, s3a:), or a file of
-    Jepsen's operation maps as JSON or EDN,
-    one map {type: invoke|ok|fail|info, f, value, process, time, index} per event, in the order they happened:
+    PATH is a run directory, a history of ours (Parquet), the URL of one that Spark reads (file:, hdfs:, s3a:), or Jepsen's
+    operation maps: a file of JSON or EDN, - for stdin, or a directory of its store. One map
+    {type: invoke|ok|fail|info, f, value, process, time, index} per event, in the order they happened:
 
     \b
     register  write v             ok v
@@ -115,10 +125,14 @@ def check(
     if engine == Engine.LOCAL.value and (master or connect):
         raise click.UsageError(f"{'--master' if master else '--connect'} needs --engine spark, or none")
     master = master or connect
-    chosen = Model(model) if model else None
+    if STDIN in paths and len(paths) > 1:
+        raise click.UsageError("stdin (-) is checked alone")
+    chosen = chosen_model(model, model_class)
     for url in (path for path in paths if isinstance(path, str)):
         if len(paths) > 1 or out is not None or engine == Engine.LOCAL.value:
             raise click.UsageError(f"{url} is a URL: Spark reads it, alone, and without --out")
+        if isinstance(chosen, UserModel):
+            raise click.UsageError("--model-class judges operation maps, which Spark does not read")
         return check_url(url, chosen, master, as_json=as_json)
     places = [path for path in paths if isinstance(path, Path)]
     if chosen is None:
@@ -127,6 +141,18 @@ def check(
     if len(places) == 1:
         return check_one(places[0], chosen, who, master, out, as_json=as_json)
     return check_many(places, chosen, who, master, out, as_json=as_json)
+
+
+def chosen_model(model: str | None, model_class: str | None) -> AnyModel | None:
+    """Returns what the options name, if anything. Raises `UsageError`."""
+    if model_class is None:
+        return Model(model) if model else None
+    if model is not None:
+        raise click.UsageError("--model and --model-class name two models")
+    try:
+        return UserModel.of(model_class)
+    except ValueError as error:
+        raise click.UsageError(f"--model-class {error}") from error
 
 
 def require_models(paths: Sequence[Path]) -> None:
@@ -141,7 +167,7 @@ def require_models(paths: Sequence[Path]) -> None:
 
 
 def check_one(
-    path: Path, model: Model | None, engine: Engine | None, master: str | None, out: Path | None, *, as_json: bool
+    path: Path, model: AnyModel | None, engine: Engine | None, master: str | None, out: Path | None, *, as_json: bool
 ) -> ExitStatus:
     """Check one path and say everything that was found."""
     engine = engine or engine_for(rows_about(path), master)
@@ -180,7 +206,7 @@ def tell(found: Judged, *, as_json: bool) -> ExitStatus:
 
 def check_many(
     paths: Sequence[Path],
-    model: Model | None,
+    model: AnyModel | None,
     engine: Engine | None,
     master: str | None,
     out: Path | None,

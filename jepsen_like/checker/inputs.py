@@ -11,11 +11,9 @@ from jepsen_like.checker.checking import HISTORY
 from jepsen_like.checker.final_logs import DUMP
 from jepsen_like.checker.jepsen_maps import Names, operations
 from jepsen_like.checker.map_files import read_events
-from jepsen_like.checker.user_model import VALUES, UserModel, Values, calls
-from jepsen_like.checker.verdict import Model
+from jepsen_like.checker.user_model import VALUES, AnyModel, UserModel, Values, calls
 from jepsen_like.history.files import HistoryReader, HistoryWriter, UnreadableHistory, read_part
 from jepsen_like.history.ops import NEVER, ListOp, Op
-
 
 MAPS: Final = ("history.edn", "history.edn.gz", "history.json", "history.jsonl", "history.txt")
 """The history in a directory of Jepsen's, the first of these that is there."""
@@ -23,11 +21,11 @@ BINARY: Final = ("test.jepsen", "test.fressian")
 
 
 @contextlib.contextmanager
-def as_run(path: Path, model: Model, names: Names, of_class: UserModel | None = None) -> Iterator[Path]:
+def as_run(path: Path, model: AnyModel, names: Names) -> Iterator[Path]:
     """`path` as a run directory, in a temporary place when it is something else. Raises `UnreadableHistory` if it is no history.
 
     Besides a run and a history of ours this is a file of operation maps, `-` for those on stdin, or a directory of Jepsen's store.
-    `names` gets to know what the numbers in it stand for. `of_class` is the model of a user, whose operations have names of their own.
+    `names` gets to know what the numbers in it stand for.
     """
     if path.is_dir() and (path / HISTORY).is_dir():
         yield path
@@ -46,12 +44,12 @@ def as_run(path: Path, model: Model, names: Names, of_class: UserModel | None = 
             shutil.copyfile(path, run / HISTORY / "bucket=0" / "part-0.parquet")
         else:
             values = Values()
-            with contextlib.closing(read_events(maps)) as events:
-                if of_class is None:
-                    _record(operations(events, model, maps, names), run)
-                else:
-                    _record(calls(events, maps, of_class, names, values), run)
-                    values.write(run / VALUES)
+            events = read_events(maps)
+            if isinstance(model, UserModel):
+                _record(calls(events, maps, model, names, values), run)
+                values.write(run / VALUES)
+            else:
+                _record(operations(events, model, maps, names), run)
         yield run
 
 

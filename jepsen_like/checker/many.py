@@ -18,6 +18,7 @@ from jepsen_like.checker.inputs import as_run
 from jepsen_like.checker.jepsen_maps import Names
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.summary import summary
+from jepsen_like.checker.user_model import AnyModel
 from jepsen_like.checker.verdict import Engine, Model
 from jepsen_like.history.files import HistoryReader, UnreadableHistory, part_rows
 from jepsen_like.run.allowed import allowances_of_run
@@ -102,7 +103,7 @@ class RunTask:
     """Judge one path as a whole; it has no more than `SMALL_ROWS_MAX` rows."""
 
     path: Path
-    model: Model | None
+    model: AnyModel | None
     engine: Engine
     """Who calls: what the verdict names."""
 
@@ -111,7 +112,7 @@ class RunTask:
         return judged(self.path, self.model, self.engine, LocalEngine())
 
 
-def judge_all(paths: Sequence[Path], model: Model | None, engine: Engine, worker: TaskRunner) -> Iterator[Judged]:
+def judge_all(paths: Sequence[Path], model: AnyModel | None, engine: Engine, worker: TaskRunner) -> Iterator[Judged]:
     """Returns what is found of each path, in order. `model` is that of all; None: each run's own."""
     is_small = [rows_about(path) <= SMALL_ROWS_MAX for path in paths]
     small = iter(
@@ -121,7 +122,7 @@ def judge_all(paths: Sequence[Path], model: Model | None, engine: Engine, worker
         yield next(small) if one_task else judged(path, model, engine, worker)
 
 
-def judged(path: Path, model: Model | None, engine: Engine, worker: TaskRunner, *, measures: bool = True) -> Judged:
+def judged(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunner, *, measures: bool = True) -> Judged:
     """Check one path, and find its figures if it `measures`."""
     names = Names()
     try:

@@ -1,19 +1,16 @@
 """The pieces of work of a check of queues of elements, sets and keys: a group of whole objects each."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import attrs
 
 from jepsen_like.checker.columns import Columns
 from jepsen_like.checker.element_queue import check_element_queues
 from jepsen_like.checker.gather import Limits
 from jepsen_like.checker.key_values import check_key_values
-from jepsen_like.checker.many_objects import Long, sort_out
+from jepsen_like.checker.many_objects import Long, Run, sort_out
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.scratch import Scratch
 from jepsen_like.checker.sets import check_sets
-from jepsen_like.checker.tasks import Source, Task, loaded, of_model, require_sound
+from jepsen_like.checker.tasks import Source, loaded, of_model, require_sound
 from jepsen_like.checker.verdict import QUEUES_OF_ELEMENTS, SETS, Findings, Model
 from jepsen_like.history.files import HistoryReader
 
@@ -42,21 +39,26 @@ class ObjectsTask:
         return findings_of(rows, self.model, self.bounds)
 
 
+def whole_groups(
+    history: HistoryReader, model: Model, run: Run, scratch: Scratch, limits: Limits
+) -> list[tuple[Source, ...]]:
+    """Returns the rows of groups of whole objects. Only logs are divided further."""
+    groups = sort_out(history, model, run, scratch, limits).groups
+    return [one for one in groups if not isinstance(one, Long)]
+
+
 def check_many_objects(
     history: HistoryReader,
     model: Model,
     bounds: SearchBounds,
-    run: Callable[[Sequence[Task]], list[Any]],
+    run: Run,
     scratch: Scratch,
     limits: Limits,
 ) -> Findings:
     """Returns everything that is wrong with the objects of a history. Raises `UnreadableHistory`."""
     findings = Findings()
-    sorted_out = sort_out(history, model, run, scratch, limits)
-    tasks = list[ObjectsTask]()
-    for sources in sorted_out.groups:
-        assert not isinstance(sources, Long)  # only a log is divided
-        tasks.append(ObjectsTask(sources, model, bounds))
-    for found in run(tasks):
+    for found in run(
+        [ObjectsTask(sources, model, bounds) for sources in whole_groups(history, model, run, scratch, limits)]
+    ):
         findings = findings.plus(found)
     return findings

@@ -9,7 +9,7 @@ from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.search import Sequential, search
 from jepsen_like.checker.sentences import told, unshown
 from jepsen_like.checker.verdict import WITNESS_OPS_MAX, Check, Undecided, Violation, in_order
-from jepsen_like.history.ops import Op, Outcome
+from jepsen_like.history.ops import CallOp, Op, Outcome
 
 Prepared = tuple[Sequential, Sequence[Op]]
 """A model, and what it executes."""
@@ -44,7 +44,9 @@ def decide(
         if answer.failed is None:
             undecided.append(Undecided(name, f"{REACHED}: {answer.reason}"))
         else:
-            report.keep(contradiction(name, noun, ops, answer.failed))
+            report.keep(
+                contradiction(name, noun, executed if isinstance(answer.failed, CallOp) else ops, answer.failed)
+            )
     return tuple(undecided)
 
 

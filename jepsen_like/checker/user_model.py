@@ -24,26 +24,17 @@ import importlib.util
 import json
 import sys
 import tempfile
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Protocol
 
 import attrs
 
-from jepsen_like.checker.checking import HISTORY, TaskRunner, require_evidence
-from jepsen_like.checker.elements import Elements, Gathering
-from jepsen_like.checker.gather import LIMITS, Limits
-from jepsen_like.checker.jepsen_maps import Keyed, MapAttempt, Names, attempts, text_of
-from jepsen_like.checker.many_objects import sort_out
+from jepsen_like.checker.jepsen_maps import Keyed, Names, attempts, text_of
 from jepsen_like.checker.map_files import Event
-from jepsen_like.checker.register_check import SearchBounds
-from jepsen_like.checker.scratch import Scratch
-from jepsen_like.checker.search import Sequential
-from jepsen_like.checker.searched import Prepared, decide
-from jepsen_like.checker.tasks import Source, loaded, of_model, require_sound
-from jepsen_like.checker.verdict import Engine, Findings, Model, Verdict
-from jepsen_like.history.files import HistoryReader, UnreadableHistory
+from jepsen_like.checker.verdict import Model
+from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.history.ops import NONE, Action, CallOp, Op, Outcome
 
 VALUES: Final = "values.arrow"
@@ -55,13 +46,13 @@ class Stepping(Protocol):
 
     initial: Hashable
 
-    def step(self, state: Any, op: "Call") -> Any:
+    def step(self, state: Any, op: "UserCall") -> Any:
         """See the module."""
         ...
 
 
 @attrs.frozen
-class Call:
+class UserCall:
     """An operation as `step` sees it. Lists are tuples."""
 
     f: str
@@ -217,7 +208,7 @@ def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names
             raise UnreadableHistory(path, str(error)) from error
         answered = answered if one.outcome is Outcome.OK else None
         yield Op(
-            **_fields(one),
+            **one.op(Action.CALL),
             object=names.element(key),
             seen=values.number(one.f),
             a=values.number(asked),
@@ -225,11 +216,7 @@ def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names
         )
 
 
-def _fields(one: MapAttempt) -> dict[str, Any]:
-    return one.op(Action.CALL)
-
-
-class _Asked:
+class AskedClass:
     """A class of the user's as the search asks it."""
 
     def __init__(self, of_class: UserModel) -> None:
@@ -270,41 +257,9 @@ class _Asked:
         return op.seen, op.a
 
 
-@attrs.frozen
-class CallsTask:
-    """Search all objects of a group."""
-
-    sources: tuple[Source, ...]
-    values: Path
-    of_class: UserModel
-    bounds: SearchBounds
-
-    def execute(self) -> Findings:
-        """See `Task`."""
-        rows = of_model(loaded(self.sources), self.sources[0], Model.CUSTOM)
-        require_sound(rows, self.sources)
-        made = Elements.of(rows)
-        report = Gathering(made)
-        which = made.objects >= 0
-        undecided = decide(report, made, which, "object", self._prepared, self.bounds)
-        return attrs.evolve(report.findings(), undecided=undecided, acked=report.findings().ok)
-
-    def _prepared(self, ops: Sequence[Op]) -> Prepared:
-        model: Sequential = _Asked(self.of_class)
-        return model, [one for one in self._calls(ops) if one.type is not Outcome.FAIL]
-
-    def _calls(self, ops: Sequence[Op]) -> list[CallOp]:
-        import pyarrow as pa
-
-        numbers = sorted({number for op in ops for number in (op.seen, op.a, op.b)} - {NONE})
-        with pa.memory_map(str(self.values)) as source:
-            texts = pa.ipc.open_file(source).read_all().column("value").take(pa.array(numbers, pa.int64())).to_pylist()
-        values = {NONE: None, **{number: decoded(text) for number, text in zip(numbers, texts, strict=True)}}
-        return [_call(op, values) for op in ops]
-
-
-def _call(op: Op, values: dict[int, Any]) -> CallOp:
-    call = Call(str(values[op.seen]), values[op.a], values[op.b], op.type is Outcome.OK, op.process)
+def call_of(op: Op, values: dict[int, Any]) -> CallOp:
+    """Returns an operation of a history with the values that its numbers stand for."""
+    call = UserCall(str(values[op.seen]), values[op.a], values[op.b], op.type is Outcome.OK, op.process)
     words = call.f if call.asked is None else f"{call.f} of {text_of(call.asked)}"
     if call.is_known and call.answered != call.asked:
         words += f" that was answered {text_of(call.answered)}"
@@ -312,23 +267,5 @@ def _call(op: Op, values: dict[int, Any]) -> CallOp:
     return CallOp(**fields, words=words, call=call)
 
 
-def check_calls(
-    directory: Path,
-    of_class: UserModel,
-    engine: Engine,
-    worker: TaskRunner,
-    bounds: SearchBounds,
-    limits: Limits = LIMITS,
-) -> Verdict:
-    """Check the calls of a run directory against a class of the user's. Raises `UnreadableHistory`."""
-    history = HistoryReader.open(directory / HISTORY)
-    if history.files() and not (directory / VALUES).is_file():
-        raise UnreadableHistory(directory, "a class of yours judges operation maps, not a history of ours")
-    findings = Findings()
-    with Scratch(history.directory.resolve().parent, alone=worker.alone) as scratch:
-        sorted_out = sort_out(history, Model.CUSTOM, worker.run, scratch, limits)
-        for found in worker.run(
-            [CallsTask(sources, directory / VALUES, of_class, bounds) for sources in sorted_out.groups]
-        ):
-            findings = findings.plus(found)
-    return Verdict(model=Model.CUSTOM, engine=engine, findings=require_evidence(findings))
+AnyModel = Model | UserModel
+"""What a history can be checked against."""

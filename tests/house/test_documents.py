@@ -189,7 +189,7 @@ def test_the_history_in_the_readme_is_judged_as_it_says(
 
 
 JUDGED = re.findall(
-    r"```edn\n(.*?)```\n|`quorumlog (check history\.edn [^`]*)` prints:\n\n```text\n(.*?)```\n",
+    r"```py\n(.*?)```\n|```edn\n(.*?)```\n|`quorumlog (check history\.edn [^`]*)` prints:\n\n```text\n(.*?)```\n",
     (ROOT / "docs" / "checking.md").read_text(),
     re.DOTALL,
 )
@@ -200,14 +200,17 @@ def test_the_histories_of_the_page_about_checking_are_judged_as_it_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     judged = 0
-    for history, command, said in JUDGED:
+    for model, history, command, said in JUDGED:
+        if model:
+            (tmp_path / "counter.py").write_text(model)
+            continue
         if history:
             (tmp_path / "history.edn").write_text(history)
             continue
         execute(shlex.split(command))
         assert capsys.readouterr().out == said
         judged += 1
-    assert judged > 3
+    assert judged > 4
 
 
 @pytest.mark.parametrize(

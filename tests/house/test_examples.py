@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.testing.sync import LocalCluster
 from tests.house.checks import ROOT
@@ -38,6 +39,13 @@ def test_a_program_says_what_it_should(name: str, said: str, tmp_path: Path) -> 
         command = [sys.executable, str(tmp_path / name)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == (said, "")
+
+
+def test_the_bank_is_a_model_of_histories(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    command = ["check", "bank.edn", "--model-class", "bank_model:Bank", "--engine", "local"]
+    assert execute(command) == ExitStatus.VALID
+    assert capsys.readouterr().out.splitlines()[-1] == "bank.edn\ttrue"
 
 
 def test_the_guest_book_keeps_its_lines_over_the_loss_of_a_leader() -> None:

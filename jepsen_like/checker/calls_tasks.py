@@ -1,0 +1,70 @@
+"""The pieces of work of a check against a class of the user's: a group of whole objects each, which are searched."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from jepsen_like.checker.elements import Elements, Gathering
+from jepsen_like.checker.gather import Limits
+from jepsen_like.checker.many_objects import Run
+from jepsen_like.checker.object_tasks import whole_groups
+from jepsen_like.checker.register_check import SearchBounds
+from jepsen_like.checker.scratch import Scratch
+from jepsen_like.checker.search import Sequential
+from jepsen_like.checker.searched import Prepared, decide
+from jepsen_like.checker.tasks import Source, loaded, of_model, require_sound
+from jepsen_like.checker.user_model import AskedClass, UserModel, call_of, decoded
+from jepsen_like.checker.verdict import Findings, Model
+from jepsen_like.history.files import HistoryReader
+from jepsen_like.history.ops import NONE, CallOp, Op, Outcome
+
+
+@attrs.frozen
+class CallsTask:
+    """Search all objects of a group."""
+
+    sources: tuple[Source, ...]
+    values: Path
+    of_class: UserModel
+    bounds: SearchBounds
+
+    def execute(self) -> Findings:
+        """See `Task`."""
+        rows = of_model(loaded(self.sources), self.sources[0], Model.CUSTOM)
+        require_sound(rows, self.sources)
+        made = Elements.of(rows)
+        report = Gathering(made)
+        which = made.objects >= 0
+        undecided = decide(report, made, which, "object", self._prepared, self.bounds)
+        return attrs.evolve(report.findings(), undecided=undecided, acked=report.findings().ok)
+
+    def _prepared(self, ops: Sequence[Op]) -> Prepared:
+        model: Sequential = AskedClass(self.of_class)
+        return model, [one for one in self._calls(ops) if one.type is not Outcome.FAIL]
+
+    def _calls(self, ops: Sequence[Op]) -> list[CallOp]:
+        import pyarrow as pa
+
+        numbers = sorted({number for op in ops for number in (op.seen, op.a, op.b)} - {NONE})
+        with pa.memory_map(str(self.values)) as source:
+            texts = pa.ipc.open_file(source).read_all().column("value").take(pa.array(numbers, pa.int64())).to_pylist()
+        values = {NONE: None, **{number: decoded(text) for number, text in zip(numbers, texts, strict=True)}}
+        return [call_of(op, values) for op in ops]
+
+
+def check_many_calls(
+    history: HistoryReader,
+    values: Path,
+    of_class: UserModel,
+    bounds: SearchBounds,
+    run: Run,
+    scratch: Scratch,
+    limits: Limits,
+) -> Findings:
+    """Returns everything that is wrong with the objects of a history; `values` is its table. Raises `UnreadableHistory`."""
+    findings = Findings()
+    groups = whole_groups(history, Model.CUSTOM, run, scratch, limits)
+    for found in run([CallsTask(sources, values, of_class, bounds) for sources in groups]):
+        findings = findings.plus(found)
+    return findings
