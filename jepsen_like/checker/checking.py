@@ -215,7 +215,7 @@ def _check_calls(
         raise UnreadableHistory(directory, "a class of yours judges operation maps, and this is a history of ours")
     with Scratch(history.directory.resolve().parent, alone=worker.alone) as scratch:
         findings = check_many_calls(history, directory / VALUES, of_class, bounds, worker.run, scratch, limits)
-    return Verdict(model=Model.CUSTOM, engine=engine, findings=require_evidence(findings))
+    return Verdict(model=Model.CUSTOM, engine=engine, findings=concluded(findings))
 
 
 def _checked(

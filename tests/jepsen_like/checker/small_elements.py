@@ -107,7 +107,7 @@ def damaged(rng: random.Random, history: History) -> History:
             history[at] = (what, known, start + later, end + later if known else FAR, argument)
         elif known:
             history[at] = (what, known, start, end, _changed(rng, what, argument, history))
-        elif rng.random() < 0.3:
+        elif rng.random() < 0.3 and len(history) > 1:
             del history[at]
     return history
 
