@@ -118,15 +118,8 @@ def check(
     something is missing on this machine. Of several: the first of 1, 2, 3 and 0 that one of them has; one that is no history
     is unknown, and keeps no other from being judged.
     """
-    if master is not None and connect is not None:
-        raise click.UsageError("--master and --connect name two applications")
-    if connect is not None and not connect.startswith("sc://"):
-        raise click.UsageError(f"--connect takes a URL such as sc://host:15002, not {connect}")
-    if engine == Engine.LOCAL.value and (master or connect):
-        raise click.UsageError(f"{'--master' if master else '--connect'} needs --engine spark, or none")
+    refuse_misfits(paths, engine, master, connect)
     master = master or connect
-    if STDIN in paths and len(paths) > 1:
-        raise click.UsageError("stdin (-) is checked alone")
     chosen = chosen_model(model, model_class)
     for url in (path for path in paths if isinstance(path, str)):
         if len(paths) > 1 or out is not None or engine == Engine.LOCAL.value:
@@ -141,6 +134,18 @@ def check(
     if len(places) == 1:
         return check_one(places[0], chosen, who, master, out, as_json=as_json)
     return check_many(places, chosen, who, master, out, as_json=as_json)
+
+
+def refuse_misfits(paths: Sequence[Path | str], engine: str | None, master: str | None, connect: str | None) -> None:
+    """Raises `UsageError` for options that do not go together."""
+    if master is not None and connect is not None:
+        raise click.UsageError("--master and --connect name two applications")
+    if connect is not None and not connect.startswith("sc://"):
+        raise click.UsageError(f"--connect takes a URL such as sc://host:15002, not {connect}")
+    if engine == Engine.LOCAL.value and (master or connect):
+        raise click.UsageError(f"{'--master' if master else '--connect'} needs --engine spark, or none")
+    if STDIN in paths and len(paths) > 1:
+        raise click.UsageError("stdin (-) is checked alone")
 
 
 def chosen_model(model: str | None, model_class: str | None) -> AnyModel | None:
