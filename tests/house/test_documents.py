@@ -2,6 +2,7 @@
 
 import ast
 import glob
+import os
 import re
 import shlex
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
+from jepsen_like.checker.java import find_java, spark_java_home
 from jepsen_like.cli import COMMANDS, EXTRA_OF_PACKAGE, ExitStatus, cli, execute
 from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.testing.sync import LocalCluster
@@ -129,7 +131,10 @@ def test_commands_in_the_documents_can_be_given(document: str, tmp_path: Path, m
 
 
 PROGRAMS = [
-    block for document in ("README.md", *PAGES) for block in blocks(document, "python") if "def test_" not in block
+    block
+    for document in ("README.md", *PAGES)
+    for block in blocks(document, "python")
+    if "def test_" not in block and "SparkSession" not in block
 ]
 
 
@@ -147,6 +152,25 @@ def test_programs_in_the_documents_run(number: int) -> None:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "first" in done.stdout
+
+
+@pytest.mark.spark
+def test_the_check_in_a_session_of_spark_finds_what_its_page_states(tmp_path: Path) -> None:
+    (code,) = (block for block in blocks("docs/cluster.md", "python") if "SparkSession" in block)
+    environment = {**os.environ, "JAVA_HOME": str(spark_java_home(find_java(), gentle=False))}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**environment, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert (lines[0], lines[-1]) == ("False", "False")
+    assert "but no client ever wrote 5" in done.stdout
 
 
 @pytest.mark.cluster
