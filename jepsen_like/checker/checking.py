@@ -129,11 +129,11 @@ def check_run(
     `UnreadableHistory`, and `EnvironmentMissing` when Spark cannot start.
     """
     history = HistoryReader.open(directory / HISTORY)
+    bounds = bounds or SearchBounds(clock=time.process_time)
     if isinstance(model, UserModel):
-        searched = bounds or SearchBounds(clock=time.process_time)
         with contextlib.ExitStack() as stack:
             active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
-            return _check_calls(directory, history, model, engine, active, searched, limits)
+            return _check_calls(directory, history, model, engine, active, bounds, limits)
     dump, kept = dump_parts(directory / DUMP), read_kept(directory / DUMP)
     rule = next((one.rule for one in kept.values()), KeepRule()) if kept is not None else _rule_of(directory)
     undecided: tuple[Undecided, ...] = ()
@@ -149,18 +149,7 @@ def check_run(
     expectations = _expectations_of(directory) if model is Model.QUEUE else NO_MORE_EXPECTED
     with contextlib.ExitStack() as stack:
         active = worker if worker is not None else stack.enter_context(engine_of(engine, master))
-        verdict = _checked(
-            history,
-            dump,
-            model,
-            engine,
-            active,
-            bounds or SearchBounds(clock=time.process_time),
-            allowances,
-            kept,
-            expectations,
-            limits,
-        )
+        verdict = _checked(history, dump, model, engine, active, bounds, allowances, kept, expectations, limits)
     findings = verdict.findings
     if model is Model.LOG and rule.may_expire and (rows := history.rows()) > RETENTION_ROWS_MAX:
         reason = f"whether logs let go only what they may is judged in memory, and {rows:,} rows are too many for that"

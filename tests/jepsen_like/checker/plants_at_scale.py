@@ -9,6 +9,7 @@ Status 1 if one is not, or anything else is found.
 """
 
 import argparse
+import importlib
 import shutil
 import sys
 import tempfile
@@ -40,7 +41,8 @@ from tests.jepsen_like.checker.planted import (
 from tests.jepsen_like.checker.witness import alone_impossible
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
-from check_scale import write_history
+write_history = importlib.import_module("check_scale").write_history
+"""Of a script that is in no package."""
 
 OBJECTS = 1_000
 ROWS = 100_000
