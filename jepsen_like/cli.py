@@ -70,7 +70,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "fault": LazyCommand("jepsen_like.run.fault:fault", "Break the cluster of quorumlog up, or heal it."),
     "node": LazyCommand("raft.node:node", "One node of a replicated log, in the foreground."),
     "check": LazyCommand("jepsen_like.checker.command:check", "Check histories and runs."),
-    "report": LazyCommand("jepsen_like.report.command:report", "Write report.html of a run directory again."),
+    "report": LazyCommand(
+        "jepsen_like.report.command:report", "Write report.html of a run again, or an index of all runs."
+    ),
     "sim": LazyCommand("jepsen_like.simulation.command:sim", "Simulate many seeds; stop at the first violation."),
     "replay": LazyCommand("jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."),
     "bench": LazyCommand("jepsen_like.bench.command:bench", "Measure the log and compare it with other systems."),

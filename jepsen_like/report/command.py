@@ -1,4 +1,4 @@
-"""`quorumlog report`: write the page of a run again, for example after an update or from a copied directory."""
+"""`quorumlog report`: write the page of a run again, for example after an update or from a copied directory, or an index of many."""
 
 from pathlib import Path
 
@@ -6,15 +6,23 @@ import click
 
 from jepsen_like.report.comparison import SCENARIO, render_comparison
 from jepsen_like.report.findings import UnreadableRun
+from jepsen_like.report.index import render_index
 from jepsen_like.report.matrix import MATRIX, render_matrix
 from jepsen_like.report.page import render_report
 
 
 @click.command()
-@click.argument("run_directory", type=click.Path(path_type=Path), default=Path("runs/latest"))
-def report(run_directory: Path) -> None:
+@click.argument("run_directory", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--index", "of_all", is_flag=True, help="Write index.html: a page of all runs in the directory (default: runs)."
+)
+def report(run_directory: Path | None, *, of_all: bool) -> None:
     """Write report.html of RUN_DIRECTORY, or the page of a scenario or a matrix, again (default: runs/latest) and print where it lies."""
     try:
+        if of_all:
+            click.echo(render_index(run_directory or Path("runs")))
+            return
+        run_directory = run_directory or Path("runs/latest")
         others = {SCENARIO: render_comparison, MATRIX: render_matrix}
         draw = next((draw for name, draw in others.items() if (run_directory / name).exists()), render_report)
         path = draw(run_directory)

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from jepsen_like.report import matrix_words
 from jepsen_like.report.canvas import Scale, element, rounded, seconds, ticks
 from jepsen_like.report.findings import UnreadableRun
+from jepsen_like.report.index import indexed, render_index
 from jepsen_like.report.matrix_words import BROKEN, CALM, KEPT, LOST, NOT_DONE, UNDECIDED
 from jepsen_like.report.page import trusted
 
@@ -60,6 +61,7 @@ def render_matrix(directory: Path) -> Path:
         rows=[_row(told, number, way) for number, way in enumerate(matrix_words.ways_of(told), 1)],
         common=", ".join(matrix_words.common(told)),
         chart=chart(told),
+        index=render_index(directory).name if any(indexed(directory)) else "",
     )
     path = directory / "matrix.html"
     path.write_text(text, encoding="utf-8")

@@ -88,4 +88,7 @@ def test_a_cell_runs_on_a_real_cluster_and_leads_to_its_report(tmp_path: Path) -
     assert (cell["valid"], cell["lost"]) == (True, 0)
     assert cell["rto_s"] > 0
     assert (tmp_path / "latest" / cell["report"]).is_file()
-    assert f'href="{cell["report"]}"' in (tmp_path / "latest" / "matrix.html").read_text()
+    page = (tmp_path / "latest" / "matrix.html").read_text()
+    assert f'href="{cell["report"]}"' in page
+    assert 'href="index.html"' in page
+    assert f'href="{cell["report"]}"' in (tmp_path / "latest" / "index.html").read_text()
