@@ -82,22 +82,26 @@ class TaskRunner(Protocol):
 
 
 @contextlib.contextmanager
-def engine_of(engine: Engine, master: str | None = None, *, gentle: bool = False) -> Iterator[TaskRunner]:
+def engine_of(
+    engine: Engine, master: str | None = None, *, gentle: bool = False, ui: bool = False
+) -> Iterator[TaskRunner]:
     """Start an engine and end it afterwards. Spark's packages are imported here and nowhere else.
 
     `master` is a Spark master, or a Connect server (`sc://host:port`). `gentle` gives Spark the lowest priority: for an engine
-    that starts while a load is still being measured.
+    that starts while a load is still being measured. `ui`: see `SparkEngine`.
     """
     match engine:
         case Engine.LOCAL:
             yield LocalEngine()
         case Engine.SPARK:
-            with spark_engine_of(master, gentle=gentle) as spark:
+            with spark_engine_of(master, gentle=gentle, ui=ui) as spark:
                 yield spark
 
 
 @contextlib.contextmanager
-def spark_engine_of(master: str | None = None, *, gentle: bool = False) -> Iterator["ConnectEngine | ContextEngine"]:
+def spark_engine_of(
+    master: str | None = None, *, gentle: bool = False, ui: bool = False
+) -> Iterator["ConnectEngine | ContextEngine"]:
     """Start an engine of Spark and end it afterwards; see `engine_of`."""
     if master is not None and master.startswith("sc://"):
         from jepsen_like.checker.connect_engine import ConnectedEngine
@@ -107,7 +111,7 @@ def spark_engine_of(master: str | None = None, *, gentle: bool = False) -> Itera
         return
     from jepsen_like.checker.spark_engine import SparkEngine
 
-    with SparkEngine(master, gentle=gentle) as spark:
+    with SparkEngine(master, gentle=gentle, ui=ui) as spark:
         yield spark
 
 

@@ -1,15 +1,17 @@
 """`quorumlog check`: histories and run directories in, verdicts out."""
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from jepsen_like.checker.checking import engine_of, spark_engine_of
+from jepsen_like.checker.checking import TaskRunner, engine_of, spark_engine_of
 from jepsen_like.checker.many import Judged, NoModel, judge_all, judged, model_of, rows_about
 from jepsen_like.checker.map_files import STDIN
+from jepsen_like.checker.stages import Stages
 from jepsen_like.checker.summary import WORD, notes, print_table, summary
 from jepsen_like.checker.tables import write_tables
 from jepsen_like.checker.user_model import AnyModel, UserModel
@@ -55,6 +57,7 @@ class PathOrUrl(click.Path):
 )
 @click.option("--master", metavar="URL", help="A Spark master, such as spark://host:7077; by default this machine.")
 @click.option("--connect", metavar="URL", help="A Spark Connect server, such as sc://host:15002.")
+@click.option("--ui", is_flag=True, help="Serve Spark's page about its jobs while it runs, and print where.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -75,6 +78,7 @@ def check(
     master: str | None,
     out: Path | None,
     connect: str | None,
+    ui: bool,
     as_json: bool,
 ) -> ExitStatus:
     """Check histories; the last lines are PATH<TAB>true|false|unknown, one for each PATH.
@@ -118,32 +122,50 @@ def check(
     something is missing on this machine. Of several: the first of 1, 2, 3 and 0 that one of them has; one that is no history
     is unknown, and keeps no other from being judged.
     """
-    refuse_misfits(paths, engine, master, connect)
+    refuse_misfits(paths, engine, master, connect, ui=ui)
     master = master or connect
     chosen = chosen_model(model, model_class)
     for url in (path for path in paths if isinstance(path, str)):
-        if len(paths) > 1 or out is not None or engine == Engine.LOCAL.value:
-            raise click.UsageError(f"{url} is a URL: Spark reads it, alone, and without --out")
+        if len(paths) > 1 or out is not None or ui or engine == Engine.LOCAL.value:
+            raise click.UsageError(f"{url} is a URL: Spark reads it, alone, and without --out or --ui")
         if isinstance(chosen, UserModel):
             raise click.UsageError("--model-class judges operation maps, which Spark does not read")
         return check_url(url, chosen, master, as_json=as_json)
     places = [path for path in paths if isinstance(path, Path)]
     if chosen is None:
         require_models(places)
-    who = Engine(engine) if engine else None
-    if len(places) == 1:
-        return check_one(places[0], chosen, who, master, out, as_json=as_json)
-    return check_many(places, chosen, who, master, out, as_json=as_json)
+    who = Engine(engine) if engine else engine_for(sum(map(rows_about, places)), master, ui=ui)
+    with started(who, master, ui=ui) as worker:
+        if len(places) == 1:
+            found = [judged(places[0], chosen, who, worker, measures=out is not None)]
+        else:
+            found = list(judge_all(places, chosen, who, worker))
+    return told(places, found, out, as_json=as_json)
 
 
-def refuse_misfits(paths: Sequence[Path | str], engine: str | None, master: str | None, connect: str | None) -> None:
+@contextlib.contextmanager
+def started(engine: Engine, master: str | None, *, ui: bool) -> Iterator[TaskRunner]:
+    """Start an engine whose stages are shown, and end it afterwards."""
+    with engine_of(engine, master, ui=ui) as running, Stages() as stages:
+        if ui:
+            context = getattr(running, "context", None)
+            click.echo(f"Spark's page: {context.uiWebUrl if context else None}", err=True)
+        yield stages.through(running)
+
+
+def refuse_misfits(
+    paths: Sequence[Path | str], engine: str | None, master: str | None, connect: str | None, *, ui: bool
+) -> None:
     """Raises `UsageError` for options that do not go together."""
     if master is not None and connect is not None:
         raise click.UsageError("--master and --connect name two applications")
     if connect is not None and not connect.startswith("sc://"):
         raise click.UsageError(f"--connect takes a URL such as sc://host:15002, not {connect}")
-    if engine == Engine.LOCAL.value and (master or connect):
-        raise click.UsageError(f"{'--master' if master else '--connect'} needs --engine spark, or none")
+    if engine == Engine.LOCAL.value and (master or connect or ui):
+        option = "--master" if master else "--connect" if connect else "--ui"
+        raise click.UsageError(f"{option} needs --engine spark, or none")
+    if connect is not None and ui:
+        raise click.UsageError("--ui: a Spark Connect server has a page of its own")
     if STDIN in paths and len(paths) > 1:
         raise click.UsageError("stdin (-) is checked alone")
 
@@ -171,20 +193,6 @@ def require_models(paths: Sequence[Path]) -> None:
             continue
 
 
-def check_one(
-    path: Path, model: AnyModel | None, engine: Engine | None, master: str | None, out: Path | None, *, as_json: bool
-) -> ExitStatus:
-    """Check one path and say everything that was found."""
-    engine = engine or engine_for(rows_about(path), master)
-    with engine_of(engine, master) as worker:
-        found = judged(path, model, engine, worker, measures=out is not None)
-    if found.unreadable is not None:
-        raise click.UsageError(found.unreadable)
-    if out is not None:
-        write_tables(out, [found.as_json()])
-    return tell(found, as_json=as_json)
-
-
 def check_url(url: str, model: Model | None, master: str | None, *, as_json: bool) -> ExitStatus:
     """Check what Spark reads at a URL."""
     from jepsen_like.checker.frames import read_frames
@@ -209,21 +217,14 @@ def tell(found: Judged, *, as_json: bool) -> ExitStatus:
     return status_of(found)
 
 
-def check_many(
-    paths: Sequence[Path],
-    model: AnyModel | None,
-    engine: Engine | None,
-    master: str | None,
-    out: Path | None,
-    *,
-    as_json: bool,
-) -> ExitStatus:
-    """Check several paths in one application, and show them in one table."""
-    engine = engine or engine_for(sum(map(rows_about, paths)), master)
-    with engine_of(engine, master) as worker:
-        found = list(judge_all(paths, model, engine, worker))
+def told(paths: Sequence[Path], found: Sequence[Judged], out: Path | None, *, as_json: bool) -> ExitStatus:
+    """Write and print what was found of each path; returns how the check ends."""
+    if len(found) == 1 and found[0].unreadable is not None:
+        raise click.UsageError(found[0].unreadable)
     if out is not None:
         write_tables(out, [one.as_json() for one in found])
+    if len(found) == 1:
+        return tell(found[0], as_json=as_json)
     if as_json:
         for one in found:
             click.echo(json.dumps(one.as_json()))
@@ -242,6 +243,6 @@ def status_of(one: Judged) -> ExitStatus:
     return STATUS[one.valid] if one.unreadable is None else ExitStatus.USAGE
 
 
-def engine_for(rows: int, master: str | None) -> Engine:
-    """The engine that takes less time for so many rows."""
-    return Engine.SPARK if rows > SPARK_ROWS_MIN or master is not None else Engine.LOCAL
+def engine_for(rows: int, master: str | None, *, ui: bool = False) -> Engine:
+    """The engine that takes less time for so many rows, or the one that has what was asked for."""
+    return Engine.SPARK if rows > SPARK_ROWS_MIN or master is not None or ui else Engine.LOCAL

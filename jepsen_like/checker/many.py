@@ -106,6 +106,7 @@ class RunTask:
     model: AnyModel | None
     engine: Engine
     """Who calls: what the verdict names."""
+    rows: int
 
     def execute(self) -> Judged:
         """See `Task`."""
@@ -114,12 +115,13 @@ class RunTask:
 
 def judge_all(paths: Sequence[Path], model: AnyModel | None, engine: Engine, worker: TaskRunner) -> Iterator[Judged]:
     """Returns what is found of each path, in order. `model` is that of all; None: each run's own."""
-    is_small = [rows_about(path) <= SMALL_ROWS_MAX for path in paths]
-    small = iter(
-        worker.run([RunTask(path, model, engine) for path, small in zip(paths, is_small, strict=True) if small])
-    )
-    for path, one_task in zip(paths, is_small, strict=True):
-        yield next(small) if one_task else judged(path, model, engine, worker)
+    sizes = [rows_about(path) for path in paths]
+    tasks = [
+        RunTask(path, model, engine, rows) for path, rows in zip(paths, sizes, strict=True) if rows <= SMALL_ROWS_MAX
+    ]
+    small = iter(worker.run(tasks))
+    for path, rows in zip(paths, sizes, strict=True):
+        yield next(small) if rows <= SMALL_ROWS_MAX else judged(path, model, engine, worker)
 
 
 def judged(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunner, *, measures: bool = True) -> Judged:

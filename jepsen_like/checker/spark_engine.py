@@ -39,11 +39,15 @@ class SparkEngine(ContextEngine):
 
     `master` is a Spark master URL, by default this machine with a worker per core; one that is named keeps what Spark's own
     configuration (SPARK_HOME, SPARK_CONF_DIR, PYSPARK_PYTHON). `gentle` gives the JVM and its workers the lowest priority.
+    `ui` serves Spark's page about its jobs (`context.uiWebUrl`) on this machine; with a master that is named, its configuration decides.
     `modules` are a user's own files or packages that tasks import. What the JVM has to say goes to `spark.log` in a scratch
     directory that ends with it.
     """
 
-    def __init__(self, master: str | None = None, *, gentle: bool = False, modules: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, master: str | None = None, *, gentle: bool = False, ui: bool = False, modules: Sequence[Path] = ()
+    ) -> None:
+        self._ui = ui
         self._stack = contextlib.ExitStack()
         self.scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="quorumlog-spark-")))
         self._stack.enter_context(_py4j_silent())
@@ -104,7 +108,7 @@ class SparkEngine(ContextEngine):
         settings.set("spark.ui.showConsoleProgress", "false")
         if master.startswith("local"):
             for name, value in {
-                "spark.ui.enabled": "false",
+                "spark.ui.enabled": str(self._ui).lower(),
                 "spark.driver.memory": DRIVER_MEMORY,
                 "spark.driver.extraJavaOptions": f'{JVM_OPTIONS} "-Djava.io.tmpdir={self.scratch}"',
                 "spark.local.dir": str(self.scratch),

@@ -251,7 +251,12 @@ def test_a_wrong_command_line_gives_one_line(
 
 @pytest.mark.parametrize(
     ("rows_min", "master", "expected"),
-    [(2, (), "spark"), (1 << 20, (), "local"), (1 << 20, ("--master", "local[1]"), "spark")],
+    [
+        (2, (), "spark"),
+        (1 << 20, (), "local"),
+        (1 << 20, ("--master", "local[1]"), "spark"),
+        (1 << 20, ("--ui",), "spark"),
+    ],
 )
 def test_without_a_choice_the_size_of_the_history_and_a_master_decide_who_checks(
     rows_min: int, master: tuple[str, ...], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -259,7 +264,7 @@ def test_without_a_choice_the_size_of_the_history_and_a_master_decide_who_checks
     started: list[str] = []
 
     @contextlib.contextmanager
-    def noted(engine: Engine, master: str | None = None) -> Iterator[LocalEngine]:
+    def noted(engine: Engine, master: str | None = None, *, ui: bool = False) -> Iterator[LocalEngine]:
         started.append(engine.value)
         yield LocalEngine()
 
