@@ -6,6 +6,7 @@ asks how many slices of the job have ended; one behind Spark Connect tells when 
 """
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ PLAIN_S: Final = 2.0
 ASKED_EVERY_S: Final = 0.5
 WORDS: Final[Mapping[str, str]] = {
     "CensusTask": "counting objects",
+    "ChunkTask": "reading a long log",
+    "DumpCensusTask": "counting final logs",
     "FactsTask": "reading logs",
     "FetchTask": "fetching evidence",
     "GatherTask": "sorting rows by object",
@@ -36,15 +39,21 @@ WORDS: Final[Mapping[str, str]] = {
     "LastTask": "finishing large registers",
     "LogsTask": "checking logs",
     "MeetingTask": "comparing processes",
+    "ObjectsTask": "checking objects",
     "QueueTask": "checking partitions",
+    "RangeTask": "checking ranges of a long log",
     "ReduceTask": "reducing large registers",
     "RegistersTask": "checking registers",
     "RunTask": "judging runs",
     "SortDumpTask": "sorting final logs",
     "SortTask": "sorting rows by log",
+    "SpansTask": "comparing processes",
+    "SpeakTask": "fetching evidence",
     "TimesTask": "checking times of logs",
+    "ValueTask": "checking values of a long log",
+    "WaitingTask": "checking what waited",
 }
-"""A stage in words, by the kind of its tasks."""
+"""A stage in words, by the kind of its tasks; others are told as what their docstring begins with."""
 INPUTS: Final = ("sources", "source", "chunk", "chunks", "parts")
 """The fields of a task that name its rows."""
 
@@ -145,7 +154,8 @@ class Stages:
 
 def word_of(task: Task) -> str:
     """A stage in words."""
-    return WORDS.get(type(task).__name__, "checking")
+    kind = type(task)
+    return WORDS.get(kind.__name__) or re.split(r"[.:,]", kind.__doc__ or "checking")[0].lower()
 
 
 class _Told(LocalEngine):
