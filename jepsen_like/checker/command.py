@@ -136,10 +136,8 @@ def check(
         require_models(places)
     who = Engine(engine) if engine else engine_for(sum(map(rows_about, places)), master, ui=ui)
     with started(who, master, ui=ui) as worker:
-        if len(places) == 1:
-            found = [judged(places[0], chosen, who, worker, measures=out is not None)]
-        else:
-            found = list(judge_all(places, chosen, who, worker))
+        one = judged(places[0], chosen, who, worker, measures=out is not None) if len(places) == 1 else None
+        found = [one] if one is not None else list(judge_all(places, chosen, who, worker))
     return told(places, found, out, as_json=as_json)
 
 
