@@ -32,7 +32,7 @@ from tests.jepsen_like.checker.small_elements import (
 from tests.jepsen_like.checker.small_histories import FINAL, log_history, overlap, register_history
 from tests.jepsen_like.checker.tally import Tally
 
-TOGETHER = (100, 1, 1)
+TOGETHER = (20, 1, 1)
 """Objects in one history, in turn."""
 WHOLE_CHECKS = 0.02
 """So many of the histories of one object go through a run directory, too; all others do."""

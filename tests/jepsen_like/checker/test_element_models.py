@@ -266,3 +266,19 @@ def test_one_element_in_many_is_found() -> None:
     assert {str(check): count for check, count in found.counts.items()} == {"duplicated": 1, "order": 1, "lost": 1}
     (lost,) = (one for one in found.violations if one.check is Check.LOST)
     assert lost.ops[0].a == 50_000
+
+
+@pytest.mark.parametrize(("begins", "is_valid"), [(5, True), (6, False)])
+def test_what_begins_when_something_ends_is_concurrent_with_it(begins: int, is_valid: bool) -> None:
+    def found(model: Model, *ops: tuple[Action, Outcome, int, int, int]) -> bool:
+        rows = [
+            Op(f=f, type=outcome, a=value, t_inv=start, t_ret=end, process=at)
+            for at, (f, outcome, value, start, end) in enumerate(ops)
+        ]
+        return not findings_of(Columns.of_ops(rows), model, SearchBounds()).violated
+
+    put, take, ok = Action.ENQUEUE, Action.DEQUEUE, Outcome.OK
+    second = (put, ok, 2, begins, begins + 1)
+    assert found(FIFO, (put, ok, 1, 0, 5), second, (take, ok, 2, 8, 9), (take, ok, 1, 10, 11)) is is_valid
+    maybe = (take, Outcome.INFO, -1, begins, begins)
+    assert found(QUEUE, (put, ok, 1, 0, 1), (take, ok, -1, 2, 5), maybe) is is_valid
