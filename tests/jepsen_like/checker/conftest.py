@@ -1,4 +1,4 @@
-"""What the checker's tests share: one Spark session, and large valid histories on disk."""
+"""What the checker's tests share: one Spark session, and valid histories of many operations on disk."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.verdict import Model
 from tests.jepsen_like.checker.planted import Base, log_base, register_base, write_run
 
-OPERATIONS = 1_000_000
+OPERATIONS = 200_000
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def spark() -> Iterator[SparkEngine]:
 
 @pytest.fixture(scope="session")
 def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[Model, tuple[Base, Path]]:
-    """A valid history of a million operations per model, and the run directory that holds it."""
+    """A valid history of `OPERATIONS` operations per model, and the run directory that holds it."""
     place = tmp_path_factory.mktemp("bases")
     found = {}
     for base in (log_base(OPERATIONS, seed=1), register_base(OPERATIONS, seed=1)):

@@ -1,4 +1,4 @@
-"""Large valid histories, and one wrong operation in a million of them.
+"""Large valid histories, and one wrong operation in them.
 
 A base history is made by numpy from a correct execution: every operation takes effect at one moment of its interval, eight
 or so overlap, one in fifty has an unknown outcome (half of these took effect), one in a hundred was refused. A plant then

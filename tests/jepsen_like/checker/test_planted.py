@@ -1,4 +1,4 @@
-"""One wrong operation in a million is found, with the right witness, by Spark and in this process alike."""
+"""One wrong operation in many is found, with the right witness, by Spark and in this process alike."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def found_alone(verdict: Verdict, plant: Plant) -> None:
 
 
 @each_model
-def test_a_valid_million_is_valid_in_this_process_and_on_spark(model: Model, bases: Bases, spark: SparkEngine) -> None:
+def test_a_valid_history_is_valid_in_this_process_and_on_spark(model: Model, bases: Bases, spark: SparkEngine) -> None:
     here = check_run(bases[model][1], model, Engine.LOCAL)
     there = check_run(bases[model][1], model, Engine.SPARK, worker=spark)
     for verdict in (here, there):
