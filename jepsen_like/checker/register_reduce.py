@@ -120,13 +120,14 @@ def reduced(rows: Columns, registers: Ints, number: Ints, territory: Territory, 
     kept_entry = np.flatnonzero(kept_chain[entries.chain])
     linear = np.zeros(len(blocks.object), np.bool_)
     linear[chains.root[chains.sound]] = True
-    dropped, links = _linked(outcome, start, end, kept_entry, linear, is_open)
+    dropped, linked, links = _linked(outcome, start, end, kept_entry, linear, is_open)
     kept_entry = kept_entry[~dropped[entries.block[kept_entry]]]
     chosen = entries.row[_extremes(outcome, start, end, kept_entry)]
     chosen = np.concatenate([chosen, beside.rows])
 
     mentioned = (blocks.seen | (blocks.writers > 0)) & (blocks.value != NONE) & decided[blocks.object]
     is_closed = closed_chain[blocks.root] | dropped
+    is_closed[linked] = True
     keys = np.concatenate(
         [
             block_key[mentioned & ~is_closed],
@@ -183,17 +184,23 @@ def _beside(
     refused_key = keys_of(number[refused], rows.a[refused])
     _, first = np.unique(refused_key, return_index=True)
     refused, refused_key = refused[first], refused_key[first]
-    failed_key = keys_of(number[failed], put[failed])
-    failed_stays = occurs(failed_key, unwritten) | occurs(failed_key, opened)
     unknown_key = keys_of(number[unknown], put[unknown])
     begun = rows.t_inv[unknown]
     unknown_stays = occurs(unknown_key, opened) | (begun <= territory.begin) | (begun >= territory.end)
+    # What one that stays expects to replace may have been put by another one whose value was not seen.
+    expects = keys_of(number[unknown], rows.a[unknown])
+    while True:
+        expected = np.unique(expects[unknown_stays & cas[unknown]])
+        more = occurs(unknown_key, expected) & ~unknown_stays
+        if not more.any():
+            break
+        unknown_stays |= more
+    failed_key = keys_of(number[failed], put[failed])
+    failed_stays = occurs(failed_key, unwritten) | occurs(failed_key, opened) | occurs(failed_key, expected)
     stays = np.unique(np.concatenate([refused, failed[failed_stays], unknown[unknown_stays]]))
-    swaps = unknown[unknown_stays & cas[unknown]]
-    expected = keys_of(number[swaps], rows.a[swaps])
     return _Beside(
         stays,
-        np.unique(expected),
+        expected,
         np.concatenate([refused_key, expected, failed_key[failed_stays], unknown_key[unknown_stays]]),
         np.concatenate([failed_key[~failed_stays], unknown_key[~unknown_stays]]),
     )
@@ -342,17 +349,17 @@ def _extremes(outcome: RegisterScan, start: Ints, end: Ints, chosen: Ints) -> In
 
 def _linked(
     outcome: RegisterScan, start: Ints, end: Ints, kept_entry: Ints, linear: Bools, is_open: Bools
-) -> tuple[Bools, Columns]:
-    """Which blocks of the chains that stay become part of a link, and the links."""
+) -> tuple[Bools, Ints, Columns]:
+    """Which blocks of the chains that stay become part of a link, those before a link, and the links."""
     blocks, entries = outcome.blocks, outcome.entries
     dropped = np.zeros(len(blocks.object), np.bool_)
-    nothing = Columns.of_ops(())
+    nothing, no_blocks = Columns.of_ops(()), np.zeros(0, np.int64)
     mine = np.unique(entries.block[kept_entry])
     mine = mine[linear[blocks.root[mine]]]
     length = np.bincount(blocks.root[mine], minlength=len(blocks.object))
     mine = mine[length[blocks.root[mine]] > LINKED_MIN + 2 * WITNESS_OPS_MAX]
     if not len(mine):
-        return dropped, nothing
+        return dropped, no_blocks, nothing
     mine = mine[np.lexsort((blocks.depth[mine], blocks.root[mine]))]
     root = blocks.root[mine]
     replaced = np.bincount(blocks.parent[mine[blocks.parent[mine] != mine]], minlength=len(blocks.object))
@@ -381,7 +388,7 @@ def _linked(
     long = ends - begins >= LINKED_MIN
     begins, ends = begins[long], ends[long]
     if not len(begins):
-        return dropped, nothing
+        return dropped, no_blocks, nothing
     for_run = np.zeros(len(mine) + 1, np.int64)
     np.add.at(for_run, begins, 1)
     np.add.at(for_run, ends, -1)
@@ -403,4 +410,5 @@ def _linked(
         b=blocks.value[last],
         t_ret=np.full(len(last), NEVER),
     )
-    return dropped, links
+    # What replaced the block before a link is left out: it is as closed as those that are.
+    return dropped, mine[begins - 1], links
