@@ -83,6 +83,8 @@ class SparkCluster:
 
     def workers(self, count: int) -> None:
         """Let there be so many workers of one core each."""
+        while len(self._workers) > count:
+            self.kill_worker(-1)
         fresh = [self._worker() for _ in range(count - len(self._workers))]
         for one in fresh:
             one.start()

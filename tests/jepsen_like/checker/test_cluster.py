@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 from jepsen_like.bench.processes import until
+from jepsen_like.checker import context_engine
 from jepsen_like.checker.checking import TaskRunner, check_run
 from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.tasks import Task
@@ -51,7 +52,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[
     with pytest.MonkeyPatch.context() as patch, SparkCluster(tmp_path_factory.mktemp("cluster"), shared) as running:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        running.workers(2)
         yield running
 
 
@@ -86,9 +86,23 @@ class Held:
         return self.engine.run([self.tasks.Held(task, number, self.directory) for number, task in enumerate(tasks)])
 
 
+def test_a_master_without_executors_is_named(
+    shared: Path, cluster: SparkCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.workers(0)
+    monkeypatch.setattr(context_engine, "EXECUTORS_SECONDS_MAX", 1.0)
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(shared / "log"), "--model", "log", "--master", cluster.url])
+    told, complained = capsys.readouterr()
+    assert (ended.value.code, told) == (ExitStatus.ENVIRONMENT, "")
+    assert f"the Spark master {cluster.url} has no executor for the check" in complained
+    assert complained.count("\n") == 1
+
+
 def test_workers_that_see_nothing_of_the_checkout_find_what_this_process_finds_though_one_is_killed(
     shared: Path, cluster: SparkCluster, tasks: ModuleType
 ) -> None:
+    cluster.workers(2)
     with SparkEngine(cluster.url, modules=[Path(str(tasks.__file__))]) as engine:
         for package, seen in engine.run([tasks.Surroundings(CHECKOUT)] * 4):
             assert ".zip" in package
