@@ -168,7 +168,7 @@ def _judging(
 
 
 def _spool(batches: Iterable[Any], run: Path, *, has_final: bool) -> set[int]:
-    """Write rows into part files of a run directory as they come; returns the objects that have operations."""
+    """Write rows into part files of a run directory as they come; returns the objects that have operations or final records."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -194,8 +194,7 @@ def _spool(batches: Iterable[Any], run: Path, *, has_final: bool) -> set[int]:
             some = batch.filter(mask)
             if some.num_rows:
                 held[is_final].append(some)
-                if not is_final:
-                    objects.update(pc.unique(some.column("object")).to_pylist())
+                objects.update(pc.unique(some.column("object")).to_pylist())
                 if sum(one.num_rows for one in held[is_final]) >= PART_ROWS:
                     write(is_final)
     for is_final in (False, True):

@@ -10,9 +10,9 @@ from jepsen_like.checker import check
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.verdict import Check, Engine, Model
-from jepsen_like.history.files import HistoryWriter, UnreadableHistory
+from jepsen_like.history.files import DumpWriter, HistoryWriter, UnreadableHistory
 from jepsen_like.history.ops import Action, Op, Outcome
-from tests.jepsen_like.checker.test_several_logs import run_of
+from tests.jepsen_like.checker.test_several_logs import LOGS, RECORDS, run_of, value_of
 
 pytestmark = pytest.mark.spark
 
@@ -52,6 +52,20 @@ def test_final_logs_come_from_a_url_too(tmp_path: Path, session: Any, missing: t
     found = check(session, f"file://{run}", "log").verdict
     assert (found.findings, found.unchecked) == (here.findings, here.unchecked)
     assert found.valid is (missing is None)
+
+
+def test_final_records_of_a_log_without_operations_do_not_keep_the_others_from_being_judged(
+    tmp_path: Path, session: Any
+) -> None:
+    run = run_of(tmp_path)
+    with DumpWriter(run / "dump.parquet") as dump:
+        for log in (*LOGS, *range(100, 120)):  # so that each task has one
+            dump.begin(1, 0, obj=log)
+            for offset in range(RECORDS):
+                dump.record(1, offset, 1, [value_of(log, offset)], obj=log)
+    here = check_run(run, Model.LOG, Engine.LOCAL)
+    assert here.valid is True
+    assert check(session, f"file://{run}", "log").verdict.findings == here.findings
 
 
 def test_what_is_no_history_is_named(tmp_path: Path, session: Any) -> None:
