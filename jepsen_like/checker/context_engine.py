@@ -10,6 +10,7 @@ Workers of a cluster get our code with the job (`shipping`). They need a Python 
 
 import contextlib
 import threading
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -87,23 +88,25 @@ def _are_children(master: str) -> bool:
 
 @contextlib.contextmanager
 def attended(context: SparkContext, deserted: threading.Event) -> Iterator[None]:
-    """Cancel the job under way, and set `deserted`, when the application has had no executor for `EXECUTORS_SECONDS_MAX`."""
-    over = threading.Event()
+    """Cancel the job of this thread, and set `deserted`, when the application has had no executor for `EXECUTORS_SECONDS_MAX`."""
+    over, tag = threading.Event(), f"quorumlog-{uuid.uuid4()}"
 
     def attend() -> None:
         waited = 0.0
         while not over.wait(LOOK_SECONDS):
             with contextlib.suppress(Exception):  # of a JVM that is gone: the job tells
                 waited = 0.0 if context._jsc.sc().getExecutorMemoryStatus().size() > 1 else waited + LOOK_SECONDS
-            if waited >= EXECUTORS_SECONDS_MAX:
-                deserted.set()
-                context.cancelAllJobs()
-                return
+                if waited >= EXECUTORS_SECONDS_MAX:
+                    deserted.set()
+                    context.cancelJobsWithTag(tag)  # again next time: it may only now be about to be submitted
 
     watching = threading.Thread(target=attend, name="executors", daemon=True)
+    context.addJobTag(tag)
     watching.start()
     try:
         yield
     finally:
         over.set()
         watching.join()
+        with contextlib.suppress(Exception):  # of a JVM that is gone
+            context.removeJobTag(tag)

@@ -21,8 +21,10 @@ BINARY: Final = ("test.jepsen", "test.fressian")
 
 
 @contextlib.contextmanager
-def as_run(path: Path, model: AnyModel, names: Names) -> Iterator[Path]:
+def as_run(path: Path, model: AnyModel, names: Names, *, alone: bool = True) -> Iterator[Path]:
     """`path` as a run directory, in a temporary place when it is something else. Raises `UnreadableHistory` if it is no history.
+
+    That place is next to it unless all tasks run on this machine (`alone`): workers reach it where they reach the path.
 
     Besides a run and a history of ours this is a file of operation maps, `-` for those on stdin, or a directory of Jepsen's store.
     `names` gets to know what the numbers in it stand for.
@@ -30,7 +32,7 @@ def as_run(path: Path, model: AnyModel, names: Names) -> Iterator[Path]:
     if path.is_dir() and (path / HISTORY).is_dir():
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="quorumlog-check-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=".check-", dir=None if alone else path.absolute().parent) as scratch:
         run = Path(scratch)
         maps = maps_in(path) if path.is_dir() else path
         if maps is None:

@@ -73,7 +73,7 @@ def check_frames_of_run(frames: Frames, model: Model | None) -> Verdict:
 
 def _of_path(path: Path, model: Model | None, engine: TaskRunner) -> Verdict:
     model = model or model_of(path)
-    with as_run(path, model, Names()) as directory:
+    with as_run(path, model, Names(), alone=engine.alone) as directory:
         try:
             allowances = allowances_of_run(directory)
         except ValueError as error:

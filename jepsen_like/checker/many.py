@@ -130,7 +130,7 @@ def judged(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunne
     try:
         run = recorded(run_of(path))
         model = model or model_of(path)
-        with as_run(path, model, names) as directory:
+        with as_run(path, model, names, alone=worker.alone) as directory:
             allowances = allowances_of_run(directory)
             verdict = check_run(directory, model, engine, worker=worker, allowances=allowances)
             found = figures_of(directory, run, worker) if measures else {}

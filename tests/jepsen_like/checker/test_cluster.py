@@ -13,8 +13,8 @@ import attrs
 import pytest
 
 from jepsen_like.bench.processes import until
-from jepsen_like.checker import context_engine
-from jepsen_like.checker.checking import TaskRunner, check_run
+from jepsen_like.checker import context_engine, many
+from jepsen_like.checker.checking import HISTORY, TaskRunner, check_run
 from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.tasks import Task
 from jepsen_like.checker.verdict import Engine, Model, Verdict
@@ -111,7 +111,9 @@ def test_workers_that_see_nothing_of_the_checkout_find_what_this_process_finds_t
             here = judged(shared, model)
             assert here.violations
             assert judged(shared, model, engine).findings == here.findings
-        assert [one.name for one in shared.iterdir() if one.name.startswith(".")] == []
+        alone = many.judged(shared / "log" / HISTORY, Model.LOG, Engine.SPARK, engine, measures=False)
+        assert (alone.unreadable, alone.valid) == (None, True)  # without final logs nothing is known to be lost
+        assert [one for one in shared.rglob(".*") if one.is_dir()] == []
 
         place = shared / "held"
         place.mkdir()
