@@ -58,8 +58,7 @@ class Frames:
 
     def began_ns(self) -> int:
         """Returns when the load began; see `HistoryReader.began_ns`."""
-        from pyspark.sql import functions
-
+        functions = functions_of(self.rows)
         sent = functions.min(functions.when(functions.col("f") == int(Action.SEND), functions.col("t_inv")))
         row = self.rows.agg(sent.alias("sent"), functions.min("t_inv").alias("any")).collect()[0]
         return int(row.sent if row.sent is not None else row.any or 0)
@@ -68,6 +67,17 @@ class Frames:
         """Write what the run wrote down of itself into a directory."""
         for name, content in self.recorded.items():
             (directory / name).write_bytes(content)
+
+
+def functions_of(origin: Any) -> Any:
+    """Returns the module of functions that goes with a session or a DataFrame: a client of Connect has its own."""
+    if type(origin).__module__.startswith("pyspark.sql.connect"):
+        from pyspark.sql.connect import functions as of_connect
+
+        return of_connect
+    from pyspark.sql import functions
+
+    return functions
 
 
 def read_frames(session: Any, url: str) -> Frames:
@@ -87,8 +97,7 @@ def read_frames(session: Any, url: str) -> Frames:
 
 def of_frame(rows: Any, name: str = "history") -> Frames:
     """Returns a history that is a DataFrame already. Its rows must come as they were recorded. Raises `UnreadableHistory`."""
-    from pyspark.sql import functions
-
+    functions = functions_of(rows)
     _require_columns(rows, name, COLUMNS)
     chosen = [*(column for column, _ in COLUMNS), functions.lit("").alias(ORDER[0])]
     return Frames(rows.select(*chosen, functions.monotonically_increasing_id().alias(ORDER[1])), name)
@@ -96,8 +105,7 @@ def of_frame(rows: Any, name: str = "history") -> Frames:
 
 def check_frames(frames: Frames, model: Model, allowances: tuple[Allowance, ...] = ()) -> Verdict:
     """Check a history that Spark reads. Raises `UnreadableHistory`, and what the environment lacks as `ContextEngine.run` does."""
-    from pyspark.sql import functions
-
+    functions = functions_of(frames.rows)
     try:
         tasks = max(TASKS_MIN, -(-frames.rows.count() // ROWS_PER_TASK))
         if model is Model.QUEUE and TEST in frames.recorded and expectations_of(json.loads(frames.recorded[TEST])).keys:
@@ -218,8 +226,7 @@ def _as_rows(final: Any, functions: Any) -> Any:
 
 def _table(session: Any, url: str, columns: tuple[tuple[str, str], ...]) -> Any:
     """The Parquet files at a URL, with where each row lies; None where there are none."""
-    from pyspark.sql import functions
-
+    functions = functions_of(session)
     try:
         found = session.read.option("pathGlobFilter", "*.parquet").parquet(url)
         _require_columns(found, url, columns)

@@ -103,6 +103,8 @@ class SparkCluster:
             "--conf",
             "spark.connect.grpc.binding.address=127.0.0.1",
         ]
+        # Executors of one host would read each other's files, which here are in another namespace.
+        words += ["--conf", "spark.shuffle.readHostLocalDisk=false"]
         environment = {
             **self._environment,
             "SPARK_CONNECT_MODE": "0",

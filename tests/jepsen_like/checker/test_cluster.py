@@ -112,7 +112,7 @@ def test_workers_that_see_nothing_of_the_checkout_find_what_this_process_finds_t
             assert here.violations
             assert judged(shared, model, engine).findings == here.findings
         alone = many.judged(shared / "log" / HISTORY, Model.LOG, Engine.SPARK, engine, measures=False)
-        assert (alone.unreadable, alone.valid) == (None, True)  # without final logs nothing is known to be lost
+        assert (alone.unreadable, alone.valid) == (None, False)
         assert [one for one in shared.rglob(".*") if one.is_dir()] == []
 
         place = shared / "held"
@@ -162,7 +162,7 @@ def checked(capsys: pytest.CaptureFixture[str], option: str, url: str, *paths: s
     with pytest.raises(SystemExit) as ended:
         main(["check", *paths, "--model", "log", option, url])
     told, complained = capsys.readouterr()
-    assert complained == ""
+    assert "quorumlog" not in complained, complained  # only how far it is
     assert ended.value.code == ExitStatus.VIOLATION
     assert LOST in told
     return told.splitlines()[-len(paths) :]
