@@ -179,7 +179,9 @@ class KeysTask:
         for file in self.files:
             keys = np.load(file, mmap_mode="r", allow_pickle=False)
             limits = np.array([self.begin, self.end - 1], np.uint64)
-            pieces.append(keys[slice(np.searchsorted(keys, limits[0]), np.searchsorted(keys, limits[1], side="right"))])
+            mine = slice(np.searchsorted(keys, limits[0]), np.searchsorted(keys, limits[1], side="right"))
+            # A copy: of thousands of files mapped at once, the pages that a search has touched would be gigabytes.
+            pieces.append(np.array(keys[mine]))
         found = shared_keys(pieces)
         numbers, counts = np.unique(registers_of(found), return_counts=True)
         many = numbers[counts > OPENED_MAX]
