@@ -48,6 +48,7 @@ campaign: $(DEV)
 	$(BIN)/quorumlog sim --system rocketmq --explore --minutes 10
 	$(BIN)/python -m tests.jepsen_like.checker.differential --count 1000000
 	$(BIN)/python -m tests.jepsen_like.checker.differential --maps --count 100000
+	$(BIN)/python -m tests.jepsen_like.checker.plants_at_scale
 	$(BIN)/python -m tests.fuzz.wire --frames 100000 --seed 1
 	$(BIN)/python -m tests.fuzz.kafka --frames 100000 --seed 1
 	$(BIN)/python -m tests.fuzz.rocketmq --frames 100000 --seed 1
