@@ -172,6 +172,7 @@ class FilePool:
                 idlest.is_dirty = False
                 file.sync()
         except StorageError as error:
-            idlest.failed = StorageFailed("sync", idlest.path, str(error))
+            detail = error.detail if isinstance(error, StorageFailed) else str(error)
+            idlest.failed = StorageFailed("sync", idlest.path, detail)
         finally:
             file.close()

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -81,7 +82,9 @@ def test_spark_runs_on_the_java_that_pip_brings_and_nothing_but_the_verdict_is_p
     done = subprocess.run(
         command, env=without_java(tmp_path / "bin"), capture_output=True, text=True, timeout=110, check=False
     )
-    assert done.stderr == ""
+    # A stage that took long, as on a busy machine, is told in a line.
+    stage = re.compile(r"[a-z ]+: \d+ rows in [\d.]+ s, [\d,]+/s")
+    assert [line for line in done.stderr.splitlines() if not stage.fullmatch(line)] == []
     assert done.stdout.splitlines()[-1] == f"{run}\ttrue"
     assert done.returncode == 0
 
