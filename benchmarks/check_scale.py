@@ -4,9 +4,9 @@
 
 Writes a valid history as part files (one violation in it with `--planted`), checks it in a process of its own on an engine
 that has started and done one small job, and prints a line of JSON: seconds, rows per second, seconds of the start of the JVM
-and of each stage (`CensusTask` counts objects, `SortTask` reads and sorts out, the others are the kernels), and the greatest
-resident memory of one process of each kind (VmHWM: driver, JVM, worker). With `--out FILE` the line is added to the
-measurements in FILE. The history is deleted unless `--keep DIR` names a place for it. Status 0 only where the verdict is right and no process held 2 GiB.
+and of each stage (`CensusTask` counts objects, the others read and run the kernels), seconds of a job that only reads the same
+columns once, and the greatest resident memory of one process of each kind (VmHWM: driver, JVM, worker). With `--out FILE` the
+line is added to the measurements in FILE. The history is deleted unless `--keep DIR` names a place for it. Status 0 only where the verdict is right and no process held 2 GiB.
 """
 
 import argparse
@@ -23,12 +23,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
 from jepsen_like.checker.checking import HISTORY, check_run, engine_of
-from jepsen_like.checker.columns import Columns
-from jepsen_like.checker.gather import bucket_numbers
+from jepsen_like.checker.columns import NEEDED, OF_REGISTERS, Columns
+from jepsen_like.checker.gather import LIMITS, Chunk, bucket_numbers, chunks_of, columns_of, sized
 from jepsen_like.checker.register_check import SearchBounds
 from jepsen_like.checker.tasks import RegistersTask, Task
 from jepsen_like.checker.verdict import Engine, Model
@@ -132,6 +133,18 @@ class Staged:
         return results
 
 
+@attrs.frozen
+class ReadTask:
+    """Read what a check of these rows reads, and nothing else."""
+
+    chunk: Chunk
+    names: tuple[str, ...]
+
+    def execute(self) -> int:
+        """Returns the number of rows."""
+        return len(columns_of(self.chunk, self.names))
+
+
 def check_in_here(run: Path, model: Model, engine: Engine) -> None:
     """Check, and print what was measured as JSON."""
     began = time.monotonic()
@@ -142,11 +155,15 @@ def check_in_here(run: Path, model: Model, engine: Engine) -> None:
         warm = time.monotonic()
         verdict = check_run(run, model, engine, worker=staged)
         ended = time.monotonic()
+        chunks = chunks_of(sized(sorted((run / HISTORY).rglob("*.parquet"))), LIMITS.piece)
+        worker.run([ReadTask(chunk, OF_REGISTERS if model is Model.REGISTER else NEEDED) for chunk in chunks])
+        read = time.monotonic()
     measured = {
         "start_s": round(started - began, 2),
         "first_job_s": round(warm - started, 2),
         "check_s": round(ended - warm, 2),
         "stages_s": staged.stages,
+        "read_alone_s": round(read - ended, 2),
         "valid": verdict.valid,
         "violations": len(verdict.violations),
         "culprit_named": any(op.process == CULPRIT for one in verdict.violations for op in one.ops),
@@ -215,6 +232,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, Any]:
         wrote = written(run, arguments)
         if arguments.only_write:
             return {"write_s": wrote, "status": 0}
+        os.sync()  # so that what the check writes does not wait for the history
         size = sum(path.stat().st_size for path in run.rglob("*.parquet"))
         words = [sys.executable, __file__, "--model", arguments.model, "--engine", arguments.engine, "--run", str(run)]
         peaks: dict[str, int] = {}

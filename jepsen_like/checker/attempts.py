@@ -18,7 +18,7 @@ from jepsen_like.history.files import UnreadableHistory
 class Unreadable:
     """In place of a result: the input that could not be read."""
 
-    path: Path
+    path: Path | str
     reason: str
 
 

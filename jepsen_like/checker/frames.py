@@ -9,6 +9,7 @@ given to tasks as a path.
 
 import json
 import pickle
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.queue_check import expectations_of
 from jepsen_like.checker.spark_lacks import lacking_of, require_results, text_of
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model, Verdict
+from jepsen_like.cli import EnvironmentMissing
 from jepsen_like.history.files import KEPT, UnreadableHistory, schema, write_part
 from jepsen_like.history.ops import COLUMNS, DUMP_COLUMNS, NONE, Action
 from jepsen_like.history.partition_states import FILE
@@ -40,6 +42,12 @@ ORDER: Final = ("_file", "_row")
 SMALL_FILES: Final = (TEST, NEMESIS, FILE)
 """What a run directory has besides rows that a check needs."""
 FINDINGS: Final = "findings binary"
+_NO_CLIENT: Final = re.compile(
+    r'ClassNotFoundException: Class org\.apache\.hadoop\.fs\.\S+ not found|No FileSystem for scheme "[^"]*"'
+)
+_UNREACHABLE: Final = re.compile(
+    r"(?:Connect|UnknownHost|NoRouteToHost|SocketTimeout|ConnectTimeout)Exception: [^;\n]*"
+)
 
 
 @attrs.frozen
@@ -57,10 +65,13 @@ class Frames:
     """What the run wrote down of itself, as far as it is there: see `SMALL_FILES`."""
 
     def began_ns(self) -> int:
-        """Returns when the load began; see `HistoryReader.began_ns`."""
+        """Returns when the load began; see `HistoryReader.began_ns`. Raises what `check_frames` does."""
         functions = functions_of(self.rows)
         sent = functions.min(functions.when(functions.col("f") == int(Action.SEND), functions.col("t_inv")))
-        row = self.rows.agg(sent.alias("sent"), functions.min("t_inv").alias("any")).collect()[0]
+        try:
+            row = self.rows.agg(sent.alias("sent"), functions.min("t_inv").alias("any")).collect()[0]
+        except Exception as error:
+            raise _told(error, self.name) from error
         return int(row.sent if row.sent is not None else row.any or 0)
 
     def copy_recorded(self, directory: Path) -> None:
@@ -88,7 +99,7 @@ def read_frames(session: Any, url: str) -> Frames:
     if rows is None:
         rows = _table(session, url, COLUMNS)
     if rows is None:
-        raise UnreadableHistory(Path(url), "Spark finds no Parquet files there")
+        raise UnreadableHistory(url, "Spark finds no Parquet files there")
     final = _table(session, f"{run}/{DUMP}", DUMP_COLUMNS)
     kept = _bytes(session, f"{run}/{DUMP}/{KEPT}") if final is not None else None
     found = {name: _bytes(session, f"{run}/{name}") for name in SMALL_FILES}
@@ -245,9 +256,7 @@ def _require_columns(frame: Any, name: str, columns: tuple[tuple[str, str], ...]
     wrong = [column for column, code in columns if types.get(column) != TYPES[code]]
     if wrong:
         has = ", ".join(f"{column} {kind}" for column, kind in types.items())
-        raise UnreadableHistory(
-            Path(name), f"its columns are {has}: {' and '.join(wrong)} of a history is not among them"
-        )
+        raise UnreadableHistory(name, f"its columns are {has}: {' and '.join(wrong)} of a history is not among them")
 
 
 def _bytes(session: Any, url: str) -> bytes | None:
@@ -266,5 +275,12 @@ def _told(error: Exception, name: str) -> Exception:
     text = text_of(error)
     if "CANNOT_READ_FILE_FOOTER" in text or "FAILED_READ_FILE" in text or "is not a Parquet file" in text:
         reason = next((line for line in text.splitlines() if "is not a Parquet" in line), text.splitlines()[0])
-        return UnreadableHistory(Path(name), f"not a readable Parquet file ({reason.strip()})")
+        return UnreadableHistory(name, f"not a readable Parquet file ({reason.strip()})")
+    if (client := _NO_CLIENT.search(text)) is not None:
+        return EnvironmentMissing(
+            f"Spark here cannot read {name} ({client[0]}): its client belongs into spark-defaults.conf, as "
+            "spark.jars.packages; see docs/cluster.md"
+        )
+    if (unreachable := _UNREACHABLE.search(text)) is not None:
+        return EnvironmentMissing(f"no answer from where {name} lies ({unreachable[0]})")
     return lacking_of(text, "of this session", stopped=False) or error

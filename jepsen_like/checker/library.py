@@ -63,11 +63,11 @@ def check_frames_of_run(frames: Frames, model: Model | None) -> Verdict:
         frames.copy_recorded(Path(scratch))
         model = model or recorded(Path(scratch)).model
         if model is None:
-            raise NoModel(Path(frames.name), "no test.json tells what its objects are; a model is needed")
+            raise NoModel(frames.name, "no test.json tells what its objects are; a model is needed")
         try:
             allowances = allowances_of_run(Path(scratch), frames.began_ns())
         except ValueError as error:
-            raise UnreadableHistory(Path(frames.name), str(error)) from error
+            raise UnreadableHistory(frames.name, str(error)) from error
     return check_frames(frames, model, allowances)
 
 

@@ -39,9 +39,9 @@ KEPT: Final = "kept.json"
 
 @attrs.define
 class UnreadableHistory(Exception):
-    """The path does not hold a history; the message names the file and the reason."""
+    """The path, or the URL, does not hold a history; the message names the file and the reason."""
 
-    path: Path
+    path: Path | str
     reason: str
 
     def __str__(self) -> str:

@@ -115,7 +115,7 @@ def read_queue_states(run_directory: Path, test: Mapping[str, Any]) -> QueueStat
         origin_ns = reader.began_ns() if reader is not None else _first_of(states)
         moves = _moves(reader) if reader is not None and about else {}
     except UnreadableHistory as error:
-        raise UnreadableRun(error.path, error.reason) from error
+        raise UnreadableRun(Path(error.path), error.reason) from error
     names = _names(about.get("partitions"))
     lanes = _lanes(states, names, origin_ns) if states is not None else ()
     groups = _groups(moves, names, _names(about.get("groups")), origin_ns)

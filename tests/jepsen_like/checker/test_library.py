@@ -10,6 +10,7 @@ from jepsen_like.checker import check
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.spark_engine import SparkEngine
 from jepsen_like.checker.verdict import Check, Engine, Model
+from jepsen_like.cli import EnvironmentMissing
 from jepsen_like.history.files import DumpWriter, HistoryWriter, UnreadableHistory
 from jepsen_like.history.ops import Action, Op, Outcome
 from tests.jepsen_like.checker.test_several_logs import LOGS, RECORDS, run_of, value_of
@@ -84,3 +85,23 @@ def test_what_is_no_history_is_named(tmp_path: Path, session: Any) -> None:
     torn.write_bytes(torn.read_bytes()[:-20])
     with pytest.raises(UnreadableHistory, match="not a readable Parquet file"):
         check(session, f"file://{tmp_path / 'run'}", "log")
+
+
+def test_a_torn_part_file_at_a_url_is_named(registers: Path, session: Any) -> None:
+    part = max((registers / "history.parquet").rglob("*.parquet"))
+    part.write_bytes(part.read_bytes()[:-20])
+    with pytest.raises(UnreadableHistory, match="^file:///.*: not a readable Parquet file"):
+        check(session, f"file://{registers}", "register")
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("nothing://store/run", 'Spark here cannot read nothing://store/run.*No FileSystem for scheme "nothing"'),
+        ("s3a://bucket/run", "Spark here cannot read s3a://bucket/run.*S3AFileSystem not found.*spark.jars.packages"),
+        ("hdfs://127.0.0.1:1/run", "no answer from where hdfs://127.0.0.1:1/run.* lies .*Connection refused"),
+    ],
+)
+def test_a_store_that_spark_cannot_reach_is_named(url: str, complaint: str, session: Any) -> None:
+    with pytest.raises(EnvironmentMissing, match=complaint):
+        check(session, url, "log")
