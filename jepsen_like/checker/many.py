@@ -14,7 +14,7 @@ import attrs
 
 from jepsen_like.checker.checking import HISTORY, TaskRunner, check_run
 from jepsen_like.checker.gather import LIMITS
-from jepsen_like.checker.inputs import as_run
+from jepsen_like.checker.inputs import as_run, maps_in
 from jepsen_like.checker.jepsen_maps import Names
 from jepsen_like.checker.local_engine import LocalEngine
 from jepsen_like.checker.summary import summary
@@ -175,7 +175,7 @@ def run_of(path: Path) -> Path:
 
 def model_of(path: Path) -> Model:
     """What checks the workload of the run at a path. Raises `NoModel` where nothing tells, `UnreadableHistory` if it is no history."""
-    if not path.is_file():
+    if not path.is_file() and maps_in(path) is None:
         HistoryReader.open(path / HISTORY if (path / HISTORY).is_dir() else path)
     model = recorded(run_of(path)).model
     if model is None:
@@ -186,9 +186,10 @@ def model_of(path: Path) -> Model:
 def rows_about(path: Path) -> int:
     """How many rows a path has, or about how many it will have; 0 for what is no history."""
     try:
-        if path.is_dir():
+        maps = maps_in(path) if path.is_dir() else path
+        if maps is None:
             return HistoryReader.open(path / HISTORY if (path / HISTORY).is_dir() else path).rows()
-        return sum(part_rows(path)) if path.suffix == ".parquet" else path.stat().st_size // MAP_BYTES
+        return sum(part_rows(maps)) if maps.suffix == ".parquet" else maps.stat().st_size // MAP_BYTES
     except UnreadableHistory:
         return 0
 

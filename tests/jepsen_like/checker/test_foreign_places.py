@@ -51,6 +51,11 @@ def test_a_directory_of_the_store_is_a_history(store: Path) -> None:
     assert check(store / "independent" / "7") == ExitStatus.VALID
 
 
+def test_of_a_directory_of_the_store_the_model_is_asked_for(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["check", str(store.parent)]) == ExitStatus.USAGE
+    assert f"{store.parent}: no test.json tells what its objects are; --model is needed" in capsys.readouterr().err
+
+
 def test_without_its_edn_the_text_is_read(store: Path) -> None:
     (store / "history.edn").unlink()
     (store / "history.txt").write_text(TXT)
