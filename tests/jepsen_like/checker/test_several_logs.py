@@ -6,6 +6,7 @@ import pytest
 
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.checking import check_run
+from jepsen_like.checker.gather import Limits
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
 from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
 from jepsen_like.history.ops import Action, Op, Outcome
@@ -69,6 +70,17 @@ def test_a_record_that_one_of_several_logs_lacks_is_lost_from_that_log(log: int,
     assert verdict.findings.lost_acked == 1
     (lost,) = (violation for violation in verdict.violations if violation.check is Check.LOST)
     assert lost.object == log
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_record_is_lost_from_a_run_that_was_copied_without_empty_directories(log: int, tmp_path: Path) -> None:
+    run = run_of(tmp_path, missing=(log, 4))
+    for bucket in (run / "history.parquet").iterdir():
+        if not any(bucket.iterdir()):
+            bucket.rmdir()
+    assert [path.name for path in sorted((run / "history.parquet").iterdir())] == ["bucket=0", "bucket=4"]
+    in_groups = check_run(run, Model.LOG, Engine.LOCAL, limits=Limits(direct=0, task=100, chunk=200))
+    assert (in_groups.valid, in_groups.findings.lost_acked) == (False, 1)
 
 
 @pytest.mark.parametrize("log", LOGS)
