@@ -265,7 +265,7 @@ def _checked_in(
                     findings, losses = forgiving(history.files(), final, allowances, expires=expires)
                 else:
                     findings = check_logs(history.files(), worker.run, share, final, expires=expires)
-            unchecked = frozenset() if dump else frozenset([Check.LOST])
+            unchecked = frozenset() if dump and not findings.unread else frozenset([Check.LOST])
         case Model.QUEUE:
             logs = final_logs_of(_table(dump), kept) if dump else {}
             findings, losses = _checked_queue(history, logs, worker, share, allowances, expectations)

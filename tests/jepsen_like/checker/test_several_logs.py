@@ -6,10 +6,11 @@ import pytest
 
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.checking import check_run
-from jepsen_like.checker.gather import Limits
+from jepsen_like.checker.final_logs import final_logs_of
+from jepsen_like.checker.gather import LIMITS, Limits
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
-from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
-from jepsen_like.history.ops import Action, Op, Outcome
+from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule, schema
+from jepsen_like.history.ops import DUMP_COLUMNS, Action, Op, Outcome
 
 LOGS = (0, 3, 70)
 RECORDS = 10
@@ -103,3 +104,31 @@ def test_a_log_that_let_go_more_than_its_rule_allows_is_named(tmp_path: Path) ->
     verdict = checked(run_of(tmp_path / "loses", begins=3, bytes_kept=1 << 20))
     assert verdict.valid is False
     assert {violation.object for violation in verdict.violations} == {LOGS[-1]}
+
+
+@pytest.mark.parametrize(
+    ("limits", "allowances"),
+    [
+        pytest.param(LIMITS, (), id="as it lies"),
+        pytest.param(Limits(direct=0, task=100, chunk=200), (), id="in groups"),
+        pytest.param(Limits(direct=0, task=4, chunk=8), (), id="as long logs"),
+        pytest.param(LIMITS, (POWER_CUT,), id="with allowed losses"),
+    ],
+)
+def test_it_is_told_of_which_logs_losses_are_not_known(
+    limits: Limits, allowances: tuple[Allowance, ...], tmp_path: Path
+) -> None:
+    run = run_of(tmp_path)
+    with DumpWriter(run / "dump.parquet") as dump:
+        for log in LOGS[1:]:
+            dump.begin(1, 0, obj=log)
+            for offset in range(RECORDS):
+                dump.record(1, offset, 1, [value_of(log, offset)], obj=log)
+    verdict = check_run(run, Model.LOG, Engine.LOCAL, limits=limits, allowances=allowances)
+    assert verdict.valid is True
+    assert verdict.checks["lost"]["valid"] is None
+    assert verdict.not_tested == ("loss: 1 of 3 logs have no final logs",)
+
+
+def test_a_dump_that_is_about_other_logs_says_nothing() -> None:
+    assert final_logs_of(schema(DUMP_COLUMNS).empty_table(), {}) == {}
