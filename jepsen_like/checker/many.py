@@ -17,6 +17,7 @@ from jepsen_like.checker.gather import LIMITS
 from jepsen_like.checker.inputs import as_run
 from jepsen_like.checker.jepsen_maps import Names
 from jepsen_like.checker.local_engine import LocalEngine
+from jepsen_like.checker.map_files import STDIN
 from jepsen_like.checker.summary import summary
 from jepsen_like.checker.user_model import AnyModel
 from jepsen_like.checker.verdict import Engine, Model
@@ -175,7 +176,7 @@ def run_of(path: Path) -> Path:
 
 def model_of(path: Path) -> Model:
     """What checks the workload of the run at a path. Raises `NoModel` where nothing tells, `UnreadableHistory` if it is no history."""
-    if not path.is_file():
+    if path != STDIN and not path.is_file():
         HistoryReader.open(path / HISTORY if (path / HISTORY).is_dir() else path)
     model = recorded(run_of(path)).model
     if model is None:
@@ -184,7 +185,9 @@ def model_of(path: Path) -> Model:
 
 
 def rows_about(path: Path) -> int:
-    """How many rows a path has, or about how many it will have; 0 for what is no history."""
+    """How many rows a path has, or about how many it will have; 0 for what is no history, and for stdin, of which that is not known."""
+    if path == STDIN:
+        return 0
     try:
         if path.is_dir():
             return HistoryReader.open(path / HISTORY if (path / HISTORY).is_dir() else path).rows()

@@ -77,6 +77,15 @@ def test_stdin_is_told_apart_by_how_it_begins(
     assert capsys.readouterr().out.splitlines()[-1] == "-\ttrue"
 
 
+def test_stdin_needs_no_engine_but_a_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(EDN.encode())))
+    assert execute(["check", "-"]) == ExitStatus.USAGE
+    assert "--model is needed" in capsys.readouterr().err
+    assert execute(["check", "-", "--model", "register"]) == ExitStatus.VALID
+
+
 def test_stdin_is_checked_alone(tmp_path: Path) -> None:
     (path := tmp_path / "h.edn").write_text(EDN)
     assert execute(["check", "-", str(path), "--model", "register"]) == ExitStatus.USAGE
