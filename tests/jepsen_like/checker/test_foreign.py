@@ -104,6 +104,42 @@ def test_a_vector_of_maps_is_the_same_history(tmp_path: Path) -> None:
     assert read(tmp_path / "c", REGISTER_EDN, Model.REGISTER) == one
 
 
+def edn_events(*rows: tuple[int, str, str, str]) -> str:
+    return "\n".join(f"{{:process {p}, :type :{t}, :f :{f}, :value {v}}}" for p, t, f, v in rows)
+
+
+@pytest.mark.parametrize(
+    ("wrote", "saw", "is_same"),
+    [
+        pytest.param("{:a 1, :b [2 {:c 3 :d 4}]}", "{:b [2 {:d 4 :c 3}], :a 1}", True, id="keys of a map"),
+        pytest.param("#{1 :x}", "#{:x 1}", True, id="a set of two"),
+        pytest.param("{:s #{10 9 #{}}}", "{:s #{#{} 9 10}}", True, id="a set in a map"),
+        pytest.param("[1 2 3]", "[1 3 2]", False, id="a vector"),
+        pytest.param("-0.0", "0.0", True, id="zeros"),
+        pytest.param("0.5M", "0.5", True, id="a decimal"),
+        pytest.param("0.1M", "0.10000000000000000001M", False, id="decimals that are near"),
+        pytest.param("##NaN", "##NaN", True, id="no number"),
+        pytest.param("123456789012345678901234567890", "123456789012345678901234567890N", True, id="large"),
+    ],
+)
+def test_a_value_is_what_it_says_however_it_is_written(wrote: str, saw: str, is_same: bool, tmp_path: Path) -> None:
+    text = edn_events(
+        (0, "invoke", "write", wrote),
+        (0, "ok", "write", saw if is_same else wrote),
+        (0, "invoke", "read", "nil"),
+        (0, "ok", "read", saw),
+    )
+    write, seen = read(tmp_path / "history.edn", text, Model.REGISTER)
+    assert (write.object, seen.object) == (0, 0)
+    assert (write.a == seen.a) is is_same
+
+
+def test_an_error_in_words_is_none_of_edn(tmp_path: Path) -> None:
+    text = "0\t:invoke\t:write\t1\n0\t:fail\t:write\t1\t(refused: see [1\n"
+    (write,) = read(tmp_path / "history.txt", text, Model.REGISTER)
+    assert (write.type, write.err) == (Outcome.FAIL, ErrorCode.OTHER)
+
+
 def events(*rows: tuple[int, str, str, Any]) -> str:
     return "\n".join(json.dumps({"process": p, "type": t, "f": f, "value": v}) for p, t, f, v in rows)
 
@@ -258,6 +294,19 @@ def test_what_jepsen_cannot_have_written_is_refused_with_its_place(
             Model.LOG,
             "line 1: process 0 or time 4611686018427387904 is out of range",
             id="time",
+        ),
+        pytest.param(
+            '{"process": "1", "type": "invoke", "f": "tail"}\n{"process": "1", "type": "ok", "f": "tail", "value": 0}',
+            Model.LOG,
+            "line 2: ok of 'tail' by process '1', which is no whole number",
+            id="a client that is no number",
+        ),
+        pytest.param(events((0, "invoke", "txn", [5])), Model.KEY_VALUE, r"line 1: a transaction of one \[f", id="txn"),
+        pytest.param(
+            events((0, "invoke", "txn", [{"f": "r", "k": 1, "v": None}])),
+            Model.KEY_VALUE,
+            r"line 1: a transaction of one \[f",
+            id="a txn of maps",
         ),
         pytest.param(
             events((0, "invoke", "append", 1), (0, "ok", "append", 1)),
