@@ -282,3 +282,9 @@ def test_what_begins_when_something_ends_is_concurrent_with_it(begins: int, is_v
     assert found(FIFO, (put, ok, 1, 0, 5), second, (take, ok, 2, 8, 9), (take, ok, 1, 10, 11)) is is_valid
     maybe = (take, Outcome.INFO, -1, begins, begins)
     assert found(QUEUE, (put, ok, 1, 0, 1), (take, ok, -1, 2, 5), maybe) is is_valid
+
+
+def test_every_acknowledged_value_that_no_get_has_is_lost(tmp_path: Path) -> None:
+    kept = [("append", ["x", value], None) for value in range(10)]
+    verdict = verdict_on(tmp_path, maps(*kept, ("get", ["x", None], ["x", [0, 1, 2]])), Model.KEY_VALUE)
+    assert (verdict.findings.counts, verdict.findings.lost_acked) == ({Check.LOST: 7}, 7)
