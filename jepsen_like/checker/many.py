@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import attrs
 
+from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.checking import HISTORY, TaskRunner, check_run
 from jepsen_like.checker.gather import LIMITS
 from jepsen_like.checker.inputs import as_run
@@ -132,13 +133,11 @@ def judged(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunne
         run = recorded(run_of(path))
         model = model or model_of(path)
         with as_run(path, model, names, alone=worker.alone) as directory:
-            allowances = allowances_of_run(directory)
+            allowances = _allowances_of(directory, path)
             verdict = check_run(directory, model, engine, worker=worker, allowances=allowances)
             found = figures_of(directory, run, worker) if measures else {}
     except UnreadableHistory as error:
         return Judged(path=str(path), unreadable=str(error))
-    except ValueError as error:
-        return Judged(path=str(path), unreadable=f"{path}: {error}")
     told = names.in_json(verdict.as_json())
     figures = {**found, "rpo": rpo_of(told, found["faults"])} if measures else {}
     differs, beyond = compared_with_results(path, run, {**told, **figures}) if measures else ((), ())
@@ -152,6 +151,13 @@ def judged(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunne
         differs=differs,
         beyond=beyond,
     )
+
+
+def _allowances_of(directory: Path, path: Path) -> tuple[Allowance, ...]:
+    try:
+        return allowances_of_run(directory)
+    except ValueError as error:
+        raise UnreadableHistory(path, str(error)) from error
 
 
 def figures_of(directory: Path, run: Recorded, worker: TaskRunner) -> dict[str, Any]:

@@ -115,8 +115,11 @@ class UserModel:
 
     @property
     def keyed(self) -> bool:
-        """Returns whether every value is [key value]."""
-        return bool(getattr(self.load(), "keyed", False))
+        """Returns whether every value is [key value]. Raises `UnreadableHistory` if the class is not there."""
+        try:
+            return bool(getattr(self.load(), "keyed", False))
+        except ValueError as error:
+            raise UnreadableHistory(self.spec, str(error)) from error
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """A check in a session of Spark that the caller has: of a path, a URL that Spark reads, and a DataFrame."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,16 @@ def test_a_path_a_url_and_a_frame_are_judged_alike_and_the_session_goes_on(regis
         told = [(row.check, row.object, row.sentence) for row in found.violations.collect()]
         assert told == [(str(one.check), one.object, one.sentence) for one in here.violations]
     assert session.range(3).count() == 3
+
+
+def test_what_is_wrong_with_operation_maps_is_told_with_their_own_values(tmp_path: Path, session: Any) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(
+        '{:process 0 :type :invoke :f :read :value nil}\n{:process 0 :type :ok :f :read :value {:colour "red"}}\n'
+    )
+    (found,) = check(session, path, "register").violations.collect()
+    assert found.sentence == 'register 0: read of {"colour": "red"} by process 0, but no client ever wrote {"colour": "red"}'
+    assert json.loads(found.operations[0])["a"] == '{"colour": "red"}'
 
 
 @pytest.mark.parametrize("missing", [None, (3, 4)])
