@@ -5,6 +5,7 @@ import io
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from jepsen_like.checker.edn import PIECE_CHARS
@@ -75,6 +76,16 @@ def test_stdin_is_told_apart_by_how_it_begins(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert check("-") == ExitStatus.VALID
     assert capsys.readouterr().out.splitlines()[-1] == "-\ttrue"
+
+
+def test_values_that_are_no_text_are_written_into_tables(tmp_path: Path) -> None:
+    (path := tmp_path / "h.jsonl").write_text(
+        '{"type": "invoke", "process": 0, "f": "read", "value": null}\n'
+        '{"type": "ok", "process": 0, "f": "read", "value": "\\ud800"}\n'
+    )
+    assert execute(["check", str(path), "--model", "register", "--out", str(tmp_path)]) == ExitStatus.VIOLATION
+    (violation,) = pq.read_table(tmp_path / "violations.parquet").to_pylist()
+    assert violation["ops"][0]["a"] == "\\ud800"
 
 
 def test_stdin_needs_no_engine_but_a_model(
