@@ -109,7 +109,7 @@ class UserModel:
         """Returns an instance. Raises `UnreadableHistory` if it cannot be made."""
         try:
             instance: Stepping = self.load()()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UnreadableHistory(self.spec, f"cannot be made: {error!r}") from error
         return instance
 
@@ -127,6 +127,8 @@ def _loaded(model: UserModel) -> Any:
     try:
         module = _module(model)
         return getattr(module, model.name)
+    except SystemExit as error:  # of a program that does its work when it is imported
+        raise ValueError(f"{model.spec}: the module ends the program when it is imported") from error
     except Exception as error:
         raise ValueError(f"{model.spec}: {error}") from error
 
@@ -223,10 +225,18 @@ class AskedClass:
     """A class of the user's as the search asks it."""
 
     def __init__(self, of_class: UserModel) -> None:
+        """Raises `UnreadableHistory` for a class that is none."""
         self._model = of_class.made()
         self._spec = of_class.spec
-        self._reads: Collection[str] = getattr(self._model, "reads", ())
-        self.initial: Hashable = self._model.initial
+        try:
+            reads = getattr(self._model, "reads", ())
+            self._reads: Collection[str] = frozenset([reads] if isinstance(reads, str) else reads)
+            self.initial: Hashable = self._model.initial
+            hash(self.initial)
+        except Exception as error:
+            raise UnreadableHistory(self._spec, f"has no initial state, or reads, that will do: {error!r}") from error
+        if self.initial is None:
+            raise UnreadableHistory(self._spec, "its initial state is None, which stands for what cannot have happened")
 
     def step(self, state: Hashable, op: Op) -> Hashable | None:
         """See `Sequential`. Raises `UnreadableHistory` for what the class raises."""
@@ -234,7 +244,7 @@ class AskedClass:
         try:
             after: Hashable | None = self._model.step(state, op.call)
             hash(after)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UnreadableHistory(self._spec, f"step({state!r}, {op.words}) raised {error!r}") from error
         return after
 

@@ -42,6 +42,28 @@ class Stepless:
     initial = 0
 
 
+class Mutable(Last):
+    initial = []
+
+
+class Nothing(Last):
+    initial = None
+
+
+class Leaving(Last):
+    def step(self, state, op):
+        raise SystemExit(0)
+
+
+class NotLeft(Last):
+    def __init__(self):
+        raise SystemExit(0)
+
+
+class OneReads(Last):
+    reads = "rewrite"
+
+
 class Growing:
     initial = frozenset()
 
@@ -84,6 +106,10 @@ def test_every_key_is_an_object(place: Path, capsys: pytest.CaptureFixture[str])
     [
         pytest.param("Raising", "raised TypeError", id="raises"),
         pytest.param("Unhashable", "unhashable type: 'list'", id="unhashable state"),
+        pytest.param("Mutable", "has no initial state, or reads, that will do", id="unhashable initial state"),
+        pytest.param("Nothing", "its initial state is None", id="no initial state"),
+        pytest.param("Leaving", "raised SystemExit", id="ends the program"),
+        pytest.param("NotLeft", "cannot be made: SystemExit", id="ends the program at once"),
         pytest.param("Stepless", "the class has no step", id="no step"),
         pytest.param("Absent", "has no attribute 'Absent'", id="no class"),
     ],
@@ -97,6 +123,18 @@ def test_what_a_class_does_wrong_is_told(
     assert (status, out) == (ExitStatus.USAGE, "")
     assert complaint in err
     assert err.count("\n") == 1
+
+
+def test_a_module_that_ends_the_program_is_no_verdict(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place.write_text("raise SystemExit(0)")
+    Path("h.jsonl").write_text(WRONG)
+    assert execute(["check", "h.jsonl", "--model-class", f"{place.stem}:Last"]) == ExitStatus.USAGE
+    assert "the module ends the program" in capsys.readouterr().err
+
+
+def test_the_name_of_one_read_is_that_alone(place: Path) -> None:
+    Path("h.jsonl").write_text(maps(("write", ["a", 1], None), ("read", ["a", None], ["a", 1])))
+    assert execute(["check", "h.jsonl", "--model-class", f"{place.stem}:OneReads", "--engine", "local"]) == ExitStatus.VALID
 
 
 def test_a_search_that_grows_is_undecided(place: Path) -> None:
