@@ -51,6 +51,10 @@ class Stepping(Protocol):
         ...
 
 
+class AskedWho(BaseException):
+    """A class asks who did an operation. No error: those of unknown outcome are then no longer the same whoever did them."""
+
+
 @attrs.frozen
 class UserCall:
     """An operation as `step` sees it. Lists are tuples."""
@@ -61,7 +65,15 @@ class UserCall:
     answered: Any
     """The value of its `ok`, None if its outcome is unknown."""
     is_known: bool
-    process: int
+    _process: int
+    _tells_process: bool
+
+    @property
+    def process(self) -> int:
+        """Returns who did it. Raises `AskedWho` where that is not told."""
+        if not self._tells_process:
+            raise AskedWho
+        return self._process
 
     @property
     def value(self) -> Any:
@@ -222,12 +234,13 @@ def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names
 
 
 class AskedClass:
-    """A class of the user's as the search asks it."""
+    """A class of the user's as the search asks it, which is told the processes of operations or not."""
 
-    def __init__(self, of_class: UserModel) -> None:
+    def __init__(self, of_class: UserModel, *, tells_process: bool) -> None:
         """Raises `UnreadableHistory` for a class that is none."""
         self._model = of_class.made()
         self._spec = of_class.spec
+        self._tells_process = tells_process
         try:
             reads = getattr(self._model, "reads", ())
             self._reads: Collection[str] = frozenset([reads] if isinstance(reads, str) else reads)
@@ -239,7 +252,7 @@ class AskedClass:
             raise UnreadableHistory(self._spec, "its initial state is None, which stands for what cannot have happened")
 
     def step(self, state: Hashable, op: Op) -> Hashable | None:
-        """See `Sequential`. Raises `UnreadableHistory` for what the class raises."""
+        """See `Sequential`. Raises `UnreadableHistory` for what the class raises, and `AskedWho`."""
         assert isinstance(op, CallOp)
         try:
             after: Hashable | None = self._model.step(state, op.call)
@@ -267,12 +280,13 @@ class AskedClass:
 
     def effect(self, op: Op) -> Hashable:
         """See `Sequential`."""
-        return op.seen, op.a
+        return op.seen, op.a, op.process if self._tells_process else NONE
 
 
-def call_of(op: Op, values: dict[int, Any]) -> CallOp:
+def call_of(op: Op, values: dict[int, Any], *, tells_process: bool) -> CallOp:
     """Returns an operation of a history with the values that its numbers stand for."""
-    call = UserCall(str(values[op.seen]), values[op.a], values[op.b], op.type is Outcome.OK, op.process)
+    known = op.type is Outcome.OK
+    call = UserCall(str(values[op.seen]), values[op.a], values[op.b], known, op.process, tells_process)
     words = call.f if call.asked is None else f"{call.f} of {text_of(call.asked)}"
     if call.is_known and call.answered != call.asked:
         words += f" that was answered {text_of(call.answered)}"

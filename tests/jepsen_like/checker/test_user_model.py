@@ -1,5 +1,6 @@
 """A class of the user's judges histories, within bounds, and what it does wrong is told as such."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,15 @@ class NotLeft(Last):
 
 class OneReads(Last):
     reads = "rewrite"
+
+
+class Lock:
+    initial = "free"
+
+    def step(self, state, op):
+        if op.f == "acquire":
+            return op.process if state == "free" else None
+        return "free" if state == op.process else None
 
 
 class Growing:
@@ -135,6 +145,15 @@ def test_a_module_that_ends_the_program_is_no_verdict(place: Path, capsys: pytes
 def test_the_name_of_one_read_is_that_alone(place: Path) -> None:
     Path("h.jsonl").write_text(maps(("write", ["a", 1], None), ("read", ["a", None], ["a", 1])))
     assert execute(["check", "h.jsonl", "--model-class", f"{place.stem}:OneReads", "--engine", "local"]) == ExitStatus.VALID
+
+
+@pytest.mark.parametrize(("releases", "status"), [(11, ExitStatus.VALID), (12, ExitStatus.VIOLATION)])
+def test_a_class_may_ask_who_did_what_is_of_unknown_outcome(releases: int, status: ExitStatus, place: Path) -> None:
+    ends = [{"process": releases, "type": kind, "f": "release", "value": None} for kind in ("invoke", "ok")]
+    Path("h.jsonl").write_text(
+        maps(("acquire", None, None, "info"), ("acquire", None, None, "info")) + "".join(json.dumps(end) + "\n" for end in ends)
+    )
+    assert execute(["check", "h.jsonl", "--model-class", f"{place.stem}:Lock", "--engine", "local"]) == status
 
 
 def test_a_search_that_grows_is_undecided(place: Path) -> None:
