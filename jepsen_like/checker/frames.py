@@ -57,6 +57,8 @@ class Frames:
     """The content of the dump's `kept.json`."""
     recorded: Mapping[str, bytes] = attrs.field(factory=dict)
     """What the run wrote down of itself, as far as it is there: see `SMALL_FILES`."""
+    is_run: bool = True
+    """Whether the run was named; else its history alone, of which what it wrote down tells the model, and excuses nothing."""
 
     def began_ns(self) -> int:
         """Returns when the load began; see `HistoryReader.began_ns`."""
@@ -94,7 +96,8 @@ def read_frames(session: Any, url: str) -> Frames:
     final = _table(session, f"{run}/{DUMP}", DUMP_COLUMNS)
     kept = _bytes(session, f"{run}/{DUMP}/{KEPT}") if final is not None else None
     found = {name: _bytes(session, f"{run}/{name}") for name in SMALL_FILES}
-    return Frames(rows, url, final, kept, {name: content for name, content in found.items() if content is not None})
+    recorded = {name: content for name, content in found.items() if content is not None}
+    return Frames(rows, url, final, kept, recorded, is_run=run == url)
 
 
 def of_frame(rows: Any, name: str = "history") -> Frames:
@@ -164,7 +167,9 @@ class _JudgeTask:
             return check_run(run, self.model, Engine.LOCAL, worker=LocalEngine(), allowances=self.allowances)
 
 
-def _judging(frames: Frames, model: Model, allowances: tuple[Allowance, ...]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _judging(
+    frames: Frames, model: Model, allowances: tuple[Allowance, ...]
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """What a worker does with the rows of its objects."""
     known = model, allowances, frames.recorded, frames.kept, frames.final is not None
 

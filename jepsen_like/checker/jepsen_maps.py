@@ -176,7 +176,8 @@ def attempts(
         if not isinstance(process, int):
             if kind in ("ok", "fail") and (_is_numeral(process) if known is None else str(event.fields["f"]) in known):
                 raise UnreadableHistory(
-                    path, f"{event.place}: {kind} of {event.fields['f']!r} by process {process!r}, which is no whole number"
+                    path,
+                    f"{event.place}: {kind} of {event.fields['f']!r} by process {process!r}, which is no whole number",
                 )
             continue
         # Events in one nanosecond still happened in the order of the file.

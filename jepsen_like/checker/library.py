@@ -64,6 +64,8 @@ def check_frames_of_run(frames: Frames, model: Model | None) -> Verdict:
         model = model or recorded(Path(scratch)).model
         if model is None:
             raise NoModel(Path(frames.name), "no test.json tells what its objects are; a model is needed")
+        if not frames.is_run:
+            return check_frames(attrs.evolve(frames, recorded={}), model)
         try:
             allowances = allowances_of_run(Path(scratch), frames.began_ns())
         except ValueError as error:
@@ -86,6 +88,11 @@ def _rows(verdict: Verdict, names: Names) -> list[tuple[str, int, str, list[str]
     origin = verdict.findings.t_first
     told = [one.as_json(origin) for one in verdict.violations]
     return [
-        (one["check"], one["object"], names.in_words(one["sentence"]), [json.dumps(names.in_json(op)) for op in one["ops"]])
+        (
+            one["check"],
+            one["object"],
+            names.in_words(one["sentence"]),
+            [json.dumps(names.in_json(op)) for op in one["ops"]],
+        )
         for one in told
     ]

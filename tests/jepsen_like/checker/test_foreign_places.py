@@ -88,9 +88,7 @@ def test_values_that_are_no_text_are_written_into_tables(tmp_path: Path) -> None
     assert violation["ops"][0]["a"] == "\\ud800"
 
 
-def test_stdin_needs_no_engine_but_a_model(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stdin_needs_no_engine_but_a_model(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(EDN.encode())))
     assert execute(["check", "-"]) == ExitStatus.USAGE
     assert "--model is needed" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from jepsen_like.history.ops import Action, Op, Outcome
 def judged(rows: pa.Table, batch_rows: int = 100) -> Any:
     """What a task finds in rows that come in batches of so many."""
     (found,) = frames._judging(Frames(rows, "rows"), Model.LOG, ())(iter(rows.to_batches(max_chunksize=batch_rows)))
-    return pickle.loads(found.column(0)[0].as_py())  # noqa: S301 - made by `_judging`
+    return pickle.loads(found.column(0)[0].as_py())
 
 
 def batch(values: Sequence[int], offsets: Sequence[int], at: int) -> list[Op]:

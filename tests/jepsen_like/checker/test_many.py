@@ -64,9 +64,7 @@ def test_json_has_a_line_for_each_path(tmp_path: Path, capsys: pytest.CaptureFix
     assert [row["lost_acked"] for row in found] == [0, 1]
 
 
-def test_a_bug_of_the_check_is_not_told_as_one_of_the_history(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_of_the_check_is_not_told_as_one_of_the_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise ValueError("zero-size array")
 

@@ -144,14 +144,18 @@ def test_a_module_that_ends_the_program_is_no_verdict(place: Path, capsys: pytes
 
 def test_the_name_of_one_read_is_that_alone(place: Path) -> None:
     Path("h.jsonl").write_text(maps(("write", ["a", 1], None), ("read", ["a", None], ["a", 1])))
-    assert execute(["check", "h.jsonl", "--model-class", f"{place.stem}:OneReads", "--engine", "local"]) == ExitStatus.VALID
+    assert (
+        execute(["check", "h.jsonl", "--model-class", f"{place.stem}:OneReads", "--engine", "local"])
+        == ExitStatus.VALID
+    )
 
 
 @pytest.mark.parametrize(("releases", "status"), [(11, ExitStatus.VALID), (12, ExitStatus.VIOLATION)])
 def test_a_class_may_ask_who_did_what_is_of_unknown_outcome(releases: int, status: ExitStatus, place: Path) -> None:
     ends = [{"process": releases, "type": kind, "f": "release", "value": None} for kind in ("invoke", "ok")]
     Path("h.jsonl").write_text(
-        maps(("acquire", None, None, "info"), ("acquire", None, None, "info")) + "".join(json.dumps(end) + "\n" for end in ends)
+        maps(("acquire", None, None, "info"), ("acquire", None, None, "info"))
+        + "".join(json.dumps(end) + "\n" for end in ends)
     )
     assert execute(["check", "h.jsonl", "--model-class", f"{place.stem}:Lock", "--engine", "local"]) == status
 
