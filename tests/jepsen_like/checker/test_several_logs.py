@@ -1,7 +1,9 @@
 """A run of several logs: each final log is held against the history of its own object."""
 
+import shutil
 from pathlib import Path
 
+import attrs
 import pytest
 
 from jepsen_like.checker.allowance import Allowance
@@ -10,7 +12,7 @@ from jepsen_like.checker.final_logs import final_logs_of
 from jepsen_like.checker.gather import LIMITS, Limits
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
 from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule, schema
-from jepsen_like.history.ops import DUMP_COLUMNS, Action, Op, Outcome
+from jepsen_like.history.ops import DUMP_COLUMNS, Action, ErrorCode, Op, Outcome
 
 LOGS = (0, 3, 70)
 RECORDS = 10
@@ -132,3 +134,16 @@ def test_it_is_told_of_which_logs_losses_are_not_known(
 
 def test_a_dump_that_is_about_other_logs_says_nothing() -> None:
     assert final_logs_of(schema(DUMP_COLUMNS).empty_table(), {}) == {}
+
+
+@pytest.mark.parametrize("is_dumped", [True, False])
+def test_a_record_that_left_any_log_without_a_rule_is_lost(is_dumped: bool, tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    if not is_dumped:
+        shutil.rmtree(run / "dump.parquet")
+    with HistoryWriter(run / "history.parquet", name="1") as history:
+        refused = Op(f=Action.READ, type=Outcome.FAIL, t_inv=90 * S, t_ret=91 * S, object=70, process=9, node=1)
+        history.record(attrs.evolve(refused, err=ErrorCode.TRIMMED, offset=0, seen=3))
+    verdict = checked(run)
+    assert (verdict.valid, verdict.findings.violated) == (False, {70})
+    assert verdict.violations[0].sentence.startswith("log 70: node 1 said that its log began at 3")
