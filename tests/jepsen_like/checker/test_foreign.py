@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jepsen_like.checker.edn import DEPTH_MAX, EdnError, forms
+from jepsen_like.checker.edn import DEPTH_MAX, EdnError, forms, top_level
 from jepsen_like.checker.jepsen_maps import NAMED_FROM, Names, operations
 from jepsen_like.checker.map_files import Event, read_events
 from jepsen_like.checker.verdict import Model
@@ -59,6 +59,11 @@ def test_a_failed_cas_says_what_it_saw_unless_it_failed_for_another_reason(
 def test_what_is_not_edn_is_refused(text: str, reason: str) -> None:
     with pytest.raises(EdnError, match=reason.replace("[", r"\[").replace(")", r"\)")):
         list(forms(text))
+
+
+@pytest.mark.parametrize("text", ["{:value :a:b :c:d nil}", "{:value 1, :f :a:b}", "{:value [1 :b:c], :f 2}", "{:f 1,:g 2,}"])
+def test_a_map_as_jepsen_writes_it_is_read_as_any_other(text: str) -> None:
+    assert [value for _, value in top_level(text, lambda _: "")] == list(forms(text))
 
 
 def test_what_is_refused_is_named_by_its_line() -> None:
