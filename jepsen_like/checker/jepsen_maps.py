@@ -295,10 +295,16 @@ def _sent(one: MapAttempt, asked: Any, answered: Any) -> Any:
 
 
 class Keyed:
-    """Of several objects every value is [key value]; whether there are several the first value that can tell decides."""
+    """Of several objects every value is [key value]; whether there are several the first value that can tell decides.
 
-    def __init__(self) -> None:
-        self.keyed: bool | None = None
+    Then every invocation names its key. Where `keyed` is stated instead, an answer may be the first to do so.
+    """
+
+    noun = "object"
+
+    def __init__(self, *, keyed: bool | None = None) -> None:
+        self.keyed = keyed
+        self.is_stated = keyed is not None
 
     def split(self, one: MapAttempt, tells: Any) -> tuple[Any, Any, Any]:
         """Returns the key (0 for a single object), what was asked and what was answered, without their key.
@@ -309,6 +315,11 @@ class Keyed:
             self.keyed = is_pair(tells)
         if not self.keyed:
             return 0, one.asked, one.answered
+        if one.asked is None and not self.is_stated:
+            # Of a single object whose values are pairs an answer would name another object.
+            raise one.refused(
+                f"[key nil] expected, not nil: the values before it are [key value], those of several {self.noun}s"
+            )
         key, asked = _pair(one, one.asked if one.asked is not None else one.answered, "[key value]")
         if one.answered is None or one.outcome is not Outcome.OK:
             return key, asked, None
@@ -320,6 +331,8 @@ class Keyed:
 
 class _Registers(Keyed):
     """Writes, reads and compare-and-sets; these wait until another operation has told whether there are several registers."""
+
+    noun = "register"
 
     def __init__(self, names: Names) -> None:
         super().__init__()
@@ -389,6 +402,8 @@ def _offset(one: MapAttempt, offset: Any) -> int:
 
 
 class _Queues(Keyed):
+    noun = "queue"
+
     def __init__(self, names: Names) -> None:
         super().__init__()
         self._names = names
@@ -415,6 +430,8 @@ def _reason(error: Any) -> Any:
 
 
 class _Sets(Keyed):
+    noun = "set"
+
     def __init__(self, names: Names) -> None:
         super().__init__()
         self._names = names

@@ -216,8 +216,7 @@ def _untagged(value: Any) -> Any:
 
 def calls(events: Iterable[Event], path: Path, of_class: UserModel, names: Names, values: Values) -> Iterator[Op]:
     """Returns the operations that operation maps describe, whatever they are called. Raises `UnreadableHistory`."""
-    keys = Keyed()
-    keys.keyed = of_class.keyed
+    keys = Keyed(keyed=of_class.keyed)
     for one in attempts(events, path, None, "call"):
         try:
             key, asked, answered = keys.split(one, None)

@@ -61,7 +61,9 @@ def test_what_is_not_edn_is_refused(text: str, reason: str) -> None:
         list(forms(text))
 
 
-@pytest.mark.parametrize("text", ["{:value :a:b :c:d nil}", "{:value 1, :f :a:b}", "{:value [1 :b:c], :f 2}", "{:f 1,:g 2,}"])
+@pytest.mark.parametrize(
+    "text", ["{:value :a:b :c:d nil}", "{:value 1, :f :a:b}", "{:value [1 :b:c], :f 2}", "{:f 1,:g 2,}"]
+)
 def test_a_map_as_jepsen_writes_it_is_read_as_any_other(text: str) -> None:
     assert [value for _, value in top_level(text, lambda _: "")] == list(forms(text))
 
@@ -299,6 +301,19 @@ def test_what_jepsen_cannot_have_written_is_refused_with_its_place(
             Model.LOG,
             "line 1: process 0 or time 4611686018427387904 is out of range",
             id="time",
+        ),
+        *(
+            pytest.param(
+                answered([1, 2], [1, 2], put) + "\n" + answered(None, [[1, 2], [3, 4]], take),
+                model,
+                rf"line 3: \[key nil\] expected, not nil: the values before it are \[key value\], those of several {noun}s",
+                id=f"pairs in a {noun}",
+            )
+            for model, noun, put, take in (
+                (Model.REGISTER, "register", "write", "read"),
+                (Model.SET, "set", "add", "read"),
+                (Model.FIFO_QUEUE, "queue", "enqueue", "drain"),
+            )
         ),
         pytest.param(
             '{"process": "1", "type": "invoke", "f": "tail"}\n{"process": "1", "type": "ok", "f": "tail", "value": 0}',
