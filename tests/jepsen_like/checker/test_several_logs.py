@@ -145,5 +145,5 @@ def test_a_record_that_left_any_log_without_a_rule_is_lost(is_dumped: bool, tmp_
         refused = Op(f=Action.READ, type=Outcome.FAIL, t_inv=90 * S, t_ret=91 * S, object=70, process=9, node=1)
         history.record(attrs.evolve(refused, err=ErrorCode.TRIMMED, offset=0, seen=3))
     verdict = checked(run)
-    assert (verdict.valid, verdict.findings.violated) == (False, {70})
+    assert (verdict.valid, verdict.findings.violated) == (False, frozenset([70]))
     assert verdict.violations[0].sentence.startswith("log 70: node 1 said that its log began at 3")
