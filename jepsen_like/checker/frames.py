@@ -215,6 +215,8 @@ def _spool(batches: Iterable[Any], run: Path, *, has_final: bool) -> set[int]:
         if batch.column("f").null_count:
             raise UnreadableHistory(Path("history"), "has rows without a value in column f")
         final = pc.equal(batch.column("f"), FINAL_RECORD)
+        if not has_final and pc.any(final).as_py():
+            raise UnreadableHistory(Path("history"), f"has {FINAL_RECORD} in its column f, which stands for nothing")
         for is_final, mask in ((False, pc.invert(final)), (True, final)):
             some = batch.filter(mask)
             if some.num_rows:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -116,3 +117,21 @@ def test_no_room_next_to_the_history_is_named(tmp_path: Path) -> None:
     assert done.stdout == ""
     assert "No space left on device" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "code"), [("f", 99), ("f", -1), ("type", 3), ("type", -1), ("err", 60), ("err", -3)]
+)
+def test_a_code_that_stands_for_nothing_is_no_history(
+    column: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_directory(tmp_path)
+    part = next((run / "history.parquet").rglob("*.parquet"))
+    rows = pq.read_table(part, partitioning=None)
+    at = rows.column_names.index(column)
+    codes = [code, *rows.column(column).to_pylist()[1:]]
+    pq.write_table(rows.set_column(at, rows.schema.field(at), pa.array(codes, rows.schema.field(at).type)), part)
+    for model in ("log", "register"):
+        status, lines, err = check(capsys, run, "--model", model, "--engine", "local")
+        assert (status, lines) == (ExitStatus.USAGE, [])
+        assert f"has {code} in its column {column}" in err

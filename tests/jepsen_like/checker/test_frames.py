@@ -55,3 +55,11 @@ def test_rows_without_a_value_are_no_history(column: str) -> None:
     found = judged(rows.set_column(at, pa.field(column, missing.type), missing))
     assert isinstance(found, Unreadable)
     assert "rows without a value" in found.reason
+
+
+def test_a_row_that_is_no_operation_is_no_history() -> None:
+    rows = table_of(batch([1, 2], [0, 1], 1))
+    at = rows.column_names.index("f")
+    found = judged(rows.set_column(at, rows.schema.field(at), pa.array([0, frames.FINAL_RECORD], pa.int8())))
+    assert isinstance(found, Unreadable)
+    assert "which stands for nothing" in found.reason
