@@ -26,6 +26,7 @@ failed with an `error` proves nothing about the value.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -94,7 +95,8 @@ class Names:
                 return [self.in_json(each) for each in found]
             case int():
                 given = self._given(found)
-                return given if isinstance(given, str | int | float) else text_of(given)
+                is_plain = math.isfinite(given) if isinstance(given, float) else isinstance(given, str | int)
+                return given if is_plain else text_of(given)
             case _:
                 return found
 
