@@ -52,7 +52,7 @@ class Stepping(Protocol):
 
 
 class AskedWho(BaseException):
-    """A class asks who did an operation. No error: those of unknown outcome are then no longer the same whoever did them."""
+    """A class asks who did an operation. No error: those of unknown outcome are then told apart by their processes, too."""
 
 
 @attrs.frozen
