@@ -486,6 +486,9 @@ def read_part(
     wanted = tuple(pair for pair in of if columns is None or pair[0] in columns)
     if table.schema.names != [name for name, _ in wanted] or table.schema.types != schema(wanted).types:
         raise UnreadableHistory(path, f"its columns are {table.schema.names}, not those of a history")
+    missing = [name for name in table.schema.names if table.column(name).null_count]
+    if missing:
+        raise UnreadableHistory(path, f"has rows without a value in column {missing[0]}")
     return table
 
 

@@ -36,6 +36,13 @@ def gone(part: Path) -> None:
     part.symlink_to("nowhere")
 
 
+def without_a_value(table: Any) -> Any:
+    """The same table, but for its first offset."""
+    at = table.column_names.index("offset")
+    values = pa.array([None, *table.column(at).to_pylist()[1:]], pa.int64())
+    return table.set_column(at, pa.field("offset", pa.int64()), values)
+
+
 DAMAGES: dict[str, tuple[Damage, str]] = {
     "missing": (gone, "not a readable Parquet file"),
     "torn": (lambda part: part.write_bytes(part.read_bytes()[:-20]), "not a readable Parquet file"),
@@ -47,6 +54,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         rewritten(in_capitals),
         "its columns are",
     ),
+    "a value less": (rewritten(without_a_value), "has rows without a value in column offset"),
     "a column less": (rewritten(lambda table: table.drop_columns(["offset"])), "its columns are"),
 }
 
